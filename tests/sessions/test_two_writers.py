@@ -69,8 +69,7 @@ async def test_a_writer_that_slept_through_its_lease_writes_no_more(
                 while lease is None:
                     try:
                         lease = await store.acquire_lease(KEY, "other", ttl=600)
-                    except SessionLeasedError as error:
-                        assert error.holder == "sleeper"
+                    except SessionLeasedError:
                         await anyio.sleep(0.02)
             await store.append(KEY, entry("meanwhile"), epoch=lease.epoch)
             os.kill(sleeper.pid, signal.SIGCONT)
@@ -124,11 +123,16 @@ async def test_the_server_ends_the_transaction_of_a_process_that_was_stopped_wit
     monkeypatch.setattr(postgres, "FROZEN_SECONDS", 0.2, raising=False)
     frozen, other = (PostgresStore(postgres_server, schema="frozen") for _ in range(2))
     await other.append(KEY, entry("before"))
-    with pytest.raises(Error, match="timeout"), frozen._transaction() as cursor:  # stopped, as this thread knows it
-        frozen._locked(cursor, KEY["project_key"], KEY["session_id"])
-        with anyio.fail_after(30):
-            await other.acquire_lease(KEY, "other")
-        cursor.execute("SELECT 1")
+
+    async def go_on_in_a_transaction_after_another() -> None:
+        with frozen._transaction() as cursor:
+            frozen._locked(cursor, KEY["project_key"], KEY["session_id"])
+            with anyio.fail_after(30):
+                await other.acquire_lease(KEY, "other")
+            cursor.execute("SELECT 1")
+
+    with pytest.raises(Error, match="timeout"):
+        await go_on_in_a_transaction_after_another()
     await frozen.append(KEY, entry("later"))
     assert await other.load(KEY) == entry("before") + entry("later")
     frozen.close()

@@ -68,6 +68,12 @@ class Mirrored(Protocol):
         ...
 
 
+def _check_resumed(session_id: str) -> None:
+    if not is_id(session_id):
+        told = f"{session_id!r} is not the id of a session (a uuid): in a store, titles are not looked up"
+        raise OptionsError(told, option="resume")
+
+
 def _merged(source: str, target: str, stored: list[SessionStoreEntry]) -> Reported | None:
     if not os.path.isfile(target) or not add_missing(source, target, stored):
         return None
@@ -135,9 +141,7 @@ class Storing:
             if session_id is None:
                 return  # nothing to continue there; maybe on this machine
         else:
-            if not is_id(session_id):
-                told = f"{session_id!r} is not the id of a session (a uuid): in a store, titles are not looked up"
-                raise OptionsError(told, option="resume")
+            _check_resumed(session_id)
             if options.session_store_project is None:
                 self._project = await find_project(self._store, session_id, self._project, timeout)
         place = Place(self._project, session_id)
