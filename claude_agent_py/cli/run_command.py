@@ -104,19 +104,26 @@ async def _watched(
 ) -> "RunResult[Any]":
     async with Client(options) as client:
         run = client.query(prompt, until=arguments.until, timeout=arguments.timeout)
+        error: ClaudeAgentError | None = None
         async with anyio.create_task_group() as group:
             group.start_soon(view.watch, client.tasks)
-            async for message in run:
-                if show_line is not None:
-                    show_line(message)
-                show(message, view)
+            try:
+                async for message in run:
+                    if show_line is not None:
+                        show_line(message)
+                    show(message, view)
+            except ClaudeAgentError as caught:  # the task group would wrap it
+                error = caught
             group.cancel_scope.cancel()
         view.finish(client.tasks)
+        if error is not None:
+            raise error
         result = await run
     if result.permission_denials:
         denied = ", ".join(dict.fromkeys(denial.tool_name for denial in result.permission_denials))
         view.say(f"denied: {_clean(denied)}; allow with --allowed-tools or --permission-mode")
-    view.say(f"{result.session_id}: {result.num_turns} turns, {result.duration:.1f} s, {result.cost_usd:.4f} USD")
+    turns = "1 turn" if result.num_turns == 1 else f"{result.num_turns} turns"
+    view.say(f"{result.session_id}: {turns}, {result.duration:.1f} s, {result.cost_usd:.4f} USD")
     return result
 
 

@@ -70,11 +70,12 @@ def test_messages_alone_begin_when_the_session_did(name: str) -> None:
 
 def test_the_first_model_call_takes_as_long_as_the_turn_says() -> None:
     answer = {"type": "assistant", "uuid": "a", "session_id": SESSION, "timestamp": "2026-01-01T00:00:10.000Z"}
-    answer |= {
-        "message": {"id": "m", "role": "assistant", "model": "opus", "content": [{"type": "text", "text": "hi"}]}
-    }
+    said = {"id": "m", "role": "assistant", "model": "opus", "content": [{"type": "text", "text": "hi"}]}
     result = {"type": "result", "subtype": "success", "session_id": SESSION, "duration_ms": 4000, "is_error": False}
-    messages = [decode(recordings.as_line(frame)) for frame in ({"type": "system", "subtype": "init"}, answer, result)]
+    messages = [
+        decode(recordings.as_line(frame))
+        for frame in ({"type": "system", "subtype": "init"}, answer | {"message": said}, result)
+    ]
     spans = Timeline.from_messages(iter(messages)).spans
     assert [(span.kind, span.duration) for span in spans] == [("run", 4.0), ("turn", 4.0), ("model", 4.0)]
 

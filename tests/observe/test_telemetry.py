@@ -120,7 +120,9 @@ def test_follow_up_turns_are_in_the_trace_of_a_run_that_is_in_none(sdk: Recorded
     [first, *follow_ups] = sdk.named("invoke_agent")
     assert first.parent is None
     assert follow_ups
-    assert {span.parent.span_id if span.parent else None for span in follow_ups} == {first.get_span_context().span_id}
+    mine = first.context
+    assert mine is not None
+    assert {span.parent.span_id if span.parent else None for span in follow_ups} == {mine.span_id}
 
 
 def test_content_comes_only_when_asked_for_and_never_with_secrets(sdk: Recorded, monkeypatch: Any) -> None:
