@@ -136,6 +136,18 @@ def test_ctrl_c_ends_the_run_with_130(tmp_path: Path) -> None:
     assert process.returncode == 130
 
 
+def test_tasks_that_still_run_after_the_answer_are_stopped(
+    start: Start, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    shell = {"command": "sleep 600", "description": "a long wait", "run_in_background": True}
+    start([tool_use("Bash", shell), "Started."])
+    assert main(["run", "go", "--until", "result", "--allowed-tools", "Bash"]) == 0
+    shown = capsys.readouterr()
+    assert shown.out == "Started.\n"
+    assert "stopped: a long wait" in shown.err.splitlines()
+    assert "close(" not in caplog.text
+
+
 def test_a_denied_tool_is_told(start: Start, capsys: pytest.CaptureFixture[str]) -> None:
     start([tool_use("Bash", {"command": "touch x"}), "I may not."])
     assert main(["run", "go"]) == 0
