@@ -465,7 +465,7 @@ class FleetRunError(FleetError):
 
     def __init__(self, message: str, *, session_id: str | None = None, outcome: Any = None) -> None:
         self.outcome = outcome
-        """The `RunOutcome`, with the reason."""
+        """The `FleetOutcome`, with the reason."""
         super().__init__(message, session_id=session_id)
 
 

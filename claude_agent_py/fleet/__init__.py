@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from claude_agent_py.fleet.fleet import Fleet as Fleet
     from claude_agent_py.fleet.records import (
         FleetEvent as FleetEvent,
+        FleetOutcome as FleetOutcome,
         FleetSessionInfo as FleetSessionInfo,
         FleetWorkerInfo as FleetWorkerInfo,
-        RunOutcome as RunOutcome,
     )
     from claude_agent_py.fleet.session import FleetSession as FleetSession
     from claude_agent_py.fleet.worker import Worker as Worker

@@ -59,7 +59,7 @@ class JSONSerializer(Serializer):
             return json.dumps({ERROR: f"{type(data).__name__}: {data}"})
         return json.dumps(data, default=_time_as_json)
 
-    def deserialize(cls, serialized_data: str) -> Any:  # noqa: N805 - as DBOS spells it
+    def deserialize(self, serialized_data: str) -> Any:
         """Return the data; the text of an exception becomes a FleetError."""
         data = json.loads(serialized_data, object_hook=_time_of_json)
         if isinstance(data, dict) and ERROR in data:

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, RowMapping, func, insert, select, update
 from claude_agent_py._errors import FleetError, OptionsError
 from claude_agent_py.fleet._database import Database
 from claude_agent_py.fleet._tables import agents, events, interactions, runs, sessions, workers
-from claude_agent_py.fleet.records import FleetEvent, FleetSessionInfo, FleetWorkerInfo, RunOutcome
+from claude_agent_py.fleet.records import FleetEvent, FleetOutcome, FleetSessionInfo, FleetWorkerInfo
 
 OPEN: tuple[str, ...] = ("queued", "running")
 """The states of a run that is not over."""
@@ -289,7 +289,7 @@ def listed(
     return [_info(row) for row in connection.execute(query).mappings()]
 
 
-def outcome(connection: Connection, session: str, number: int | None) -> RunOutcome:
+def outcome(connection: Connection, session: str, number: int | None) -> FleetOutcome:
     """Return what is known of a run, by default the last one.
 
     Raises:
@@ -301,10 +301,10 @@ def outcome(connection: Connection, session: str, number: int | None) -> RunOutc
     if row is None:
         raise FleetError(f"the session {session!r} has no run {number}", session_id=session)
     result = json.loads(row["result"]) if row["result"] else {}
-    known = {name: result[name] for name in RunOutcome.__dataclass_fields__ if name in result}
+    known = {name: result[name] for name in FleetOutcome.__dataclass_fields__ if name in result}
     counted = {name: row[name] for name in ("state", "attempts", "crashes", "started_at", "ended_at")}
     fixed = {"session_id": session, "run": row["number"], "prompt_uuid": row["uuid"]}
-    return RunOutcome(**{**known, **fixed, **counted, "cli_session_id": wanted.cli_session_id})
+    return FleetOutcome(**{**known, **fixed, **counted, "cli_session_id": wanted.cli_session_id})
 
 
 def read_events(

@@ -1,6 +1,6 @@
 """What a fleet tells of its sessions: values, read from its database."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -12,7 +12,7 @@ RunState: TypeAlias = Literal["queued", "running", "done", "failed", "cancelled"
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunOutcome:
+class FleetOutcome:
     """What became of a prompt."""
 
     session_id: str
@@ -100,7 +100,7 @@ class FleetEvent:
     at: float
     """In seconds since the epoch."""
     data: Mapping[str, Any]
-    """A `message` is as the CLI sent it: `wire.fit` or your own code reads it."""
+    """A `message` is as the CLI sent it; `wire.decode(json.dumps(data))` makes an object of it."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON."""
@@ -130,7 +130,3 @@ class FleetWorkerInfo:
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON."""
         return asdict(self)
-
-
-Described: TypeAlias = RunOutcome | FleetSessionInfo | FleetEvent | FleetWorkerInfo
-Rows: TypeAlias = Sequence[Mapping[str, Any]]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 
 from claude_agent_py._errors import FleetRunError, FleetTimeoutError, OptionsError
-from claude_agent_py.fleet.records import FleetEvent, FleetSessionInfo, RunOutcome
+from claude_agent_py.fleet.records import FleetEvent, FleetOutcome, FleetSessionInfo
 
 if TYPE_CHECKING:
     from claude_agent_py.fleet._home import Home
@@ -58,13 +58,13 @@ class FleetSession:
         self._fleet.wake()
         return number
 
-    async def outcome(self, run: int | None = None) -> RunOutcome:
+    async def outcome(self, run: int | None = None) -> FleetOutcome:
         """Return what is known of a run, by default the last one, without waiting."""
         from claude_agent_py.fleet import _rows
 
         return await self._database.call(_rows.outcome, self.id, run, write=False)
 
-    async def result(self, run: int | None = None, *, timeout: float | None = None) -> RunOutcome:
+    async def result(self, run: int | None = None, *, timeout: float | None = None) -> FleetOutcome:
         """Wait until a run is over, and return what became of it. Cancelling stops the waiting only.
 
         Args:

@@ -1,19 +1,14 @@
 """Many sessions on one machine: processes that are started ahead, and many prompts at once."""
 
-from claude_agent_py._errors import PoolTimeoutError
-from claude_agent_py.pool.mapping import MapRuns, map_runs
-from claude_agent_py.pool.outcome import MapProgress, RunOutcome
-from claude_agent_py.pool.pool import Pool
-from claude_agent_py.pool.stats import PoolStats
-from claude_agent_py.retrying import RetryPolicy
+from claude_agent_py._lazy_names import attach
 
-__all__ = [
-    "MapProgress",
-    "MapRuns",
-    "Pool",
-    "PoolStats",
-    "PoolTimeoutError",
-    "RetryPolicy",
-    "RunOutcome",
-    "map_runs",
-]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from claude_agent_py._errors import PoolTimeoutError as PoolTimeoutError
+    from claude_agent_py.pool.mapping import MapRuns as MapRuns, map_runs as map_runs
+    from claude_agent_py.pool.outcome import MapProgress as MapProgress, RunOutcome as RunOutcome
+    from claude_agent_py.pool.pool import Pool as Pool
+    from claude_agent_py.pool.stats import PoolStats as PoolStats
+    from claude_agent_py.retrying import RetryPolicy as RetryPolicy
+else:
+    __getattr__, __dir__ = attach(__name__)

@@ -74,6 +74,7 @@ def test_the_client_loads_the_dependencies_and_nothing_else() -> None:
         "formatting",
         "sessions",
         "pool",
+        "fleet",
     ],
 )
 def test_no_namespace_needs_an_extra(name: str) -> None:
@@ -106,7 +107,7 @@ NAMESPACES = [
     "errors",
     "wire",
 ]
-NAMESPACES += ["formatting", "observe"]
+NAMESPACES += ["formatting", "observe", "pool", "fleet"]
 MODULES = [importlib.import_module(f"claude_agent_py{name}") for name in ("", *(f".{name}" for name in NAMESPACES))]
 
 

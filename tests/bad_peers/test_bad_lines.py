@@ -44,7 +44,7 @@ async def session_with(start: MakeClient, *said: Any, **options: Any) -> tuple[l
     """Have a session say something between two turns; give all messages in between, and the text of the second."""
     before, after = frames.session_state("running"), frames.session_state("idle")
     fake = FakeCLI(steps.turn("one"), before, *said, after, steps.turn("two"))
-    with anyio.fail_after(60):
+    with anyio.fail_after(240):
         async with start(fake, **options) as client:
             messages = client.messages()
             await client.query("first")
@@ -138,6 +138,7 @@ async def test_many_wrong_lines_in_one_turn_do_not_touch_its_result(start: MakeC
 # Long lines ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.one_backend
 async def test_a_line_of_100_mebibytes_is_ordinary(start_process: MakeClient) -> None:
     [event], text = await session_with(start_process, frames.assistant("x" * (100 * MEBIBYTE)))
     assert isinstance(event, AssistantMessage)

@@ -284,7 +284,7 @@ async def go(place: Place, rows: list[Row], *first: Any, **options: Any) -> Tria
             "mcp_servers": {"own": ToolServer("own", [echo])},
             "env": {"OUT": str(place.out), "LINK": "link"},
         }
-        with anyio.fail_after(90):
+        with anyio.fail_after(240):  # more than a hundred calls
             async with Client(model.options(**own | options)) as client:
                 await client.query("go")
         last = model.requests_of("main")[-1]

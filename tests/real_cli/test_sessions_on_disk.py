@@ -42,8 +42,8 @@ def texts_of(messages: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
     ]
 
 
-TURNS = 50
-LAUNCHES = range(10, TURNS + 1, 10)
+TURNS = 20
+LAUNCHES = range(5, TURNS + 1, 5)
 """The turns in which a subagent is launched."""
 
 
@@ -111,12 +111,12 @@ async def test_a_long_session_is_read_and_renamed_while_the_cli_writes_it() -> N
             first = await client.query("Turn 1")
             with reader(first.session_id, config) as titles:
                 for number in range(2, TURNS + 1):
-                    await client.query(f"Turn {number}", until="idle" if number % 10 == 0 else "result")
+                    await client.query(f"Turn {number}", until="idle" if number in LAUNCHES else "result")
             with pytest.raises(SessionBusyError):
                 await to_thread.run_sync(lambda: delete_session(first.session_id, config_dir=config))
             before = get_session(first.session_id, config_dir=config)
             await client.query("/compact")
-            await client.query("Turn 51")
+            await client.query(f"Turn {TURNS + 1}")
         assert len(titles) > 5
 
         session = get_session(first.session_id, config_dir=config)
@@ -145,8 +145,8 @@ async def test_a_long_session_is_read_and_renamed_while_the_cli_writes_it() -> N
         assert (info.first_prompt, info.custom_title, info.tag) == ("Turn 1", titles[-1], "busy")
         assert info.cost_usd == session.usage.cost_usd
         assert session.usage.total.input_tokens
-        [hit] = search_sessions("Turn 37", config_dir=config)
-        assert hit.message.text == "Turn 37"
+        [hit] = search_sessions("Turn 17", config_dir=config)
+        assert hit.message.text == "Turn 17"
 
 
 async def test_changed_and_copied_sessions_are_resumed() -> None:

@@ -87,7 +87,7 @@ async def test_odd_lines_of_a_transcript_are_left_out_and_half_characters_replac
     messages = await manager["a1"].transcript()
     assert [message.text for message in messages] == ["\U0001f600", "\ufffd half"]
     assert await manager["a1"].read_output() == "\ufffd half"
-    tracking(manager, frames.task_notification("a1", summary="done", output_file=str(path)))
+    tracking(manager, frames.task_notification("a1", summary="\ufffd half", output_file=str(path)))
     with anyio.fail_after(30):
         assert [chunk async for chunk in manager["a1"].follow()] == ["\ufffd half\n"]
     async with TaskHistory(tmp_path / "history.db") as history:
