@@ -12,7 +12,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import anyio
 from anyio.abc import Process
@@ -33,6 +33,21 @@ MARK: Final = "CLAUDE_AGENT_PY_PROCESS"
 
 PS_TIMEOUT: Final = 2.0
 """Time limit of `ps` in seconds; it takes a few milliseconds."""
+
+
+def groups_of(user: str | int | None) -> dict[str, Any]:
+    """Return the groups for a program that runs as another user, which would keep those of this process."""
+    if user is None or sys.platform == "win32":
+        return {}
+    import pwd
+
+    try:
+        entry = pwd.getpwnam(user) if isinstance(user, str) else pwd.getpwuid(user)
+    except KeyError:  # a uid without an account; an unknown name is refused with the options
+        return {"group": user, "extra_groups": []} if isinstance(user, int) else {}
+    if entry.pw_uid == os.geteuid():
+        return {}
+    return {"group": entry.pw_gid, "extra_groups": os.getgrouplist(entry.pw_name, entry.pw_gid)}
 
 
 async def wait_for_exit(process: Process) -> int:

@@ -4,6 +4,8 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -11,7 +13,7 @@ import anyio
 import pytest
 from anyio import to_thread
 
-from claude_agent_py.errors import SessionLeasedError, StoreError
+from claude_agent_py.errors import SessionLeasedError, StaleLeaseError, StoreError
 from claude_agent_py.sessions import DirectoryStore, SessionKey, SessionStoreEntry, SQLiteStore
 from claude_agent_py.sessions.stores import directory, postgres
 
@@ -110,6 +112,42 @@ async def test_a_session_that_stays_locked_is_an_error_and_holds_up_no_other(
             fcntl.flock(file, fcntl.LOCK_UN)
     loaded = cast("list[dict[str, Any]]", await store.load(KEY))
     assert [each["uuid"] for each in loaded] == ["before", "waited"]
+
+
+class Pausing:
+    """A client of S3 that is stopped just before it writes an object."""
+
+    def __init__(self, client: Any, meanwhile: Callable[[], object]) -> None:
+        self._client = client
+        self._meanwhile = meanwhile
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    def put_object(self, *, Key: str, **more: Any) -> Any:
+        if Key.endswith(".jsonl"):
+            self._meanwhile()
+        return self._client.put_object(Key=Key, **more)
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
+async def test_what_is_written_to_s3_after_the_lease_was_lost_is_deleted(
+    a_s3_store: tuple[str, Any], anyio_backend: str
+) -> None:
+    from claude_agent_py.sessions import S3Store
+
+    other = a_s3_store[1]
+    lease = await other.acquire_lease(KEY, "sleeper")
+
+    def take_over() -> None:
+        anyio.run(partial(other.acquire_lease, KEY, "other", steal=True))
+        anyio.run(other.append, KEY, entry("meanwhile"))
+
+    sleeper = S3Store("sessions", client=Pausing(other._s3, take_over))
+    with pytest.raises(StaleLeaseError):
+        await sleeper.append(KEY, entry("after"), epoch=lease.epoch)
+    assert await other.load(KEY) == entry("meanwhile")
+    await other.delete(KEY)
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)

@@ -133,6 +133,14 @@ async def test_it_starts_with_the_environment_and_the_directory_that_it_is_given
         assert (await read_line(transport)).decode().split() == [str(tmp_path), "yes", "None"]
 
 
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs root")
+@pytest.mark.parametrize("user", ["nobody", 54321])
+async def test_another_user_does_not_get_the_groups_of_this_process(user: str | int) -> None:
+    transport = SubprocessTransport(LaunchPlan(["/usr/bin/id", "-G"], dict(os.environ), Path("/"), user=user))
+    async with running(transport):
+        assert b"0" not in (await read_line(transport)).split()
+
+
 async def test_it_leads_a_process_group_of_its_own() -> None:
     async with running(program("import os; print(os.getpgid(0), os.getpid())")) as child:
         group, pid = map(int, (await read_line(child)).split())

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
-from claude_agent_py._errors import OptionsError, StoreError
+from claude_agent_py._errors import OptionsError, StaleLeaseError, StoreError
 from claude_agent_py.sessions.stores.blocking import BlockingStore, ChangeLease, Place, Row, decoded, unique
 from claude_agent_py.sessions.stores.leases import LeaseState, check_epoch
 from claude_agent_py.sessions.stores.protocol import SessionStoreEntry
@@ -83,6 +83,12 @@ class S3Store(BlockingStore):
         body = "".join(f"{row.text}\n" for row in rows).encode("ascii")
         key = f"{self._folder(place)}{self._next(place):020d}-{secrets.token_hex(4)}.jsonl"
         self._s3.put_object(Bucket=self._bucket, Key=key, Body=body, ContentType="application/jsonl")
+        if epoch is not None:
+            try:
+                check_epoch(self._lease_of(place)[0], place.key, epoch)
+            except StaleLeaseError:  # the lease was lost since the first check
+                self._s3.delete_object(Bucket=self._bucket, Key=key)
+                raise
 
     def _next(self, place: Place) -> int:
         """Return a number for the next object, which comes after all that this process knows of."""
