@@ -136,6 +136,9 @@ def _add_run(
     connection: Connection, session: RowMapping, now: float, prompt: Any, timeout: float | None, key: str | None
 ) -> int:
     number = int(session["runs"]) + 1
+    if timeout is None:
+        query = select(agents.c.timeout).where(agents.c.name == session["agent"])
+        timeout = connection.scalar(query.where(agents.c.version == session["version"]))
     row = {"session": session["id"], "number": number, "key": key, "prompt": json.dumps(prompt), "state": "queued"}
     times = {"timeout": timeout, "deadline": None if timeout is None else now + timeout, "created_at": now}
     more = {"uuid": str(uuid4()), "attempts": 0, "claims": 0, "crashes": 0}

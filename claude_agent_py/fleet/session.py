@@ -47,13 +47,12 @@ class FleetSession:
 
         Raises:
             FleetError: The session does not exist, or was cancelled.
-            OptionsError: The prompt is empty or has the wrong type.
+            OptionsError: The prompt is empty or has the wrong type, or the timeout is not positive.
         """
         from claude_agent_py.fleet import _rows
 
         content = self._fleet.checked_prompt(prompt)
-        info = await self.info()
-        limit = timeout if timeout is not None else self._fleet.timeout_of(info.agent, info.version)
+        limit = check_timeout(timeout)
         number = await self._database.call(_rows.send, self._database, self.id, content, limit, key)
         self._fleet.wake()
         return number
@@ -170,6 +169,13 @@ class FleetSession:
         number = await self._database.call(_rows.retry, self._database, self.id)
         self._fleet.wake()
         return number
+
+
+def check_timeout(timeout: float | None) -> float | None:
+    """Return the timeout. Raises OptionsError if it is not positive."""
+    if timeout is not None and not timeout > 0:
+        raise OptionsError("must be more than 0", option="timeout")
+    return timeout
 
 
 def check_session_id(session_id: str) -> str:

@@ -76,7 +76,8 @@ class Worker:
         from claude_agent_py.fleet._engine import launch
 
         known = [
-            _claims.Known(agent.name, agent.version, agent.weight, agent.limit) for agent in self._fleet.agents.values()
+            _claims.Known(agent.name, agent.version, agent.weight, agent.limit, agent.timeout)
+            for agent in self._fleet.agents.values()
         ]
         if not known:
             raise OptionsError("register an agent first: fleet.agent(...)", option="agents")
