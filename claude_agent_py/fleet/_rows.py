@@ -248,6 +248,14 @@ def answer(connection: Connection, database: Database, interaction: str, reply: 
     return True
 
 
+def check_asked(connection: Connection, session: str, interaction: str) -> None:
+    """Check that a session has asked a question. Raises FleetError."""
+    info(connection, session)
+    query = select(interactions.c.id).where(interactions.c.id == interaction, interactions.c.session == session)
+    if connection.scalar(query) is None:
+        raise FleetError(f"the session {session!r} has asked no question {interaction!r}", session_id=session)
+
+
 def waiting(connection: Connection, session: str) -> int:
     """Return how many questions of a session wait for an answer."""
     query = select(func.count()).select_from(interactions)

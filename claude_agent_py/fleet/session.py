@@ -134,9 +134,13 @@ class FleetSession:
 
         Raises:
             ValueError: The value does not answer this question, which keeps waiting.
+            FleetError: There is no such session, or it has not asked this question.
         """
+        from claude_agent_py.fleet import _rows
+
         found = next((one for one in await self.interactions() if one.id == interaction_id), None)
         if found is None:
+            await self._database.call(_rows.check_asked, self.id, interaction_id, write=False)
             return False
         is_first = await found.answer(value, by=by)
         self._fleet.wake()
