@@ -26,6 +26,8 @@ AWAY_SECONDS: Final = 120.0
 """For how many seconds a call waits for a database that is away."""
 PAUSES: Final = (0.05, 1.0)
 """Seconds between attempts: at first, and at most."""
+WARNS_AT: Final = 3
+"""The failed attempt of a call that is logged as a warning."""
 BUSY_SECONDS: Final = 30
 LOCK: Final = 7_236_110
 """The advisory lock of PostgreSQL under which tables are made and limits are counted."""
@@ -96,7 +98,7 @@ class Database:
             FleetError: The database was away for longer than `patience` seconds, or is none.
         """
         deadline = time.monotonic() + patience
-        pause = PAUSES[0]
+        pause, tries = PAUSES[0], 0
         while True:
             try:
                 return await to_thread.run_sync(lambda: self.run(work, *args, write=write))
@@ -107,7 +109,9 @@ class Database:
                     raise
                 if time.monotonic() > deadline:
                     raise FleetError(f"the database of the fleet does not answer: {error.orig}") from error
-                logger.debug("the database of the fleet does not answer, trying again: %s", error.orig)
+                tries += 1
+                level = logging.WARNING if tries == WARNS_AT else logging.DEBUG
+                logger.log(level, "the database of the fleet does not answer, trying again: %s", error.orig)
             await anyio.sleep(pause)
             pause = min(pause * 2, PAUSES[1])
 
