@@ -45,15 +45,22 @@ def open_regular(path: str | os.PathLike[str]) -> int:
 
 
 def read_bytes(
-    path: str | os.PathLike[str], *, tail_bytes: int | None = None, most_bytes: int = MOST_BYTES
+    path: str | os.PathLike[str],
+    *,
+    tail_bytes: int | None = None,
+    most_bytes: int = MOST_BYTES,
+    uid: int | None = None,
 ) -> tuple[bytes, int]:
     """Read a regular file, or its last `tail_bytes`. Returns the bytes and the size of the file.
 
     Reads up to the size at the time of the call, so a file that keeps growing does not block. Raises OSError if more
-    than `most_bytes` would be read.
+    than `most_bytes` would be read, or if the file is of another user than `uid`.
     """
     with os.fdopen(open_regular(path), "rb") as file:
-        size = os.fstat(file.fileno()).st_size
+        status = os.fstat(file.fileno())
+        size = status.st_size
+        if uid not in (None, status.st_uid):
+            raise PermissionError(errno.EACCES, f"it is not of the user {uid}", os.fspath(path))
         wanted = size if tail_bytes is None else min(size, tail_bytes)
         if wanted > most_bytes:
             raise _too_large(path, size, most_bytes)

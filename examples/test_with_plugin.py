@@ -1,7 +1,8 @@
 """Test an agent with pytest: a scripted model, a recorded one, and what the agent did.
 
-`pytest examples/test_with_plugin.py` runs it; the fixtures come with the package. The recording beside this file was
-made with `--cassette-mode=once`, which asks the real model.
+`pytest examples/test_with_plugin.py` runs it; the fixtures come with the package. `--cassette-mode=once`
+records the real model. The recording beside this file has the answers of a `ScriptedModel`, whose URL
+`--cassette-upstream` named.
 """
 
 import re

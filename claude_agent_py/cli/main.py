@@ -209,7 +209,8 @@ def _timeline_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "target",
         metavar="SESSION|RECORDING|STORE",
-        help="the id of a session, the file of a recording or a transcript, or a store: an SQLite file or a folder",
+        help="the id of a session (its beginning is enough), the file of a recording or a transcript, or a store: an "
+        "SQLite file or a folder",
     )
     parser.add_argument("session", nargs="?", metavar="SESSION", help="the id of a session in the store")
     parser.add_argument(

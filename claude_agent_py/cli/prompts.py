@@ -7,6 +7,7 @@ import sys
 from typing import Any, get_args
 
 from claude_agent_py._errors import OptionsError
+from claude_agent_py.cli.sessions import ids_beginning_with, whole_id
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.wire.settings.choices import ChosenPermissionMode
 
@@ -64,13 +65,25 @@ def options_of(arguments: argparse.Namespace) -> "ClientOptions[Any]":
         "cwd": arguments.cwd,
         "permission_mode": arguments.permission_mode,
         "allowed_tools": arguments.allowed_tools,
-        "resume": arguments.resume,
+        "resume": _session_to_resume(arguments),
         "continue_conversation": arguments.continue_,
         "max_turns": arguments.max_turns,
         "max_budget_usd": arguments.max_budget_usd,
         "output_type": _type_named(arguments.output_type) if arguments.output_type else None,
     }
-    return ClientOptions(**{name: value for name, value in given.items() if value})
+    return ClientOptions(**{name: value for name, value in given.items() if value or _is_zero(value)})
+
+
+def _is_zero(value: object) -> bool:
+    return value == 0 and value is not False
+
+
+def _session_to_resume(arguments: argparse.Namespace) -> str | None:
+    """Return a session's id, also for its beginning, as `sessions list` shows it."""
+    wanted: str | None = arguments.resume
+    if not wanted or not ids_beginning_with(wanted):
+        return wanted  # perhaps a title, which the CLI looks for
+    return whole_id(wanted)
 
 
 def _type_named(place: str) -> Any:

@@ -7,7 +7,7 @@ import argparse
 import json
 import sys
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from typing import Any, Final
 
 import anyio
@@ -104,20 +104,39 @@ async def _watched(
 ) -> "RunResult[Any]":
     async with Client(options) as client:
         run = client.query(prompt, until=arguments.until, timeout=arguments.timeout)
+        began = anyio.current_time()
+        error: ClaudeAgentError | None = None
         async with anyio.create_task_group() as group:
             group.start_soon(view.watch, client.tasks)
-            async for message in run:
-                if show_line is not None:
-                    show_line(message)
-                show(message, view)
+            try:
+                async for message in run:
+                    if show_line is not None:
+                        show_line(message)
+                    show(message, view)
+            except ClaudeAgentError as caught:  # the task group would wrap it
+                error = caught
             group.cancel_scope.cancel()
+        await _stop_tasks(client, view)
         view.finish(client.tasks)
+        if error is not None:
+            raise error
         result = await run
     if result.permission_denials:
         denied = ", ".join(dict.fromkeys(denial.tool_name for denial in result.permission_denials))
         view.say(f"denied: {_clean(denied)}; allow with --allowed-tools or --permission-mode")
-    view.say(f"{result.session_id}: {result.num_turns} turns, {result.duration:.1f} s, {result.cost_usd:.4f} USD")
+    turns = "1 turn" if result.num_turns == 1 else f"{result.num_turns} turns"
+    view.say(f"{result.session_id}: {turns}, {anyio.current_time() - began:.1f} s, {result.cost_usd:.4f} USD")
     return result
+
+
+async def _stop_tasks(client: Client[Any], view: Screen) -> None:
+    """Stop the tasks that still run, and say so. Closing would tell a programmer what to do instead."""
+    running = [task for task in client.tasks.running if not task.is_ambient]
+    if not running:
+        return
+    view.say(f"stopped: {', '.join(_clean(task.description or task.id) for task in running)}")
+    with suppress(ClaudeAgentError):  # closing ends the others
+        await client.tasks.stop_all()
 
 
 def show(message: Any, view: Screen) -> None:

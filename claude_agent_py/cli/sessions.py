@@ -164,20 +164,29 @@ def _export(arguments: argparse.Namespace) -> int:
 
 
 def _session(arguments: argparse.Namespace) -> Session:
-    """Return the session with this id, or the only one whose id begins so.
+    wanted = whole_id(arguments.session, arguments.directory, arguments.config_dir)
+    return get_session(wanted, arguments.directory, config_dir=arguments.config_dir)
+
+
+def whole_id(wanted: str, directory: str | None = None, config_dir: str | None = None) -> str:
+    """Return the id of the only session whose id begins so.
 
     Raises:
         OptionsError: There is none, or more than one.
     """
-    wanted: str = arguments.session
-    if not _is_uuid(wanted):
-        known = list_sessions(arguments.directory, config_dir=arguments.config_dir)
-        fitting = [info.session_id for info in known if wanted and info.session_id.startswith(wanted.lower())]
-        if len(fitting) != 1:
-            problem = "more than one session begins with" if fitting else "no session begins with"
-            raise OptionsError(f"{problem} {wanted!r}; `claude-agent-py sessions list --limit 0` has all")
-        wanted = fitting[0]
-    return get_session(wanted, arguments.directory, config_dir=arguments.config_dir)
+    fitting = ids_beginning_with(wanted, directory, config_dir)
+    if len(fitting) != 1:
+        problem = "more than one session begins with" if fitting else "no session begins with"
+        raise OptionsError(f"{problem} {wanted!r}; `claude-agent-py sessions list --limit 0` has all")
+    return fitting[0]
+
+
+def ids_beginning_with(start: str, directory: str | None = None, config_dir: str | None = None) -> list[str]:
+    """Return the ids of the sessions that begin so; a whole id without looking."""
+    if _is_uuid(start):
+        return [start]
+    known = list_sessions(directory, config_dir=config_dir)
+    return [info.session_id for info in known if start and info.session_id.startswith(start.lower())]
 
 
 def _is_uuid(text: str) -> bool:

@@ -9,6 +9,7 @@ from typing import Final
 import anyio
 
 from claude_agent_py._errors import OptionsError
+from claude_agent_py.cli.sessions import whole_id
 from claude_agent_py.observe import Timeline
 from claude_agent_py.sessions import DirectoryStore, SessionStore, SQLiteStore, get_session
 
@@ -20,8 +21,8 @@ def write_timeline(target: str, session: str | None, output: str, *, config_dir:
     """Write a timeline and return the exit code.
 
     Args:
-        target: The id of a session on this machine, the file of a recording or a transcript, or a store: the file of an
-            `SQLiteStore` or the folder of a `DirectoryStore`.
+        target: The id of a session on this machine or its beginning, the file of a recording or a transcript, or a
+            store: the file of an `SQLiteStore` or the folder of a `DirectoryStore`.
         session: The id of a session in the store.
         output: Where to write it; the name says in which format.
         config_dir: The CLI's configuration folder.
@@ -44,7 +45,7 @@ def _read(target: str, session: str | None, config_dir: str | None) -> Timeline:
             raise OptionsError(f"{target} is not the folder of a DirectoryStore; for a folder of the CLI: --config-dir")
         return _stored(DirectoryStore(path), target, session)
     if not path.exists():
-        return Timeline.from_session(get_session(target, config_dir=config_dir))
+        return Timeline.from_session(get_session(_id_of(target, config_dir), config_dir=config_dir))
     with path.open("rb") as file:
         start = file.read(64 * 1024)
     if start.startswith(_SQLITE):
@@ -56,6 +57,14 @@ def _read(target: str, session: str | None, config_dir: str | None) -> Timeline:
             raise OptionsError(f"{target} is a transcript outside of a configuration folder: give a session's id")
         return Timeline.from_session(get_session(place.stem, config_dir=os.fspath(place.parents[2])))
     return Timeline.from_recording(path)
+
+
+def _id_of(target: str, config_dir: str | None) -> str:
+    """Return the id of a session, of which the beginning is enough."""
+    try:
+        return whole_id(target, config_dir=config_dir)
+    except OptionsError as error:
+        raise OptionsError(f"there is no file {target}, and {error}") from None
 
 
 def _check_is_store(path: Path) -> None:

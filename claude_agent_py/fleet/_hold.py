@@ -82,9 +82,9 @@ class Hold:
         folder: Any,
         poll: float,
     ) -> None:
-        self.agent = agent
-        self.claim = claim
-        self.database = database
+        self.agent: FleetAgent = agent
+        self.claim: _claims.Claim = claim
+        self.database: Database = database
         self._store = FencedStore(store, pulse, lambda: self._why == "lost")
         self._folder = folder
         self._poll = poll
@@ -96,13 +96,13 @@ class Hold:
         self._kept_in: str | None = None
         """Where the entries are that the store did not take."""
         self._wants_interrupt = False
-        self.is_settled = False
+        self.is_settled: bool = False
         """Whether what became of it is in the database."""
-        self.was_cancelled = False
+        self.was_cancelled: bool = False
         """Whether the session was cancelled."""
-        self.begun = anyio.Event()
+        self.begun: anyio.Event = anyio.Event()
         """Set when its workflow begins in this process."""
-        self.finished = anyio.Event()
+        self.finished: anyio.Event = anyio.Event()
         """Set when the workflow is over in this process."""
 
     # From outside ----------------------------------------------------------------------------------------------------

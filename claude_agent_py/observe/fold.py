@@ -74,6 +74,8 @@ class SpanFold:
         self._on_end = on_end
         self._texts = Texts(max_chars)
         self._now = 0.0
+        self._is_dated = False
+        """Whether any message had a time yet."""
         self._run: Draft | None = None
         self._runs = self._turns = 0
         self._turn: Draft | None = None
@@ -201,8 +203,20 @@ class SpanFold:
         """Return a time, or the latest one if it is unknown or cannot be a time."""
         if at is None or not 0 <= at < _END_OF_TIME:
             return self._now
+        if not self._is_dated:
+            self._date(at)
         self._now = max(self._now, at)
         return at
+
+    def _date(self, at: float) -> None:
+        """Let what came before the first time that is known begin then."""
+        self._is_dated = True
+        self._sent = {key: (prompt, at) for key, (prompt, _) in self._sent.items()}
+        for draft in (self._run, self._turn, *self._asked.values(), *self._tasks.values()):
+            if draft is not None:
+                draft.start = at
+        for talk in self._talks.values():
+            talk.asked_at = at
 
     def _finish(self, draft: Draft) -> None:
         """Report a span under an id that no other has."""
@@ -266,8 +280,8 @@ class SpanFold:
         if self._turn is None:
             self.begin_turn(message.prompt_uuids, at)
         turn = self._turn
-        if at is None and turn is not None and message.duration_ms:  # it has no time of its own
-            at = max(self._now, turn.start + message.duration_ms / 1000)
+        if at is None and turn is not None and (self._is_dated or "is_used" in turn.attributes):
+            at = max(self._now, turn.start + message.duration_ms / 1000)  # it has no time of its own
         is_aborted = (message.terminal_reason or "").startswith("aborted")
         self.end_turn(at, "cancelled" if is_aborted else "error" if message.is_error else "ok", message)
 

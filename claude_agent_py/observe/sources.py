@@ -7,8 +7,9 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
+from itertools import islice
 from typing import Any, Final
 
 import msgspec
@@ -26,7 +27,7 @@ from claude_agent_py.tasks.files.transcript import TranscriptMessage
 from claude_agent_py.tasks.ledger.announcements import TASK_TOOLS
 from claude_agent_py.wire.codec import decode
 from claude_agent_py.wire.control.frames import ControlCancelRequest, ControlRequest, ControlResponse, ControlSuccess
-from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
+from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultMessage, UserMessage
 
 _TASK_ID: Final = re.compile(r"<task-id>([\w.-]{1,100})</task-id>")
 _OF_THE_CLI: Final = ("<local-command-", "<bash-")
@@ -37,11 +38,32 @@ _OPEN_ENDS: Final = frozenset({None, "tool_use"})
 
 def fold_messages(fold: SpanFold, messages: Iterable[Any], sent: Iterable[UserMessage] = ()) -> None:
     """Fold the messages of a run, and the prompts that were sent."""
+    messages = messages if isinstance(messages, Sequence) else list(messages)
+    began = _beginning(messages)
     for prompt in sent:
-        fold.sent(prompt)
-    for message in messages:
+        fold.sent(prompt, began)
+    for message in messages[:1]:
+        fold.feed(message, began)
+    for message in islice(messages, 1, None):
         fold.feed(message)
     fold.finish()
+
+
+def _beginning(messages: Iterable[Any]) -> float | None:
+    """Return when the first turn began, in seconds since the epoch, or None if no message has a time.
+
+    Prompts and the first messages of a turn have none, so the length of the turn counts.
+    """
+    first = latest = None
+    took = 0.0
+    for message in messages:
+        latest = seconds(getattr(message, "timestamp", None)) or latest
+        first = first or latest
+        if isinstance(message, ResultMessage):
+            took += message.duration_ms / 1000
+            if latest is not None:
+                return min(first or latest, latest - took)
+    return first
 
 
 # Recordings ------------------------------------------------------------------------------------------------------

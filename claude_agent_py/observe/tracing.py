@@ -82,7 +82,15 @@ class Tracer(Observer):
             start_time=_nanoseconds(span.start),
         )
         self._ended.put(span.id, recorded.get_span_context())
+        if span.kind == "turn":
+            self._keep_together(span.parent or "", recorded.get_span_context())
         return recorded
+
+    def _keep_together(self, run: str, turn: SpanContext) -> None:
+        """Let the follow-up turns of a run be below its first turn, if its prompt was sent outside of any trace."""
+        context = self._prompted_in.get(run) or Context()
+        if not trace.get_current_span(context).get_span_context().is_valid:
+            self._prompted_in.put(run, trace.set_span_in_context(NonRecordingSpan(turn), context))
 
     def _parent_of(self, span: Span) -> Context:
         """Return the context of the span above; an empty one for a background task."""

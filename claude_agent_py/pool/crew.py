@@ -54,9 +54,9 @@ class Crew:
 
     def __init__(self, supplies: list[Supply], bounds: Bounds, idle: float | None) -> None:
         self.supplies = supplies
-        self.changed = RepeatingEvent()
+        self.changed: RepeatingEvent = RepeatingEvent()
         """Set when a process or a caller comes or goes."""
-        self.refuses = False
+        self.refuses: bool = False
         """Whether no further callers are taken."""
         self.last_error: Exception | None = None
         self._bounds = bounds

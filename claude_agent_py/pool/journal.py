@@ -45,7 +45,7 @@ class Journal:
     """
 
     def __init__(self, path: str | Path, prompts: Sequence[Prompt]) -> None:
-        self.path = Path(path)
+        self.path: Path = Path(path)
         self._prompts = prompts
         self._header = {"journal": KIND, "version": VERSION, "prompts": len(prompts), "digest": digest_of(prompts)}
         self.outcomes: dict[int, dict[str, Any]] = {}

@@ -53,9 +53,9 @@ class Supply:
         self.size = size
         self.is_parked = is_parked
         """Whether the spares wait for their directory."""
-        self.failures = 0
+        self.failures: int = 0
         """How many starts have failed in a row."""
-        self.not_before = -math.inf
+        self.not_before: float = -math.inf
         """When to start the next spare, on the clock of the event loop."""
         self._chance = chance
 

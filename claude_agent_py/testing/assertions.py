@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol, Self, TypeVar
 
 from claude_agent_py._runtime.runs.result import RunResult
@@ -63,8 +63,9 @@ class ExpectedCall:
     status: object = ...
 
     def __str__(self) -> str:
-        who = "any agent" if self.by is ... else _shown(self.by)
-        return f"{who}: {self.name} {_shown_input(self.input)}" + _status(self.status)
+        who = "any agent" if self.by is ... else self.by if isinstance(self.by, str) else _shown(self.by)
+        given = f" {_shown_input(self.input)}" if self.input else ""
+        return f"{who}: {self.name}{given}" + _status(self.status)
 
     def is_like(self, actual: ToolCallRecord) -> bool:
         """Return whether it is a call of the same tool."""
@@ -173,12 +174,12 @@ class AgentAssertions:
         `by` limits the check to the calls of one agent: agents that run side by side call in any order.
         """
         __tracebackhide__ = True
-        return self._check("tool calls", _calls(expected), self._calls(by), is_all=False)
+        return self._check("tool calls", _calls(expected, by), self._calls(by), is_all=False)
 
     def called_only(self, *expected: ExpectedCall | str, by: object = ...) -> Self:
         """Check that these tools were called in this order, and no others."""
         __tracebackhide__ = True
-        return self._check("tool calls", _calls(expected), self._calls(by), is_all=True)
+        return self._check("tool calls", _calls(expected, by), self._calls(by), is_all=True)
 
     def not_called(self, *unwanted: ExpectedCall | str, by: object = ...) -> Self:
         """Check that none of these tools was called."""
@@ -336,8 +337,9 @@ def _cut(text: str) -> str:
     return text if len(text) <= SHOWN_CHARS else f"{text[:SHOWN_CHARS]}..."
 
 
-def _calls(expected: Sequence[ExpectedCall | str]) -> list[ExpectedCall]:
-    return [call(one) if isinstance(one, str) else one for one in expected]
+def _calls(expected: Sequence[ExpectedCall | str], by: object = ...) -> list[ExpectedCall]:
+    calls = [call(one) if isinstance(one, str) else one for one in expected]
+    return [replace(one, by=by) if one.by is ... else one for one in calls]
 
 
 def _tasks(expected: Sequence[ExpectedTask | str]) -> list[ExpectedTask]:

@@ -68,15 +68,17 @@ class Cassette:
     ) -> None:
         self.path: Path = Path(path)
         exists = self.path.exists()
+        self.is_recording: bool = mode == "all" or not exists
+        """Whether it asks the real model."""
+        self._entries: list[Entry] = []
+        self.mismatches: list[str] = []
+        """The requests that were not as recorded, each with a diff."""
         if not exists and mode == "none":
             told = f"no recording at {self.path}; run pytest with --cassette-mode=once to record it"
             raise OptionsError(told, option="cassette")
-        self.is_recording: bool = mode == "all" or not exists
-        """Whether it asks the real model."""
-        self.mismatches: list[str] = []
-        """The requests that were not as recorded, each with a diff."""
+        if not self.is_recording:
+            self._entries = _load(self.path)
         self._matching = Matching(match, ignore)
-        self._entries = [] if self.is_recording else _load(self.path)
         self._upstream = Upstream.from_environment(upstream) if self.is_recording else None
         self._model = ScriptedModel(self._answer, agents={lambda _: True: self._answer}, side=self._answer)
         self._cwd = Path(cwd).resolve() if cwd is not None else None

@@ -80,14 +80,18 @@ class CaseSummary:
         return sum(trial.seconds for trial in self.trials) / len(self.trials)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Evaluation:
     """The trials of all cases."""
 
-    trials: Sequence[Trial] = field(repr=False)
+    trials: Sequence[Trial]
     """Those of the first case first."""
     seconds: float
     """How long all took together."""
+
+    def __repr__(self) -> str:
+        passed = f"{len(self.trials) - len(self.failures)} of {len(self.trials)} trials passed"
+        return f"<Evaluation {passed}, {self.cost_usd:.4f} USD, {self.seconds:.1f} s>"
 
     @property
     def cases(self) -> list[CaseSummary]:

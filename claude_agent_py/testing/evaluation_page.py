@@ -53,6 +53,11 @@ def _row(case: Mapping[str, Any]) -> str:
 def _trial(number: int, trial: Mapping[str, Any]) -> str:
     state = "passed" if trial["passed"] else "failed"
     spent = f"{trial['seconds']:.1f} s, {trial['cost_usd']:.4f} USD"
-    facts = f"{spent}, {trial['turns']} turns, {trial['tool_calls']} tool calls"
+    facts = f"{spent}, {_count(trial['turns'], 'turn')}, {_count(trial['tool_calls'], 'tool call')}"
     reason = f"<pre>{escape(trial['reason'])}</pre>" if trial["reason"] else ""
     return f'<p><b class="{state}">{number}: {state}</b> {facts}</p>{reason}<pre>{escape(trial["answer"])}</pre>'
+
+
+def _count(number: int, what: str) -> str:
+    """Return how many of something there are, in words."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

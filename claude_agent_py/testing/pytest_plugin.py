@@ -81,6 +81,7 @@ def claude_stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPa
 
 
 def _cassette(request: pytest.FixtureRequest, marker: pytest.Mark) -> "Cassette":
+    from claude_agent_py._errors import OptionsError
     from claude_agent_py.testing.cassettes import Cassette
 
     def place(path: str | None = None, **more: Any) -> tuple[Path, dict[str, Any]]:
@@ -88,7 +89,11 @@ def _cassette(request: pytest.FixtureRequest, marker: pytest.Mark) -> "Cassette"
 
     path, more = place(*marker.args, **marker.kwargs)
     options: Any = request.config.option
-    return Cassette(path, mode=options.cassette_mode, upstream=options.cassette_upstream, **more)
+    try:
+        return Cassette(path, mode=options.cassette_mode, upstream=options.cassette_upstream, **more)
+    except OptionsError as error:
+        problem = str(error)
+    pytest.fail(problem, pytrace=False)
 
 
 def _default_path(item: Any, folder: str, suffix: str) -> Path:

@@ -1,6 +1,7 @@
 """Handlers and listeners that are slow, fail or misbehave: the pump never notices, and nobody waits for ever."""
 
 import asyncio
+import contextlib
 import contextvars
 import logging
 import threading
@@ -22,7 +23,7 @@ from claude_agent_py import (
     ToolServer,
     tool,
 )
-from claude_agent_py.errors import HandlerError
+from claude_agent_py.errors import ConnectionClosedError, HandlerError
 from claude_agent_py.messages import HandlerFailed
 from claude_agent_py.testing import FakeCLI, frames, steps
 from claude_agent_py.tools import Resource
@@ -495,13 +496,19 @@ async def test_a_handler_may_close_the_client(start: MakeClient, kind: str) -> N
         await clients[0].close()
         returned.append(True)
 
-    said = [frames.can_use_tool("r1")] if kind == "handler" else tasks_that_end(1)
+    said = [
+        steps.wait_for_request("set_model"),
+        *([frames.can_use_tool("r1")] if kind == "handler" else tasks_that_end(1)),
+    ]
     options = {"can_use_tool": closes} if kind == "handler" else {"on_task_notification": closes}
     client = start(FakeCLI(*said), **options)
     clients.append(client)
     with anyio.fail_after(60):
         await client.connect()
-        async for _ in client.messages():
+        messages = client.messages()
+        with contextlib.suppress(ConnectionClosedError):
+            await client.set_model("opus")
+        async for _ in messages:
             pass  # until the end
         await client.close()
     assert not client.is_open

@@ -60,6 +60,7 @@ def test_the_answer_is_on_stdout_and_what_happens_on_stderr(start: Start, capsys
     assert any(line.startswith("✓ auth [general-purpose] completed") for line in lines)
     assert any(line.startswith("✓ tests [local_bash] completed") for line in lines)
     assert lines[-1].endswith(" USD")
+    assert " turns, " in lines[-1]
     assert "\x1b" not in shown.err
 
 
@@ -81,7 +82,7 @@ def test_results_as_json_and_as_a_python_type(
     assert shown.err == ""
     assert (told["text"], told["is_error"], told["error"], told["tasks"]) == ("Paris.", False, None, [])
     assert told["cost_usd"] > 0
-    assert main(["run", "Once more?", "--jsonl", "--quiet", "--resume", told["session_id"]]) == 0
+    assert main(["run", "Once more?", "--jsonl", "--quiet", "--resume", told["session_id"][:8]]) == 0
     messages = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert {message["type"] for message in messages} >= {"system", "assistant", "result"}
     assert {message["session_id"] for message in messages if message["type"] == "result"} == {told["session_id"]}
@@ -102,10 +103,21 @@ def test_exit_codes_and_stdin(
     assert main(["run", "go", "--quiet", "--max-turns", "1", "--permission-mode", "bypassPermissions"]) == 5
     monkeypatch.setattr("sys.stdin", io.StringIO(""))
     assert main(["run"]) == 2
+    assert main(["run", "x", "--max-turns", "0"]) == 2
     assert main(["run", "x", "--output-type", "nothing"]) == 2
     assert main(["run", "x", "--output-type", "json:Nothing"]) == 2
     monkeypatch.setenv(CLI_VARIABLE, "/nowhere/claude")
     assert main(["run", "x"]) == 3
+
+
+def test_a_timeout_ends_the_run_with_5(start: Start, capsys: pytest.CaptureFixture[str]) -> None:
+    gate = Gate()
+    start([Reply("too late", after=gate)])
+    assert main(["run", "go", "--timeout", "0.5", "--json"]) == 5
+    shown = capsys.readouterr()
+    assert json.loads(shown.out)["error"]["type"] == "RunTimeoutError"
+    assert "Traceback" not in shown.err
+    gate.open()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX")
@@ -122,6 +134,18 @@ def test_ctrl_c_ends_the_run_with_130(tmp_path: Path) -> None:
             finally:
                 process.kill()
     assert process.returncode == 130
+
+
+def test_tasks_that_still_run_after_the_answer_are_stopped(
+    start: Start, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    shell = {"command": "sleep 600", "description": "a long wait", "run_in_background": True}
+    start([tool_use("Bash", shell), "Started."])
+    assert main(["run", "go", "--until", "result", "--allowed-tools", "Bash"]) == 0
+    shown = capsys.readouterr()
+    assert shown.out == "Started.\n"
+    assert "stopped: a long wait" in shown.err.splitlines()
+    assert "close(" not in caplog.text
 
 
 def test_a_denied_tool_is_told(start: Start, capsys: pytest.CaptureFixture[str]) -> None:

@@ -41,6 +41,7 @@ def test_a_timeline_is_written_from_every_source(
 ) -> None:
     by_id = written([session.id, "--config-dir", session.config], tmp_path / "a.html", capsys)
     assert "Say hello" in by_id
+    assert written([session.id[:8], "--config-dir", session.config], tmp_path / "a.html", capsys) == by_id
     assert written([session.path], tmp_path / "b.html", capsys) == by_id
     fill(SQLiteStore(tmp_path / "s.db"), session)
     fill(DirectoryStore(tmp_path / "folder"), session)
@@ -70,7 +71,7 @@ def test_what_is_no_source_is_refused_and_left_as_it_was(
         ([empty, session.id], "not the folder of a DirectoryStore"),
         ([text], "not a recording"),
         ([moved], "outside of a configuration folder"),
-        (["nope"], "not a uuid"),
+        (["nope"], "there is no file nope, and no session begins with 'nope'"),
     ]
     for arguments, problem in problems:
         assert main(["timeline", *map(str, arguments), "-o", str(tmp_path / "x.html")]) == 1

@@ -16,7 +16,7 @@ from leftovers import processes_with
 
 from claude_agent_py.fleet import Fleet, FleetSession
 from claude_agent_py.sessions import PostgresStore, SQLiteStore
-from claude_agent_py.testing import ScriptedModel
+from claude_agent_py.testing import RecordedRequest, ScriptedModel
 
 PATIENCE = 100.0
 """For how long a test waits for what is about to happen, in seconds."""
@@ -38,6 +38,11 @@ async def main():
         await fleet.drain_forever()
 anyio.run(main)
 """
+
+
+def task_of(request: RecordedRequest) -> str:
+    """Return the prompt that a model was sent. A CLI that takes up a turn adds that it is to continue."""
+    return request.prompt.splitlines()[0]
 
 
 def given_options(model: ScriptedModel, **more: Any) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import anyio
 import pytest
-from fleets import LEASE, PATIENCE, FleetSetUp, clis, events_of, fleet_in, until
+from fleets import LEASE, PATIENCE, FleetSetUp, clis, events_of, fleet_in, task_of, until
 from leftovers import is_alive, processes_with
 
 from claude_agent_py.fleet import FleetSession
@@ -130,7 +130,7 @@ async def test_a_worker_that_slept_past_its_lease_writes_nothing(tmp_path: Path)
 
 async def test_24_sessions_on_three_workers_one_of_which_is_killed(tmp_path: Path) -> None:
     with (
-        ScriptedModel(lambda request: Reply(f"to {request.prompt}", delay=0.3)) as model,
+        ScriptedModel(lambda request: Reply(f"to {task_of(request)}", delay=0.3)) as model,
         fleet_in(tmp_path, model) as made,
     ):
         fleet = made.fleet()
@@ -145,7 +145,7 @@ async def test_24_sessions_on_three_workers_one_of_which_is_killed(tmp_path: Pat
         workers[0].kill()
         for i, session in enumerate(sessions):
             result = await session.result(timeout=PATIENCE)
-            assert result.text.endswith(f"task {i}"), made.logs()
+            assert result.text == f"to task {i}", made.logs()
             events = await events_of(session)
             assert [e.data["state"] for e in events if e.kind == "run"] == ["queued", "running", "done"]
             assert answers(await stored(made, session), f"task {i}") == 1

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit, urlunsplit
 import anyio
 import pytest
 from cuttable import CuttableServer
-from fleets import LEASE, PATIENCE, events_of, fleet_in
+from fleets import LEASE, PATIENCE, events_of, fleet_in, task_of
 
 from claude_agent_py.testing import Reply, ScriptedModel
 
@@ -38,7 +38,7 @@ async def test_sessions_outlive_a_worker_and_a_database_that_is_away(
 ) -> None:
     url, front = server
     with (
-        ScriptedModel(lambda request: Reply(f"to {request.prompt}", delay=1.0)) as model,
+        ScriptedModel(lambda request: Reply(f"to {task_of(request)}", delay=1.0)) as model,
         fleet_in(tmp_path, model, url=url, store=url) as made,
     ):
         fleet = made.fleet()
@@ -53,7 +53,7 @@ async def test_sessions_outlive_a_worker_and_a_database_that_is_away(
         front.open()
         for i, session in enumerate(sessions):
             result = await session.result(timeout=PATIENCE)
-            assert result.text.endswith(f"task {i}"), made.logs()
+            assert result.text == f"to task {i}", made.logs()
             events = await events_of(session)
             assert [e.data["state"] for e in events if e.kind == "run"] == ["queued", "running", "done"]
         assert workers[1].poll() is None, made.logs()

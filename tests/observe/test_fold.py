@@ -11,8 +11,10 @@ from comparing import common
 from hypothesis import given, settings
 from hypothesis.strategies import integers, lists
 
+from claude_agent_py.messages import UserMessage
 from claude_agent_py.observe import Span, SpanFold, Timeline
 from claude_agent_py.observe.collecting import SpanLog
+from claude_agent_py.observe.drafts import seconds
 from claude_agent_py.observe.sources import fold_frame
 from claude_agent_py.sessions import get_session
 from claude_agent_py.wire import decode
@@ -47,6 +49,35 @@ def test_a_recording_and_its_messages_alone_give_the_same_spans(name: str) -> No
     assert [
         span for span in recorded.spans if span.parent not in known and span.id not in calls and not span.agent
     ] == []
+
+
+@pytest.mark.parametrize("name", recordings.names())
+def test_messages_alone_begin_when_the_session_did(name: str) -> None:
+    """The CLI's first messages have no time, and neither have prompts."""
+    frames = [decode(recordings.as_line(frame)) for frame in recordings.frames(name, "out")]
+    known = [at for frame in frames if (at := seconds(getattr(frame, "timestamp", None)))]
+    sent = [
+        prompt
+        for frame in recordings.frames(name, "in")
+        if type(prompt := decode(recordings.as_line(frame))) is UserMessage
+    ]
+    estimated = Timeline.from_messages(frames, sent).spans
+    answered = {span.parent for span in messages_alone(name) if span.kind == "model"}
+    streamed = [span for span in messages_alone(name) if span.kind == "model" or span.id in answered]
+    for span in (*estimated, *streamed):
+        assert not known or min(known) - 60 <= span.start <= max(known) + 60, span
+
+
+def test_the_first_model_call_takes_as_long_as_the_turn_says() -> None:
+    answer = {"type": "assistant", "uuid": "a", "session_id": SESSION, "timestamp": "2026-01-01T00:00:10.000Z"}
+    said = {"id": "m", "role": "assistant", "model": "opus", "content": [{"type": "text", "text": "hi"}]}
+    result = {"type": "result", "subtype": "success", "session_id": SESSION, "duration_ms": 4000, "is_error": False}
+    messages = [
+        decode(recordings.as_line(frame))
+        for frame in ({"type": "system", "subtype": "init"}, answer | {"message": said}, result)
+    ]
+    spans = Timeline.from_messages(iter(messages)).spans
+    assert [(span.kind, span.duration) for span in spans] == [("run", 4.0), ("turn", 4.0), ("model", 4.0)]
 
 
 # A transcript of the same session --------------------------------------------------------------------------------

@@ -115,6 +115,16 @@ def test_spans_follow_the_conventions(sdk: Recorded) -> None:
     assert all(span.end_time >= span.start_time for span in sdk.spans if span.end_time and span.start_time)
 
 
+def test_follow_up_turns_are_in_the_trace_of_a_run_that_is_in_none(sdk: Recorded) -> None:
+    replay("turns/nested_agents", sdk.telemetry())
+    [first, *follow_ups] = sdk.named("invoke_agent")
+    assert first.parent is None
+    assert follow_ups
+    mine = first.context
+    assert mine is not None
+    assert {span.parent.span_id if span.parent else None for span in follow_ups} == {mine.span_id}
+
+
 def test_content_comes_only_when_asked_for_and_never_with_secrets(sdk: Recorded, monkeypatch: Any) -> None:
     replay("tasks/s09_ask_user_question", sdk.telemetry())
     quiet = str([attributes(span) | {"name": span.name} for span in sdk.spans])

@@ -60,6 +60,7 @@ EVERY_METHOD: dict[str, tuple[Ask, Check | tuple[type[Exception], str]]] = {
     "usage.context": (lambda c: c.usage.context("full"), lambda r: 0 < r.total_tokens < r.max_tokens),
     "usage.session": (lambda c: c.usage.session(), lambda r: r.session.total_cost_usd > 0),
     "usage.cost": (lambda c: c.usage.cost(), lambda r: "cost" in r.text),
+    "usage.budget_left_usd": (lambda c: c.usage.budget_left_usd(), lambda r: r is None),
     "status": (lambda c: c.status(), lambda r: any(row.label == "Version" for row in r.sections[0].rows)),
     "version": (lambda c: c.version(), lambda r: r.version.startswith("2.")),
     "conversation.plan": (lambda c: c.conversation.plan(), lambda r: r.exists is False),

@@ -3,9 +3,11 @@
 from typing import Any
 
 import anyio
+import msgspec
 import pytest
 
 from claude_agent_py import Client
+from claude_agent_py.control import AppliedSettings, GetHooksListingReply, GetSettingsReply
 from claude_agent_py.testing import ScriptedModel
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
@@ -28,6 +30,20 @@ async def test_the_commands_are_those_of_now() -> None:
                         break
             assert "late" in [command.name for command in client.info.commands]
     assert client.info.claude_code_version == before.claude_code_version
+
+
+async def test_every_field_of_the_settings_has_a_model() -> None:
+    def names(model: type[msgspec.Struct]) -> set[str]:
+        return {each.encode_name for each in msgspec.structs.fields(model)}
+
+    async with ScriptedModel([]) as model, Client(model.options()) as client:
+        settings = await client.settings.get()
+        hooks = await client.settings.hooks()
+    assert settings.applied is not None
+    assert settings.applied.ultracode is False
+    assert set(settings.raw) <= names(GetSettingsReply)
+    assert set(settings.raw["applied"]) <= names(AppliedSettings)
+    assert set(hooks.raw) <= names(GetHooksListingReply)
 
 
 async def test_a_prompt_may_be_blocks_of_the_api() -> None:

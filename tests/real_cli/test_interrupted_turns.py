@@ -11,7 +11,9 @@ import pytest
 from leftovers import processes_with
 
 from claude_agent_py import (
+    AgentDefinition,
     AssistantMessage,
+    ChildAgent,
     Client,
     CLIExitError,
     ConnectionClosedError,
@@ -414,3 +416,23 @@ async def test_a_client_is_reopened_once_at_a_time_and_closed_meanwhile() -> Non
         assert [type(error) for error in refused] == [LocalProtocolError, ConnectionClosedError]
         assert not client.is_open
         assert not processes_with(f"HOME={model.sandbox.home}", "--output-format=stream-json")
+
+
+async def test_a_child_agent_works_on_until_reopen_and_a_resumed_session_does_not_know_it() -> None:
+    gate = Gate()
+    worker = ChildAgent(AgentDefinition(description="Works", prompt="Work."), id="worker")
+    async with ScriptedModel(["one", "two"], sessions={"wait": [Reply("late", after=gate)]}) as model:
+        async with Client(model.options()) as client:
+            await client.query("go")
+            session = client.session_id
+            child = await client.spawn(worker, "wait")
+            await gate.wait_reached()
+            await died(client)
+            assert child.status is TaskStatus.RUNNING
+            await client.reopen()
+            assert (await child).status is TaskStatus.STOPPED
+        async with Client(model.options(resume=session)) as client:
+            await client.query("and now")
+            assert list(client.tasks) == []
+        gate.open()
+        assert not model.requests_of("main")[-1].contains("task-notification")

@@ -215,7 +215,7 @@ async def test_continue_and_fork_and_what_is_not_there() -> None:
         assert "FORKED" not in json.dumps(store.entries(key_of(model, first.session_id)))
         with pytest.raises(SessionNotFoundError):
             await run("x", options.replace(resume="11111111-1111-4111-8111-111111111111"))
-        with pytest.raises(OptionsError, match="uuid"):
+        with pytest.raises(OptionsError, match=r"^resume: 'a title' .*titles are not looked up"):
             await run("x", options.replace(resume="a title"))
 
 

@@ -41,6 +41,7 @@ async def test_every_case_is_tried_and_reported(tmp_path: Path) -> None:
         ("bug", 0, 2),
     ]
     assert report.pass_rate == 3 / 8
+    assert repr(report).startswith("<Evaluation 3 of 8 trials passed, ")
     assert report.cost_usd > 0
     assert all(trial.seconds > 0 for trial in report.trials)
     reasons = {trial.reason.partition(":")[0] for trial in report.failures}

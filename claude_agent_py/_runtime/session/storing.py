@@ -15,7 +15,7 @@ from claude_agent_py._event_loop import run_file_work
 from claude_agent_py._launch.environment import config_directory, environment
 from claude_agent_py._runtime.answering.failures import FailureLog
 from claude_agent_py.options.client_options import ClientOptions
-from claude_agent_py.sessions.folders import check_id, find_session, project_key_for_directory
+from claude_agent_py.sessions.folders import find_session, is_id, project_key_for_directory
 from claude_agent_py.sessions.stores.blocking import Place
 from claude_agent_py.sessions.stores.leases import Lease
 from claude_agent_py.sessions.stores.local import (
@@ -66,6 +66,12 @@ class Mirrored(Protocol):
     def inject(self, message: Any) -> None:
         """Take a message that the CLI did not send."""
         ...
+
+
+def _check_resumed(session_id: str) -> None:
+    if not is_id(session_id):
+        told = f"{session_id!r} is not the id of a session (a uuid): in a store, titles are not looked up"
+        raise OptionsError(told, option="resume")
 
 
 def _merged(source: str, target: str, stored: list[SessionStoreEntry]) -> Reported | None:
@@ -135,7 +141,7 @@ class Storing:
             if session_id is None:
                 return  # nothing to continue there; maybe on this machine
         else:
-            check_id(session_id)
+            _check_resumed(session_id)
             if options.session_store_project is None:
                 self._project = await find_project(self._store, session_id, self._project, timeout)
         place = Place(self._project, session_id)
@@ -145,7 +151,7 @@ class Storing:
         left = await send_leftovers(place, lambda found: load(self._store, found, timeout), self._append)
         env = environment(options, os.environ)
         is_ours = options.home is not True and (options.spawn is None or options.inherit_env)
-        folder = self._folder = await run_file_work(make_folder, env if is_ours else None)
+        folder = self._folder = await run_file_work(make_folder, env if is_ours else None, options.user)
         project = project_key_for_directory(options.cwd)
         try:
             is_there = await write_session(self._store, place, folder.projects, project, timeout=timeout)

@@ -2,9 +2,11 @@
 
 `<root>/projects/<project>/<session>.jsonl`, `<root>/projects/<project>/<session>/<subpath>.jsonl`, and beside them
 `<root>/state/<project>/<session>.json` with the summary and the lease. A lock file per session orders the writers.
+Nothing in the root may be a link: it could lead to files that are not the store's.
 """
 
 import contextlib
+import errno
 import json
 import os
 import shutil
@@ -13,18 +15,23 @@ import sys
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 from urllib.parse import quote, unquote
 
 from claude_agent_py._errors import StoreError
 from claude_agent_py.sessions.files import write_whole
+from claude_agent_py.sessions.folders import regular_file
 from claude_agent_py.sessions.stores.blocking import ChangeLease, Place, Row, SummarisingStore, next_summary
 from claude_agent_py.sessions.stores.leases import LeaseState, check_epoch
 
 VERSION: Final = 1
+LOCK_SECONDS: Final = 30.0
+"""How long another process is waited for. One that was stopped while it wrote never goes on."""
+_RETRY_SECONDS: Final = 0.002
 _SUFFIX: Final = ".jsonl"
+_FLAGS: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 _KNOWN: Final = 64
 """Of how many transcripts the uuids are remembered."""
 
@@ -41,25 +48,24 @@ class _Uuids:
 class DirectoryStore(SummarisingStore):
     """Keeps sessions as JSON Lines files, which `list_sessions(config_dir=root)` and the other functions can read.
 
-    Several processes may use it at once, also over a network file system whose locks work.
+    Several processes may use it at once, also over a network file system whose locks work. Links in the folder are not
+    followed: what they stand for is left out of lists, and refused where it is asked for.
 
     Args:
         root: The folder; created if missing, readable by this user only.
 
     Raises:
-        StoreError: The folder cannot be made, or was made by a newer version.
+        StoreError: The folder cannot be made, has links in the wrong place, or was made by a newer version.
     """
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self.root: Path = Path(root).expanduser().absolute()
-        self._projects = self.root / "projects"
-        self._state = self.root / "state"
         self._threads = threading.Lock()
         self._read: OrderedDict[Place, _Uuids] = OrderedDict()
         try:
-            for folder in (self.root, self._projects, self._state):
+            for folder in (self.root, self._below("projects"), self._below("state")):
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            version = self._state / "version"
+            version = self._below("state", "version")
             if not version.exists():
                 write_whole(str(version), [str(VERSION).encode()], replace=True)
             if int(version.read_text()) > VERSION:
@@ -72,28 +78,44 @@ class DirectoryStore(SummarisingStore):
 
     # Where things are
 
+    def _below(self, *parts: str) -> Path:
+        """Return a path in the root. Raises StoreError if any part of it is a link."""
+        path = self.root
+        for part in parts:
+            path /= part
+            if path.is_symlink():
+                raise StoreError(f"{path} is a link, and this store does not follow links")
+        return path
+
     def _path(self, place: Place) -> Path:
         parts = [_name(place.project), _name(place.session), *map(_name, filter(None, place.subpath.split("/")))]
         if place.subpath and "/".join(parts[2:]) != "/".join(map(_name, place.subpath.split("/"))):
             raise StoreError(f"{place.subpath!r} is not a subpath")
-        return self._projects.joinpath(*parts[:-1], parts[-1] + _SUFFIX)
+        return self._below("projects", *parts[:-1], parts[-1] + _SUFFIX)
+
+    def _folder(self, place: Place) -> Path:
+        """Return the folder of the transcripts of a session's subagents."""
+        return self._below("projects", _name(place.project), _name(place.session))
 
     def _notes(self, place: Place, suffix: str) -> Path:
-        return self._state / _name(place.project) / (_name(place.session) + suffix)
+        return self._below("state", _name(place.project), _name(place.session) + suffix)
 
     @contextlib.contextmanager
     def _locked(self, place: Place) -> Iterator[None]:
         """Hold the lock of a session, in this process and among others."""
         path = self._notes(place, ".lock")
-        with self._threads:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with path.open("ab") as file:
-                _lock(file)
-                yield  # closing the file unlocks it
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with _opened(path) as file:
+            deadline = time.monotonic() + LOCK_SECONDS
+            while not _lock(file):
+                if time.monotonic() > deadline:
+                    raise StoreError(f"another process has {path} locked for more than {LOCK_SECONDS:g} s")
+                time.sleep(_RETRY_SECONDS)
+            yield  # closing the file unlocks it
 
     def _noted(self, place: Place) -> dict[str, Any]:
         try:
-            noted = json.loads(self._notes(place, ".json").read_bytes())
+            noted = json.loads(_content(self._notes(place, ".json")))
         except FileNotFoundError:
             return {}
         return noted if isinstance(noted, dict) else {}
@@ -124,7 +146,8 @@ class DirectoryStore(SummarisingStore):
 
     def _uuids(self, place: Place, file: BinaryIO) -> _Uuids:
         """Return the uuids of a transcript, of which only what is new is read. Cuts off a half-written line."""
-        known = self._read.pop(place, None) or _Uuids()
+        with self._threads:
+            known = self._read.pop(place, None) or _Uuids()
         status = os.fstat(file.fileno())
         if status.st_size < known.size or status.st_ino != known.inode:
             known = _Uuids()
@@ -139,14 +162,15 @@ class DirectoryStore(SummarisingStore):
                 entry = json.loads(line)
                 if isinstance(entry, dict) and entry.get("uuid") is not None:
                     known.uuids.add(str(entry["uuid"]))
-        self._read[place] = known
-        while len(self._read) > _KNOWN:
-            self._read.popitem(last=False)
+        with self._threads:
+            self._read[place] = known
+            while len(self._read) > _KNOWN:
+                self._read.popitem(last=False)
         return known
 
     def _load(self, place: Place) -> list[bytes]:
         try:
-            data = self._path(place).read_bytes()
+            data = _content(self._path(place))
         except FileNotFoundError:
             return []
         return [line for line in data[: data.rfind(b"\n") + 1].split(b"\n") if line]
@@ -155,7 +179,7 @@ class DirectoryStore(SummarisingStore):
         return {unquote(path.name.removesuffix(_SUFFIX)): _mtime(path) for path in self._transcripts(project)}
 
     def _transcripts(self, project: str) -> list[Path]:
-        return list((self._projects / _name(project)).glob(f"*{_SUFFIX}"))
+        return _regular(self._below("projects", _name(project)).glob(f"*{_SUFFIX}"))
 
     def _summaries(self, project: str) -> list[tuple[str, int, str | bytes]]:
         found: list[tuple[str, int, str | bytes]] = []
@@ -167,23 +191,25 @@ class DirectoryStore(SummarisingStore):
         return found
 
     def _subpaths(self, place: Place) -> list[str]:
-        folder = self._path(place).with_suffix("")
-        paths = (path.relative_to(folder).as_posix() for path in folder.rglob(f"*{_SUFFIX}"))
+        folder = self._folder(place)
+        paths = (path.relative_to(folder).as_posix() for path in _regular(folder.rglob(f"*{_SUFFIX}")))
         return [unquote(path.removesuffix(_SUFFIX)) for path in paths]
 
     def _delete(self, place: Place) -> None:
         with self._locked(place):
-            self._path(place).unlink(missing_ok=True)
+            path, folder = self._path(place), self._folder(place)
+            path.unlink(missing_ok=True)
             if place.subpath:
                 return
             with contextlib.suppress(FileNotFoundError):
-                shutil.rmtree(self._path(place).with_suffix(""))
+                shutil.rmtree(folder)
             noted = self._noted(place)
             if noted.pop("summary", None) is not None:
                 self._note(place, noted)
 
     def _find(self, session: str) -> list[str]:
-        return [unquote(path.parent.name) for path in self._projects.glob(f"*/{_name(session)}{_SUFFIX}")]
+        found = _regular(self._below("projects").glob(f"*/{_name(session)}{_SUFFIX}"))
+        return [unquote(path.parent.name) for path in found if not path.parent.is_symlink()]
 
     def _change_lease(self, place: Place, change: ChangeLease) -> LeaseState:
         with self._locked(place):
@@ -203,9 +229,17 @@ def _mtime(path: Path) -> int:
     return path.stat().st_mtime_ns // 1_000_000
 
 
+def _regular(paths: Iterable[Path]) -> list[Path]:
+    return [path for path in paths if regular_file(str(path)) is not None]
+
+
 def _opened(path: Path) -> BinaryIO:
-    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
-    return os.fdopen(os.open(path, flags, stat.S_IRUSR | stat.S_IWUSR), "r+b")
+    return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | _FLAGS, stat.S_IRUSR | stat.S_IWUSR), "r+b")
+
+
+def _content(path: Path) -> bytes:
+    with os.fdopen(os.open(path, os.O_RDONLY | _FLAGS), "rb") as file:
+        return file.read()
 
 
 def _write(file: BinaryIO, data: bytes) -> None:
@@ -221,13 +255,20 @@ def _write(file: BinaryIO, data: bytes) -> None:
         raise
 
 
-def _lock(file: BinaryIO) -> None:
-    if sys.platform == "win32":
-        import msvcrt
+def _lock(file: BinaryIO) -> bool:
+    """Lock a file, and return False if another process, or another thread, has it locked."""
+    try:
+        if sys.platform == "win32":
+            import msvcrt
 
-        file.seek(0)
-        msvcrt.locking(file.fileno(), msvcrt.LK_LOCK, 1)
-    else:
-        import fcntl
+            file.seek(0)
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+        else:
+            import fcntl
 
-        fcntl.flock(file, fcntl.LOCK_EX)
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in (errno.EACCES, errno.EAGAIN, errno.EDEADLK):
+            return False
+        raise
+    return True

@@ -82,11 +82,13 @@ class PrivateFolder:
 # Making it -------------------------------------------------------------------------------------------------------
 
 
-def make_folder(env: Mapping[str, str] | None) -> PrivateFolder:
+def make_folder(env: Mapping[str, str] | None, user: str | int | None = None) -> PrivateFolder:
     """Make a private configuration folder with what a login needs. Blocks.
 
     Args:
         env: The environment of the CLI, which says where the user's own folder is; None takes nothing from there.
+        user: The operating system user that the folder is for, if not that of this process. Only that user's own files
+            are copied: a link in its home could lead to files that only this process may read.
 
     Raises:
         StoreError: It cannot be made.
@@ -103,7 +105,7 @@ def make_folder(env: Mapping[str, str] | None) -> PrivateFolder:
     try:
         folder.projects.mkdir(mode=0o700)
         if env is not None:
-            _carry_over(env, path)
+            _carry_over(env, path, _uid(user))
     except OSError as error:
         folder.remove()
         raise StoreError(f"the folder to resume in cannot be filled: {error}") from error
@@ -118,12 +120,22 @@ def give_away(folder: PrivateFolder, user: str | int) -> None:
                 shutil.chown(path, user)
 
 
-def _carry_over(env: Mapping[str, str], target: Path) -> None:
+def _uid(user: str | int | None) -> int | None:
+    """Return the id of a user, or None for that of this process."""
+    if user is None or sys.platform == "win32":
+        return None
+    import pwd
+
+    uid = pwd.getpwnam(user).pw_uid if isinstance(user, str) else user
+    return None if uid == os.getuid() else uid
+
+
+def _carry_over(env: Mapping[str, str], target: Path, uid: int | None) -> None:
     home = Path(env.get("HOME") or env.get("USERPROFILE") or Path.home())
     given = env.get("CLAUDE_CONFIG_DIR")
     source = Path(given) if given else home / ".claude"
-    _write(target / ".credentials.json", _credentials(env, source))
-    _write(target / ".claude.json", _content(source / ".claude.json" if given else home / ".claude.json"))
+    _write(target / ".credentials.json", _credentials(env, source, uid))
+    _write(target / ".claude.json", _content(source / ".claude.json" if given else home / ".claude.json", uid))
     for name in LINKED:
         if (source / name).exists():
             try:
@@ -133,7 +145,7 @@ def _carry_over(env: Mapping[str, str], target: Path) -> None:
                                name, source, error)  # fmt: skip
     has_plugins = (target / "plugins").exists()
     for name in SETTINGS:
-        _write(target / name, _settings(_content(source / name), has_plugins=has_plugins))
+        _write(target / name, _settings(_content(source / name, uid), has_plugins=has_plugins))
 
 
 def _write(path: Path, content: bytes | None) -> None:
@@ -142,9 +154,9 @@ def _write(path: Path, content: bytes | None) -> None:
             file.write(content)
 
 
-def _content(path: Path) -> bytes | None:
+def _content(path: Path, uid: int | None) -> bytes | None:
     try:
-        return read_bytes(path, most_bytes=_MOST_BYTES)[0]
+        return read_bytes(path, most_bytes=_MOST_BYTES, uid=uid)[0]
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -152,12 +164,12 @@ def _content(path: Path) -> bytes | None:
         return None
 
 
-def _credentials(env: Mapping[str, str], source: Path) -> bytes | None:
+def _credentials(env: Mapping[str, str], source: Path, uid: int | None) -> bytes | None:
     """Return the credentials without the token that renews them.
 
     That token can be used once: the copy would use it up, and log the user out.
     """
-    content = _content(source / ".credentials.json")
+    content = _content(source / ".credentials.json", uid)
     if content is None and sys.platform == "darwin" and "CLAUDE_CONFIG_DIR" not in env:
         content = _keychain(env)
     parsed = _object(content)

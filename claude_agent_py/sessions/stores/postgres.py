@@ -35,6 +35,8 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
 )
 """The statements that lead from each version of the schema to the next, beginning with none."""
 
+FROZEN_SECONDS: Final = 30.0
+"""After which the server rolls back the transaction of a process that was stopped within it."""
 MOST_IDLE: Final = 8
 """How many connections stay open when nobody uses them."""
 _NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,62}")
@@ -106,6 +108,8 @@ class PostgresStore(SummarisingStore):
                 if not idle.closed:
                     return idle
         connection: Connection[Any] = self._connect(self._conninfo, autocommit=True)
+        milliseconds = str(int(FROZEN_SECONDS * 1000))
+        connection.execute("SELECT set_config('idle_in_transaction_session_timeout', %s, false)", (milliseconds,))
         if not self._is_ready:
             try:
                 self._migrate(connection)

@@ -56,7 +56,7 @@ class LoadedFolder:
         parent = Path(tempfile.gettempdir()).resolve()
         for left in leftovers(parent, _OURS, min_age=60.0):
             shutil.rmtree(left, ignore_errors=True)
-        self.path = parent / f"{PREFIX}{secrets.token_hex(8)}"
+        self.path: Path = parent / f"{PREFIX}{secrets.token_hex(8)}"
         self.path.mkdir(mode=0o700)
         lock(self.path)
         self.remove: Callable[[], object] = weakref.finalize(self, _remove, self.path, os.getpid())

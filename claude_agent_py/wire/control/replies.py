@@ -169,12 +169,30 @@ class SettingsOfSource(WireModel):
     settings: JSONObject = field(default_factory=dict)
 
 
-class AppliedSettings(WireModel):
-    """Values that result from the settings."""
+class AppliedSettings(CamelModel):
+    """Values that result from the settings, the environment, and what was set on the session."""
 
     model: str = ""
     effort: EffortLevel | None = None
+    effort_auto: bool | None = None
+    """Whether the effort is the model's own, because nothing sets another one."""
     advisor: str | None = None
+    ultracode: bool | None = None
+    """Whether ultracode is in effect."""
+    ultracode_requested: bool | None = None
+    """Whether it is asked for, in effect or not."""
+    ultracode_available: bool | None = None
+    """Whether it can be turned on for this session."""
+    ultrathink_available: bool | None = None
+    """Whether `ultrathink` in a prompt makes its turn run at the effort `xhigh`."""
+    outside_file_tool_reads_blocked: bool | None = None
+    """Whether the file tools may not read outside of the working directories."""
+    outside_file_tool_writes_blocked: bool | None = None
+    """Whether they may not write there."""
+    outside_blocks_count_launch_folders_only: bool | None = None
+    """Whether only the directories of the start count as working directories for these."""
+    launch_env_left_own_files_in_place: bool | None = None
+    """Whether no variable of the environment can move the CLI's own folders, which these let through."""
 
 
 class GetSettingsReply(FrameModel):
@@ -185,6 +203,8 @@ class GetSettingsReply(FrameModel):
     applied: AppliedSettings | None = None
     errors: list[SettingsError] | None = None
     withheld: bool | None = None
+    served_settings_state: Open[Literal["ok", "pending", "stale_cache", "failed", "ineligible"]] | None = None
+    """Where the organization's settings stand that a server manages."""
 
 
 class HookEventInfo(CamelModel):

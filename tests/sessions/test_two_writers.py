@@ -1,0 +1,139 @@
+"""Two writers of one session, of which one stops: in the middle of its lease, or with the session locked."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, cast
+
+import anyio
+import pytest
+from anyio import to_thread
+
+from claude_agent_py.errors import SessionLeasedError, StoreError
+from claude_agent_py.sessions import DirectoryStore, SessionKey, SessionStoreEntry, SQLiteStore
+from claude_agent_py.sessions.stores import directory, postgres
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="needs SIGSTOP"),
+]
+
+KEY: SessionKey = {"project_key": "-work", "session_id": "6f9619ff-8b86-4d01-b42d-00cf4fc964ff"}
+OTHER: SessionKey = {"project_key": "-work", "session_id": "11111111-1111-4111-8111-111111111111"}
+
+SLEEPER = """
+import os, signal, sys, anyio
+from claude_agent_py.errors import StaleLeaseError
+from claude_agent_py.sessions import DirectoryStore, SQLiteStore
+kind, path, session_id = sys.argv[1:]
+KEY = {"project_key": "-work", "session_id": session_id}
+store = SQLiteStore(path) if kind == "sqlite" else DirectoryStore(path)
+async def refused(call):
+    try:
+        await call
+    except StaleLeaseError as error:
+        return error.holder
+async def main():
+    lease = await store.acquire_lease(KEY, "sleeper", ttl=0.5)
+    write = lambda uuid: store.append(KEY, [{"type": "user", "uuid": uuid}], epoch=lease.epoch)
+    await write("before")
+    print("stops", flush=True)
+    os.kill(os.getpid(), signal.SIGSTOP)
+    print(await refused(write("after")), await refused(store.renew_lease(lease)), flush=True)
+    await store.release_lease(lease)
+    print(await refused(write("at last")), flush=True)
+anyio.run(main)
+"""
+
+
+def entry(uuid: str) -> list[SessionStoreEntry]:
+    return [cast("SessionStoreEntry", {"type": "user", "uuid": uuid})]
+
+
+@pytest.mark.parametrize("kind", ["directory", "sqlite"])
+@pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
+async def test_a_writer_that_slept_through_its_lease_writes_no_more(
+    kind: str, tmp_path: Path, anyio_backend: str
+) -> None:
+    path = str(tmp_path / "store")
+    store = SQLiteStore(path) if kind == "sqlite" else DirectoryStore(path)
+    command = [sys.executable, "-c", SLEEPER, kind, path, KEY["session_id"]]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as sleeper:
+        try:
+            assert sleeper.stdout is not None
+            assert await to_thread.run_sync(sleeper.stdout.readline) == "stops\n"
+            lease = None
+            with anyio.fail_after(60):
+                while lease is None:
+                    try:
+                        lease = await store.acquire_lease(KEY, "other", ttl=600)
+                    except SessionLeasedError:
+                        await anyio.sleep(0.02)
+            await store.append(KEY, entry("meanwhile"), epoch=lease.epoch)
+            os.kill(sleeper.pid, signal.SIGCONT)
+            assert await to_thread.run_sync(sleeper.stdout.read) == "other other\nother\n"
+        finally:
+            sleeper.kill()
+    await store.append(KEY, entry("more"), epoch=lease.epoch)
+    loaded = cast("list[dict[str, Any]]", await store.load(KEY))
+    assert [each["uuid"] for each in loaded] == ["before", "meanwhile", "more"]
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
+async def test_a_session_that_stays_locked_is_an_error_and_holds_up_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, anyio_backend: str
+) -> None:
+    import fcntl
+
+    store = DirectoryStore(tmp_path)
+    await store.append(KEY, entry("before"))
+    waiting = anyio.Event()
+
+    async def wait() -> None:
+        waiting.set()
+        await store.append(KEY, entry("waited"))
+
+    with (tmp_path / "state/-work" / f"{KEY['session_id']}.lock").open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # as a process that was stopped while it wrote
+        async with anyio.create_task_group() as waiters:
+            waiters.start_soon(wait)
+            await waiting.wait()
+            with anyio.fail_after(20):
+                for number in range(3):
+                    await store.append(OTHER, entry(str(number)))
+            monkeypatch.setattr(directory, "LOCK_SECONDS", 0.1, raising=False)
+            with anyio.fail_after(20), pytest.raises(StoreError, match="locked"):
+                await store.acquire_lease(KEY, "me")
+            monkeypatch.undo()
+            fcntl.flock(file, fcntl.LOCK_UN)
+    loaded = cast("list[dict[str, Any]]", await store.load(KEY))
+    assert [each["uuid"] for each in loaded] == ["before", "waited"]
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
+async def test_the_server_ends_the_transaction_of_a_process_that_was_stopped_within_it(
+    postgres_server: str, monkeypatch: pytest.MonkeyPatch, anyio_backend: str
+) -> None:
+    from psycopg import Error
+
+    from claude_agent_py.sessions import PostgresStore
+
+    monkeypatch.setattr(postgres, "FROZEN_SECONDS", 0.2, raising=False)
+    frozen, other = (PostgresStore(postgres_server, schema="frozen") for _ in range(2))
+    await other.append(KEY, entry("before"))
+
+    async def go_on_in_a_transaction_after_another() -> None:
+        with frozen._transaction() as cursor:
+            frozen._locked(cursor, KEY["project_key"], KEY["session_id"])
+            with anyio.fail_after(30):
+                await other.acquire_lease(KEY, "other")
+            cursor.execute("SELECT 1")
+
+    with pytest.raises(Error, match="timeout"):
+        await go_on_in_a_transaction_after_another()
+    await frozen.append(KEY, entry("later"))
+    assert await other.load(KEY) == entry("before") + entry("later")
+    frozen.close()
+    other.close()
