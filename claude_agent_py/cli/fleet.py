@@ -183,7 +183,7 @@ async def _show(arguments: Arguments) -> int:
             return 0
         _tell(arguments, {}, f"{info.id}: {info.agent} {info.version}, {info.state}, {info.events} events")
         for run in runs:
-            _tell(arguments, {}, f"  {run.run}. {run.state}: {run.text or run.reason}")
+            _tell(arguments, {}, f"  {run.run}. {run.state}: {run.text or run.reason}".removesuffix(": "))
         for question in questions:
             _tell(arguments, {}, f"  {question.id} asks: {question.summary} ({HELP[question.kind]})")
     return 0
@@ -220,12 +220,11 @@ async def _answer(arguments: Arguments) -> int:
     async with _opened(arguments) as fleet:
         session = fleet.session(arguments.session)
         found = next((one for one in await session.interactions() if one.id == arguments.interaction), None)
-        was_first = False
-        if found is not None:
-            try:
-                was_first = await session.answer(found.id, read_typed(found, arguments.words), by=arguments.by)
-            except ValueError as error:
-                raise OptionsError(str(error)) from None
+        try:
+            value = None if found is None else read_typed(found, arguments.words)
+            was_first = await session.answer(arguments.interaction, value, by=arguments.by)
+        except ValueError as error:
+            raise OptionsError(str(error)) from None
         told = "answered" if was_first else "too late: already answered or withdrawn"
         _tell(arguments, {"id": arguments.interaction, "answered": was_first}, told)
     return 0 if was_first else 1
@@ -270,7 +269,7 @@ async def _drain(arguments: Arguments) -> int:
         count = await fleet.drain_workers(arguments.worker)
         if arguments.worker is not None and not count:
             raise FleetError(f"the fleet has no worker {arguments.worker!r}")
-        _tell(arguments, {"workers": count}, f"{count} workers finish what they run, and end")
+        _tell(arguments, {"workers": count}, f"workers that finish what they run, and end: {count}")
     return 0
 
 
@@ -286,7 +285,7 @@ ACTIONS: Final[Mapping[str, Action]] = {
     "worker": ("Run sessions on this machine.", _worker_arguments, _worker),
     "start": ("Start a session.", _start_arguments, _start),
     "list": ("List sessions, newest first, or the workers.", _list_arguments, _list),
-    "show": ("Show a session: its prompts, results and questions.", _session_argument, _show),
+    "show": ("Show a session: its results and questions.", _session_argument, _show),
     "send": ("Send a prompt to a session.", _send_arguments, _send),
     "answer": ("Answer a question of a session.", _answer_arguments, _answer),
     "cancel": ("Cancel a session, or interrupt it.", _cancel_arguments, _cancel),

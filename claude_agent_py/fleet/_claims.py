@@ -50,6 +50,7 @@ class Known(NamedTuple):
     weight: float
     limit: int | None
     """How many of its sessions may run at once, on all workers."""
+    timeout: float | None = None
 
 
 class Place(NamedTuple):
@@ -71,15 +72,20 @@ def register(connection: Connection, database: Database, row: Mapping[str, Any],
     rest = {name: value for name, value in row.items() if name != "lease"}
     times = {"started_at": now, "expires_at": expires_at}
     connection.execute(insert(workers).values(**rest, **times, memory_used=0, is_draining=0))
-    register_agents(connection, now, [(one.name, one.version) for one in known])
+    register_agents(connection, now, [(one.name, one.version, one.timeout) for one in known])
 
 
-def register_agents(connection: Connection, now: float, known: Sequence[tuple[str, str]]) -> None:
-    """Enter agents that are not there."""
-    there = {(name, version) for name, version in connection.execute(select(agents.c.name, agents.c.version))}
-    for name, version in known:
+def register_agents(connection: Connection, now: float, known: Sequence[tuple[str, str, float | None]]) -> None:
+    """Enter agents by name and version, with their time limits, which processes that do not know them need."""
+    query = select(agents.c.name, agents.c.version, agents.c.timeout)
+    there = {(name, version): timeout for name, version, timeout in connection.execute(query)}
+    for name, version, timeout in known:
         if (name, version) not in there:
-            connection.execute(insert(agents).values(name=name, version=version, registered_at=now))
+            row = {"name": name, "version": version, "timeout": timeout}
+            connection.execute(insert(agents).values(**row, registered_at=now))
+        elif there[name, version] != timeout:
+            entered = update(agents).where(agents.c.name == name, agents.c.version == version)
+            connection.execute(entered.values(timeout=timeout))
 
 
 def beat(connection: Connection, database: Database, worker: str, lease: float, memory_used: int) -> bool | None:

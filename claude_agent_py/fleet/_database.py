@@ -7,12 +7,13 @@ import logging
 import time
 import weakref
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import anyio
 from anyio import to_thread
 from sqlalchemy import Connection, Engine, create_engine, event, insert, make_url, select, text
-from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.exc import ArgumentError, DatabaseError, DBAPIError, InterfaceError, OperationalError
 
 from claude_agent_py._errors import FleetError, OptionsError
 from claude_agent_py.fleet import _tables as tables
@@ -25,6 +26,8 @@ AWAY_SECONDS: Final = 120.0
 """For how many seconds a call waits for a database that is away."""
 PAUSES: Final = (0.05, 1.0)
 """Seconds between attempts: at first, and at most."""
+WARNS_AT: Final = 3
+"""The failed attempt of a call that is logged as a warning."""
 BUSY_SECONDS: Final = 30
 LOCK: Final = 7_236_110
 """The advisory lock of PostgreSQL under which tables are made and limits are counted."""
@@ -80,7 +83,7 @@ class Database:
 
         Raises:
             sqlalchemy.exc.SQLAlchemyError: The database failed.
-            FleetError: The tables were made by a newer version.
+            FleetError: The tables were made by a newer version, or the file's folder does not exist.
         """
         if not self._is_ready:
             self._make_tables()
@@ -92,23 +95,30 @@ class Database:
         """Run a transaction in a thread, again and again while the database is away.
 
         Raises:
-            FleetError: The database was away for longer than `patience` seconds.
+            FleetError: The database was away for longer than `patience` seconds, or is none.
         """
         deadline = time.monotonic() + patience
-        pause = PAUSES[0]
+        pause, tries = PAUSES[0], 0
         while True:
             try:
                 return await to_thread.run_sync(lambda: self.run(work, *args, write=write))
             except (OperationalError, InterfaceError, DBAPIError) as error:
+                if type(error) is DatabaseError:  # the file is something else, or damaged
+                    raise FleetError(f"the database of the fleet cannot be read: {error.orig}") from error
                 if not _is_passing(error):
                     raise
                 if time.monotonic() > deadline:
                     raise FleetError(f"the database of the fleet does not answer: {error.orig}") from error
-                logger.debug("the database of the fleet does not answer, trying again: %s", error.orig)
+                tries += 1
+                level = logging.WARNING if tries == WARNS_AT else logging.DEBUG
+                logger.log(level, "the database of the fleet does not answer, trying again: %s", error.orig)
             await anyio.sleep(pause)
             pause = min(pause * 2, PAUSES[1])
 
     def _make_tables(self) -> None:
+        file = self._engine.url.database
+        if self.is_sqlite and file is not None and not Path(file).absolute().parent.is_dir():
+            raise FleetError(f"the folder of the fleet's database does not exist: {file}")
         with self._engine.execution_options(fleet_write=True).begin() as connection:
             self.lock(connection)
             tables.metadata.create_all(connection)

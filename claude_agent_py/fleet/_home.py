@@ -53,7 +53,3 @@ class Home(Protocol):
     def checked_prompt(self, prompt: Any) -> Any:
         """Return a prompt as JSON."""
         ...
-
-    def timeout_of(self, agent: str, version: str | None) -> float | None:
-        """Return the time limit of an agent."""
-        ...

@@ -136,6 +136,9 @@ def _add_run(
     connection: Connection, session: RowMapping, now: float, prompt: Any, timeout: float | None, key: str | None
 ) -> int:
     number = int(session["runs"]) + 1
+    if timeout is None:
+        query = select(agents.c.timeout).where(agents.c.name == session["agent"])
+        timeout = connection.scalar(query.where(agents.c.version == session["version"]))
     row = {"session": session["id"], "number": number, "key": key, "prompt": json.dumps(prompt), "state": "queued"}
     times = {"timeout": timeout, "deadline": None if timeout is None else now + timeout, "created_at": now}
     more = {"uuid": str(uuid4()), "attempts": 0, "claims": 0, "crashes": 0}
@@ -243,6 +246,14 @@ def answer(connection: Connection, database: Database, interaction: str, reply: 
     if session["state"] == "waiting" and not waiting(connection, session["id"]):
         set_state(connection, session["id"], asked["run"], now, "queued", queued_at=now, not_before=0.0)
     return True
+
+
+def check_asked(connection: Connection, session: str, interaction: str) -> None:
+    """Check that a session has asked a question. Raises FleetError."""
+    info(connection, session)
+    query = select(interactions.c.id).where(interactions.c.id == interaction, interactions.c.session == session)
+    if connection.scalar(query) is None:
+        raise FleetError(f"the session {session!r} has asked no question {interaction!r}", session_id=session)
 
 
 def waiting(connection: Connection, session: str) -> int:

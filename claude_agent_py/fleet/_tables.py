@@ -111,6 +111,7 @@ agents: Final = Table(
     metadata,
     Column("name", Text, primary_key=True),
     Column("version", Text, primary_key=True),
+    Column("timeout", Float),
     Column("registered_at", Float, nullable=False),
 )
 

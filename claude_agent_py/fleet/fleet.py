@@ -4,7 +4,7 @@ import contextlib
 import importlib.util
 import secrets
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -15,7 +15,7 @@ from claude_agent_py._event_loop import Wakeup
 from claude_agent_py._runtime.runs.prompts import check_prompt
 from claude_agent_py.fleet.agents import FleetAgent
 from claude_agent_py.fleet.records import FleetSessionInfo, FleetWorkerInfo, SessionState
-from claude_agent_py.fleet.session import FleetSession, check_session_id
+from claude_agent_py.fleet.session import FleetSession, check_session_id, check_timeout
 from claude_agent_py.fleet.workspaces import Copy, Directory, Workspace
 from claude_agent_py.options.client_options import ClientOptions, options_or_defaults
 from claude_agent_py.retrying import RetryPolicy
@@ -179,7 +179,8 @@ class Fleet:
             timeout: As in `start`.
         """
         given = {"cron": cron, "agent": agent, "prompt": self.checked_prompt(prompt), "timezone": timezone}
-        self.schedules[check_session_id(name)] = {**given, "tenant": tenant, "priority": priority, "timeout": timeout}
+        limit = check_timeout(timeout)
+        self.schedules[check_session_id(name)] = {**given, "tenant": tenant, "priority": priority, "timeout": limit}
 
     # Sessions --------------------------------------------------------------------------------------------------------
 
@@ -213,11 +214,13 @@ class Fleet:
 
         content = self.checked_prompt(prompt)
         new = _rows.NewSession(check_session_id(id or secrets.token_hex(8)), agent, version, tenant, priority)
-        mine = [key for key in self.agents if key[0] == agent and version in (None, key[1])]
-        limit = timeout if timeout is not None else self.timeout_of(agent, version)
+        limit = check_timeout(timeout)
+        fitting = [one for key, one in self.agents.items() if key[0] == agent and version in (None, key[1])]
+        mine = [(one.name, one.version, one.timeout) for one in fitting]
 
         def begin(connection: Any) -> FleetSessionInfo:
             if mine:
+                self.database.lock(connection)  # before two processes enter the same agent
                 _claims.register_agents(connection, self.database.now(connection), mine)
             return _rows.start(connection, self.database, new, content, limit)
 
@@ -349,9 +352,3 @@ class Fleet:
         if isinstance(content, str):
             return content
         return [dump(block) for block in content]
-
-    def timeout_of(self, agent: str, version: str | None) -> float | None:
-        """Return the time limit of an agent, if this process knows it. Internal."""
-        found: Mapping[tuple[str, str], FleetAgent] = self.agents
-        fitting = [one for key, one in found.items() if key[0] == agent and version in (None, key[1])]
-        return fitting[-1].timeout if fitting else None

@@ -47,13 +47,12 @@ class FleetSession:
 
         Raises:
             FleetError: The session does not exist, or was cancelled.
-            OptionsError: The prompt is empty or has the wrong type.
+            OptionsError: The prompt is empty or has the wrong type, or the timeout is not positive.
         """
         from claude_agent_py.fleet import _rows
 
         content = self._fleet.checked_prompt(prompt)
-        info = await self.info()
-        limit = timeout if timeout is not None else self._fleet.timeout_of(info.agent, info.version)
+        limit = check_timeout(timeout)
         number = await self._database.call(_rows.send, self._database, self.id, content, limit, key)
         self._fleet.wake()
         return number
@@ -135,9 +134,13 @@ class FleetSession:
 
         Raises:
             ValueError: The value does not answer this question, which keeps waiting.
+            FleetError: There is no such session, or it has not asked this question.
         """
+        from claude_agent_py.fleet import _rows
+
         found = next((one for one in await self.interactions() if one.id == interaction_id), None)
         if found is None:
+            await self._database.call(_rows.check_asked, self.id, interaction_id, write=False)
             return False
         is_first = await found.answer(value, by=by)
         self._fleet.wake()
@@ -170,6 +173,13 @@ class FleetSession:
         number = await self._database.call(_rows.retry, self._database, self.id)
         self._fleet.wake()
         return number
+
+
+def check_timeout(timeout: float | None) -> float | None:
+    """Return the timeout. Raises OptionsError if it is not positive."""
+    if timeout is not None and not timeout > 0:
+        raise OptionsError("must be more than 0", option="timeout")
+    return timeout
 
 
 def check_session_id(session_id: str) -> str:

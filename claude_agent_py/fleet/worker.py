@@ -56,7 +56,8 @@ class Worker:
         """The name of the machine, for workspaces."""
         self.id: str = f"{self.machine}-{os.getpid()}-{secrets.token_hex(3)}"
         """The worker's name in the fleet."""
-        self._folder = Path(folder) if folder is not None else Path(tempfile.gettempdir()) / "claude-agent-py-fleet"
+        there = folder if folder is not None else Path(tempfile.gettempdir()) / "claude-agent-py-fleet"
+        self._folder = Path(there).absolute()
         self._holds: dict[str, Hold] = {}
         self._pulse = Pulse(fleet.lease)
         self._is_draining = False
@@ -76,7 +77,8 @@ class Worker:
         from claude_agent_py.fleet._engine import launch
 
         known = [
-            _claims.Known(agent.name, agent.version, agent.weight, agent.limit) for agent in self._fleet.agents.values()
+            _claims.Known(agent.name, agent.version, agent.weight, agent.limit, agent.timeout)
+            for agent in self._fleet.agents.values()
         ]
         if not known:
             raise OptionsError("register an agent first: fleet.agent(...)", option="agents")

@@ -115,7 +115,7 @@ class GitWorktree(Workspace):
 
     def prepare(self, folder: Path, session_id: str) -> Path:
         """Add the worktree, once. A branch that is there is used again."""
-        work, mark = folder / "work", folder / MARK
+        work, mark = folder.absolute() / "work", folder / MARK  # git runs in the repository
         if mark.exists() and work.is_dir():
             return work
         self.remove(folder, session_id)

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from fleets import PATIENCE, events_of, fleet_in, until
 
@@ -51,6 +52,20 @@ async def test_prompts_are_answered_in_order_and_events_are_numbered(tmp_path: P
         assert (info.state, info.runs, info.worker, info.events) == ("idle", 2, None, len(events))
         assert [listed.id for listed in await fleet.list(state="idle")] == ["pr-17"]
         assert await fleet.workers() == []
+
+
+async def test_a_call_that_waits_for_the_database_warns_once_and_goes_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "fleet.db").mkdir()  # cannot be opened
+    async with Fleet(f"sqlite:///{tmp_path / 'fleet.db'}") as fleet, anyio.create_task_group() as group:
+        caplog.set_level("DEBUG", "claude_agent_py")
+        group.start_soon(fleet.list)
+        await until(lambda: len(caplog.records) >= 5, "it tries again")
+        (tmp_path / "fleet.db").rmdir()
+    assert [record.levelname for record in caplog.records[:5]] == ["DEBUG", "DEBUG", "WARNING", "DEBUG", "DEBUG"]
+    assert "does not answer, trying again" in caplog.text
+    assert (tmp_path / "fleet.db").is_file()
 
 
 @pytest.mark.real_cli

@@ -60,6 +60,12 @@ def test_everything_from_a_shell(
         assert question["summary"] == "Bash: touch x"
         assert main(["fleet", "answer", "one", question["id"], "perhaps"]) == 1
         assert "answer with: allow | deny [why]" in capsys.readouterr().err
+        assert main(["fleet", "answer", "one", "nothing", "allow"]) == 1
+        assert "the session 'one' has asked no question 'nothing'" in capsys.readouterr().err
+        assert main(["fleet", "answer", "two", question["id"], "allow"]) == 1
+        assert "the fleet has no session 'two'" in capsys.readouterr().err
+        assert main(["fleet", "show", "one"]) == 0
+        assert "  1. running\n" in capsys.readouterr().out
         assert fleet("answer", "one", question["id"], "allow") == [{"id": question["id"], "answered": True}]
         assert fleet("answer", "one", question["id"], "deny", code=1)[0]["answered"] is False
         [outcome] = fleet("send", "one", "more", "--wait")
@@ -109,4 +115,15 @@ def test_mistakes_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str], m
         (["start", "x", "hi", "--url", url], "no worker has registered an agent 'x'"),
     ]:
         assert main(["fleet", *arguments]) == 1
+        assert told in capsys.readouterr().err
+
+
+def test_a_database_that_cannot_be_is_told_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = tmp_path / "other.db"
+    other.write_text("This is no database, and long enough to have a header of one. " * 4)
+    for path, told in (
+        (tmp_path / "missing" / "fleet.db", "the folder of the fleet's database does not exist"),
+        (other, "the database of the fleet cannot be read: file is not a database"),
+    ):
+        assert main(["fleet", "list", "--url", f"sqlite:///{path}"]) == 1
         assert told in capsys.readouterr().err

@@ -164,6 +164,26 @@ async def test_a_prompt_that_takes_too_long_is_ended(tmp_path: Path) -> None:
 
 
 @on_asyncio
+async def test_the_timeout_of_an_agent_holds_for_prompts_from_processes_that_do_not_know_it(tmp_path: Path) -> None:
+    held = Held(tmp_path)
+    held.fleet.agent("one", held.options, timeout=1.5)
+    async with held.fleet.worker(), Fleet(f"sqlite:///{tmp_path / 'fleet.db'}") as outside:
+        session = await outside.start("one", "hi")
+        with pytest.raises(FleetRunError, match="RunTimeoutError"):
+            await session.result(timeout=PATIENCE)
+        await session.send("again")
+        with pytest.raises(FleetRunError, match="RunTimeoutError"):
+            await session.result(timeout=PATIENCE)
+        for wrong in (0, -1, float("nan")):
+            with pytest.raises(OptionsError, match="timeout: must be more than 0"):
+                await session.send("again", timeout=wrong)
+            with pytest.raises(OptionsError, match="timeout: must be more than 0"):
+                await outside.start("one", "hi", timeout=wrong)
+        held.gate.open()
+    held.fleet.close()
+
+
+@on_asyncio
 async def test_a_schedule_starts_a_session_at_each_time_once(tmp_path: Path) -> None:
     held = Held(tmp_path)
     held.gate.open()

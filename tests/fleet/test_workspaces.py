@@ -33,7 +33,7 @@ def test_a_copy_is_made_once_and_anew_if_making_it_was_cut_off(tmp_path: Path) -
         Directory(tmp_path / "nowhere").prepare(tmp_path / "ws" / "two", "two")
 
 
-def test_a_git_worktree_has_a_branch_that_outlives_it(tmp_path: Path) -> None:
+def test_a_git_worktree_has_a_branch_that_outlives_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     repository = tmp_path / "repository"
     repository.mkdir()
     who = ["-c", "user.name=a", "-c", "user.email=a@example.com"]
@@ -55,6 +55,9 @@ def test_a_git_worktree_has_a_branch_that_outlives_it(tmp_path: Path) -> None:
     git("commit", "-qm", "second", cwd=work)
     workspace.remove(folder, "pull request 17")
     assert (workspace.prepare(folder, "pull request 17") / "b.txt").read_text() == "b"
+    monkeypatch.chdir(tmp_path)
+    assert (workspace.prepare(Path("relative"), "three") / "a.txt").is_file()
+    assert (tmp_path / "relative" / "work" / "a.txt").is_file()
     with pytest.raises(FleetError, match="worktree"):
         GitWorktree(tmp_path).prepare(tmp_path / "ws" / "two", "two")
 
