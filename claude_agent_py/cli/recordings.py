@@ -50,7 +50,8 @@ def record(arguments: argparse.Namespace) -> int:
     try:
         file = Path(arguments.file).open("x", encoding="utf-8")  # noqa: SIM115 - closed below
     except OSError as error:
-        raise OptionsError(f"cannot write {arguments.file}: {error.strerror}", option="file") from None
+        print(f"claude-agent-py: cannot write {arguments.file}: {error.strerror}", file=sys.stderr)
+        return run_command.WRONG_ARGUMENTS
     logger = wire_log.logger
     before, propagates = logger.level, logger.propagate
     with file:

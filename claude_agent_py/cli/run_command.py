@@ -30,10 +30,11 @@ from claude_agent_py.permissions.requests import displayable
 from claude_agent_py.wire.messages.conversation import AssistantMessage
 
 FAILED: Final = 1
+WRONG_ARGUMENTS: Final = 2
 UNFINISHED: Final = 7
 
 EXIT_CODES: Final[tuple[tuple[type[Exception], int], ...]] = (
-    (OptionsError, 2),
+    (OptionsError, WRONG_ARGUMENTS),
     (CLIExitError, FAILED),
     (CLIError, 3),
     (AuthenticationError, 4),

@@ -55,6 +55,10 @@ class Summary:
         """The first spans that failed or were denied, at most 10."""
         self._slow: list[tuple[float, int, Span]] = []
 
+    def __repr__(self) -> str:
+        cost = "" if self.cost_usd is None else f", {self.cost_usd:.4f} USD"
+        return f"<Summary of {self.count} spans, {self.failures} failed or denied{cost}>"
+
     @property
     def slow(self) -> list[Span]:
         """The longest model calls, tool calls, questions and hooks, longest first, at most 10."""

@@ -57,6 +57,7 @@ class Tracer(Observer):
             return  # its turns are the spans
         recorded = self._live.pop(span.id, None)
         if recorded is None:
+            self._parent_of(span)  # starts the agent's span, which names it
             recorded = self._start(span, self._attributes(span))
         else:
             recorded.set_attributes(self._attributes(span))

@@ -171,7 +171,7 @@ def test_a_run_is_recorded_without_secrets_and_replayed(
     assert "All is well.\n" in shown
     assert "✓ auth [general-purpose] completed" in shown
     assert main(["replay", str(file), "--speed", "1000"]) == 0
-    assert main(["record", str(file), "again"]) == 1  # nothing is overwritten
+    assert main(["record", str(file), "again"]) == 2  # nothing is overwritten
     file.write_text("nothing\n")
     assert main(["replay", str(file)]) == 1
     assert f"{file}:1 is not a line of a recording" in capsys.readouterr().err

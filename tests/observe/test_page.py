@@ -149,6 +149,11 @@ def test_ten_thousand_spans_cost_what_fits_on_the_screen(browser: Browser, tmp_p
     assert browser.problems == []
 
 
+def test_a_time_that_rounds_up_to_a_second_is_shown_as_one(browser: Browser, tmp_path: Path) -> None:
+    browser.open(saved(of([Span(id="t", kind="tool", name="Bash", start=1.0, end=1.99999, status="ok")]), tmp_path))
+    assert "Bash1 s" in browser.evaluate("document.getElementById('panels').textContent")
+
+
 def test_a_notebook_shows_the_page_in_a_frame_of_its_own(browser: Browser, tmp_path: Path) -> None:
     frame = recorded("turns/two_shells")._repr_html_()
     assert frame.startswith('<iframe sandbox="allow-scripts" srcdoc="')

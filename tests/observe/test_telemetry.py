@@ -176,6 +176,8 @@ def test_each_recording_is_traced_without_a_failure(sdk: Recorded, caplog: pytes
         replay(name, sdk.telemetry(content=True))
     assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
     assert len(sdk.spans) > 1000
+    calls = [attributes(span) for span in sdk.spans if span.name.startswith("execute_tool")]
+    assert [call for call in calls if "gen_ai.agent.id" in call and "gen_ai.agent.name" not in call] == []
 
 
 def test_the_option_and_the_program_decide(sdk: Recorded) -> None:

@@ -14,7 +14,7 @@ const endOf = s => s.end === null ? Math.max(s.start, total) : s.end;
 // Text ------------------------------------------------------------------------------------------------------------
 const round = (n, d) => n.toLocaleString("en-US", {maximumFractionDigits: d});
 const two = (n, base, big, small) => { const all = Math.round(n), rest = all % base; return (all - rest) / base + big + (rest ? " " + rest + small : ""); };
-const time = s => s < 0.001 ? round(s * 1e6, 0) + " µs" : s < 1 ? round(s * 1e3, s < 0.1 ? 1 : 0) + " ms" : s < 60 ? round(s, s < 10 ? 2 : 1) + " s" : s < 3600 ? two(s, 60, " min", " s") : s < 86400 ? two(s / 60, 60, " h", " min") : two(s / 3600, 24, " d", " h");
+const time = s => s < 0.001 ? round(s * 1e6, 0) + " µs" : s < 0.9995 ? round(s * 1e3, s < 0.1 ? 1 : 0) + " ms" : s < 60 ? round(s, s < 10 ? 2 : 1) + " s" : s < 3600 ? two(s, 60, " min", " s") : s < 86400 ? two(s / 60, 60, " h", " min") : two(s / 3600, 24, " d", " h");
 const money = c => c === null || c === undefined ? "–" : "$" + (c >= 1 ? c.toFixed(2) : c.toFixed(4));
 const count = n => n >= 1e6 ? round(n / 1e6, 1) + " M" : n >= 1e4 ? round(n / 1e3, 0) + " k" : round(n, 0);
 const sum = t => t ? t[0] + t[1] + t[2] + t[3] : 0;
