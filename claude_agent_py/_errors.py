@@ -229,15 +229,17 @@ class ConnectionClosedError(ControlError, RunFailed):
 class PoolTimeoutError(RunFailed, TimeoutError):
     """No process of a pool was free in time."""
 
-    def __init__(self, timeout: float, *, used: int, waiting: int) -> None:
+    def __init__(self, timeout: float, *, used: int, waiting: int, starting: int = 0) -> None:
         self.timeout = timeout
         """How long was waited, in seconds."""
         self.used = used
         """How many processes of the pool were in use."""
+        self.starting = starting
+        """How many were still starting."""
         self.waiting = waiting
         """How many others still waited."""
         super().__init__(
-            f"no process of the pool was free within {timeout:g} s: {used} are in use, and {waiting} others wait"
+            f"no process of the pool was free within {timeout:g} s: {used} in use, {starting} starting, {waiting} other callers waiting"
         )
 
 

@@ -41,7 +41,17 @@ if TYPE_CHECKING:
     from claude_agent_py.wire.control.initialize import InitializeReply
 
 DEPENDENCIES: Final = ("anyio", "msgspec", "pydantic", "typing-extensions")
-EXTRAS: Final = {"pyyaml": "agents, tools", "mcp": "mcp", "rich": "cli", "trio": "trio"}
+EXTRAS: Final = {
+    "pyyaml": "agents, tools",
+    "mcp": "mcp",
+    "rich": "cli",
+    "trio": "trio",
+    "opentelemetry-api": "otel",
+    "dbos": "fleet",
+    "psycopg": "postgres",
+    "redis": "redis",
+    "boto3": "s3",
+}
 """Optional distributions, and the extras that install each."""
 START_TIMEOUT: Final = 20.0
 """Time limit of the trial start, in seconds."""

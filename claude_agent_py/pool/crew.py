@@ -153,7 +153,7 @@ class Crew:
             self._leave(waiter)
             self.note("timeouts")
             stats = self.stats()
-            raise PoolTimeoutError(timeout, used=stats.used, waiting=stats.waiting)
+            raise PoolTimeoutError(timeout, used=stats.used, waiting=stats.waiting, starting=stats.starting)
         waiter.member.is_reserved = False
         waiter.member.enter(Phase.USED)
         return waiter.member, is_warm
