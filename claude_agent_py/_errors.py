@@ -239,7 +239,8 @@ class PoolTimeoutError(RunFailed, TimeoutError):
         self.waiting = waiting
         """How many others still waited."""
         super().__init__(
-            f"no process of the pool was free within {timeout:g} s: {used} in use, {starting} starting, {waiting} other callers waiting"
+            f"no process of the pool was free within {timeout:g} s: "
+            f"{used} in use, {starting} starting, {waiting} other callers waiting"
         )
 
 
