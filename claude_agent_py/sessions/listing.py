@@ -66,9 +66,7 @@ def list_sessions(
     Raises:
         OptionsError: `limit` or `offset` is negative.
     """
-    for name, value in (("limit", limit), ("offset", offset)):
-        if value is not None and value < 0:
-            raise OptionsError("must not be negative", option=name)
+    check_page(limit, offset)
     found: list[SessionInfo] = []
     if limit == 0:
         return found
@@ -78,6 +76,13 @@ def list_sessions(
             if limit is not None and len(found) >= offset + limit:
                 break
     return found[offset:]
+
+
+def check_page(limit: int | None, offset: int) -> None:
+    """Raise OptionsError if `limit` or `offset` is negative."""
+    for name, value in (("limit", limit), ("offset", offset)):
+        if value is not None and value < 0:
+            raise OptionsError("must not be negative", option=name)
 
 
 def get_session_info(

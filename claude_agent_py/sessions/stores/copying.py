@@ -3,19 +3,16 @@
 import os
 from collections import Counter
 from pathlib import Path
-from typing import Final
 
-from claude_agent_py._errors import SessionError, SessionNotFoundError
+from claude_agent_py._errors import SessionError
 from claude_agent_py._event_loop import run_file_work
-from claude_agent_py.sessions.folders import AnyPath, check_id, config_folder, find_session, project_key_for_directory
+from claude_agent_py.sessions.folders import AnyPath, config_folder, find_session, project_key_for_directory
 from claude_agent_py.sessions.stores.blocking import Place
 from claude_agent_py.sessions.stores.local import BATCH_ENTRIES, Append, send_older, transcripts_of
-from claude_agent_py.sessions.stores.materialise import asked, find_project, load, subpaths, write_session
+from claude_agent_py.sessions.stores.materialise import asked, load, subpaths, write_session
 from claude_agent_py.sessions.stores.protocol import SessionKey, SessionStore, SessionStoreEntry, described
+from claude_agent_py.sessions.stores.reading import SECONDS, find_place, not_found
 from claude_agent_py.sessions.stores.reported import canonical, uuid_of
-
-SECONDS: Final = 60.0
-"""How long one call of a store may take, by default."""
 
 
 async def import_session(
@@ -119,8 +116,8 @@ async def export_session(
         StoreError: The store failed, or took too long.
         OptionsError: The id is not a uuid.
     """
+    place = await find_place(store, session_id, directory, project_key, timeout)
     own = project_key_for_directory(directory)
-    place = await _found(store, check_id(session_id), project_key, own, timeout)
     folder = os.path.join(config_folder(config_dir), "projects")
     try:
         is_there = await write_session(store, place, Path(folder), own, timeout=timeout)
@@ -130,7 +127,7 @@ async def export_session(
     except OSError as error:
         raise SessionError(f"session {session_id} cannot be written: {error}", session_id=session_id) from error
     if not is_there:
-        raise _missing(place)
+        raise not_found(place)
     return os.path.join(folder, own, f"{session_id}.jsonl")
 
 
@@ -161,13 +158,13 @@ async def copy_session(
         StoreError: A store failed, or took too long. Repeating the call goes on from there.
         OptionsError: The id is not a uuid.
     """
-    place = await _found(source, check_id(session_id), project_key, project_key_for_directory(), timeout)
+    place = await find_place(source, session_id, None, project_key, timeout)
     append, count = _appending(target, timeout), 0
     for subpath in ("", *await subpaths(source, place, timeout)):
         entries = await load(source, place._replace(subpath=subpath), timeout)
         if not entries:
             if not subpath:
-                raise _missing(place)
+                raise not_found(place)
             continue
         to = Place(to_project_key or place.project, session_id, subpath)
         new = _new(entries, await load(target, to, timeout) or [])
@@ -199,11 +196,3 @@ def _appending(store: SessionStore, timeout: float) -> Append:
             await store.append(key, entries)
 
     return append
-
-
-async def _found(store: SessionStore, session_id: str, given: str | None, default: str, timeout: float) -> Place:
-    return Place(given or await find_project(store, session_id, default, timeout), session_id)
-
-
-def _missing(place: Place) -> SessionNotFoundError:
-    return SessionNotFoundError(f"the store has no session {described(place.key)}", session_id=place.session)

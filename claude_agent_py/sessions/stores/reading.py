@@ -23,7 +23,7 @@ from claude_agent_py._event_loop import run_file_work
 from claude_agent_py._private_folders import leftovers, lock, unlock
 from claude_agent_py.sessions.folders import AnyPath, check_id, is_id, project_key_for_directory
 from claude_agent_py.sessions.info import SessionInfo
-from claude_agent_py.sessions.listing import info_of
+from claude_agent_py.sessions.listing import check_page, info_of
 from claude_agent_py.sessions.session import Session, page, subagent_in
 from claude_agent_py.sessions.stores.blocking import Place
 from claude_agent_py.sessions.stores.materialise import (
@@ -100,9 +100,7 @@ async def list_sessions_from_store(
         StoreError: The store failed, took too long, or cannot list its sessions.
         OptionsError: `limit` or `offset` is negative.
     """
-    for name, value in (("limit", limit), ("offset", offset)):
-        if value is not None and value < 0:
-            raise OptionsError("must not be negative", option=name)
+    check_page(limit, offset)
     found: list[SessionInfo] = []
     if limit == 0:
         return found
