@@ -3,7 +3,6 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any, Final
 
 import msgspec
@@ -109,14 +108,6 @@ class Texts:
             return ""
         line = _SPACE.sub(" ", hide_secrets(text[: NAME_CHARS * 2])).strip()
         return line if len(line) <= NAME_CHARS else f"{line[: NAME_CHARS - 1]}…"
-
-
-def seconds(timestamp: str | None) -> float | None:
-    """Return an ISO 8601 time in seconds since the epoch, or None if there is none."""
-    try:
-        return datetime.fromisoformat(timestamp).timestamp() if timestamp else None
-    except (ValueError, OverflowError):
-        return None
 
 
 def tokens_of(usage: Usage | ModelUsage | None) -> Tokens | None:

@@ -18,7 +18,6 @@ from claude_agent_py.observe.drafts import (
     Texts,
     most,
     note_usage,
-    seconds,
     status_of_call,
     status_of_task,
     tokens_of,
@@ -43,6 +42,7 @@ from claude_agent_py.wire.messages.tasks import (
     TaskUpdatedMessage,
     TaskUsage,
 )
+from claude_agent_py.wire.timestamps import seconds
 
 _END_OF_TIME: Final = 1e11
 """Seconds since the epoch. A recording may hold any number."""

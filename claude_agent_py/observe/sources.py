@@ -17,7 +17,7 @@ import msgspec
 from claude_agent_py._errors import OptionsError
 from claude_agent_py._event_loop import run_file_work
 from claude_agent_py._untrusted import LINE_BYTES, open_regular
-from claude_agent_py.observe.drafts import INTERRUPTED, seconds, status_of_task
+from claude_agent_py.observe.drafts import INTERRUPTED, status_of_task
 from claude_agent_py.observe.fold import SpanFold
 from claude_agent_py.sessions.session import Session, get_session
 from claude_agent_py.sessions.stored_tasks import StoredTask
@@ -28,6 +28,7 @@ from claude_agent_py.tasks.ledger.announcements import TASK_TOOLS
 from claude_agent_py.wire.codec import decode
 from claude_agent_py.wire.control.frames import ControlCancelRequest, ControlRequest, ControlResponse, ControlSuccess
 from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultMessage, UserMessage
+from claude_agent_py.wire.timestamps import seconds
 
 _TASK_ID: Final = re.compile(r"<task-id>([\w.-]{1,100})</task-id>")
 _OF_THE_CLI: Final = ("<local-command-", "<bash-")

@@ -8,12 +8,12 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Final
 
 import msgspec
 
 from claude_agent_py._untrusted import open_regular
+from claude_agent_py.wire.timestamps import seconds
 
 HEAD_BYTES: Final = 64 * 1024
 FIRST_BYTES: Final = 16 * 1024
@@ -345,7 +345,5 @@ def _count(data: bytes) -> int:
 
 
 def _milliseconds(timestamp: str) -> int | None:
-    try:
-        return round(datetime.fromisoformat(timestamp).timestamp() * 1000)
-    except ValueError:
-        return None
+    at = seconds(timestamp)
+    return None if at is None else round(at * 1000)

@@ -7,7 +7,6 @@ import contextlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from typing import Any, Final
 
 from claude_agent_py._errors import SessionError
@@ -23,6 +22,7 @@ from claude_agent_py.tasks.outcome import EndedBy, Finding, TaskOutcome, exit_co
 from claude_agent_py.tasks.waiting.reconcile import look_at_shell
 from claude_agent_py.wire.messages.conversation import AssistantMessage
 from claude_agent_py.wire.messages.tasks import TaskStatus, TaskUsage
+from claude_agent_py.wire.timestamps import seconds
 
 LEFT_BEHIND: Final = "its process ended before it did"
 _WITH_PROCESS: Final = "the previous session ended"
@@ -112,7 +112,7 @@ class _Launches:
                 inputs |= {block.id: block.input for block in message.tool_uses if block.name in TASK_TOOLS}
                 self.callers |= dict.fromkeys((block.id for block in message.tool_uses), agent_id)
                 continue
-            at = _seconds(message.timestamp)
+            at = seconds(message.timestamp)
             for said in announcements(message, calls):
                 self._take(said, inputs.get(said.tool_use_id or "", {}), at, agent_id)
             for block in message.tool_results:
@@ -250,12 +250,5 @@ def _outcome(body: str, entry: dict[str, Any]) -> TaskOutcome:
         exit_code=exit_code_in(fields.get("summary", "")),
         is_report=report is not None,
         ended_by=EndedBy.PROCESS if status is TaskStatus.STOPPED and _WITH_PROCESS in head else None,
-        ended_at=_seconds(entry.get("timestamp")),
+        ended_at=seconds(entry.get("timestamp")),
     )
-
-
-def _seconds(timestamp: Any) -> float | None:
-    try:
-        return datetime.fromisoformat(timestamp).timestamp()
-    except (TypeError, ValueError):
-        return None

@@ -6,7 +6,6 @@ Calls of nested subagents appear only with `forward_nested_subagent_tool_calls`.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final
 
@@ -24,6 +23,7 @@ from claude_agent_py.wire.messages.conversation import (
 )
 from claude_agent_py.wire.messages.system import PermissionDeniedMessage
 from claude_agent_py.wire.messages.tasks import TaskStartedMessage
+from claude_agent_py.wire.timestamps import seconds
 
 CANCELLED_KINDS: Final = frozenset({"interrupted", "cancelled"})
 """Values of `non_execution_kind` for a call that nobody refused."""
@@ -232,7 +232,7 @@ class ToolTraffic:
             record = self._records.get(block.tool_use_id)
             if record is None or record.done:
                 continue
-            done = self._with_result(record, block, metas.get(block.tool_use_id), _seconds(message.timestamp), now)
+            done = self._with_result(record, block, metas.get(block.tool_use_id), seconds(message.timestamp), now)
             if len(results) == 1:  # otherwise it could belong to any of them
                 done = replace(done, tool_use_result=message.tool_use_result)
             self._records[done.id] = done
@@ -271,13 +271,5 @@ def _record(block: ToolUseBlock, message: AssistantMessage, meta: ToolUseMeta | 
         subagent_type=message.subagent_type,
         parent_tool_use_id=message.parent_tool_use_id,
         display_name=meta.display_name if meta is not None else "",
-        started_at=_seconds(message.timestamp),
+        started_at=seconds(message.timestamp),
     )
-
-
-def _seconds(timestamp: str | None) -> float | None:
-    """Return an ISO 8601 time in seconds since the epoch, or None if it is invalid."""
-    try:
-        return datetime.fromisoformat(timestamp).timestamp() if timestamp else None
-    except ValueError:
-        return None

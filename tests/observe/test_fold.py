@@ -14,10 +14,10 @@ from hypothesis.strategies import integers, lists
 from claude_agent_py.messages import UserMessage
 from claude_agent_py.observe import Span, SpanFold, Timeline
 from claude_agent_py.observe.collecting import SpanLog
-from claude_agent_py.observe.drafts import seconds
 from claude_agent_py.observe.sources import fold_frame
 from claude_agent_py.sessions import get_session
 from claude_agent_py.wire import decode
+from claude_agent_py.wire.timestamps import seconds
 
 SESSION = "11111111-1111-4111-8111-111111111111"
 

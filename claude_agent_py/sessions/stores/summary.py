@@ -5,10 +5,10 @@ The result equals that of the official Python SDK (0.2.187), so that stores are 
 
 import re
 from collections.abc import Iterable, Mapping
-from datetime import datetime
 from typing import Any, Final
 
 from claude_agent_py.sessions.stores.protocol import SessionKey, SessionStoreEntry, SessionSummaryEntry
+from claude_agent_py.wire.timestamps import seconds
 
 _LAST: Final[Mapping[str, str]] = {
     "customTitle": "custom_title",
@@ -94,7 +94,5 @@ def _texts(content: object) -> list[str]:
 
 
 def _milliseconds(timestamp: object) -> int | None:
-    try:
-        return int(datetime.fromisoformat(timestamp).timestamp() * 1000) if isinstance(timestamp, str) else None
-    except ValueError:
-        return None
+    at = seconds(timestamp)
+    return None if at is None else int(at * 1000)

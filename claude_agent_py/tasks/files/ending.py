@@ -4,13 +4,13 @@ The CLI writes the last entries of a subagent some time after it says that the s
 milliseconds, and on a busy machine more than half a second.
 """
 
-from datetime import datetime
 from typing import Final
 
 from claude_agent_py.tasks.files.transcript import TranscriptMessage, status_by
 from claude_agent_py.tasks.ledger.record import Record, Run
 from claude_agent_py.wire.messages.conversation import AssistantMessage
 from claude_agent_py.wire.messages.tasks import TaskStatus
+from claude_agent_py.wire.timestamps import seconds
 
 LAST_WORDS: Final = 0.5
 """How long to wait for more after the end of a task, in seconds, if more may come."""
@@ -48,13 +48,10 @@ class Ending:
 
 def _in_run(run: Run, message: TranscriptMessage | None) -> TranscriptMessage | None:
     """Return a message unless it belongs to an earlier run."""
-    if message is None or run.begun is None or not message.timestamp:
+    if message is None or run.begun is None:
         return message
-    try:
-        written = datetime.fromisoformat(message.timestamp).timestamp()
-    except (ValueError, OverflowError):
-        return message
-    return message if written >= run.begun else None
+    written = seconds(message.timestamp)
+    return message if written is None or written >= run.begun else None
 
 
 def _has(message: TranscriptMessage | None, report: str) -> bool:

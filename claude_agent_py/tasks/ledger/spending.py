@@ -8,13 +8,13 @@ of the answer, without the output tokens. The transcript has them, so it is coun
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from typing import Any, Final, TypeAlias
 
 from claude_agent_py._untrusted import read_json, read_lines
 from claude_agent_py.wire.messages.conversation import AssistantMessage
 from claude_agent_py.wire.messages.tasks import TaskUsage
 from claude_agent_py.wire.messages.usage import ModelUsage
+from claude_agent_py.wire.timestamps import seconds
 
 Counts: TypeAlias = tuple[float, float, float, float, float]
 """Tokens: input, output, cache writes kept for 5 minutes and for an hour, cache reads."""
@@ -214,10 +214,7 @@ def _sum_up(answers: Sequence[_Answer]) -> Counted:
 
 def _time_of(entry: Mapping[str, Any]) -> float:
     """Return when an entry was written, in seconds since the epoch; 0 if it does not say."""
-    try:
-        return datetime.fromisoformat(str(entry.get("timestamp"))).timestamp()
-    except (ValueError, OverflowError):
-        return 0.0
+    return seconds(entry.get("timestamp")) or 0.0
 
 
 def without(counts: Mapping[str, Counts], others: Iterable[Mapping[str, Counts]]) -> dict[str, Counts]:
