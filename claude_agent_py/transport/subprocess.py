@@ -132,19 +132,10 @@ class SubprocessTransport(Transport):
         await checkpoint()  # from here on nothing waits but anyio
         try:
             self._lifeline = Lifeline()
-            options: dict[str, Any] = {
-                "cwd": self._cwd,
-                "env": self._environment(),
-                "user": self._user,
-                **groups_of(self._user),
-                "start_new_session": sys.platform != "win32",
-                "creationflags": CREATION_FLAGS,
-                "pass_fds": self._lifeline.pass_fds,
-            }
             if has_pidfds() and not in_trio():
-                self._process = PidfdProcess(self._argv, self._stderr.feed, **options)
+                self._process = PidfdProcess(self._argv, self._stderr.feed, **self._how(self._lifeline))
             else:
-                self._process = await AnyioProcess.start(self._argv, self._stderr.feed, **options)
+                self._process = await AnyioProcess.start(self._argv, self._stderr.feed, **self._how(self._lifeline))
         except BaseException as error:
             if self._lifeline is not None:
                 self._lifeline.close()
@@ -157,9 +148,18 @@ class SubprocessTransport(Transport):
         self._owner = os.getpid()
         end_at_exit(self._running().pid, self._mark)
 
-    def _environment(self) -> dict[str, str]:
+    def _how(self, lifeline: Lifeline) -> dict[str, Any]:
+        """Return arguments of `subprocess.Popen`. Never in a variable, which tracebacks may show: it has secrets."""
         env = self._env or {}
-        return {**(env.copy() if isinstance(env, Unshown) else env), MARK: self._mark}
+        return {
+            "cwd": self._cwd,
+            "env": {**(env.copy() if isinstance(env, Unshown) else env), MARK: self._mark},
+            "user": self._user,
+            **groups_of(self._user),
+            "start_new_session": sys.platform != "win32",
+            "creationflags": CREATION_FLAGS,
+            "pass_fds": lifeline.pass_fds,
+        }
 
     async def receive(self) -> bytes:
         """Return the next bytes of stdout; `b""` at its end."""
