@@ -3,7 +3,6 @@
 It ends with the end of its input, then SIGTERM, then SIGKILL of the group and all descendants, each with a time limit.
 """
 
-import math
 import os
 import subprocess
 import sys
@@ -260,7 +259,9 @@ class SubprocessTransport(Transport):
             self._lifeline.close()
         if process.returncode is not None:
             forget(process.pid)
-        with anyio.CancelScope(deadline=math.inf if process.returncode is not None else deadline):
+            await process.close()
+            return
+        with anyio.CancelScope(deadline=deadline):
             await process.close()
 
     def _at_most(self, share: float, deadline: float) -> anyio.CancelScope:
