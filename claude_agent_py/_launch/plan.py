@@ -17,7 +17,7 @@ from claude_agent_py._launch.environment import check_exporters, config_director
 from claude_agent_py._launch.home import check_home
 from claude_agent_py._launch.launch_plan import FORCE, NEW_HOME, PREFIX, SETTINGS_FILE, LaunchPlan
 from claude_agent_py._launch.settings import joined_settings
-from claude_agent_py._launch.table import ALWAYS_FLAGS, AWAITED, FIELDS, FLAGS, TABLE, told
+from claude_agent_py._launch.table import ALWAYS_FLAGS, AWAITED, TABLE, Field, Flag, told
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.options.values import PluginConfig, SystemPromptFile
 from claude_agent_py.wire.base import JSONObject
@@ -65,7 +65,7 @@ def plan_launch(
         check_home(options, environ, cwd)
         _check_user(options.user)
         _check_files(options)
-    initialize = {row.name: value for row, value in told(FIELDS, options)} | dict(extra_initialize or {})
+    initialize = {row.name: value for row, value in told(Field, options)} | dict(extra_initialize or {})
     flags, too_long = _flags(options)
     if "disallowedTools" in too_long:
         initialize["disallowedTools"] = too_long["disallowedTools"]
@@ -156,7 +156,7 @@ def _flags(options: ClientOptions) -> tuple[list[str], dict[str, list[str]]]:
     """Return the flags, and the lists that are too long for a flag, by their destination."""
     flags: list[str] = []
     too_long: dict[str, list[str]] = {}
-    for row, value in told(FLAGS, options):
+    for row, value in told(Flag, options):
         if row.when_long is not None and len(value) > LONG_LIST_CHARS:
             too_long[row.when_long] = split_rules(value)
         else:

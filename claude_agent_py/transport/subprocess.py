@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
 import anyio
-from anyio.lowlevel import checkpoint
 
 from claude_agent_py._configuration import Unshown
 from claude_agent_py._errors import CLIStartError
@@ -128,7 +127,6 @@ class SubprocessTransport(Transport):
         Raises:
             CLIStartError: The system cannot start it; the text says why.
         """
-        await checkpoint()  # from here on nothing waits but anyio
         try:
             self._lifeline = Lifeline()
             if (loop := asyncio_loop()) is not None and has_pidfds():
