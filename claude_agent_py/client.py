@@ -46,8 +46,6 @@ if TYPE_CHECKING:
 
 
 NOT_CONNECTED: Final = "the client is not connected; use `async with`, or call connect() first"
-ADVICE: Final = 'await them before (client.tasks.wait_all()), or close(tasks="wait")'
-"""How to wait for the background tasks that `close` would stop."""
 
 
 class Spawnable(Protocol):
@@ -107,7 +105,6 @@ class Client(SessionControls, Generic[Output]):
         """Set once `connect` or `reopen` has succeeded or failed."""
         self._is_closed = False
         """Whether `close` or `abort` was called."""
-        self._advice = ADVICE
 
     @cached_property
     def session(self) -> Session:
@@ -274,9 +271,20 @@ class Client(SessionControls, Generic[Output]):
             raise OptionsError(f"must be 'stop', 'wait' or 'leave', not {tasks!r}", option="tasks")
         self._warns, self._is_closed = False, True
         from_within = current() is self
-        await self.session.ending.close(tasks=tasks, wait=not from_within, advice=self._advice, client=self)
+        await self.session.ending.close(tasks=tasks, wait=not from_within, client=self)
         if self._connected is not None and not self._connected.is_set() and not from_within:
             await self._connected.wait()  # a pending `connect` fails once the client is closed
+
+    async def wait_closed(self) -> None:
+        """Wait until the session has ended: the client was closed, or its CLI exited and `reopen` is not running."""
+        while True:
+            session = self.session
+            await session.ending.wait_closed()
+            if self._is_closed or self._connected is None:
+                return
+            await self._connected.wait()
+            if self.session is session:
+                return
 
     def abort(self) -> None:
         """Kill the session without waiting. May be called from any thread.
@@ -446,6 +454,10 @@ class Client(SessionControls, Generic[Output]):
         """The options of the client."""
         return self._options
 
+    def use_options(self, options: ClientOptions[Output]) -> None:
+        """Make `options` those of the client, because its session was changed to match. Internal to this package."""
+        self._options = options
+
     @property
     def tasks(self) -> TaskManager:
         """The background tasks of the session."""
@@ -500,6 +512,11 @@ class Client(SessionControls, Generic[Output]):
         """Whether prompts and control requests can be sent."""
         session: Session | None = vars(self).get("session")
         return session is not None and session.is_open
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether `close` or `abort` was called."""
+        return self._is_closed
 
     @property
     def handler_errors(self) -> Sequence[HandlerError]:

@@ -143,19 +143,7 @@ class Member:
             if anyio.current_time() >= expires:
                 owner.on_expired(self)
                 return
-        await self._closed_by_user()
-
-    async def _closed_by_user(self) -> None:
-        """Return once the client is closed. It may go on in another process (`reopen`)."""
-        client = self.client
-        while True:
-            session = client.session
-            await session.ending.wait_closed()
-            if client._is_closed or client._connected is None:
-                return
-            await client._connected.wait()
-            if client.session is session:
-                return
+        await self.client.wait_closed()
 
     async def _fault(self) -> Exception | None:
         """Return the error if the process does not answer, or None."""

@@ -32,6 +32,7 @@ TasksAtClose: TypeAlias = Literal["stop", "wait", "leave"]
 
 NOT_CONNECTED: Final = "the client is not connected; use `async with`, or call connect() first"
 CLOSED: Final = "the client is closed; open a new one to go on"
+ADVICE: Final = 'await them before (client.tasks.wait_all()), or close(tasks="wait")'
 
 LOOK_EVERY: Final = 0.1
 """Seconds between checks whether a CLI closed with `tasks="leave"` is idle."""
@@ -127,6 +128,8 @@ class Ending:
         self.stream_over: LazyEvent = LazyEvent()
         """Set at the end of the CLI's output."""
         self._over = LazyEvent()
+        self.advice: str = ADVICE
+        """How to wait for the background tasks that `close` would stop, for the warning."""
         self.told: frozenset[str] = frozenset()
         """The tasks already reported as running after their run ended."""
 
@@ -141,16 +144,13 @@ class Ending:
         """Whether this side ends or has ended the session."""
         return self._engine.state in REQUESTED
 
-    async def close(
-        self, *, tasks: TasksAtClose = "stop", wait: bool = True, advice: str = "", client: object = None
-    ) -> None:
+    async def close(self, *, tasks: TasksAtClose = "stop", wait: bool = True, client: object = None) -> None:
         """Close the session. Idempotent; takes at most `Timeouts.close` and leaves no process and no worker behind.
 
         Args:
             tasks: What to do with running background tasks: `stop` stops them; `wait` waits for them within the time
                 limit; `leave` returns at once and lets them finish while the event loop runs.
             wait: Whether to wait until the session is closed.
-            advice: How to wait for tasks instead of stopping them, for the warning.
             client: Kept alive until the session is closed, because handlers may use it.
 
         Cancelling stops the waiting, not the closing. Does nothing in a process made by `os.fork`.
@@ -167,7 +167,7 @@ class Ending:
         with anyio.move_on_after(budget) as bound:
             try:
                 if tasks != "leave" and session.tasks.live_ids():  # child agents may outlive the CLI
-                    await self._end_tasks(tasks, patience, advice)
+                    await self._end_tasks(tasks, patience)
             finally:
                 left = max(busy, patience - (anyio.current_time() - started))
                 grace = left if self._is_idle() else min(left, busy)
@@ -201,7 +201,7 @@ class Ending:
         turns = self._engine.turns
         return not turns.open_runs and not self._session.tasks.live_ids() and turns.is_idle(anyio.current_time())
 
-    async def _end_tasks(self, how: TasksAtClose, limit: float, advice: str) -> None:
+    async def _end_tasks(self, how: TasksAtClose, limit: float) -> None:
         tasks = self._session.tasks
         with anyio.move_on_after(limit):
             try:
@@ -209,7 +209,7 @@ class Ending:
                     await tasks.wait_all()
                     return
                 if names := self._session.names_of(tasks.live_ids() - self.told):
-                    logger.warning("closing ends background tasks that run: %s; %s", names, advice)
+                    logger.warning("closing ends background tasks that run: %s; %s", names, self.advice)
                 await tasks.stop_all()
             except ClaudeAgentError:
                 return  # the end of the process stops the rest
