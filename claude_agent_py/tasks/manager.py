@@ -13,18 +13,8 @@ import anyio
 from claude_agent_py._errors import OptionsError, TaskError, TaskNotFoundError, TaskTimeoutError
 from claude_agent_py._protocol.ports import ControlPort
 from claude_agent_py.tasks.events import (
-    TaskAnswered,
-    TaskAsked,
-    TaskBackgrounded,
-    TaskChanged,
     TaskEvent,
     TaskFinished,
-    TaskOutputAvailable,
-    TaskProgressed,
-    TaskReopened,
-    TaskRevised,
-    TaskStarted,
-    TaskStatusChanged,
 )
 from claude_agent_py.tasks.files.reading import OutputReader, TaskOutput
 from claude_agent_py.tasks.intake import TaskIntake, Watcher, steady_time
@@ -40,6 +30,11 @@ from claude_agent_py.wire.messages.tasks import TaskNotificationMessage
 
 ListenerT = TypeVar("ListenerT", bound=Listener)
 TaskOrId: TypeAlias = Task | str
+OtherKind: TypeAlias = Literal[
+    "started", "reopened", "progressed", "backgrounded", "status_changed", "asked", "answered", "changed",
+    "output_available", "revised",
+]  # fmt: skip
+"""Kinds of events whose listeners are not checked; pass the class of the events for that."""
 
 
 class TaskManager:
@@ -168,37 +163,7 @@ class TaskManager:
     def events(self, what: type[EventT]) -> EventStream[EventT]: ...
 
     @overload
-    def events(self, what: Literal["started"]) -> EventStream[TaskStarted]: ...
-
-    @overload
-    def events(self, what: Literal["reopened"]) -> EventStream[TaskReopened]: ...
-
-    @overload
-    def events(self, what: Literal["progressed"]) -> EventStream[TaskProgressed]: ...
-
-    @overload
-    def events(self, what: Literal["backgrounded"]) -> EventStream[TaskBackgrounded]: ...
-
-    @overload
-    def events(self, what: Literal["status_changed"]) -> EventStream[TaskStatusChanged]: ...
-
-    @overload
-    def events(self, what: Literal["asked"]) -> EventStream[TaskAsked]: ...
-
-    @overload
-    def events(self, what: Literal["answered"]) -> EventStream[TaskAnswered]: ...
-
-    @overload
-    def events(self, what: Literal["changed"]) -> EventStream[TaskChanged]: ...
-
-    @overload
-    def events(self, what: Literal["output_available"]) -> EventStream[TaskOutputAvailable]: ...
-
-    @overload
     def events(self, what: Literal["finished"]) -> EventStream[TaskFinished]: ...
-
-    @overload
-    def events(self, what: Literal["revised"]) -> EventStream[TaskRevised]: ...
 
     @overload
     def events(self, what: What) -> EventStream[Any]: ...
@@ -231,99 +196,11 @@ class TaskManager:
 
     @overload
     def on(
-        self, what: Literal["started"], listener: None = None
-    ) -> Callable[[TaskListener[TaskStarted]], TaskListener[TaskStarted]]: ...
-
-    @overload
-    def on(self, what: Literal["started"], listener: TaskListener[TaskStarted]) -> TaskListener[TaskStarted]: ...
-
-    @overload
-    def on(
-        self, what: Literal["reopened"], listener: None = None
-    ) -> Callable[[TaskListener[TaskReopened]], TaskListener[TaskReopened]]: ...
-
-    @overload
-    def on(self, what: Literal["reopened"], listener: TaskListener[TaskReopened]) -> TaskListener[TaskReopened]: ...
-
-    @overload
-    def on(
-        self, what: Literal["progressed"], listener: None = None
-    ) -> Callable[[TaskListener[TaskProgressed]], TaskListener[TaskProgressed]]: ...
-
-    @overload
-    def on(
-        self, what: Literal["progressed"], listener: TaskListener[TaskProgressed]
-    ) -> TaskListener[TaskProgressed]: ...
-
-    @overload
-    def on(
-        self, what: Literal["backgrounded"], listener: None = None
-    ) -> Callable[[TaskListener[TaskBackgrounded]], TaskListener[TaskBackgrounded]]: ...
-
-    @overload
-    def on(
-        self, what: Literal["backgrounded"], listener: TaskListener[TaskBackgrounded]
-    ) -> TaskListener[TaskBackgrounded]: ...
-
-    @overload
-    def on(
-        self, what: Literal["status_changed"], listener: None = None
-    ) -> Callable[[TaskListener[TaskStatusChanged]], TaskListener[TaskStatusChanged]]: ...
-
-    @overload
-    def on(
-        self, what: Literal["status_changed"], listener: TaskListener[TaskStatusChanged]
-    ) -> TaskListener[TaskStatusChanged]: ...
-
-    @overload
-    def on(
-        self, what: Literal["asked"], listener: None = None
-    ) -> Callable[[TaskListener[TaskAsked]], TaskListener[TaskAsked]]: ...
-
-    @overload
-    def on(self, what: Literal["asked"], listener: TaskListener[TaskAsked]) -> TaskListener[TaskAsked]: ...
-
-    @overload
-    def on(
-        self, what: Literal["answered"], listener: None = None
-    ) -> Callable[[TaskListener[TaskAnswered]], TaskListener[TaskAnswered]]: ...
-
-    @overload
-    def on(self, what: Literal["answered"], listener: TaskListener[TaskAnswered]) -> TaskListener[TaskAnswered]: ...
-
-    @overload
-    def on(
-        self, what: Literal["changed"], listener: None = None
-    ) -> Callable[[TaskListener[TaskChanged]], TaskListener[TaskChanged]]: ...
-
-    @overload
-    def on(self, what: Literal["changed"], listener: TaskListener[TaskChanged]) -> TaskListener[TaskChanged]: ...
-
-    @overload
-    def on(
-        self, what: Literal["output_available"], listener: None = None
-    ) -> Callable[[TaskListener[TaskOutputAvailable]], TaskListener[TaskOutputAvailable]]: ...
-
-    @overload
-    def on(
-        self, what: Literal["output_available"], listener: TaskListener[TaskOutputAvailable]
-    ) -> TaskListener[TaskOutputAvailable]: ...
-
-    @overload
-    def on(
         self, what: Literal["finished"], listener: None = None
     ) -> Callable[[TaskListener[TaskFinished]], TaskListener[TaskFinished]]: ...
 
     @overload
     def on(self, what: Literal["finished"], listener: TaskListener[TaskFinished]) -> TaskListener[TaskFinished]: ...
-
-    @overload
-    def on(
-        self, what: Literal["revised"], listener: None = None
-    ) -> Callable[[TaskListener[TaskRevised]], TaskListener[TaskRevised]]: ...
-
-    @overload
-    def on(self, what: Literal["revised"], listener: TaskListener[TaskRevised]) -> TaskListener[TaskRevised]: ...
 
     @overload
     def on(
@@ -336,11 +213,18 @@ class TaskManager:
     ) -> TaskListener[TaskNotificationMessage]: ...
 
     @overload
+    def on(self, what: OtherKind, listener: None = None) -> Callable[[ListenerT], ListenerT]: ...
+
+    @overload
+    def on(self, what: OtherKind, listener: ListenerT) -> ListenerT: ...
+
+    @overload
     def on(self, what: TaskListener[TaskEvent]) -> TaskListener[TaskEvent]: ...
 
     def on(self, what: What | Listener = None, listener: Listener | None = None) -> Any:
         """Call a function for each event: `on(f)` for all, `on(TaskFinished, f)` or `on("finished", f)` for some.
 
+        A type checker checks `f` for a class of events, `"finished"` and `"notification"`, not for the other words.
         `on("notification", f)` calls it once for each end, with a `TaskNotificationMessage` (made up if the CLI sent
         none). Without a function it is a decorator. The function is plain or async; it runs in a worker of its own, a
         plain one in a thread. What it raises is logged and reported, and it is called for the next event all the same.
