@@ -204,15 +204,15 @@ class Client(SessionControls, Generic[Output]):
     async def reopen(self) -> None:
         """Start a new process on the session, after the CLI ended unexpectedly.
 
-        The runs that this cut off, and that have raised `CLIExitError`, go on: await or iterate them again. The CLI
-        takes up the turn that it was at work on, with cut-off tool calls shown as of unknown outcome. Prompts that it
-        had not written to disk are sent again, and no others: a run whose turn had ended raises `CLIExitError` again.
-        A run that was still being sent an async iterable of prompts does not go on.
+        Runs that raised `CLIExitError` because of this continue: await or iterate them again. The CLI resumes the turn
+            that it was working on; the outcome of interrupted tool calls is shown as unknown. Only prompts that it had
+            not written to disk are sent again: a run whose turn had ended raises `CLIExitError` again. A run whose
+            async iterable of prompts was still being sent does not continue.
 
         The options of the client apply again. The model, the permission mode, the thinking budget and the settings that
         were set on the running session hold, while its hooks and servers are as at the start. A session of a store is
-        loaded from there, with all that the dead process wrote. Background tasks of the CLI have ended with it, and
-        `tasks` has them as stopped. Child agents are cancelled. Iterators of `messages()` and `events()` have ended;
+        loaded from there, with all that the dead process wrote. Background tasks of the CLI have ended with it and are
+        listed in `tasks` as stopped. Child agents are cancelled. Iterators of `messages()` and `events()` have ended;
         start new ones. After an error or a cancellation the client is closed.
 
         Raises:
@@ -353,11 +353,11 @@ class Client(SessionControls, Generic[Output]):
 
     @property
     def resumed_run(self) -> Run[Output] | None:
-        """The run of the turn in which the session's last process died, if the CLI went on with it.
+        """The run of the turn in which the session's last process died, if the CLI resumed it.
 
         Known once the client is connected with `resume_interrupted_turn`. None if there was no such turn, and after
-        `reopen` if the turn belongs to a run of this client, which then goes on. Its result names the original prompt,
-        and has only what this process did.
+        `reopen` if the turn belongs to a run of this client, which then continues. Its result names the original prompt
+        and covers only this process.
         """
         from claude_agent_py._runtime.runs.run import Run
 
@@ -455,7 +455,7 @@ class Client(SessionControls, Generic[Output]):
         return self._options
 
     def use_options(self, options: ClientOptions[Output]) -> None:
-        """Make `options` those of the client, because its session was changed to match. Internal to this package."""
+        """Set the client's options after its session was changed to match them. Internal to this package."""
         self._options = options
 
     @property
@@ -492,7 +492,7 @@ class Client(SessionControls, Generic[Output]):
         """
         inbox = self.session.answers.permissions.interactions
         if inbox is None:
-            raise OptionsError("give ClientOptions(interactions=True), or an inbox", option="interactions")
+            raise OptionsError("set ClientOptions(interactions=True), or an inbox", option="interactions")
         return inbox
 
     @property

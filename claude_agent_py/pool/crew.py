@@ -68,7 +68,7 @@ class Crew:
         self._is_closing = False
         self._over = LazyEvent()
         self._handed_out = -math.inf
-        """When a spare was handed out last."""
+        """When the last spare was handed out."""
         self._counts = dict.fromkeys(("warm", "cold", "timeouts", "failed", "lost", "expired"), 0)
 
     # Life --------------------------------------------------------------------------------------------------------
@@ -129,7 +129,7 @@ class Crew:
     # Callers -----------------------------------------------------------------------------------------------------
 
     async def next(self, wish: Wish, deadline: float, timeout: float) -> tuple[Member, bool]:
-        """Wait in the queue for a process, and return it, and whether it was there at once.
+        """Wait in the queue for a process. Return it, and whether it was available at once.
 
         Raises:
             PoolTimeoutError: None was free at the deadline, which was `timeout` seconds away.
@@ -159,7 +159,7 @@ class Crew:
         return waiter.member, is_warm
 
     def _leave(self, waiter: Waiter) -> None:
-        """Forget a caller who waits no longer. A process that was promised to it stays a spare."""
+        """Remove a caller that stopped waiting. A process promised to it stays a spare."""
         if waiter in self._queue:
             self._queue.remove(waiter)
         if waiter.member is not None:
@@ -180,7 +180,7 @@ class Crew:
                 self._refill(supply)
 
     def _serve(self) -> None:
-        """Give everybody in the queue a process, in order, or see to it that one comes."""
+        """Assign processes to the callers in the queue, in order, or start what they need."""
         coming = [one for one in self._members if one.phase is Phase.STARTING and not one.made_for.is_parked]
         ending = sum(member.phase is Phase.CLOSING for member in self._members)
         for waiter in tuple(self._queue):
@@ -193,7 +193,7 @@ class Crew:
             elif ending:
                 ending -= 1
             elif (oldest := next(self._spares(), None)) is not None:
-                self._expire(oldest)  # it fits nobody so far, and makes room
+                self._expire(oldest)  # no caller can use it, so it makes room
 
     def _spares(self) -> Iterator[Member]:
         return (one for one in self._members if one.phase is Phase.SPARE and not one.is_reserved)
@@ -225,7 +225,7 @@ class Crew:
         member.end()
 
     def _refill(self, supply: Supply) -> None:
-        """Start the spares that are missing, a few at a time, in place of those that belong to no supply any more."""
+        """Start missing spares, a few at a time, replacing those that belong to no supply any more."""
         wish = supply.wish()
         ahead = [one for one in self._members if one.phase in (Phase.STARTING, Phase.SPARE) and not one.is_reserved]
         missing = supply.size - sum(_is_made_for(one, wish) for one in ahead)
@@ -258,7 +258,7 @@ class Crew:
     # What processes report ---------------------------------------------------------------------------------------
 
     def on_ready(self, member: Member) -> None:
-        """Make it a spare, which the first caller whom it fits gets."""
+        """Make it a spare, for the first caller it fits."""
         if member.phase is Phase.STARTING:
             member.enter(Phase.SPARE)
             self.dispatch()
@@ -276,7 +276,7 @@ class Crew:
             return
         self._note_failure(member, error, "failed")
         fitting = (one for one in self._queue if _fits(member, one.wish))
-        waiter = None if member.made_for.is_parked else next(fitting, None)  # nobody waits for a parked one
+        waiter = None if member.made_for.is_parked else next(fitting, None)  # no caller waits for a parked one
         if waiter is None:
             logger.warning("a spare of a pool could not be started: %s", error)
         else:
@@ -309,14 +309,14 @@ class Crew:
         self.changed.set()
 
     def note_use(self, member: Member) -> None:
-        """Note that a process was good enough to be used."""
+        """Record that a process was used."""
         if (supply := self._supply_of(member)) is not None:
             supply.note_success()
 
     # The worker --------------------------------------------------------------------------------------------------
 
     async def _keep(self, ready: LazyEvent) -> None:
-        """Start and end processes as time passes, until the crew is closed and no process is left."""
+        """Start and end processes until the crew is closed and all have ended."""
         try:
             async with anyio.create_task_group() as workers:
                 self._workers = workers
@@ -335,7 +335,7 @@ class Crew:
             ready.set()
 
     def _next_look(self) -> float | None:
-        """Return after how many seconds something may have to be done although nothing has changed."""
+        """Return the seconds until the next check, even if nothing changes, or None."""
         now = anyio.current_time()
         looks = [MEASURE_EVERY] if self._bounds.memory_bytes is not None and self._members else []
         looks += [supply.not_before - now for supply in self.supplies if supply.size and supply.not_before > now]

@@ -230,7 +230,7 @@ class TaskIntake:
         try:
             take(*args)
         except Exception:
-            logger.exception("The task ledger failed; the session goes on")
+            logger.exception("The task ledger failed; the session continues")
 
     def _apply(self, change: Callable[..., None], *args: Any) -> None:
         change(*args, self.clock())

@@ -105,7 +105,7 @@ class Run(Generic[Output]):
         return _Messages(self, self._ready, self._next)
 
     def _begin_again(self) -> None:
-        """After the last message, restart with the recorded messages. A run that goes on continues."""
+        """After the last message, restart with the recorded messages, unless the run has been resumed."""
         if self._is_exhausted and self._reads == "mailbox" and not self.done:
             self._is_exhausted = False
         elif self._is_exhausted:

@@ -31,7 +31,7 @@ logger: logging.Logger = logging.getLogger("claude_agent_py")
 TasksAtClose: TypeAlias = Literal["stop", "wait", "leave"]
 
 NOT_CONNECTED: Final = "the client is not connected; use `async with`, or call connect() first"
-CLOSED: Final = "the client is closed; open a new one to go on"
+CLOSED: Final = "the client is closed; open a new one to continue"
 ADVICE: Final = 'await them before (client.tasks.wait_all()), or close(tasks="wait")'
 
 LOOK_EVERY: Final = 0.1
@@ -44,7 +44,8 @@ DRAIN_GRACE: Final = 1.0
 """Seconds to wait for the end of stdout and stderr after the process exited: a grandchild may hold them open."""
 
 EXIT_GRACE: Final = 3.0
-"""How long a CLI whose output has ended may take to exit before it counts as gone without an exit status, in s."""
+"""How long a CLI may take to exit after the end of its output, in seconds. Then it counts as gone without an exit
+status."""
 
 BUSY_GRACE: Final = 0.3
 """Seconds that a busy CLI gets to exit by itself. It would first finish its turn and its tasks."""
@@ -74,7 +75,7 @@ class SessionPort(Protocol):
         ...
 
     def stop_timer(self) -> None:
-        """Let the timer see that the session is to close."""
+        """Make the timer close the session."""
         ...
 
     def dismiss(self) -> None:
@@ -136,7 +137,7 @@ class Ending:
     # Closing -----------------------------------------------------------------------------------------------------
 
     def be_ready(self) -> None:
-        """Let `close` and `abort` have an effect from now on: the session is open, in this event loop."""
+        """Enable `close` and `abort`, because the session is open in this event loop."""
         self._stop_timer = from_any_thread(self._session.stop_timer)
 
     @property
@@ -243,7 +244,7 @@ class Ending:
             await self.wait_for_stream(DRAIN_GRACE)
 
     def _is_left(self, transport: "Transport") -> bool:
-        """Return whether the CLI goes on with its tasks after `close(tasks="leave")`."""
+        """Return whether the CLI is finishing its tasks after `close(tasks="leave")`."""
         return self._engine.state is State.LEFT and not self._is_gone(transport)
 
     def _is_gone(self, transport: "Transport") -> bool:

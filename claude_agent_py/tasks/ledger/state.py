@@ -156,7 +156,7 @@ _SIGNAL_OF_STATUS: Final[Mapping[TaskStatus, Signal]] = {
 
 
 def signal_of(status: TaskStatus) -> Signal:
-    """Return the signal that an update to this status stands for."""
+    """Return the signal for an update to this status."""
     return _SIGNAL_OF_STATUS[status]
 
 
