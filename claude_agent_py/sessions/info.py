@@ -46,9 +46,7 @@ _COMMAND: Final = re.compile(r"<command-name>(.*?)</command-name>", re.DOTALL)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionInfo:
-    """A session as described by the beginning and the end of its transcript. Times are in milliseconds since the
-    epoch.
-    """
+    """A session, as described by both ends of its transcript. Times are in milliseconds since the epoch."""
 
     session_id: str
     summary: str
@@ -141,9 +139,7 @@ def read_info(
         if first is None:
             return None
         last = _Last(ends, is_deep=is_deep)
-        title, tag = last.titles(), last.tag()
-        if known is not None:
-            title, tag = title or known.custom_title, known.tag if tag is None else tag
+        title, tag = _title_and_tag(last, known)
         prompt, recap, cost = last.of(b"last-prompt"), last.of(b"summary"), last.of(b"cost-state")
         last_prompt = prompt.last_prompt if prompt else None
         summary = title or last_prompt or (recap and recap.summary) or first.prompt
@@ -167,6 +163,13 @@ def read_info(
         )
     finally:
         os.close(descriptor)
+
+
+def _title_and_tag(last: "_Last", known: SessionInfo | None) -> tuple[str | None, str | None]:
+    title, tag = last.titles(), last.tag()
+    if known is None:
+        return title, tag
+    return title or known.custom_title, known.tag if tag is None else tag
 
 
 class _Ends:
