@@ -1,8 +1,6 @@
-"""Which process of the CLI is at work on a session, by the records that the CLI keeps of its processes.
-
-`<config>/sessions/<pid>.json` is there while a process runs (measured with CLI 2.1.328). It names the session, and when
-the process started in the kernel's clock, so that another process with the same id is not taken for it. All calls
-block.
+"""Find the CLI process that has a session open, from the records that the CLI keeps. `<config>/sessions/<pid>.json`
+exists while a process runs (measured with CLI 2.1.328). It names the session, and when the process started in the
+kernel's clock, so that another process with the same id is not taken for it. All calls block.
 """
 
 import contextlib
@@ -27,7 +25,7 @@ class RunningProcess:
 
     pid: int
     status: str | None
-    """What it says it does: `busy` or `idle`; None if it does not say."""
+    """Its reported state: `busy` or `idle`; None if it reports none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +38,11 @@ class RunningSession:
     started_at: float
     """When the process started, in seconds since the epoch."""
     program: str
-    """What started the CLI, as it says itself: `cli`, `sdk-py`, ..."""
+    """What started the CLI, as it reports: `cli`, `sdk-py`, ..."""
 
 
 def running_sessions(config_dir: AnyPath | None = None) -> list[RunningSession]:
-    """Return the sessions that processes of the CLI on this machine have open, the latest first.
+    """Return the sessions that CLI processes on this machine have open, latest first.
 
     `config_dir` is the CLI's configuration folder; by default `CLAUDE_CONFIG_DIR`, or `~/.claude`.
     """
@@ -63,9 +61,8 @@ def running_sessions(config_dir: AnyPath | None = None) -> list[RunningSession]:
 
 
 def process_on(config: str, session_id: str) -> RunningProcess | None:
-    """Return the process that is at work on a session, or None.
-
-    A process in another container counts as running while its record is there: nobody here can tell.
+    """Return the process that has a session open, or None. A process in another container counts as running while its
+    record exists, because it cannot be checked from here.
     """
     for record in _records(config):
         if str(record.get("sessionId", "")).lower() == session_id.lower():
@@ -111,7 +108,7 @@ def _is_running(record: dict[str, Any]) -> bool:
 
 
 def _is_elsewhere(domain: str) -> bool:
-    """Return whether a process counts its ids in another namespace than this one: `linux:<machine>:pid:[<number>]`."""
+    """Return whether a process is in another pid namespace than this one: `linux:<machine>:pid:[<number>]`."""
     if not domain.startswith("linux:") or sys.platform != "linux":
         return False
     with contextlib.suppress(OSError):
