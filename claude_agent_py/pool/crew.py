@@ -128,6 +128,11 @@ class Crew:
 
     # Callers -----------------------------------------------------------------------------------------------------
 
+    @property
+    def is_serving(self) -> bool:
+        """Whether anybody waits for a process, was promised one, or has one."""
+        return bool(self._queue) or any(one.is_reserved or one.phase is Phase.USED for one in self._members)
+
     async def next(self, wish: Wish, deadline: float, timeout: float) -> tuple[Member, bool]:
         """Wait in the queue for a process, and return it, and whether it was there at once.
 
