@@ -122,6 +122,11 @@ class Crew:
 
     # Callers -----------------------------------------------------------------------------------------------------
 
+    @property
+    def is_serving(self) -> bool:
+        """Whether anybody waits for a process, was promised one, or has one."""
+        return bool(self._queue) or any(one.is_reserved or one.phase is Phase.USED for one in self._members)
+
     async def next(self, wish: Wish, deadline: float, timeout: float) -> tuple[Member, bool]:
         """Wait in the queue for a process. Return it, and whether it was available at once.
 
