@@ -65,16 +65,7 @@ def attributes_of(span: Span, agent_name: str = "", *, session_id: str = "", con
         found["gen_ai.agent.id"] = span.agent
     if agent_name:
         found["gen_ai.agent.name"] = agent_name
-    if kind == "model":
-        found["gen_ai.response.model"] = found["gen_ai.request.model"] = span.name
-        found["gen_ai.response.id"] = span.id
-        if reason := told.get("stop_reason"):
-            found["gen_ai.response.finish_reasons"] = (reason,)
-    elif kind == "tool":
-        found["gen_ai.tool.name"], found["gen_ai.tool.call.id"] = span.name, span.id
-        found["gen_ai.tool.type"] = "function"
-    elif kind in TASK_KINDS:
-        found["claude_agent.task.id"] = span.agent
+    _add_kind(found, span)
     if span.tokens is not None:
         _add_usage(found, span.tokens, is_complete="output_tokens_so_far" not in told)
     if span.cost_usd is not None:
@@ -82,11 +73,30 @@ def attributes_of(span: Span, agent_name: str = "", *, session_id: str = "", con
     for key in told:
         if key in _KEPT:
             found[_KEPT[key]] = told[key]
+    if span.status != "ok":
+        _add_failure(found, span)
+    return found | _content(span) if content else found
+
+
+def _add_failure(found: dict[str, Any], span: Span) -> None:
     if span.status in ("error", "denied"):
         found["error.type"] = "denied" if span.status == "denied" else _error_of(span)
     elif span.status == "cancelled":
         found["claude_agent.cancelled"] = True
-    return found | _content(span) if content else found
+
+
+def _add_kind(found: dict[str, Any], span: Span) -> None:
+    kind = span.kind
+    if kind == "model":
+        found["gen_ai.response.model"] = found["gen_ai.request.model"] = span.name
+        found["gen_ai.response.id"] = span.id
+        if reason := span.attributes.get("stop_reason"):
+            found["gen_ai.response.finish_reasons"] = (reason,)
+    elif kind == "tool":
+        found["gen_ai.tool.name"], found["gen_ai.tool.call.id"] = span.name, span.id
+        found["gen_ai.tool.type"] = "function"
+    elif kind in TASK_KINDS:
+        found["claude_agent.task.id"] = span.agent
 
 
 def _add_usage(found: dict[str, Any], tokens: Tokens, *, is_complete: bool) -> None:
