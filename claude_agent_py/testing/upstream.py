@@ -19,8 +19,8 @@ TIMEOUT: Final = 600.0
 """Seconds without a byte of the answer."""
 
 NO_KEY: Final = (
-    "to record a cassette, set it, ANTHROPIC_AUTH_TOKEN or CLAUDE_CODE_OAUTH_TOKEN (`claude setup-token` makes one), or "
-    "log in with `claude`"
+    "to record a cassette, set it, ANTHROPIC_AUTH_TOKEN or CLAUDE_CODE_OAUTH_TOKEN (from `claude setup-token`), or log "
+    "in with `claude`"
 )
 LOGIN_STANDIN: Final = {"ANTHROPIC_API_KEY": "", "CLAUDE_CODE_OAUTH_TOKEN": "sk-ant-oat01-stands-in"}
 """Variables of a CLI that is recorded with a login. It does not have the login, but its requests have to be like those

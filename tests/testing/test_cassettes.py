@@ -88,7 +88,7 @@ async def test_a_subscription_is_recorded_without_its_token(
 
     def real(request: Any) -> Any:
         if not request.tool_results:
-            return tool_use("Bash", {"command": "env | grep -E 'OAUTH|AUTH_TOKEN|API_KEY'; true"})
+            return tool_use("Bash", {"command": "env | grep -E 'OAUTH|AUTH_TOKEN'; true"})
         assert token not in str(request.messages)  # the CLI and its tools do not have it
         return f"The token is {token}."
 
