@@ -1,29 +1,28 @@
-"""The database goes away while sessions run, wait and are begun, and comes back: work goes on, each session ends once."""
+"""The database goes away while sessions run and wait, and comes back: work goes on, and each session ends once."""
 
 import json
 import re
 import signal
-import sqlite3
-from collections.abc import Callable, Iterator
-from contextlib import closing
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 import anyio
 import pytest
+from anyio import to_thread
 from fleets import PATIENCE, FleetSetUp, clis, events_of, fleet_in, until, until_state
 from stoppable_postgres import PostgresServer
 
 from claude_agent_py import Allow
-from claude_agent_py.fleet import FleetSession
+from claude_agent_py.errors import FleetError, FleetTimeoutError
+from claude_agent_py.fleet import Fleet, FleetSession, _database
 from claude_agent_py.testing import Gate, Reply, ScriptedModel, tool_use
 
-pytestmark = [
-    pytest.mark.anyio,
-    pytest.mark.real_cli,
-    pytest.mark.parametrize("anyio_backend", ["asyncio"]),
-]
+pytestmark = [pytest.mark.anyio]
 
 
 @pytest.fixture
@@ -34,13 +33,25 @@ def url(postgres: PostgresServer) -> str:
     with psycopg.connect(postgres.url, autocommit=True) as connection:
         name = f"away_{connection.info.backend_pid}"
         connection.execute(f"CREATE DATABASE {name}".encode())
-    return urlunsplit(urlsplit(postgres.url)._replace(path=f"/{name}"))
+    return str(urlunsplit(urlsplit(postgres.url)._replace(path=f"/{name}")))
+
+
+LOCK = """
+import sqlite3, sys
+held = [sqlite3.connect(path, isolation_level=None, timeout=60) for path in sys.argv[1:]]
+for connection in held:
+    connection.execute("BEGIN EXCLUSIVE")
+print("locked", flush=True)
+sys.stdin.read()
+for connection in held:
+    connection.close()
+"""
 
 
 class Work:
     """Two workers with a session that thinks, one that waits for a person, and some that wait for their turn."""
 
-    TEXTS = ("think", "ask", "a", "b", "c")
+    TEXTS = ("think", "ask", "a", "b")
 
     def __init__(self, made: FleetSetUp, gate: Gate) -> None:
         self.made = made
@@ -63,7 +74,9 @@ class Work:
 
     async def wait_for_results(self) -> None:
         for text, session in self.sessions.items():
-            self.results[text] = (await session.result(timeout=PATIENCE)).text
+            outcome = await session.result(timeout=PATIENCE)
+            self.results[text] = outcome.text
+            assert outcome.crashes == 0, self.made.logs()  # nobody adopts what is alive
 
     async def follow(self) -> None:
         async for event in self.sessions["think"].events(follow=True):
@@ -79,14 +92,15 @@ class Work:
     async def check(self) -> None:
         logs = self.made.logs
         assert self.results == {text: f"to {text}" for text in self.TEXTS}, logs()
+        store = self.made.store()
         for text, session in self.sessions.items():
             events = await events_of(session)
             assert [e.data["state"] for e in events if e.kind == "run"] == ["queued", "running", "done"], logs()
-            stored = await self.made.store().load(
-                {"project_key": "fleet", "session_id": (await session.info()).cli_session_id}
-            )
+            key = (await session.info()).cli_session_id
+            stored = await store.load({"project_key": "fleet", "session_id": key})
             said = [e for e in stored or () if e["type"] == "assistant" and f"to {text}" in json.dumps(e["message"])]
             assert len(said) == 1
+        store.close()
         assert [event.number for event in self.events] == list(range(1, len(self.events) + 1))
         assert self.events[-1].data == {"state": "idle"}
         assert [process.poll() for process in self.made.processes] == [None, None], logs()
@@ -105,27 +119,81 @@ def answer(gate: Gate) -> Callable[[Any], Any]:
     return say
 
 
+async def goes_on(work: Work, leave: Callable[[], object], come_back: Callable[[], object]) -> None:
+    """Let the database leave, wait until everybody has noticed, let it come back, and check what became of it all."""
+    await work.begin()
+    async with anyio.create_task_group() as group:
+        group.start_soon(work.follow)
+        async with anyio.create_task_group() as waiting:
+            waiting.start_soon(work.wait_for_results)
+            [question] = await work.sessions["ask"].interactions()
+            await to_thread.run_sync(leave)
+            try:
+                waiting.start_soon(work.sessions["ask"].answer, question.id, Allow())
+                work.gate.open()  # the result comes while there is no database
+                with pytest.raises(FleetTimeoutError):
+                    await work.sessions["a"].result(timeout=0.1)
+                await work.until_workers_have_noticed()
+            finally:
+                await to_thread.run_sync(come_back)
+        await until(lambda: work.events and work.events[-1].data == {"state": "idle"}, "the events are followed")
+        group.cancel_scope.cancel()
+    await work.check()
+
+
+@pytest.mark.real_cli
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 @pytest.mark.parametrize("how", ["stopped", "frozen"])
 async def test_postgres_goes_away(tmp_path: Path, postgres: PostgresServer, url: str, how: str) -> None:
     gate = Gate()
+    ways: dict[str, tuple[Callable[[], None], Callable[[], None]]]
+    ways = {"stopped": (partial(postgres.stop, signal.SIGQUIT), postgres.start)}
+    ways["frozen"] = (postgres.freeze, postgres.thaw)
     with ScriptedModel(answer(gate)) as model, fleet_in(tmp_path, model, url=url, store=url) as made:
-        work = Work(made, gate)
-        await work.begin()
-        async with anyio.create_task_group() as group:
-            group.start_soon(work.follow)
-            async with anyio.create_task_group() as waiting:
-                waiting.start_soon(work.wait_for_results)
-                [question] = await work.sessions["ask"].interactions()
-                if how == "stopped":
-                    postgres.stop(signal.SIGQUIT)
-                else:
-                    postgres.freeze()
-                try:
-                    waiting.start_soon(work.sessions["ask"].answer, question.id, Allow())
-                    gate.open()  # the result comes while there is no database
-                    await work.until_workers_have_noticed()
-                finally:
-                    postgres.start() if how == "stopped" else postgres.thaw()
-            await until(lambda: work.events and work.events[-1].data == {"state": "idle"}, "the events are followed")
-            group.cancel_scope.cancel()
-        await work.check()
+        await goes_on(Work(made, gate), *ways[how])
+
+
+@pytest.mark.real_cli
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_sqlite_is_locked_by_another_process(tmp_path: Path) -> None:
+    gate, locks = Gate(), list[subprocess.Popen[bytes]]()
+    with ScriptedModel(answer(gate)) as model, fleet_in(tmp_path, model) as made:
+
+        def lock() -> None:
+            files = [str(tmp_path / "fleet.db"), str(tmp_path / "store.db")]
+            command, pipe = [sys.executable, "-c", LOCK, *files], subprocess.PIPE
+            process = subprocess.Popen(command, stdin=pipe, stdout=pipe)
+            locks.append(process)
+            assert process.stdout is not None
+            assert process.stdout.readline()
+
+        def unlock() -> None:
+            for process in locks:
+                process.communicate()
+
+        await goes_on(Work(made, gate), lock, unlock)
+
+
+async def test_calls_to_a_database_that_does_not_answer_say_that_they_may_be_repeated(
+    postgres: PostgresServer, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_database, "AWAY_SECONDS", 0.1)
+    monkeypatch.setattr(_database, "ANSWER_SECONDS", 0.5)
+    async with Fleet(url) as fleet:
+        fleet.agent("worker")
+        session = await fleet.start("worker", "task", id="one")
+        postgres.freeze()
+        try:
+            for call in (session.info, partial(session.send, "more"), lambda: anext(session.events())):
+                with pytest.raises(FleetError, match=r"try again later: no answer within 0\.5 s") as raised:
+                    await call()
+                assert raised.value.is_retryable
+            with anyio.move_on_after(0.2) as scope:
+                await session.result()
+            assert scope.cancelled_caught
+        finally:
+            postgres.thaw()
+        assert (await session.info()).runs == 1
+        with pytest.raises(FleetError, match="no session") as wrong:
+            await fleet.session("two").info()
+        assert not wrong.value.is_retryable

@@ -74,7 +74,9 @@ class PostgresServer:
 
     def _children(self) -> list[int]:
         assert self._process is not None
-        return [int(pid) for pid in Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split()]
+        return [
+            int(pid) for pid in Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split()
+        ]
 
 
 def wait_until(is_ready: Callable[[], Any], process: "subprocess.Popen[bytes] | None" = None) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from stoppable_postgres import PostgresServer, wait_until
 
+
 def free_port() -> int:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
