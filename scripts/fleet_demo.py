@@ -79,6 +79,7 @@ async def one_round(
     workers = [start_worker(given) for _ in range(arguments.workers)]
     sleeper: subprocess.Popen[bytes] | None = None
     try:
+        begun_at = time.time()
         texts = [f"task-{number}-{i}" for i in range(arguments.sessions)]
         sessions = [await fleet.start("demo", text, id=text) for text in texts]
         while not await fleet.list(state="running", limit=1):  # noqa: ASYNC110 - another process changes it
@@ -98,8 +99,9 @@ async def one_round(
             os.kill(sleeper.pid, signal.SIGCONT)
         checked = [await check(fleet, session, text) for session, text in zip(sessions, texts, strict=True)]
         moved = [at - killed_at for _, at in checked if at is not None and at > killed_at]
-        print(f"  {len(sessions)} sessions ended; {len(moved)} went on elsewhere", end="")
-        print(f", the first after {min(moved):.1f} s" if moved else "", flush=True)
+        print(f"  {len(sessions)} sessions ended in {time.time() - begun_at:.0f} s", end="")
+        after = f", {min(moved):.1f} to {max(moved):.1f} s after the kill" if moved else ""
+        print(f"; {len(moved)} went on elsewhere{after}", flush=True)
         return [wrong for wrong, _ in checked if wrong is not None]
     finally:
         for process in workers[1:]:
