@@ -5,16 +5,17 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
 
 import anyio
+import anyio.from_thread
 import pytest
 from anyio import to_thread
-from fleets import PATIENCE, FleetSetUp, clis, events_of, fleet_in, until, until_state
+from fleets import PATIENCE, FleetSetUp, clis, events_of, fleet_in, new_database, until, until_state
 from stoppable_postgres import PostgresServer
 
 from claude_agent_py import Allow
@@ -28,12 +29,7 @@ pytestmark = [pytest.mark.anyio]
 @pytest.fixture
 def url(postgres: PostgresServer) -> str:
     """Return the URL of a new database."""
-    import psycopg
-
-    with psycopg.connect(postgres.url, autocommit=True) as connection:
-        name = f"away_{connection.info.backend_pid}"
-        connection.execute(f"CREATE DATABASE {name}".encode())
-    return str(urlunsplit(urlsplit(postgres.url)._replace(path=f"/{name}")))
+    return new_database(postgres)
 
 
 LOCK = """
@@ -197,3 +193,29 @@ async def test_calls_to_a_database_that_does_not_answer_say_that_they_may_be_rep
         with pytest.raises(FleetError, match="no session") as wrong:
             await fleet.session("two").info()
         assert not wrong.value.is_retryable
+
+
+@pytest.mark.one_backend
+async def test_a_process_that_is_stopped_in_a_transaction_holds_up_nobody(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_database, "FROZEN_SECONDS", 1)
+    stopped, go_on = anyio.Event(), threading.Event()
+
+    def stop(connection: Any) -> None:
+        frozen.database.lock(connection)
+        if go_on.is_set():
+            return
+        anyio.from_thread.run_sync(stopped.set)
+        go_on.wait()
+
+    async with Fleet(url) as frozen, Fleet(url) as fleet, anyio.create_task_group() as group:
+        fleet.agent("worker")
+        await fleet.list()  # makes the tables
+        group.start_soon(frozen.database.call, stop)
+        try:
+            await stopped.wait()
+            with anyio.fail_after(PATIENCE):
+                await fleet.start("worker", "task", id="one")
+        finally:
+            go_on.set()  # it is rolled back, and tried again
