@@ -103,7 +103,7 @@ def _opened(arguments: Arguments) -> "Fleet":
 
     if arguments.url is None:
         raise OptionsError(f"pass --url or set {VARIABLE}")
-    return Fleet(arguments.url)
+    return Fleet(arguments.url, create=False)  # a mistyped URL is told
 
 
 def _tell(arguments: Arguments, told: Mapping[str, Any], line: str) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 
 import anyio
 from anyio import to_thread
-from sqlalchemy import Connection, Engine, create_engine, event, insert, make_url, select, text
+from sqlalchemy import Connection, Engine, create_engine, event, insert, inspect, make_url, select, text
 from sqlalchemy.exc import ArgumentError, DatabaseError, DBAPIError, InterfaceError, OperationalError
 
 from claude_agent_py._errors import FleetError, OptionsError
@@ -29,6 +29,8 @@ PAUSES: Final = (0.05, 1.0)
 WARNS_AT: Final = 3
 """The failed attempt of a call that is logged as a warning."""
 BUSY_SECONDS: Final = 30
+WRONG_URL: Final = (" does not exist", "authentication failed")
+"""What PostgreSQL says of a database, a user or a password that is wrong; waiting does not help."""
 LOCK: Final = 7_236_110
 """The advisory lock of PostgreSQL under which tables are made and limits are counted."""
 
@@ -54,12 +56,18 @@ def normal_url(url: str) -> str:
 
 
 class Database:
-    """The tables of a fleet. They are made with the first call."""
+    """The tables of a fleet.
 
-    def __init__(self, url: str) -> None:
+    Args:
+        url: Where they are.
+        create: Whether the first call makes those that are missing. Without, it fails where no fleet is.
+    """
+
+    def __init__(self, url: str, *, create: bool = True) -> None:
         self.url: Final = normal_url(url)
         self.is_sqlite: Final = self.url.startswith("sqlite")
-        self._engine = _engine(self.url)
+        self._create = create
+        self._engine = _engine(self.url, create)
         self._is_ready = False
         weakref.finalize(self, self._engine.dispose)
 
@@ -83,7 +91,8 @@ class Database:
 
         Raises:
             sqlalchemy.exc.SQLAlchemyError: The database failed.
-            FleetError: The tables were made by a newer version, or the file's folder does not exist.
+            FleetError: The tables were made by a newer version, the file's folder does not exist, or there is no fleet
+                and none is to be created.
         """
         if not self._is_ready:
             self._make_tables()
@@ -103,7 +112,8 @@ class Database:
             try:
                 return await to_thread.run_sync(lambda: self.run(work, *args, write=write))
             except (OperationalError, InterfaceError, DBAPIError) as error:
-                if type(error) is DatabaseError:  # the file is something else, or damaged
+                is_wrong = not self._is_ready and any(told in str(error.orig) for told in WRONG_URL)
+                if is_wrong or type(error) is DatabaseError:  # the file is something else, or damaged
                     raise FleetError(f"the database of the fleet cannot be read: {error.orig}") from error
                 if not _is_passing(error):
                     raise
@@ -119,6 +129,8 @@ class Database:
         file = self._engine.url.database
         if self.is_sqlite and file is not None and not Path(file).absolute().parent.is_dir():
             raise FleetError(f"the folder of the fleet's database does not exist: {file}")
+        if not self._create:
+            self._find_tables()
         with self._engine.execution_options(fleet_write=True).begin() as connection:
             self.lock(connection)
             tables.metadata.create_all(connection)
@@ -129,12 +141,20 @@ class Database:
                 raise FleetError(f"the fleet's tables are of a newer version ({found}, known is {tables.VERSION})")
         self._is_ready = True
 
+    def _find_tables(self) -> None:
+        """Raise FleetError, and write nothing, where no fleet is."""
+        file = self._engine.url.database
+        if self.is_sqlite and not Path(str(file)).exists():
+            raise FleetError(f"there is no database {Path(str(file)).absolute()}")
+        if not inspect(self._engine.execution_options(fleet_write=False)).has_table(tables.meta.name):
+            raise FleetError(f"there is no fleet in the database {file}")
+
 
 def _is_passing(error: DBAPIError) -> bool:
     return isinstance(error, OperationalError | InterfaceError) or error.connection_invalidated
 
 
-def _engine(url: str) -> Engine:
+def _engine(url: str, create: bool) -> Engine:
     if not url.startswith("sqlite"):
         return create_engine(url, pool_pre_ping=True, pool_recycle=300, connect_args={"connect_timeout": 10})
     engine = create_engine(url, connect_args={"timeout": BUSY_SECONDS})
@@ -142,7 +162,8 @@ def _engine(url: str) -> Engine:
     @event.listens_for(engine, "connect")
     def prepare(connection: Any, record: Any) -> None:
         connection.isolation_level = None  # SQLAlchemy begins transactions, below
-        connection.execute("PRAGMA journal_mode = WAL")  # readers do not wait for writers; DBOS profits, too
+        if create:  # the mode stays with the file
+            connection.execute("PRAGMA journal_mode = WAL")  # readers do not wait for writers; DBOS profits, too
         connection.execute("PRAGMA synchronous = NORMAL")
 
     @event.listens_for(engine, "begin")

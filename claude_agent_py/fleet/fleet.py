@@ -46,6 +46,7 @@ class Fleet:
         poll: Seconds between looks at the database for new work.
         tenant_limit: How many sessions of one tenant may run at once, on all workers.
         max_crashes: How many workers may die at a run before it is given up.
+        create: Whether the first call makes the database's tables if they are missing. Without, it raises FleetError.
 
     Raises:
         OptionsError: The extra `fleet` is not installed, or an argument is invalid.
@@ -60,6 +61,7 @@ class Fleet:
         poll: float = 0.5,
         tenant_limit: int | None = None,
         max_crashes: int = 5,
+        create: bool = True,
     ) -> None:
         for option, value in (("lease", lease), ("poll", poll), ("tenant_limit", tenant_limit)):
             if value is not None and value <= 0:
@@ -68,7 +70,7 @@ class Fleet:
             from claude_agent_py.fleet._database import Database
         except ImportError as error:
             raise OptionsError(INSTALL, option="fleet") from error
-        self.database: Database = Database(url)
+        self.database: Database = Database(url, create=create)
         """Internal."""
         self._store = store
         self.lease = lease

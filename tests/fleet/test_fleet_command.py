@@ -3,15 +3,20 @@
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
+import anyio
 import pytest
 from fleets import PATIENCE, fleet_in, given_options
 
 from claude_agent_py.cli.main import main
+from claude_agent_py.fleet import Fleet
 from claude_agent_py.testing import Reply, ScriptedModel, tool_use
 
 MODULE = """
@@ -107,6 +112,7 @@ def test_a_worker_drains_on_sigterm(tmp_path: Path) -> None:
 def test_mistakes_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CLAUDE_AGENT_FLEET", raising=False)
     url = f"sqlite:///{tmp_path / 'fleet.db'}"
+    anyio.run(Fleet(url).list)
     for arguments, told in [
         (["list"], "pass --url or set CLAUDE_AGENT_FLEET"),
         (["worker", "no_such_module"], "cannot be loaded"),
@@ -121,9 +127,59 @@ def test_mistakes_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str], m
 def test_a_database_that_cannot_be_is_told_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     other = tmp_path / "other.db"
     other.write_text("This is no database, and long enough to have a header of one. " * 4)
+    store = tmp_path / "store.db"
+    with closing(sqlite3.connect(store)) as connection:
+        connection.execute("CREATE TABLE entries (id)")
     for path, told in (
         (tmp_path / "missing" / "fleet.db", "the folder of the fleet's database does not exist"),
         (other, "the database of the fleet cannot be read: file is not a database"),
+        (tmp_path / "flete.db", f"there is no database {tmp_path / 'flete.db'}"),
+        (store, f"there is no fleet in the database {store}"),
     ):
-        assert main(["fleet", "list", "--url", f"sqlite:///{path}"]) == 1
-        assert told in capsys.readouterr().err
+        before = sorted(tmp_path.iterdir())
+        for words in COMMANDS:
+            assert main(["fleet", *words, "--url", f"sqlite:///{path}"]) == 1
+            assert told in capsys.readouterr().err
+        assert sorted(tmp_path.iterdir()) == before
+    with closing(sqlite3.connect(store)) as connection:
+        assert connection.execute("SELECT name FROM sqlite_master").fetchall() == [("entries",)]
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)
+
+
+COMMANDS = [
+    ["start", "x", "hi"],
+    ["list"],
+    ["list", "--workers"],
+    ["show", "x"],
+    ["send", "x", "hi"],
+    ["answer", "x", "i", "allow"],
+    ["cancel", "x"],
+    ["retry", "x"],
+    ["events", "x"],
+    ["drain"],
+]
+
+
+@pytest.mark.parametrize(
+    ("user", "database"), [("tester", "no_such_database"), ("no_such_user", "postgres")], ids=["database", "user"]
+)
+def test_a_postgres_url_that_is_wrong_is_told_at_once(
+    postgres_server: str, capsys: pytest.CaptureFixture[str], user: str, database: str
+) -> None:
+    port = urlsplit(postgres_server).port
+    assert main(["fleet", "list", "--url", f"postgresql://{user}@127.0.0.1:{port}/{database}"]) == 1
+    assert "does not exist" in capsys.readouterr().err
+
+
+def test_no_tables_are_made_in_another_postgres_database(
+    postgres_server: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import psycopg
+
+    with psycopg.connect(postgres_server, autocommit=True) as connection:
+        connection.execute("CREATE DATABASE not_a_fleet")
+    url = urlunsplit(urlsplit(postgres_server)._replace(path="/not_a_fleet"))
+    assert main(["fleet", "list", "--url", url]) == 1
+    assert "there is no fleet in the database not_a_fleet" in capsys.readouterr().err
+    with psycopg.connect(url) as connection:
+        assert connection.execute("SELECT 1 FROM pg_tables WHERE schemaname = 'public'").fetchall() == []
