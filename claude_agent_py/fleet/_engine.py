@@ -13,7 +13,6 @@ from datetime import datetime
 from typing import Any, Final, Protocol
 
 import anyio
-import dbos._dbos as dbos_module
 from anyio import to_thread
 from dbos import DBOS, DBOSConfig, Serializer, SetWorkflowID
 
@@ -30,6 +29,10 @@ SCHEMA: Final = "fleet_dbos"
 POLL_SECONDS: Final = 1.0
 START_SECONDS: Final = 30.0
 """Within how many seconds a workflow has to begin, once it was started or resumed."""
+HAS_DBOS: Final = (
+    "this process has a DBOS already, of another fleet worker or of your own program, and DBOS allows one: "
+    "start the worker in a process of its own"
+)
 ERROR: Final = "__error__"
 TIME: Final = "__time__"
 
@@ -110,11 +113,8 @@ async def launch(engine: Engine, url: str, worker: str) -> None:
         FleetError: This process has a DBOS already.
     """
     global _engine
-    if _engine is not None or dbos_module._dbos_global_instance is not None:
-        raise FleetError(
-            "this process has a DBOS already, of another fleet worker or of your own program, and DBOS allows one: "
-            "start the worker in a process of its own"
-        )
+    if _engine is not None:
+        raise FleetError(HAS_DBOS)
     config: DBOSConfig = {
         "name": "claude-agent-py-fleet",
         "system_database_url": url,
@@ -128,6 +128,8 @@ async def launch(engine: Engine, url: str, worker: str) -> None:
     if not url.startswith("sqlite"):
         config["dbos_system_schema"] = SCHEMA
     DBOS(config=config)
+    if DBOS.executor_id != worker:  # DBOS has returned the one that there is
+        raise FleetError(HAS_DBOS)
     try:
         DBOS.listen_queues([queue_of(worker)])
         DBOS.launch()
