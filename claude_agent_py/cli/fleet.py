@@ -148,7 +148,9 @@ def _list_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--agent")
     parser.add_argument("--tenant")
     parser.add_argument("--limit", type=int, default=100)
-    parser.add_argument("--workers", action="store_true", help="list the workers instead")
+    instead = parser.add_mutually_exclusive_group()
+    instead.add_argument("--workers", action="store_true", help="list the workers instead")
+    instead.add_argument("--tenants", action="store_true", help="list the tenants instead")
 
 
 async def _list(arguments: Arguments) -> int:
@@ -157,6 +159,12 @@ async def _list(arguments: Arguments) -> int:
             for worker in await fleet.workers():
                 busy = f"{worker.running} of {worker.slots} sessions{', draining' if worker.is_draining else ''}"
                 _tell(arguments, worker.to_dict(), f"{worker.id}  {busy}")
+            return 0
+        if arguments.tenants:
+            for tenant in await fleet.tenants():
+                limit = "no limit of its own" if tenant.limit is None else f"limit {tenant.limit}"
+                counts = "".join(f", {number} {state}" for state, number in sorted(tenant.sessions.items()))
+                _tell(arguments, tenant.to_dict(), f"{tenant.name or '-'}  {limit}, weight {tenant.weight:g}{counts}")
             return 0
         chosen = {name: getattr(arguments, name) for name in ("state", "agent", "tenant", "limit")}
         for info in await fleet.list(**chosen):
@@ -273,6 +281,22 @@ async def _drain(arguments: Arguments) -> int:
     return 0
 
 
+def _tenant_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("tenant")
+    parser.add_argument(
+        "--limit", type=int, help="how many of its sessions may run at once (default: as the workers say)"
+    )
+    parser.add_argument("--weight", type=float, default=1.0, help="its share among tenants that wait (default: 1)")
+
+
+async def _tenant(arguments: Arguments) -> int:
+    async with _opened(arguments) as fleet:
+        await fleet.tenant(arguments.tenant, limit=arguments.limit, weight=arguments.weight)
+        told = {"name": arguments.tenant, "limit": arguments.limit, "weight": arguments.weight}
+        _tell(arguments, told, "done")
+    return 0
+
+
 async def _retry(arguments: Arguments) -> int:
     async with _opened(arguments) as fleet:
         number = await fleet.session(arguments.session).retry()
@@ -284,12 +308,13 @@ Action = tuple[str, Callable[[argparse.ArgumentParser], None], Callable[[Argumen
 ACTIONS: Final[Mapping[str, Action]] = {
     "worker": ("Run sessions on this machine.", _worker_arguments, _worker),
     "start": ("Start a session.", _start_arguments, _start),
-    "list": ("List sessions, newest first, or the workers.", _list_arguments, _list),
+    "list": ("List sessions, newest first, or the workers, or the tenants.", _list_arguments, _list),
     "show": ("Show a session: its results and questions.", _session_argument, _show),
     "send": ("Send a prompt to a session.", _send_arguments, _send),
     "answer": ("Answer a question of a session.", _answer_arguments, _answer),
     "cancel": ("Cancel a session, or interrupt it.", _cancel_arguments, _cancel),
     "retry": ("Send the prompt of a failed session again.", _session_argument, _retry),
     "events": ("Print the events of a session.", _events_arguments, _events),
+    "tenant": ("Set what a tenant may have, from now on.", _tenant_arguments, _tenant),
     "drain": ("Let a worker, or all, finish what they run, and end.", _drain_arguments, _drain),
 }

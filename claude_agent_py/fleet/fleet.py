@@ -14,7 +14,7 @@ from claude_agent_py._errors import FleetError, OptionsError
 from claude_agent_py._event_loop import Wakeup
 from claude_agent_py._runtime.runs.prompts import check_prompt
 from claude_agent_py.fleet.agents import FleetAgent
-from claude_agent_py.fleet.records import FleetSessionInfo, FleetWorkerInfo, SessionState
+from claude_agent_py.fleet.records import FleetSessionInfo, FleetTenantInfo, FleetWorkerInfo, SessionState
 from claude_agent_py.fleet.session import FleetSession, check_session_id, check_timeout
 from claude_agent_py.fleet.workspaces import Copy, Directory, Workspace
 from claude_agent_py.options.client_options import ClientOptions, options_or_defaults
@@ -44,7 +44,7 @@ class Fleet:
             keeps workers apart that are wrongly taken for dead.
         lease: Seconds after which a worker that is not heard of counts as dead.
         poll: Seconds between looks at the database for new work.
-        tenant_limit: How many sessions of one tenant may run at once, on all workers.
+        tenant_limit: How many sessions of one tenant may run at once, on all workers, unless `tenant` sets another.
         max_crashes: How many workers may die at a run before it is given up.
         create: Whether the first call makes the database's tables if they are missing. Without, it raises FleetError.
 
@@ -204,8 +204,8 @@ class Fleet:
             prompt: The first prompt: text, or content blocks.
             id: Any text of up to 200 characters; None makes one.
             version: The version of the agent; None means the one that was registered last.
-            tenant: Whose it is, for `tenant_limit`.
-            priority: Sessions of a higher one go first.
+            tenant: Whose it is. Tenants get equal shares of the workers; `tenant` says otherwise.
+            priority: Sessions of a higher one go first, also before those of other tenants.
             timeout: Seconds within which the prompt has to be answered; None means that of the agent.
 
         Raises:
@@ -260,6 +260,31 @@ class Fleet:
         from claude_agent_py.fleet import _rows
 
         return await self.database.call(_rows.list_workers, write=False)
+
+    async def tenant(self, name: str, *, limit: int | None = None, weight: float = 1.0) -> None:
+        """Set what a tenant may have, in the database, for all workers from now on. Sessions that run go on.
+
+        Args:
+            name: The tenant, as in `start`.
+            limit: How many of its sessions may run at once, on all workers; None means `tenant_limit`.
+            weight: Its share of the workers among tenants whose sessions wait.
+
+        Raises:
+            OptionsError: The limit or the weight is not positive.
+        """
+        from claude_agent_py.fleet import _choosing
+
+        for option, value in (("limit", limit), ("weight", weight)):
+            if value is not None and not 0 < value < float("inf"):
+                raise OptionsError("must be more than 0", option=option)
+        await self.database.call(_choosing.set_tenant, self.database, name, limit, weight)
+        self.wake()
+
+    async def tenants(self) -> Sequence[FleetTenantInfo]:
+        """Return the tenants that have sessions or limits of their own, by name."""
+        from claude_agent_py.fleet import _choosing
+
+        return await self.database.call(_choosing.list_tenants, write=False)
 
     # Running them ----------------------------------------------------------------------------------------------------
 

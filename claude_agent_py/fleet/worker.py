@@ -17,6 +17,7 @@ from claude_agent_py._errors import ClaudeAgentError, FleetError, OptionsError
 from claude_agent_py._event_loop import in_trio, run_file_work
 from claude_agent_py._memory import can_measure, read_size, tree_memory
 from claude_agent_py.fleet import _claims
+from claude_agent_py.fleet._choosing import Known, Place, is_work
 from claude_agent_py.fleet._store import Pulse
 from claude_agent_py.fleet.workspaces import safe_name
 
@@ -77,7 +78,7 @@ class Worker:
         from claude_agent_py.fleet._engine import launch
 
         known = [
-            _claims.Known(agent.name, agent.version, agent.weight, agent.limit, agent.timeout)
+            Known(agent.name, agent.version, agent.weight, agent.limit, agent.timeout)
             for agent in self._fleet.agents.values()
         ]
         if not known:
@@ -231,7 +232,9 @@ class Worker:
         count = self._free()
         if count <= 0 or self._is_draining or not self._pulse.is_alive:
             return
-        place = _claims.Place(self.id, self.machine, self._fleet.tenant_limit)
+        place = Place(self.id, self.machine, self._fleet.tenant_limit)
+        if not await self._database.call(is_work, self._database, place, self._known, write=False):
+            return
         async with self._claiming:
             for claim in await self._database.call(_claims.claim, self._database, place, self._known, count):
                 await self._begin(claim)
