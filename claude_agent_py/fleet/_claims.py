@@ -210,11 +210,12 @@ def ask(connection: Connection, database: Database, claim: Claim, row: Mapping[s
     return None
 
 
-def was_asked(connection: Connection, claim: Claim) -> bool:
-    """Return whether the run ended at a question that was answered since."""
+def answered(connection: Connection, claim: Claim) -> list[dict[str, Any]]:
+    """Return the requests that the run ended at and that were answered since, oldest first."""
     same = (interactions.c.session == claim.id, interactions.c.run == claim.run["number"])
-    query = select(func.count()).select_from(interactions).where(*same, interactions.c.state == "answered")
-    return bool(connection.scalar(query))
+    query = select(interactions.c.request).where(*same, interactions.c.state == "answered")
+    found = connection.execute(query.order_by(interactions.c.created_at)).scalars()
+    return [json.loads(request) for request in found]
 
 
 def answer_of(connection: Connection, interaction: str) -> RowMapping | None:

@@ -6,7 +6,7 @@ import logging
 import os
 import signal
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias
 
 import anyio
@@ -56,6 +56,20 @@ RESUME_PROMPT: Final = (
     "You were interrupted while a person was being asked, and the person has answered by now. Go on from where you "
     "left off: make the calls again that were waiting, and you get the answers."
 )
+RESUME_CALLS: Final = " Make them with exactly this input, because the answers are for these calls:"
+MOST_RESUME_CHARS: Final = 16_000
+"""How long the calls may be that the model is told; an environment variable has 128 KiB at most."""
+
+
+def resume_prompt(answered: Sequence[Mapping[str, Any]]) -> str:
+    """Return what the model is told when it goes on after a question: the calls to make again, if they are short."""
+    calls = [
+        f"\n- {request['tool_name']} {json.dumps(request['input'], ensure_ascii=False)}"
+        for request in answered
+        if "tool_name" in request and "input" in request
+    ]
+    told = "".join(calls)
+    return RESUME_PROMPT + (RESUME_CALLS + told if 0 < len(told) <= MOST_RESUME_CHARS else "")
 
 
 class Hold:
@@ -254,10 +268,10 @@ class Hold:
             return {"session_id": self._cli_session}
         start: dict[str, Any] = {"resume": self._cli_session}
         if found.has_prompt:
-            asked = await self.database.call(_claims.was_asked, self.claim, write=False)
-            start |= {"resume_interrupted_turn": True, "show_cut_off_calls": not asked}
-            if asked:
-                start["env"] = {"CLAUDE_CODE_RESUME_PROMPT": RESUME_PROMPT, **self.agent.options.env}
+            answered = await self.database.call(_claims.answered, self.claim, write=False)
+            start |= {"resume_interrupted_turn": True, "show_cut_off_calls": not answered}
+            if answered:
+                start["env"] = {"CLAUDE_CODE_RESUME_PROMPT": resume_prompt(answered), **self.agent.options.env}
         return start
 
     async def _take_lease(self) -> None:
