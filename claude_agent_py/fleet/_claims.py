@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 from uuid import uuid4
 
-from sqlalchemy import Connection, RowMapping, delete, func, insert, or_, select, update
+from sqlalchemy import Connection, RowMapping, delete, insert, or_, select, update
 
 from claude_agent_py.fleet import _rows
 from claude_agent_py.fleet._choosing import Known, Place, choose, forget_turns
