@@ -281,6 +281,32 @@ async def _drain(arguments: Arguments) -> int:
     return 0
 
 
+def _prune_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--older-than",
+        type=_duration,
+        required=True,
+        metavar="TIME",
+        help="what did not change for so long: 30d, 12h, 90m, or seconds",
+    )
+
+
+def _duration(text: str) -> float:
+    """Return a time such as 30d in seconds."""
+    unit = {"s": 1, "m": 60, "h": 3600, "d": 86400}.get(text[-1:])
+    try:
+        return float(text) if unit is None else float(text[:-1]) * unit
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time such as 30d, 12h, 90m or 45") from None
+
+
+async def _prune(arguments: Arguments) -> int:
+    async with _opened(arguments) as fleet:
+        count = await fleet.prune(arguments.older_than)
+        _tell(arguments, {"sessions": count}, f"sessions that were deleted: {count}")
+    return 0
+
+
 def _tenant_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("tenant")
     parser.add_argument(
@@ -316,5 +342,6 @@ ACTIONS: Final[Mapping[str, Action]] = {
     "retry": ("Send the prompt of a failed session again.", _session_argument, _retry),
     "events": ("Print the events of a session.", _events_arguments, _events),
     "tenant": ("Set what a tenant may have, from now on.", _tenant_arguments, _tenant),
+    "prune": ("Delete sessions that are idle, failed or cancelled.", _prune_arguments, _prune),
     "drain": ("Let a worker, or all, finish what they run, and end.", _drain_arguments, _drain),
 }

@@ -67,13 +67,13 @@ class Database:
         self.url: Final = normal_url(url)
         self.is_sqlite: Final = self.url.startswith("sqlite")
         self._create = create
-        self._engine = _engine(self.url, create)
+        self.engine: Final = _engine(self.url, create)
         self._is_ready = False
-        weakref.finalize(self, self._engine.dispose)
+        weakref.finalize(self, self.engine.dispose)
 
     def close(self) -> None:
         """Close the connections. They are opened again when they are needed."""
-        self._engine.dispose()
+        self.engine.dispose()
 
     def now(self, connection: Connection) -> float:
         """Return the time by the clock that all workers share."""
@@ -96,7 +96,7 @@ class Database:
         """
         if not self._is_ready:
             self._make_tables()
-        engine = self._engine.execution_options(fleet_write=write)
+        engine = self.engine.execution_options(fleet_write=write)
         with engine.begin() as connection:
             return work(connection, *args)
 
@@ -126,12 +126,12 @@ class Database:
             pause = min(pause * 2, PAUSES[1])
 
     def _make_tables(self) -> None:
-        file = self._engine.url.database
+        file = self.engine.url.database
         if self.is_sqlite and file is not None and not Path(file).absolute().parent.is_dir():
             raise FleetError(f"the folder of the fleet's database does not exist: {file}")
         if not self._create:
             self._find_tables()
-        with self._engine.execution_options(fleet_write=True).begin() as connection:
+        with self.engine.execution_options(fleet_write=True).begin() as connection:
             self.lock(connection)
             tables.metadata.create_all(connection)
             found = connection.scalar(select(tables.meta.c.version))
@@ -143,10 +143,10 @@ class Database:
 
     def _find_tables(self) -> None:
         """Raise FleetError, and write nothing, where no fleet is."""
-        file = self._engine.url.database
+        file = self.engine.url.database
         if self.is_sqlite and not Path(str(file)).exists():
             raise FleetError(f"there is no database {Path(str(file)).absolute()}")
-        if not inspect(self._engine.execution_options(fleet_write=False)).has_table(tables.meta.name):
+        if not inspect(self.engine.execution_options(fleet_write=False)).has_table(tables.meta.name):
             raise FleetError(f"there is no fleet in the database {file}")
 
 

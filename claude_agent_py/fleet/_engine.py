@@ -18,14 +18,13 @@ from dbos import DBOS, DBOSConfig, Serializer, SetWorkflowID
 
 from claude_agent_py._errors import FleetError
 from claude_agent_py.fleet._hold import Hold
+from claude_agent_py.fleet._tables import DBOS_SCHEMA, DBOS_WORKFLOWS
 
 logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 APPLICATION_VERSION: Final = "claude-agent-py-fleet-1"
 """Pinned: DBOS would derive it from the source, and workers of two releases would not resume each other's workflows.
 It changes with the steps of the workflow."""
-SCHEMA: Final = "fleet_dbos"
-"""Of DBOS's tables in PostgreSQL."""
 POLL_SECONDS: Final = 1.0
 START_SECONDS: Final = 30.0
 """Within how many seconds a workflow has to begin, once it was started or resumed."""
@@ -84,7 +83,7 @@ def _time_of_json(value: dict[str, Any]) -> Any:
 _engine: Engine | None = None
 
 
-@DBOS.workflow(name="claude-agent-py-fleet.step")
+@DBOS.workflow(name=DBOS_WORKFLOWS[0])
 async def run_step(session: str, step: int) -> dict[str, Any]:
     """Run the prompt at hand of a session that this worker holds."""
     hold = None if _engine is None else _engine.held(session)
@@ -99,7 +98,7 @@ async def run_step(session: str, step: int) -> dict[str, Any]:
     return {"kind": outcome["kind"], "run": hold.claim.run["number"]}
 
 
-@DBOS.workflow(name="claude-agent-py-fleet.scheduled")
+@DBOS.workflow(name=DBOS_WORKFLOWS[1])
 async def run_schedule(at: datetime, wanted: Any) -> None:
     """Start the session of a schedule."""
     if _engine is not None:
@@ -126,7 +125,7 @@ async def launch(engine: Engine, url: str, worker: str) -> None:
         "scheduler_polling_interval_sec": POLL_SECONDS,
     }
     if not url.startswith("sqlite"):
-        config["dbos_system_schema"] = SCHEMA
+        config["dbos_system_schema"] = DBOS_SCHEMA
     DBOS(config=config)
     if DBOS.executor_id != worker:  # DBOS has returned the one that there is
         raise FleetError(HAS_DBOS)

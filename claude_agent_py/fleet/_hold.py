@@ -31,7 +31,7 @@ from claude_agent_py.fleet._inbox import FleetInbox
 from claude_agent_py.fleet._looking import Found, bring, look
 from claude_agent_py.fleet._packing import keep, unpack
 from claude_agent_py.fleet._recording import Recorder
-from claude_agent_py.fleet._store import FencedStore, Pulse
+from claude_agent_py.fleet._store import PROJECT, FencedStore, Pulse
 from claude_agent_py.fleet.agents import FleetAgent
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.permissions.interactions import Inbox
@@ -45,8 +45,6 @@ logger: logging.Logger = logging.getLogger("claude_agent_py")
 Why: TypeAlias = Literal["lost", "cancelled", "released", "waiting"]
 """Why a hold ends before its run: another worker has it, it was cancelled, the worker ends, a person has to answer."""
 
-PROJECT: Final = "fleet"
-"""The project of the sessions in the store."""
 STORED_SECONDS: Final = 10.0
 """For how long a question waits until the store has the call that it is about."""
 LISTENER_SECONDS: Final = 10.0

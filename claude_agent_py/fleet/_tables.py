@@ -9,6 +9,10 @@ from sqlalchemy import Column, Float, Index, Integer, LargeBinary, MetaData, Tab
 
 VERSION: Final = 1
 """The version of this schema."""
+DBOS_SCHEMA: Final = "fleet_dbos"
+"""Of DBOS's tables in PostgreSQL."""
+DBOS_WORKFLOWS: Final = ("claude-agent-py-fleet.step", "claude-agent-py-fleet.scheduled")
+"""The workflows of a fleet, by DBOS's names."""
 
 metadata: Final = MetaData()
 

@@ -5,6 +5,7 @@ import importlib.util
 import secrets
 import threading
 from collections.abc import Sequence
+from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -46,6 +47,8 @@ class Fleet:
         poll: Seconds between looks at the database for new work.
         tenant_limit: How many sessions of one tenant may run at once, on all workers, unless `tenant` sets another.
         max_crashes: How many workers may die at a run before it is given up.
+        retention: Workers delete sessions that are idle, failed or cancelled, and did not change for so many seconds,
+            with all that the database, the store and the machine have of them, as `prune` does. None keeps them.
         create: Whether the first call makes the database's tables if they are missing. Without, it raises FleetError.
 
     Raises:
@@ -61,6 +64,7 @@ class Fleet:
         poll: float = 0.5,
         tenant_limit: int | None = None,
         max_crashes: int = 5,
+        retention: float | timedelta | None = None,
         create: bool = True,
     ) -> None:
         for option, value in (("lease", lease), ("poll", poll), ("tenant_limit", tenant_limit)):
@@ -77,6 +81,7 @@ class Fleet:
         self.poll = poll
         self.tenant_limit = tenant_limit
         self.max_crashes = max_crashes
+        self.retention: float | None = None if retention is None else _seconds(retention, "retention")
         self.agents: dict[tuple[str, str], FleetAgent] = {}
         """The agents that this process knows, by name and version."""
         self.schedules: dict[str, dict[str, Any]] = {}
@@ -286,6 +291,27 @@ class Fleet:
 
         return await self.database.call(_choosing.list_tenants, write=False)
 
+    async def prune(self, older_than: float | timedelta) -> int:
+        """Delete sessions that are idle, failed or cancelled, and did not change for so long. Safe while workers run.
+
+        Their prompts, results, events, questions and packed workspaces go with them, and their conversations if this
+        `Fleet` has a store that can delete; so do DBOS's rows of workflows that are as old. Workspaces stay on their
+        machines. An id that was deleted may be used again.
+
+        Args:
+            older_than: Seconds, or a timedelta.
+
+        Returns:
+            How many sessions were deleted.
+
+        Raises:
+            OptionsError: The time is negative.
+            FleetError: The database does not answer.
+        """
+        from claude_agent_py.fleet import _pruning
+
+        return len(await _pruning.prune(self.database, self._store, _seconds(older_than, "older_than")))
+
     # Running them ----------------------------------------------------------------------------------------------------
 
     def worker(
@@ -379,3 +405,11 @@ class Fleet:
         if isinstance(content, str):
             return content
         return [dump(block) for block in content]
+
+
+def _seconds(time: float | timedelta, option: str) -> float:
+    """Return a time in seconds. Raises OptionsError."""
+    seconds = time.total_seconds() if isinstance(time, timedelta) else time
+    if not seconds >= 0:
+        raise OptionsError("must not be negative", option=option)
+    return seconds
