@@ -51,13 +51,19 @@ def _worker_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--memory", help="how much memory they may use, such as 8GiB (default: any)")
     parser.add_argument("--machine", help="the name of this machine (default: the host name)")
     parser.add_argument("--folder", help="where workspaces are (default: in the folder for temporary files)")
+    parser.add_argument(
+        "--grace",
+        type=float,
+        metavar="SECONDS",
+        help="after SIGTERM, give back what still runs after so long (default: wait until it is over)",
+    )
 
 
 async def _worker(arguments: Arguments) -> int:
     fleet = _loaded(arguments.fleet)
     given = {name: getattr(arguments, name) for name in ("sessions", "memory", "machine", "folder")}
     async with fleet.worker(**given) as worker, anyio.create_task_group() as group:
-        await group.start(_obey_signals, worker, group.cancel_scope)
+        await group.start(_obey_signals, worker, arguments.grace, group.cancel_scope)
         print(f"worker {worker.id} runs; SIGTERM drains it, a second one gives its sessions back", flush=True)
         await fleet.drain_forever()
         group.cancel_scope.cancel()
@@ -65,8 +71,13 @@ async def _worker(arguments: Arguments) -> int:
 
 
 async def _obey_signals(
-    worker: "Worker", scope: anyio.CancelScope, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
+    worker: "Worker",
+    grace: float | None,
+    scope: anyio.CancelScope,
+    *,
+    task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
+    """Drain the worker at the first SIGTERM or SIGINT; give back what runs at a second one, or after the grace."""
     if sys.platform == "win32":
         task_status.started()
         return
@@ -78,7 +89,14 @@ async def _obey_signals(
                 if was_asked:
                     scope.cancel()
                 was_asked = True
-                group.start_soon(worker.drain)
+                group.start_soon(_drain_within, worker, grace, scope)
+
+
+async def _drain_within(worker: "Worker", grace: float | None, scope: anyio.CancelScope) -> None:
+    with anyio.move_on_after(grace):
+        await worker.drain()
+        return
+    scope.cancel()
 
 
 def _loaded(target: str) -> "Fleet":

@@ -134,8 +134,14 @@ class Worker:
 
     async def drain(self) -> None:
         """Take no more sessions, and return when those that run are over."""
+        from claude_agent_py.fleet import _rows
+
         self._is_draining = True
         self._fleet.wake()
+        try:
+            await self._database.call(_rows.drain, self.id, patience=5.0)  # so that `Fleet.workers` tells
+        except FleetError as error:
+            logger.warning("worker %s cannot tell that it drains: %s", self.id, error)
         await self._is_over.wait()
 
     async def wait_drained(self) -> None:

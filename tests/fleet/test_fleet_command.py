@@ -1,7 +1,6 @@
 """The command `fleet`, with the real CLI: a worker in a process of its own, and all else from a shell."""
 
 import json
-import os
 import signal
 import sqlite3
 import subprocess
@@ -13,11 +12,12 @@ from urllib.parse import urlsplit, urlunsplit
 
 import anyio
 import pytest
-from fleets import PATIENCE, fleet_in, given_options
+from anyio import to_thread
+from fleets import PATIENCE, FleetSetUp, clis, fleet_in, given_options, until
 
 from claude_agent_py.cli.main import main
 from claude_agent_py.fleet import Fleet
-from claude_agent_py.testing import Reply, ScriptedModel, tool_use
+from claude_agent_py.testing import Gate, Reply, ScriptedModel, tool_use
 
 MODULE = """
 import json
@@ -97,16 +97,46 @@ def follow(url: str) -> Any:
             process.kill()
 
 
+@pytest.mark.anyio
+@pytest.mark.real_cli
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 @pytest.mark.skipif(sys.platform == "win32", reason="sends SIGTERM")
-def test_a_worker_drains_on_sigterm(tmp_path: Path) -> None:
-    module = MODULE.replace('json.load(open("given.json"))', '{"url": "sqlite:///fleet.db", "options": {}}')
-    (tmp_path / "agents.py").write_text(module)
-    command = [sys.executable, "-m", "claude_agent_py", "fleet", "worker", "agents:fleet"]
-    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE) as process:
+async def test_a_worker_drains_on_sigterm_and_gives_back_what_takes_longer(tmp_path: Path) -> None:
+    gate = Gate()
+
+    def start_worker(made: FleetSetUp, *more: str) -> "subprocess.Popen[bytes]":
+        command = [sys.executable, "-m", "claude_agent_py", "fleet", "worker", "agents:fleet", "--folder", "ws", *more]
+        process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE)
+        made.processes.append(process)
         assert process.stdout is not None
         assert b"runs" in process.stdout.readline()
-        os.kill(process.pid, signal.SIGTERM)
-        assert process.wait(PATIENCE) == 0
+        return process
+
+    with ScriptedModel(lambda request: Reply("at last", after=gate)) as model, fleet_in(tmp_path, model) as made:
+        (tmp_path / "agents.py").write_text(MODULE)
+        (tmp_path / "given.json").write_text(json.dumps({"url": made.url, "options": given_options(model)}))
+        fleet = made.fleet()
+        impatient = start_worker(made, "--grace", "0.5")
+        first = await fleet.start("asker", "take your time")
+        await until(lambda: gate.reached == 1, "it runs")
+        impatient.send_signal(signal.SIGTERM)
+        assert await to_thread.run_sync(impatient.wait, PATIENCE) == 0
+        info = await first.info()
+        assert (info.state, info.worker, clis(model), await fleet.workers()) == ("queued", None, [], [])
+        patient = start_worker(made)
+        await until(lambda: gate.reached == 2, "it goes on")
+        patient.send_signal(signal.SIGTERM)
+
+        async def drains() -> bool:
+            return [worker.is_draining for worker in await fleet.workers()] == [True]
+
+        await until(drains, "it drains")
+        second = await fleet.start("asker", "another one")
+        gate.open()
+        assert await to_thread.run_sync(patient.wait, PATIENCE) == 0
+        result = await first.result(timeout=PATIENCE)
+        assert (result.text, result.crashes) == ("at last", 0)
+        assert (await second.info()).state == "queued"
 
 
 def test_mistakes_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
