@@ -28,6 +28,9 @@ class RunningProcess:
     pid: int
     status: str | None
     """What it says it does: `busy` or `idle`; None if it does not say."""
+    started: str | None = None
+    """When it started, in the ticks of this machine's kernel, which tells it apart from a later process with the same
+    id; None if that is unknown here: in another container, or on another system than Linux."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +90,11 @@ def _records(config: str) -> Iterator[dict[str, Any]]:
 
 
 def _process(record: dict[str, Any]) -> RunningProcess:
-    status = record.get("status")
-    return RunningProcess(record["pid"], status if isinstance(status, str) else None)
+    status, started = record.get("status"), record.get("procStart")
+    is_known = sys.platform == "linux" and isinstance(started, str) and not _is_elsewhere(record)
+    return RunningProcess(
+        record["pid"], status if isinstance(status, str) else None, str(started) if is_known else None
+    )
 
 
 def _record(path: str) -> dict[str, Any]:
@@ -100,8 +106,7 @@ def _record(path: str) -> dict[str, Any]:
 
 
 def _is_running(record: dict[str, Any]) -> bool:
-    domain = record.get("pidDomain")
-    if isinstance(domain, str) and _is_elsewhere(domain):
+    if _is_elsewhere(record):
         return True
     pid = record["pid"]
     if pid <= 0 or not _exists(pid):
@@ -110,9 +115,10 @@ def _is_running(record: dict[str, Any]) -> bool:
     return found is None or not isinstance(known, str) or found[1] == known
 
 
-def _is_elsewhere(domain: str) -> bool:
+def _is_elsewhere(record: dict[str, Any]) -> bool:
     """Return whether a process counts its ids in another namespace than this one: `linux:<machine>:pid:[<number>]`."""
-    if not domain.startswith("linux:") or sys.platform != "linux":
+    domain = record.get("pidDomain")
+    if not isinstance(domain, str) or not domain.startswith("linux:") or sys.platform != "linux":
         return False
     with contextlib.suppress(OSError):
         return not domain.endswith(f":{os.readlink('/proc/self/ns/pid')}")

@@ -41,12 +41,14 @@ class SessionUsage:
         return _sum(self.by_model.values())
 
 
-class _Cost(msgspec.Struct, rename="camel", gc=False):
+class CostNote(msgspec.Struct, rename="camel", gc=False):
+    """What the CLI writes when it exits: the cost of the session so far."""
+
     total_cost_usd: float | None = msgspec.field(name="totalCostUSD", default=None)
     model_usage: dict[str, ModelUsage] = {}
 
 
-_decode: Final = msgspec.json.Decoder(_Cost).decode
+_decode: Final = msgspec.json.Decoder(CostNote).decode
 
 
 def usage_of(
@@ -82,11 +84,16 @@ def _sum(all_usage: Iterable[Usage]) -> Usage:
     return Usage(**counted)
 
 
-def _last_cost(snapshot: Snapshot) -> _Cost:
+def _last_cost(snapshot: Snapshot) -> CostNote:
     for _, line in snapshot.backwards():
-        if line is not None and line.startswith(_COST):
-            try:
-                return _decode(line)
-            except ValueError:
-                continue
-    return _Cost()
+        if line is not None and (cost := read_cost(line)) is not None:
+            return cost
+    return CostNote()
+
+
+def read_cost(line: bytes) -> CostNote | None:
+    """Return the CLI's note on the cost in a line of a transcript; None for any other line."""
+    try:
+        return _decode(line) if line.startswith(_COST) else None
+    except ValueError:
+        return None
