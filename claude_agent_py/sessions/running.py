@@ -27,7 +27,9 @@ class RunningProcess:
 
     pid: int
     status: str | None
-    """What it says it does: `busy` or `idle`; None if it does not say."""
+    """What it says it does: `busy`, `idle` or `waiting`; None if it does not say."""
+    waiting_for: str | None = None
+    """What a `waiting` one says that it waits for, such as `permission prompt`."""
     started: str | None = None
     """When it started, in the ticks of this machine's kernel, which tells it apart from a later process with the same
     id; None if that is unknown here: in another container, or on another system than Linux."""
@@ -90,11 +92,10 @@ def _records(config: str) -> Iterator[dict[str, Any]]:
 
 
 def _process(record: dict[str, Any]) -> RunningProcess:
-    status, started = record.get("status"), record.get("procStart")
-    is_known = sys.platform == "linux" and isinstance(started, str) and not _is_elsewhere(record)
-    return RunningProcess(
-        record["pid"], status if isinstance(status, str) else None, str(started) if is_known else None
-    )
+    told = (record.get(name) for name in ("status", "waitingFor", "procStart"))
+    status, waiting_for, started = (value if isinstance(value, str) else None for value in told)
+    is_here = sys.platform == "linux" and not _is_elsewhere(record)
+    return RunningProcess(record["pid"], status, waiting_for, started if is_here else None)
 
 
 def _record(path: str) -> dict[str, Any]:

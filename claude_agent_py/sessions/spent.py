@@ -46,6 +46,8 @@ class CostNote(msgspec.Struct, rename="camel", gc=False):
 
     total_cost_usd: float | None = msgspec.field(name="totalCostUSD", default=None)
     model_usage: dict[str, ModelUsage] = {}
+    has_unknown_model_cost: bool = False
+    """Whether the cost of a model is a guess."""
 
 
 _decode: Final = msgspec.json.Decoder(CostNote).decode
@@ -55,7 +57,7 @@ def usage_of(
     snapshot: Snapshot, history: Iterable[TranscriptMessage], subagents: Sequence[StoredSubagent]
 ) -> SessionUsage:
     """Return what a session used."""
-    cost = _last_cost(snapshot)
+    cost = last_cost(snapshot)
     spent: dict[str, list[Usage]] = {}
     for messages in (history, *(agent.messages for agent in subagents)):
         for model, usage in _answers(messages):
@@ -84,7 +86,8 @@ def _sum(all_usage: Iterable[Usage]) -> Usage:
     return Usage(**counted)
 
 
-def _last_cost(snapshot: Snapshot) -> CostNote:
+def last_cost(snapshot: Snapshot) -> CostNote:
+    """Return the CLI's last note on the cost, empty if there is none. Raises OSError."""
     for _, line in snapshot.backwards():
         if line is not None and (cost := read_cost(line)) is not None:
             return cost
