@@ -52,6 +52,7 @@ class Board:
         machine = Machine(config_dir, seconds)
         self.fleet: FleetView | None = FleetView(fleet, is_all=is_all) if fleet else None
         self.inbox = inbox
+        self.config_dir = config_dir
         self.looks: dict[str, Look] = {"machine": lambda: (machine.look(), ())}
         """The parts, by name. Each blocks, and no two calls of one part may overlap."""
         if self.fleet is not None:

@@ -99,14 +99,15 @@ def _opened(pid: int) -> int | None:
 
 def _owner(pid: int) -> int | None:
     """Return the user that a process runs as, or None if that is unknown."""
-    if sys.platform == "linux":
-        try:
-            return os.stat(f"/proc/{pid}").st_uid
-        except OSError:
-            return None
+    try:
+        return os.stat(f"/proc/{pid}").st_uid if sys.platform == "linux" else _owner_by_ps(pid)
+    except OSError:
+        return None
+
+
+def _owner_by_ps(pid: int) -> int | None:
     command = ["ps", "-p", str(pid), "-o", "uid="]
     try:
-        told = subprocess.run(command, capture_output=True, timeout=PS_TIMEOUT, check=True).stdout
-        return int(told)
-    except (OSError, ValueError, subprocess.SubprocessError):
+        return int(subprocess.run(command, capture_output=True, timeout=PS_TIMEOUT, check=True).stdout)
+    except (ValueError, subprocess.SubprocessError):
         return None
