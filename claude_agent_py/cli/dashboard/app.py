@@ -24,6 +24,7 @@ STYLE: Final = """
 #rows { height: 1fr; background: $background; }
 #conversation { height: 1fr; display: none; border-top: solid $primary; padding: 0 1; }
 #filter { display: none; height: 1; border: none; }
+#details { height: 1; color: $text-muted; }
 #problems { height: auto; color: $text-error; }
 AnswerScreen, ConfirmScreen { align: center middle; }
 #dialog { width: 90%; max-width: 100; height: auto; max-height: 90%; border: round $primary; padding: 0 1;
@@ -65,7 +66,6 @@ class Dashboard(App[None]):
         Binding("a", "answer", "Answer"),
         Binding("s", "stop", "Stop"),
         Binding("o", "open", "Open timeline"),
-        Binding("enter", "conversation", "Conversation"),
         Binding("slash", "filter", "Filter", key_display="/"),
         Binding("escape", "leave", "Back", show=False),
         Binding("q", "quit", "Quit"),
@@ -75,6 +75,12 @@ class Dashboard(App[None]):
         super().__init__()
         self.board = board
         self._every = every
+        self._heading = Static(id="heading")
+        self._tree = RowTree(id="rows")
+        self._talk = RichLog(id="conversation", wrap=True, markup=False, highlight=False)
+        self._details = Static(id="details")
+        self._problems = Static(id="problems")
+        self._field = Input(placeholder="filter", id="filter")
         self._is_over = threading.Event()
         self._pokes = {name: threading.Event() for name in board.looks}
         self._filter = ""
@@ -85,19 +91,14 @@ class Dashboard(App[None]):
 
     def compose(self) -> ComposeResult:
         """Yield the parts of the screen."""
-        yield Static(id="heading")
-        yield RowTree(id="rows")
-        yield RichLog(id="conversation", wrap=True, markup=False, highlight=False)
-        yield Static(id="problems")
-        yield Input(placeholder="filter", id="filter")
-        yield Footer()
+        yield from (self._heading, self._tree, self._talk, self._details, self._problems, self._field, Footer())
 
     def on_mount(self) -> None:
         """Begin to look."""
         for name in self.board.looks:
             threading.Thread(target=self._keep_looking, args=(name,), daemon=True, name=f"watch {name}").start()
         self.set_interval(1.0, self._tick)
-        self.query_one(RowTree).focus()
+        self._tree.focus()
 
     def on_unmount(self) -> None:
         """End the threads. One that waits for a database ends with the program."""
@@ -125,16 +126,17 @@ class Dashboard(App[None]):
 
     def _draw(self) -> None:
         rows = kept(self.board.rows(), self._filter.lower())
-        tree = self.query_one(RowTree)
-        tree.show(rows)
+        if not self._tree.is_attached:
+            return  # the application ends
+        self._tree.show(rows)
         count = sum(row.kind in ("session", "fleet_session") for top in rows for row in top.walk())
-        tree.border_subtitle = f"{count} sessions"
-        self.query_one("#heading", Static).update(heading(tree.size.width or self.size.width))
-        self.query_one("#problems", Static).update(Text("\n".join(self.board.problems)))
+        self._heading.update(heading(self._tree.size.width or self.size.width, count))
+        self._problems.update(Text("\n".join(self.board.problems)))
+        self._describe()
         self._refresh_conversation()
 
     def _tick(self) -> None:
-        self.query_one(RowTree).refresh_times()
+        self._tree.refresh_times()
 
     def on_resize(self) -> None:
         """Fit the columns."""
@@ -168,7 +170,7 @@ class Dashboard(App[None]):
         self.notify(text, severity=severity, markup=False)
 
     def _row(self) -> Row | None:
-        row = self.query_one(RowTree).row
+        row = self._tree.row
         if row is None:
             self._say("there is no row to do this with")
         return row
@@ -247,20 +249,21 @@ class Dashboard(App[None]):
         path, is_open = result
         self.notify(f"{'opened' if is_open else 'open'} {path}", timeout=30, markup=False)
 
-    def action_conversation(self) -> None:
+    @on(Tree.NodeSelected)
+    def _select(self) -> None:
         """Show the conversation of the row, or hide it."""
         row = self._row()
         is_same = row is not None and row.key == self._shown
         self._shown = None if row is None or is_same or not (row.path or row.fleet_id) else row.key
         self._lines = None
-        log = self.query_one(RichLog)
-        log.clear()
-        log.display = self._shown is not None
+        self._talk.clear()
+        self._talk.display = self._shown is not None
         self._refresh_conversation()
 
-    @on(Tree.NodeSelected)
-    def _select(self, event: Tree.NodeSelected[Row]) -> None:
-        self.action_conversation()
+    @on(Tree.NodeHighlighted)
+    def _describe(self) -> None:
+        row = self._tree.row
+        self._details.update(Text("" if row is None else row.line(), no_wrap=True, overflow="ellipsis"))
 
     def _refresh_conversation(self) -> None:
         if self._shown is None or self._is_reading:
@@ -277,15 +280,13 @@ class Dashboard(App[None]):
         if key != self._shown or lines == self._lines:
             return
         self._lines = lines
-        log = self.query_one(RichLog)
-        log.clear()
-        log.write(Text("\n".join(lines) or "nothing was said yet"))
+        self._talk.clear()
+        self._talk.write(Text("\n".join(lines) or "nothing was said yet"))
 
     def action_filter(self) -> None:
         """Ask for a text that rows have to contain."""
-        field = self.query_one("#filter", Input)
-        field.display = True
-        field.focus()
+        self._field.display = True
+        self._field.focus()
 
     @on(Input.Changed, "#filter")
     def _narrow(self, event: Input.Changed) -> None:
@@ -294,19 +295,18 @@ class Dashboard(App[None]):
 
     @on(Input.Submitted, "#filter")
     def _narrowed(self) -> None:
-        self.query_one("#filter", Input).display = bool(self._filter)
-        self.query_one(RowTree).focus()
+        self._field.display = bool(self._filter)
+        self._tree.focus()
 
     def action_leave(self) -> None:
         """Leave the filter, otherwise hide the conversation."""
-        field = self.query_one("#filter", Input)
-        if field.display:
-            field.value = ""
-            field.display = False
-            self.query_one(RowTree).focus()
+        if self._field.display:
+            self._field.value = ""
+            self._field.display = False
+            self._tree.focus()
         elif self._shown is not None:
             self._shown = None
-            self.query_one(RichLog).display = False
+            self._talk.display = False
 
 
 def kept(rows: Sequence[Row], text: str) -> list[Row]:

@@ -104,7 +104,8 @@ class Board:
         ]
         states = Counter(row.state for row in seen.rows)
         about = [f"{count} {state}" for state, count in states.items()] or ["nothing to do"]
-        workers = [f"{len(fleet.workers)} workers"] if not seen.problem else [seen.problem]
+        count = len(fleet.workers)
+        workers = [seen.problem] if seen.problem else ["1 worker" if count == 1 else f"{count} workers"]
         return Row(key="fleet", kind="fleet", title=fleet.name, about=(*workers, *about), children=tuple(children))
 
 

@@ -1,11 +1,12 @@
 """`RowTree`: the rows as a tree of textual, with columns. Texts of agents are never read as markup."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
-from rich.cells import set_cell_size
+from rich.cells import cell_len, set_cell_size
 from rich.style import Style
 from rich.text import Text
+from textual.binding import Binding, BindingType
 from textual.widgets import Tree
 from textual.widgets.tree import TreeNode
 
@@ -22,6 +23,8 @@ _GROUPS: Final = frozenset({"host", "fleet", "inbox"})
 
 class RowTree(Tree[Row]):
     """The rows. `show` updates them in place: the cursor stays on its row, and what was folded stays folded."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "select_cursor", "Conversation")]
 
     def __init__(self, **more: Any) -> None:
         super().__init__("", **more)
@@ -94,7 +97,7 @@ def columns(row: Row, width: int, total: int) -> Text:
         "cost": (cost, ""),
         WAITS: (f"  {row.waits_for}" if row.waits_for else "", "yellow" if row.questions else "dim"),
     }
-    text = Text(fit(" · ".join((row.title, *row.about)), name))
+    text = Text(fit(_named(row, name), name))
     for column, size in room.items():
         fact, style = facts[column]
         is_left = column in (WAITS, "state")
@@ -103,19 +106,29 @@ def columns(row: Row, width: int, total: int) -> Text:
     return text
 
 
+def _named(row: Row, width: int) -> str:
+    """Return the title, with as many of the other facts as there is room for."""
+    shown = row.title
+    for fact in row.about:
+        if cell_len(longer := f"{shown} · {fact}") > width:
+            break
+        shown = longer
+    return shown
+
+
 def widths(total: int) -> dict[str, int]:
     """Return the widths of the columns after the name, for the width of the tree."""
     if total < NARROW:
         return dict(COLUMNS[:1]) if total >= 30 else {}
     fixed = dict(COLUMNS)
     rest = total - sum(fixed.values())
-    return {**fixed, WAITS: rest // 2 if rest >= 50 else 0}
+    return {**fixed, WAITS: rest * 2 // 5 if rest >= 50 else 0}
 
 
-def heading(total: int) -> Text:
-    """Return the names of the columns."""
+def heading(total: int, count: int) -> Text:
+    """Return the names of the columns, and how many sessions there are."""
     room = widths(total)
-    text = Text(fit("  session", max(1, total - sum(room.values()))))
+    text = Text(fit(f"  {count} sessions", max(1, total - sum(room.values()))))
     for column, size in room.items():
         is_left = column in (WAITS, "state")
         text.append(fit(f"  {column}" if column == WAITS else f" {column}", size) if is_left else column.rjust(size))
