@@ -60,7 +60,7 @@ def shows(*texts: str) -> Text:
     """Wait until the pane shows all texts, and return what it shows."""
     deadline = time.monotonic() + TIMEOUT
     while True:
-        lines = tmux("capture-pane", "-e", "-p").rstrip().splitlines()
+        lines = tmux("capture-pane", "-e", "-p", "-N").rstrip().splitlines()
         shown = Text.from_ansi("\n".join(line.rstrip() for line in lines))
         if all(text in shown.plain for text in texts):
             return shown

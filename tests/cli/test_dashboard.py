@@ -1,11 +1,13 @@
 """The dashboard of `watch`: real sessions of the CLI, an inbox and a fleet, in an application that a pilot operates."""
 
-from collections.abc import Awaitable, Callable
+import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
+from fleets import fleet_in, given_options, until_state
 
 from claude_agent_py import Client, ClientOptions
 from claude_agent_py.cli.dashboard.app import Dashboard
@@ -19,6 +21,16 @@ from claude_agent_py.testing import Gate, Reply, ScriptedModel, tool_use
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
 
 PATIENCE = 100.0
+QUESTION = {
+    "questions": [
+        {
+            "question": "Which target?",
+            "header": "Target",
+            "multiSelect": False,
+            "options": [{"label": "debug", "description": "d"}, {"label": "release", "description": "r"}],
+        }
+    ]
+}
 
 
 class Told(Dashboard):
@@ -54,6 +66,10 @@ def rows(app: Dashboard) -> list[Row]:
 def go_to(app: Dashboard, key: str) -> None:
     tree = app.query_one(RowTree)
     tree.move_cursor(next(node for node in tree.nodes() if node.data is not None and node.data.key == key))
+
+
+def told_rows(board: Board) -> list[Any]:
+    return [row.as_json() for top in board.look() for row in top.walk() if row.told]
 
 
 @pytest.mark.real_cli
@@ -110,3 +126,43 @@ async def test_a_session_is_shown_answered_read_and_ended(tmp_path: Path, monkey
             with pytest.raises(ClaudeAgentError), anyio.fail_after(PATIENCE):
                 await run
             await until(pilot, lambda: not rows(app))
+
+
+@pytest.mark.real_cli
+async def test_a_fleet_is_shown_answered_and_cancelled(tmp_path: Path) -> None:
+    def answer(request: Any) -> Any:
+        if not request.tool_results:
+            return Reply(tool_use("AskUserQuestion", QUESTION))
+        return "built " + ("release" if "release" in json.dumps(request.tool_results[-1]) else "?")
+
+    with ScriptedModel(answer) as model, fleet_in(tmp_path, model) as made:
+        fleet = made.fleet()
+        options = ClientOptions(inherit_env=False, **given_options(model, permission_mode="default"))
+        fleet.agent("asking", options, patience=0.2)
+        fleet.agent("keeping", options, patience=PATIENCE)
+        app = Told(Board(str(model.sandbox.config_dir), made.url))
+        async with fleet.worker(folder=tmp_path / "ws"), app.run_test(size=(130, 24)) as pilot:
+            asks = await fleet.start("asking", "build it", id="asks")
+            waiting = await until(pilot, lambda: next((row for row in rows(app) if row.state == "waiting"), None))
+            assert (waiting.key, waiting.question.summary) == ("fleet:asks", "Which target?")
+            go_to(app, waiting.key)
+            await pilot.press("a")
+            await until(pilot, lambda: app.screen.query("SelectionList"))
+            await pilot.press("space", "down", "space")  # the second choice replaces the first
+            await pilot.press("tab", "tab", "enter")
+            await until(pilot, lambda: "answered" in app.notes)
+            assert (await asks.result(timeout=PATIENCE)).text == "built release"
+
+            keeps = await fleet.start("keeping", "build it", id="keeps")
+            joined = await until(pilot, lambda: next((row for row in rows(app) if row.pid and row.questions), None))
+            assert (joined.key, joined.state) == ("fleet:keeps", "running")
+            assert [row.kind for row in rows(app)] == ["fleet", "fleet_session"]  # not once more as the machine's
+            go_to(app, joined.key)
+            await pilot.press("s", "y")
+            await until(pilot, lambda: "cancelled" in app.notes)
+            await until_state(keeps, "cancelled")
+        every = Board(str(model.sandbox.config_dir), made.url, is_all=True)
+        [cancelled, idle] = await anyio.to_thread.run_sync(told_rows, every)
+        assert [(one["id"], one["state"]) for one in (cancelled, idle)] == [("keeps", "cancelled"), ("asks", "idle")]
+        assert idle["tokens"] > 0
+        assert idle["cost_usd"] > 0

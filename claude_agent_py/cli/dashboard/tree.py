@@ -41,6 +41,8 @@ class RowTree(Tree[Row]):
             line = cursor.line
             if line != self.cursor_line:
                 self.move_cursor(cursor)
+        elif self.cursor_line < 0 and rows:
+            self.cursor_line = 0
         self.refresh_times()
 
     def refresh_times(self) -> None:
@@ -95,7 +97,7 @@ def columns(row: Row, width: int, total: int) -> Text:
         "elapsed": ("" if row.since is None else elapsed(row.since), ""),
         "tokens": (tokens, ""),
         "cost": (cost, ""),
-        WAITS: (f"  {row.waits_for}" if row.waits_for else "", "yellow" if row.questions else "dim"),
+        WAITS: (f" {row.waits_for}" if row.waits_for else "", "yellow" if row.questions else "dim"),
     }
     text = Text(fit(_named(row, name), name))
     for column, size in room.items():
