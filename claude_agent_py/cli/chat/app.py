@@ -8,11 +8,12 @@ from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
-from textual.widgets import Markdown, TextArea
-from textual.widgets.markdown import MarkdownStream
+from textual.widget import Widget
+from textual.widgets import TextArea
 
 from claude_agent_py._errors import ClaudeAgentError
 from claude_agent_py._runtime.runs.run import Run
+from claude_agent_py.cli.chat.answers import AnswerView
 from claude_agent_py.cli.chat.conversation import Conversation, Entry
 from claude_agent_py.cli.chat.panels import Plain, PromptBox, QuestionPanel, entry_text
 from claude_agent_py.cli.chat.prompt_history import PromptHistory
@@ -25,11 +26,12 @@ from claude_agent_py.wire.messages.catalog import SlashCommand
 AGAIN: Final = 2.0
 """Seconds within which a key counts as pressed twice."""
 REFRESH: Final = 0.25
+DRAW_EVERY: Final = 0.08
 MOST_ENTRIES: Final = 400
 SHOWN_COMMANDS: Final = 6
 MODES: Final = ("default", "acceptEdits", "plan")
 INTERRUPTED: Final = 130
-KEYS: Final = "Ctrl-C interrupt · Ctrl-B background · Ctrl-D end"
+KEYS: Final = "^C interrupt ^B background ^D end"
 
 
 class ChatApp(App[None]):
@@ -46,7 +48,6 @@ class ChatApp(App[None]):
     CSS = """
     #conversation { height: 1fr; padding: 0 1; }
     #conversation > * { height: auto; margin: 0 0 1 0; }
-    #conversation > Markdown { padding: 0; }
     #conversation > .line { margin: 0; }
     #tasks { height: auto; max-height: 30%; padding: 0 1; }
     #tasks, #hints { display: none; }
@@ -84,9 +85,15 @@ class ChatApp(App[None]):
         self._history = history or PromptHistory()
         self._first = first
         self._earlier = earlier
-        self._widgets: dict[Entry, Plain | Markdown] = {}
-        self._stream: tuple[Entry, MarkdownStream, int] | None = None
-        """The answer that grows, where it is shown, and how many parts are."""
+        self._widgets: dict[Entry, Widget] = {}
+        self._pane = VerticalScroll(id="conversation", can_focus=False)
+        self._tasks = Plain(id="tasks")
+        self._panel = QuestionPanel()
+        self._hints = Plain(id="hints")
+        self._box = PromptBox()
+        self._status = Plain(id="status")
+        self._growing: set[AnswerView] = set()
+        """The answers that have grown since they were drawn."""
         self._descriptions = Descriptions()
         self._pressed: dict[str, float] = {}
         self._hint = ""
@@ -95,21 +102,17 @@ class ChatApp(App[None]):
 
     def compose(self) -> ComposeResult:
         """Make the panes."""
-        yield VerticalScroll(id="conversation", can_focus=False)
-        yield Plain(id="tasks")
-        yield QuestionPanel()
-        yield Plain(id="hints")
-        yield PromptBox()
-        yield Plain(id="status")
+        yield from (self._pane, self._tasks, self._panel, self._hints, self._box, self._status)
 
     async def on_mount(self) -> None:
         """Show what was said earlier, and follow the session."""
-        self.query_one("#conversation", VerticalScroll).anchor()
-        self.query_one(PromptBox).focus()
+        self._pane.anchor()
+        self._box.focus()
         self.conversation.recall(self._earlier)
         for entry in self.conversation.entries:
             await self._show(entry)
         self.set_interval(REFRESH, self._refresh_status)
+        self.set_interval(DRAW_EVERY, self._draw_answers)
         self._refresh_status()
         self.run_worker(self._follow())
         if self._first:
@@ -124,12 +127,12 @@ class ChatApp(App[None]):
                 for entry in self.conversation.take(event):
                     await self._show(entry)
                 if self.conversation.pending[:1] != pending or self.conversation.pending:
-                    await self._show_question()
+                    self._show_question()
         except ClaudeAgentError as error:
             self._is_lost = True
             self.conversation.ended()
             await self._tell(error, "The next prompt goes on in a new process.")
-            await self._show_question()
+            self._show_question()
 
     async def _show(self, entry: Entry) -> None:
         """Show an entry, or what has changed of it."""
@@ -144,51 +147,49 @@ class ChatApp(App[None]):
                 entry, Plain(entry_text(entry), classes=f"{entry.kind} {'line' if is_line else ''}")
             )
 
-    async def _show_answer(self, entry: Entry, widget: Plain | Markdown | None) -> None:
-        if not isinstance(widget, Markdown):
-            widget = Markdown(open_links=False)
-            await self._mount_entry(entry, widget)
-        if self._stream is None or self._stream[0] is not entry:
-            if self._stream is not None:
-                await self._stream[1].stop()
-            self._stream = (entry, Markdown.get_stream(widget), 0)
-        _, stream, shown = self._stream
-        self._stream = (entry, stream, len(entry.parts))
-        await stream.write("".join(entry.parts[shown:]))
+    async def _show_answer(self, entry: Entry, view: Widget | None) -> None:
+        if not isinstance(view, AnswerView):
+            view = AnswerView()
+            await self._mount_entry(entry, view)
+        view.feed("".join(entry.parts[view.shown_parts :]))
+        view.shown_parts = len(entry.parts)
+        self._growing.add(view)
 
-    async def _mount_entry(self, entry: Entry, widget: Plain | Markdown) -> None:
+    def _draw_answers(self) -> None:
+        growing, self._growing = self._growing, set()
+        for view in growing:
+            view.draw()
+
+    async def _mount_entry(self, entry: Entry, widget: Widget) -> None:
         self._widgets[entry] = widget
-        await self.query_one("#conversation").mount(widget)
+        await self._pane.mount(widget)
         if len(self._widgets) > MOST_ENTRIES:
             oldest = next(iter(self._widgets))
             await self._widgets.pop(oldest).remove()
 
-    async def _show_question(self) -> None:
+    def _show_question(self) -> None:
         pending = self.conversation.pending
-        panel, box = self.query_one(QuestionPanel), self.query_one(PromptBox)
-        had_focus = panel.has_focus_within
-        await panel.show(
-            pending[0] if pending else None, len(pending) - 1, take_focus=had_focus or not box.text.strip()
-        )
-        if not pending and had_focus:
-            box.focus()
+        had_focus = self._panel.has_focus_within
+        now = pending[0] if pending else None
+        self._panel.show(now, len(pending) - 1, take_focus=had_focus or not self._box.text.strip())
+        if now is None and had_focus:
+            self._box.focus()
 
-    async def on_question_panel_answered(self, message: QuestionPanel.Answered) -> None:
+    def on_question_panel_answered(self, message: QuestionPanel.Answered) -> None:
         """Go on to the next question, before the session tells that this one is settled."""
         self.conversation.pending = [one for one in self.conversation.pending if one is not message.interaction]
-        await self._show_question()
+        self._show_question()
 
     def _refresh_status(self) -> None:
         chat = self.conversation
         state = chat.activity or ("working" if chat.is_working else "")
         facts = [chat.model or "default model", chat.permission_mode, f"{chat.tokens:,} tokens"]
         facts += [f"{chat.cost_usd:.4f} USD", self._hint or state or KEYS]
-        self.query_one("#status", Plain).update(Text(" · ".join(filter(None, facts)), style="dim", no_wrap=True))
+        self._status.update(Text(" · ".join(filter(None, facts)), style="dim", no_wrap=True))
         roots = [task for task in self._client.tasks.roots if _runs(task)]
-        pane = self.query_one("#tasks", Plain)
-        pane.display = bool(roots)
+        self._tasks.display = bool(roots)
         if roots:
-            pane.update(tree_of(roots, self._descriptions))
+            self._tasks.update(tree_of(roots, self._descriptions))
 
     async def _tell(self, error: Exception, more: str = "") -> None:
         told = f"{type(error).__name__}: {displayable(str(error))} {more}".strip()
@@ -213,11 +214,11 @@ class ChatApp(App[None]):
         text = message.text.strip()
         if text:
             self._history.add(text)
-            self.query_one(PromptBox).put("")
+            self._box.put("")
             await self._send(text)
 
     async def _send(self, text: str) -> None:
-        self.query_one("#conversation", VerticalScroll).anchor()
+        self._pane.anchor()
         await self._show(self.conversation.prompt(text))
         self.run_worker(self._answer_to(text))
 
@@ -237,7 +238,7 @@ class ChatApp(App[None]):
 
     def on_prompt_box_asked(self, message: PromptBox.Asked) -> None:
         """Bring an earlier prompt, complete a command, or go to the question."""
-        box = self.query_one(PromptBox)
+        box = self._box
         if message.what == "tab":
             self._complete(box)
             return
@@ -248,9 +249,8 @@ class ChatApp(App[None]):
     def on_text_area_changed(self, event: TextArea.Changed) -> None:
         """Show the commands that begin like what is typed."""
         found = self._commands(event.text_area.text)
-        hints = self.query_one("#hints", Plain)
-        hints.display = bool(found)
-        hints.update(Text("\n", no_wrap=True).join(map(_described, found[:SHOWN_COMMANDS])))
+        self._hints.display = bool(found)
+        self._hints.update(Text("\n", no_wrap=True).join(map(_described, found[:SHOWN_COMMANDS])))
 
     def _commands(self, typed: str) -> list[SlashCommand]:
         """Return the commands of the CLI that begin so."""
@@ -264,7 +264,7 @@ class ChatApp(App[None]):
         if found:
             box.put(f"/{found[0].name} ")
         elif self.conversation.pending:
-            self.query_one(QuestionPanel).take_focus()
+            self._panel.take_focus()
 
     # Keys -------------------------------------------------------------------------------------------------------
 
@@ -274,7 +274,7 @@ class ChatApp(App[None]):
 
     def action_interrupt(self) -> None:
         """Interrupt the turn; if pressed twice, end. A selected text is copied instead."""
-        selected = self.screen.get_selected_text() or self.query_one(PromptBox).selected_text
+        selected = self.screen.get_selected_text() or self._box.selected_text
         if selected:
             self.copy_to_clipboard(selected)
         elif self._is_pressed_again("ctrl+c"):
@@ -283,12 +283,12 @@ class ChatApp(App[None]):
             self._tell_shortly("interrupting; Ctrl-C again ends")
             self._request(self._client.interrupt)
         else:
-            self.query_one(PromptBox).put("")
+            self._box.put("")
             self._tell_shortly("Ctrl-C again ends")
 
     def action_end(self) -> None:
         """End. While something runs it takes a second press; while something is typed, delete a character."""
-        box = self.query_one(PromptBox)
+        box = self._box
         running = [task for task in self._client.tasks.running if not task.is_ambient]
         if box.has_focus and box.text:
             box.action_delete_right()
@@ -310,11 +310,7 @@ class ChatApp(App[None]):
 
     def action_scroll(self, pages: int) -> None:
         """Scroll the conversation."""
-        pane = self.query_one("#conversation", VerticalScroll)
-        if pages < 0:
-            pane.scroll_page_up(animate=False)
-        else:
-            pane.scroll_page_down(animate=False)
+        (self._pane.scroll_page_up if pages < 0 else self._pane.scroll_page_down)(animate=False)
 
     def _request(self, send: Callable[[], Awaitable[Any]]) -> None:
         """Send a request to the CLI, and tell if it fails."""

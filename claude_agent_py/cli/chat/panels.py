@@ -8,8 +8,9 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.message import Message
-from textual.widgets import Input, Markdown, Static, TextArea
+from textual.widgets import Input, Static, TextArea
 
+from claude_agent_py.cli.chat.answers import MarkdownText
 from claude_agent_py.cli.chat.approvals import (
     Asked,
     allow,
@@ -124,12 +125,12 @@ class QuestionPanel(VerticalScroll, can_focus=True):
         """Make the parts. Those without content are hidden."""
         yield Plain(id="asked-title")
         yield Plain(id="asked-lines")
-        yield Markdown(id="asked-plan", open_links=False)
+        yield MarkdownText(id="asked-plan")
         yield Plain(id="asked-diff")
         yield Plain(id="asked-keys")
         yield Input(id="asked-words", disabled=True)
 
-    async def show(self, interaction: Interaction | None, more: int, *, take_focus: bool) -> None:
+    def show(self, interaction: Interaction | None, more: int, *, take_focus: bool) -> None:
         """Show a question, and how many others wait; None hides the panel."""
         if interaction is not self.interaction:
             self.interaction, self._texts, self._is_armed = interaction, [], False
@@ -138,10 +139,10 @@ class QuestionPanel(VerticalScroll, can_focus=True):
                 self._words.disabled = True
                 return
             self._asked = asked(interaction)
-            await self.query_one(Markdown).update(self._asked.markdown)
+            self.query_one(MarkdownText).show(self._asked.markdown)
             self._fill("#asked-diff", diff_text(self._asked.diff) if self._asked.diff else "")
             self._fill("#asked-lines", Text("\n").join(Text(f"  {line}") for line in self._asked.lines))
-            self.query_one(Markdown).display = bool(self._asked.markdown)
+            self.query_one(MarkdownText).display = bool(self._asked.markdown)
             self.scroll_home(animate=False)
             self.set_timer(ARMED_AFTER, lambda: self._arm(interaction))
             if not self._asked.is_decision:
