@@ -19,10 +19,11 @@ SETTLED_AFTER: Final = 0.15
 
 
 class MarkdownText(Static):
-    """Markdown as text, which the mouse can select. Links are not clickable: their addresses are the model's."""
+    """Markdown (or with `is_plain` any text) as text, which the mouse can select. Links are not clickable: their addresses are the model's."""
 
-    def __init__(self, source: str = "", *, id: str | None = None) -> None:  # noqa: A002
+    def __init__(self, source: str = "", *, is_plain: bool = False, id: str | None = None) -> None:  # noqa: A002
         super().__init__("", markup=False, id=id)
+        self._is_plain = is_plain
         self._source = source
         self._width = 0
         self._later: Timer | None = None
@@ -46,7 +47,7 @@ class MarkdownText(Static):
 
     def _draw(self) -> None:
         if self._width:
-            self.update(drawn(self._source, self._width))
+            self.update(Text(self._source) if self._is_plain else drawn(self._source, self._width))
 
 
 def drawn(source: str, width: int) -> Text:
@@ -64,9 +65,10 @@ def drawn(source: str, width: int) -> Text:
 class AnswerView(Vertical):
     """An answer. `feed` adds to it; `draw` shows what was added, and costs no more than the last part of it."""
 
-    def __init__(self) -> None:
-        super().__init__(classes="answer")
+    def __init__(self, *, is_plain: bool = False) -> None:
+        super().__init__()
         self.shown_parts = 0
+        self._is_plain = is_plain
         self._sections = Sections()
         self._views: list[MarkdownText] = []
         self._is_drawn = True
@@ -85,7 +87,7 @@ class AnswerView(Vertical):
         texts = [*self._sections.done, self._sections.tail]
         if shown:
             self._views[-1].show(texts[shown - 1])
-        added = [MarkdownText(text) for text in texts[shown:]]
+        added = [MarkdownText(text, is_plain=self._is_plain) for text in texts[shown:]]
         self._views += added
         if added:
             self.mount_all(added)

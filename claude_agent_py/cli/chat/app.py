@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import Any, ClassVar, Final
 
 from rich.text import Text
@@ -149,7 +150,7 @@ class ChatApp(App[None]):
 
     async def _show_answer(self, entry: Entry, view: Widget | None) -> None:
         if not isinstance(view, AnswerView):
-            view = AnswerView()
+            view = AnswerView(is_plain=entry.is_plain)
             await self._mount_entry(entry, view)
         view.feed("".join(entry.parts[view.shown_parts :]))
         view.shown_parts = len(entry.parts)
@@ -182,9 +183,10 @@ class ChatApp(App[None]):
 
     def _refresh_status(self) -> None:
         chat = self.conversation
-        state = chat.activity or ("working" if chat.is_working else "")
-        facts = [chat.model or "default model", chat.permission_mode, f"{chat.tokens:,} tokens"]
-        facts += [f"{chat.cost_usd:.4f} USD", self._hint or state or KEYS]
+        state = "waits for you" if chat.pending else chat.activity or ("working" if chat.is_working else "")
+        now = self._hint or state
+        facts = [now, chat.model or "default model", chat.permission_mode, f"{chat.tokens:,} tokens"]
+        facts += [f"{chat.cost_usd:.4f} USD", "" if now else KEYS]
         self._status.update(Text(" · ".join(filter(None, facts)), style="dim", no_wrap=True))
         roots = [task for task in self._client.tasks.roots if _runs(task)]
         self._tasks.display = bool(roots)
@@ -229,10 +231,11 @@ class ChatApp(App[None]):
                 self._is_lost = False
                 self.run_worker(self._follow())
             run: Run[Any] = self._client.query(text)
-            await run.result()  # `_follow` shows it
         except ClaudeAgentError as error:
-            if not self._is_lost:
-                await self._tell(error)
+            await self._tell(error)
+        else:
+            with suppress(ClaudeAgentError):  # `_follow` shows how it ends
+                await run.result()
         finally:
             self.conversation.answered()
 
@@ -271,6 +274,10 @@ class ChatApp(App[None]):
     def _is_pressed_again(self, key: str) -> bool:
         before, self._pressed[key] = self._pressed.get(key, 0.0), time.monotonic()
         return self._pressed[key] - before < AGAIN
+
+    def press_counts_anew(self) -> None:
+        """Take the next press of a key for the first one."""
+        self._pressed.clear()
 
     def action_interrupt(self) -> None:
         """Interrupt the turn; if pressed twice, end. A selected text is copied instead."""

@@ -26,7 +26,6 @@ from claude_agent_py.wire.messages.system import (
     APIRetryMessage,
     InformationalMessage,
     InitMessage,
-    SessionStateChangedMessage,
     StatusMessage,
 )
 from claude_agent_py.wire.messages.tasks import TaskStatus
@@ -37,6 +36,8 @@ OUTPUT_LINES: Final = 4
 CHANGED_LINES: Final = 12
 NOTICE_CHARS: Final = 4000
 LINE_CHARS: Final = 200
+SYNTHETIC: Final = "<synthetic>"
+"""The model of messages that the CLI writes itself."""
 STDOUT: Final = ("<local-command-stdout>", "</local-command-stdout>")
 
 
@@ -47,6 +48,8 @@ class Entry:
     kind: Kind
     parts: list[str] = field(default_factory=list)
     """The text, in the pieces in which it came. Pieces are only ever added."""
+    is_plain: bool = False
+    """Whether an answer is the text of a command, and no Markdown."""
     mark: str = ""
     """Of a call: `→`, then `✓` or `✗`."""
     changes: list[str] = field(default_factory=list)
@@ -87,6 +90,8 @@ class Conversation:
         self._calls: dict[str, Entry] = {}
         self._background: dict[str, str] = {}
         """The descriptions of tasks."""
+        self._earlier = (0.0, 0)
+        """Cost and tokens of processes that have ended."""
         self._unanswered = 0
         self._is_running = False
 
@@ -111,7 +116,8 @@ class Conversation:
         return self._add("error" if is_error else "notice", displayable(text, NOTICE_CHARS))
 
     def ended(self) -> None:
-        """Note that the process is gone."""
+        """Note that the process is gone. The next one counts from 0."""
+        self._earlier = (self.cost_usd, self.tokens)
         self._is_running = False
         self._answer = None
         self.activity = ""
@@ -133,13 +139,15 @@ class Conversation:
     def take(self, event: Any) -> list[Entry]:
         """Take an item of `Client.events()`, and return the entries that are new or have changed."""
         changed = [self._on_text(piece) for piece in self._fold.feed(event)]
+        if changed and isinstance(event, AssistantMessage) and event.model == SYNTHETIC:
+            changed[0].is_plain, self._answer = True, None
         react = _REACTIONS.get(type(event))
         if react is not None:
             changed.extend(react(self, event))
         return list(dict.fromkeys(changed))
 
     def _add(self, kind: Kind, text: str, mark: str = "") -> Entry:
-        entry = Entry(kind, [text] if text else [], mark)
+        entry = Entry(kind, [text] if text else [], mark=mark)
         self.entries.append(entry)
         if kind != "task":  # a task that ends does not cut an answer in two
             self._answer = None
@@ -189,10 +197,10 @@ class Conversation:
         return entry
 
     def _on_turn_end(self, message: ResultMessage) -> Iterator[Entry]:
-        self._answer, self.activity = None, ""
-        self.cost_usd = float(message.total_cost_usd)
+        self._answer, self.activity, self._is_running = None, "", False
+        self.cost_usd = self._earlier[0] + float(message.total_cost_usd)
         used = message.model_usage.values()
-        self.tokens = int(
+        self.tokens = self._earlier[1] + int(
             sum(
                 one.input_tokens + one.output_tokens + one.cache_read_input_tokens + one.cache_creation_input_tokens
                 for one in used
@@ -204,6 +212,7 @@ class Conversation:
             yield self.notice(message.error_text or str(message.subtype), is_error=True)
 
     def _on_init(self, message: InitMessage) -> Iterator[Entry]:
+        self._is_running = True  # each turn begins so
         self.model = displayable(message.model, LINE_CHARS)
         self.permission_mode = message.permission_mode or self.permission_mode
         yield from ()
@@ -213,10 +222,6 @@ class Conversation:
         self.activity = "compacting" if message.status == "compacting" else ""
         if message.compact_error:
             yield self.notice(f"not compacted: {message.compact_error}", is_error=True)
-
-    def _on_state(self, message: SessionStateChangedMessage) -> Iterator[Entry]:
-        self._is_running = message.state != "idle"
-        yield from ()
 
     def _on_retry(self, message: APIRetryMessage) -> Iterator[Entry]:
         status = f" {message.error_status}" if message.error_status else ""
@@ -258,7 +263,6 @@ _REACTIONS: Final[dict[type, Callable[[Conversation, Any], Iterable[Entry]]]] = 
     ResultMessage: Conversation._on_turn_end,
     InitMessage: Conversation._on_init,
     StatusMessage: Conversation._on_status,
-    SessionStateChangedMessage: Conversation._on_state,
     APIRetryMessage: Conversation._on_retry,
     ConversationResetMessage: Conversation._on_reset,
     InteractionOpened: Conversation._on_opened,

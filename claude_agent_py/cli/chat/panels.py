@@ -216,6 +216,11 @@ class QuestionPanel(VerticalScroll, can_focus=True):
             self._done()
 
     @property
+    def takes_keys(self) -> bool:
+        """Whether a key or Enter answers now."""
+        return self._is_armed or not self._words.disabled
+
+    @property
     def _can_decide(self) -> bool:
         return self._is_armed and self._asked.is_decision and self._words.disabled
 
@@ -235,10 +240,9 @@ class QuestionPanel(VerticalScroll, can_focus=True):
     def _show_keys(self) -> None:
         keys = ""
         if self._asked.is_decision and self._is_armed and self._words.disabled:
-            always = f"   a: always, {self._asked.always}" if self._asked.always else ""
-            keys = f"y: once{always}   n: no, with a reason"
-            if not self.has_focus:
-                keys += "   (Tab first)"
+            always = f"a: always, {self._asked.always}\n" if self._asked.always else ""
+            first = "" if self.screen.focused is self else "   (Tab first)"
+            keys = f"y: once{first}\n{always}n: no, with a reason"
         self._fill("#asked-keys", Text(keys, style="bold"))
 
     def on_focus(self) -> None:

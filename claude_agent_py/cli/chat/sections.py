@@ -25,42 +25,48 @@ class Sections:
     def __init__(self) -> None:
         self.done: list[str] = []
         self.tail = ""
+        self._read = 0
+        """How much of the tail has been looked at: complete lines."""
+        self._fence = ""
+        """The line that opened the code block there; empty outside of one."""
+        self._blank = 0
+        """The end of the last blank line outside of a code block."""
 
     def feed(self, text: str) -> None:
         """Add text."""
         for start in range(0, len(text), SECTION_CHARS):
             self.tail += text[start : start + SECTION_CHARS]
-            if len(self.tail) > SECTION_CHARS:
-                self._cut()
+            self._look()
+            if len(self.tail) > SECTION_CHARS and self._blank:
+                self._cut(self._blank, "")
+            elif len(self.tail) > MOST_CHARS:
+                self._cut(self._read or len(self.tail), self._fence)
 
-    def _cut(self) -> None:
-        end = self.tail.rfind("\n\n") + 1
-        while end > 0 and _open_fence(self.tail[:end]):
-            end = self.tail.rfind("\n\n", 0, end - 1) + 1
-        if end > 0:
-            self._finish(end)
-        elif len(self.tail) > MOST_CHARS:
-            self._finish(self.tail.rfind("\n") + 1 or len(self.tail))
+    def _look(self) -> None:
+        """Find code blocks and blank lines in the lines that are complete now."""
+        while (end := self.tail.find("\n", self._read)) >= 0:
+            line, self._read = self.tail[self._read : end], end + 1
+            found = _FENCE.fullmatch(line)
+            if not self._fence:
+                self._fence = line[:200] if found else ""
+                if not line.strip():
+                    self._blank = self._read
+            elif found and line.strip() == found[1] and found[1].startswith(_mark(self._fence)):
+                self._fence = ""
 
-    def _finish(self, end: int) -> None:
+    def _cut(self, end: int, fence: str) -> None:
+        """Complete a part, in a code block if `fence` opened one."""
         head, rest = self.tail[:end], self.tail[end:]
-        fence = _open_fence(head)
+        self._read, self._blank = max(0, self._read - end), 0
         if fence:
-            head = f"{head.rstrip()}\n{fence.strip()[:3]}"
+            head = f"{head.rstrip()}\n{_mark(fence)}"
             rest = f"{fence}\n{rest}"
+            self._read += len(fence) + 1
         self.done.append(head)
         self.tail = rest
 
 
-def _open_fence(text: str) -> str:
-    """Return the line that opens the code block in which a text ends; empty if it ends outside of one."""
-    fence = mark = ""
-    for line in text.splitlines():
-        found = _FENCE.fullmatch(line)
-        if found is None:
-            continue
-        if not fence:
-            fence, mark = line[:200], found[1]
-        elif found[1].startswith(mark) and line.strip() == found[1]:
-            fence = ""
-    return fence
+def _mark(fence: str) -> str:
+    """Return the marks of the line that opens a code block, which also close it."""
+    stripped = fence.strip()
+    return stripped[: len(stripped) - len(stripped.lstrip(stripped[0]))]
