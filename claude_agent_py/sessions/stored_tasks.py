@@ -1,5 +1,6 @@
-"""The background tasks of a session on disk, from the results of the tools that launched them and from their ends. The
-end of a task is in a notification to the model, or else inferred from the task's own files. All calls block.
+"""The background tasks of a session on disk, from the results of the tools that launched them and from their ends.
+
+The end of a task is in a notification to the model, or else inferred from the task's own files. All calls block.
 """
 
 import contextlib
