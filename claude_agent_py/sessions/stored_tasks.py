@@ -187,7 +187,7 @@ def _ended(task: StoredTask, end: TaskOutcome | None, is_running: bool) -> Store
 
 
 def _usage(task: StoredTask, end: TaskOutcome) -> TaskUsage | None:
-    """Return the reported outcome with all tokens of the transcript; the CLI reports those of one request."""
+    """Return the reported usage, with all tokens of the transcript: the CLI reports those of one request."""
     written = sum(map(sum, task.spent.values()))
     if not written or (end.usage is not None and end.usage.total_tokens >= written):
         return end.usage
