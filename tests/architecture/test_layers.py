@@ -71,8 +71,7 @@ def test_the_player_of_the_fake_needs_nothing_but_python() -> None:
 def test_only_one_module_tells_the_event_loops_apart() -> None:
     """asyncio and trio are named where something cannot be done with anyio, and nowhere else."""
     named = {module.name for module in modules() if {"asyncio", "trio"} & imported(module)}
-    only_for_asyncio = "claude_agent_py.transport.pidfd_process"
-    assert named == {"claude_agent_py._event_loop", only_for_asyncio}
+    assert named == {"claude_agent_py._event_loop"}
 
 
 def test_no_imports_go_in_a_circle() -> None:
