@@ -18,7 +18,7 @@ class Transport(ABC):
     `Client(options, transport=...)` refuses them. It is not needed with `ClientOptions(spawn=...)`."""
 
     on_stderr: Callable[[str], None] | None = None
-    """To be called with every line of stderr, on the event loop, once the transport is run; quick, and never raises. A
+    """Call it with every line of stderr, on the event loop, once the transport is run. It is quick and never raises. A
     session sets it before `start`, unless it is set."""
 
     @abstractmethod
@@ -56,7 +56,7 @@ class Transport(ABC):
 
     @abstractmethod
     async def end_input(self) -> None:
-        """Tell the program that no more input comes. Idempotent."""
+        """Close the program's stdin. Idempotent."""
 
     @abstractmethod
     async def close(self, *, grace: float = 5.0) -> None:
@@ -87,7 +87,7 @@ class Transport(ABC):
 
     @property
     def stderr_tail(self) -> str:
-        """The last that the program wrote to stderr."""
+        """The end of the program's stderr."""
         return ""
 
     @property

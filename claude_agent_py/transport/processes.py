@@ -123,7 +123,7 @@ def _children(parent: int) -> list[ProcessID]:
 
 
 def kill_each(processes: Collection[ProcessID]) -> None:
-    """Kill these processes, as far as they are running."""
+    """Kill those of these processes that are still running."""
     running = process_table([process.pid for process in processes]) if processes else {}
     for process in processes:
         if process.pid in running and running[process.pid][1] == process.started:
@@ -190,7 +190,7 @@ _last_scan: "RunVar[_Scan]" = RunVar("claude_agent_py_last_scan")
 async def kill_all_bearing(mark: str) -> None:
     """Kill every process that inherited `MARK` with this value, until there are none. Only on Linux.
 
-    Whoever comes while another close is about to scan shares that scan.
+    Concurrent closes share a scan.
     """
     if process_table is not in_proc:
         return

@@ -212,8 +212,8 @@ class SubprocessTransport(Transport):
     async def close(self, *, grace: float = 5.0) -> None:
         """End the program: end of input, `grace` seconds, SIGTERM, `force` seconds, SIGKILL. Shielded.
 
-        What it started ends with it, also what detached itself; but not where its input was ended before, so that it
-        could finish by itself. In a copy of this process that `os.fork` made this does nothing.
+        Its descendants end with it, even detached ones, unless its input was ended earlier so that it could finish by
+        itself. In a copy of this process that `os.fork` made this does nothing.
         """
         if self._is_forked:
             return
@@ -223,7 +223,7 @@ class SubprocessTransport(Transport):
             return
         self._closing = closing = LazyEvent()
         try:
-            with anyio.CancelScope(shield=True):  # asyncio's own cancellation gets through: then the next one goes on
+            with anyio.CancelScope(shield=True):  # asyncio's own cancellation gets through; the next close continues
                 await self._end(self._process, grace)
             self._is_closed = True
         finally:
@@ -272,7 +272,7 @@ class SubprocessTransport(Transport):
         return self._owner != os.getpid()
 
     async def _below(self, process: AnyProcess) -> list[ProcessID]:
-        """Return what the process has started. Nothing once it is gone: its number may be another one's by then."""
+        """Return the process's descendants. Empty once it is gone, because its id may have been reused."""
         return [] if process.returncode is not None else await find_descendants(process.pid, self._force * LOOK_SHARE)
 
     async def _is_gone(self, process: AnyProcess, within: float) -> bool:

@@ -326,6 +326,9 @@ class Session:
                 for start in range(PIECE_BYTES, len(data), PIECE_BYTES):
                     await checkpoint()  # let readers take what has arrived
                     act(engine.receive_data(data[start : start + PIECE_BYTES], now()))
+                if self.observers and any(observer.is_behind for observer in self.observers):
+                    await checkpoint()  # readers come first
+                    self._let_observers_catch_up()
                 del data, events  # else up to 256 KiB would stay while it waits
         if scope.cancelled_caught:
             return  # the request it was answering was cancelled; a successor pumps
@@ -337,6 +340,10 @@ class Session:
             patience.deadline = min(patience.deadline, now() + DRAIN_GRACE)
             await read_stderr()
         act(engine.receive_eof(anyio.current_time()))
+
+    def _let_observers_catch_up(self) -> None:
+        for observer in self.observers:
+            observer.catch_up()
 
     @worker
     async def _write(self, transport: "Transport") -> None:
