@@ -131,7 +131,7 @@ class Pool(Generic[Output]):
         crew, limit = self._crew, checked_seconds(timeout, "timeout")
         crew.refuses = True
         with anyio.move_on_after(limit):
-            while (stats := crew.stats()).waiting or stats.used:
+            while crew.is_serving:
                 await crew.changed.wait()
         await self.close()
 
