@@ -457,6 +457,9 @@ class StaleLeaseError(StoreError):
 class FleetError(ClaudeAgentError):
     """A fleet, or its database, failed, or a session of a fleet does not exist."""
 
+    is_retryable: bool = False
+    """Whether the same call may succeed later: the database did not answer, or the run is not over."""
+
     def __init__(self, message: str, *, session_id: str | None = None) -> None:
         self.session_id = session_id
         """The session of the fleet; None if the error is not about one."""
@@ -474,3 +477,5 @@ class FleetRunError(FleetError):
 
 class FleetTimeoutError(FleetError, TimeoutError):
     """A run of a session of a fleet did not end in time. It continues."""
+
+    is_retryable = True

@@ -15,6 +15,7 @@ from anyio.abc import TaskGroup
 
 from claude_agent_py._errors import ConnectionClosedError, PoolTimeoutError
 from claude_agent_py._event_loop import spawn_detached
+from claude_agent_py._runtime.session.current import current
 from claude_agent_py._streams import LazyEvent, RepeatingEvent
 from claude_agent_py.pool.fitting import Wish, names_one_session
 from claude_agent_py.pool.member import Member, Phase
@@ -79,9 +80,25 @@ class Crew:
             raise
 
     async def close(self) -> None:
-        """End all processes, and wait until they have ended. Cancelling stops the waiting, not the closing."""
+        """End all processes, and wait until they have ended. Cancelling stops the waiting, not the closing.
+
+        In a handler of one of the sessions it does not wait, because their end waits for the handler.
+        """
+        from_within = self.is_caller_served
         self._begin_close()
-        await self._over.wait()
+        if not from_within:
+            await self._over.wait()
+
+    @property
+    def is_serving(self) -> bool:
+        """Whether a caller waits for a process, was promised one, or has one."""
+        return bool(self._queue) or any(one.phase is Phase.USED or one.is_reserved for one in self.roster.members)
+
+    @property
+    def is_caller_served(self) -> bool:
+        """Whether the caller is a handler of one of the sessions."""
+        client = current()
+        return client is not None and any(member.client is client for member in self.roster.members)
 
     def _begin_close(self) -> None:
         self._is_closing = self.refuses = True

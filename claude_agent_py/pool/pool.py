@@ -115,7 +115,8 @@ class Pool(Generic[Output]):
         """Close all sessions, also those in use, and wait until no process is left. Idempotent.
 
         Callers in the queue get a `ConnectionClosedError`. Takes at most `Timeouts.close` of the sessions. Cancelling
-        stops the waiting, not the closing.
+        stops the waiting, not the closing. Called in a handler or hook of one of its sessions, it returns once closing
+        has begun, because closing waits for them.
         """
         if self._is_opened:
             await self._crew.close()
@@ -127,8 +128,13 @@ class Pool(Generic[Output]):
             timeout: Seconds after which the remaining sessions are closed; None means no limit.
 
         Cancelling stops the waiting; the pool keeps refusing, until it is closed.
+
+        Raises:
+            LocalProtocolError: It is called in a handler or hook of one of its sessions, and would wait for itself.
         """
         crew, limit = self._crew, checked_seconds(timeout, "timeout")
+        if crew.is_caller_served:
+            raise LocalProtocolError("a pool cannot be drained by a handler of one of its own sessions")
         crew.refuses = True
         with anyio.move_on_after(limit):
             while crew.is_serving:

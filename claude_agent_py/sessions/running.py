@@ -26,7 +26,12 @@ class RunningProcess:
 
     pid: int
     status: str | None
-    """Its reported state: `busy` or `idle`; None if it reports none."""
+    """Its reported state: `busy`, `idle` or `waiting`; None if it reports none."""
+    waiting_for: str | None = None
+    """What a `waiting` process waits for, such as `permission prompt`."""
+    started: str | None = None
+    """Its start in ticks of this machine's kernel, which tells it apart from a later process with the same id; None if
+    unknown here: in another container, or on a system other than Linux."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +91,10 @@ def _records(config: str) -> Iterator[dict[str, Any]]:
 
 
 def _process(record: dict[str, Any]) -> RunningProcess:
-    status = record.get("status")
-    return RunningProcess(record["pid"], status if isinstance(status, str) else None)
+    told = (record.get(name) for name in ("status", "waitingFor", "procStart"))
+    status, waiting_for, started = (value if isinstance(value, str) else None for value in told)
+    is_here = sys.platform == "linux" and not _is_elsewhere(record)
+    return RunningProcess(record["pid"], status, waiting_for, started if is_here else None)
 
 
 def _record(path: str) -> dict[str, Any]:
@@ -99,8 +106,7 @@ def _record(path: str) -> dict[str, Any]:
 
 
 def _is_running(record: dict[str, Any]) -> bool:
-    domain = record.get("pidDomain")
-    if isinstance(domain, str) and _is_elsewhere(domain):
+    if _is_elsewhere(record):
         return True
     pid = record["pid"]
     if pid <= 0 or not _exists(pid):
@@ -109,9 +115,10 @@ def _is_running(record: dict[str, Any]) -> bool:
     return found is None or not isinstance(known, str) or found[1] == known
 
 
-def _is_elsewhere(domain: str) -> bool:
+def _is_elsewhere(record: dict[str, Any]) -> bool:
     """Return whether a process is in another pid namespace than this one: `linux:<machine>:pid:[<number>]`."""
-    if not domain.startswith("linux:") or sys.platform != "linux":
+    domain = record.get("pidDomain")
+    if not isinstance(domain, str) or not domain.startswith("linux:") or sys.platform != "linux":
         return False
     with contextlib.suppress(OSError):
         return not domain.endswith(f":{os.readlink('/proc/self/ns/pid')}")

@@ -41,19 +41,23 @@ class SessionUsage:
         return _sum(self.by_model.values())
 
 
-class _Cost(msgspec.Struct, rename="camel", gc=False):
+class CostNote(msgspec.Struct, rename="camel", gc=False):
+    """What the CLI writes when it exits: the cost of the session so far."""
+
     total_cost_usd: float | None = msgspec.field(name="totalCostUSD", default=None)
     model_usage: dict[str, ModelUsage] = {}
+    has_unknown_model_cost: bool = False
+    """Whether the cost of a model is a guess."""
 
 
-_decode: Final = msgspec.json.Decoder(_Cost).decode
+_decode: Final = msgspec.json.Decoder(CostNote).decode
 
 
 def usage_of(
     snapshot: Snapshot, history: Iterable[TranscriptMessage], subagents: Sequence[StoredSubagent]
 ) -> SessionUsage:
     """Return what a session used."""
-    cost = _last_cost(snapshot)
+    cost = last_cost(snapshot)
     spent: dict[str, list[Usage]] = {}
     for messages in (history, *(agent.messages for agent in subagents)):
         for model, usage in _answers(messages):
@@ -82,11 +86,17 @@ def _sum(all_usage: Iterable[Usage]) -> Usage:
     return Usage(**counted)
 
 
-def _last_cost(snapshot: Snapshot) -> _Cost:
+def last_cost(snapshot: Snapshot) -> CostNote:
+    """Return the CLI's last note on the cost, empty if there is none. Raises OSError."""
     for _, line in snapshot.backwards():
-        if line is not None and line.startswith(_COST):
-            try:
-                return _decode(line)
-            except ValueError:
-                continue
-    return _Cost()
+        if line is not None and (cost := read_cost(line)) is not None:
+            return cost
+    return CostNote()
+
+
+def read_cost(line: bytes) -> CostNote | None:
+    """Return the CLI's note on the cost in a line of a transcript; None for any other line."""
+    try:
+        return _decode(line) if line.startswith(_COST) else None
+    except ValueError:
+        return None

@@ -70,27 +70,16 @@ def tasks_in(
     snapshot: Snapshot, session_id: str, subagents: Sequence[StoredSubagent], *, is_running: bool
 ) -> list[StoredTask]:
     """Return the tasks of a session, in the order of their launches, those of subagents last."""
-    found = _Launches()
+    found = Launches()
     found.read(snapshot, Transcript(snapshot, session_id, whole=True), None)
     for agent in subagents:
         with contextlib.suppress(SessionError):  # it was removed meanwhile
             found.read(snapshot_of(agent.path, session_id, agent.owner), agent.messages, agent.agent_id)
-    tasks = found.tasks
-    for agent in subagents:
-        task = tasks.get(agent.agent_id) or StoredTask(id=agent.agent_id, type="local_agent")
-        call = agent.tool_use_id or task.tool_use_id
-        tasks[task.id] = replace(
-            task,
-            description=agent.description or task.description,
-            tool_use_id=call,
-            subagent=agent,
-            parent_id=task.parent_id or found.callers.get(call or ""),
-            spent=_spent(agent.path),
-        )
-    return [_ended(_written_to(task, found.writes), found.ends.get(task.id), is_running) for task in tasks.values()]
+    spent = {agent.agent_id: _spent(agent.path) for agent in subagents}
+    return found.tasks_with(subagents, spent, is_running=is_running)
 
 
-class _Launches:
+class Launches:
     """The tasks launched and ended in the transcripts of a session."""
 
     def __init__(self) -> None:
@@ -103,22 +92,44 @@ class _Launches:
 
     def read(self, snapshot: Snapshot, messages: Iterable[TranscriptMessage], agent_id: str | None) -> None:
         """Read one transcript: that of a subagent, or of the main agent."""
-        for end in _notified(snapshot):
-            self.ends[end.task_id] = end
-        calls, inputs = OpenCalls(), dict[str, dict[str, Any]]()
+        for _, line in snapshot.forwards():
+            self.note_ends(line)
+        reader = LaunchReader(self, agent_id)
         for message in messages:
-            if isinstance(message, AssistantMessage):
-                calls.note(message)
-                inputs |= {block.id: block.input for block in message.tool_uses if block.name in TASK_TOOLS}
-                self.callers |= dict.fromkeys((block.id for block in message.tool_uses), agent_id)
-                continue
-            at = seconds(message.timestamp)
-            for said in announcements(message, calls):
-                self._take(said, inputs.get(said.tool_use_id or "", {}), at, agent_id)
-            for block in message.tool_results:
-                inputs.pop(block.tool_use_id, None)
+            reader.read(message)
 
-    def _take(self, said: Announcement, given: dict[str, Any], at: float | None, agent_id: str | None) -> None:
+    def note_ends(self, line: bytes | None) -> None:
+        """Note the ends of tasks of which a line notifies the model."""
+        for end in _notified(line):
+            self.ends[end.task_id] = end
+
+    def tasks_with(
+        self,
+        subagents: Sequence[StoredSubagent],
+        spent: Mapping[str, Mapping[str, Counts]],
+        *,
+        is_running: bool,
+    ) -> list[StoredTask]:
+        """Return the tasks in the order in which they were launched, those of subagents last.
+
+        `spent` is what the subagents used, by id and model.
+        """
+        tasks = dict(self.tasks)
+        for agent in subagents:
+            task = tasks.get(agent.agent_id) or StoredTask(id=agent.agent_id, type="local_agent")
+            call = agent.tool_use_id or task.tool_use_id
+            tasks[task.id] = replace(
+                task,
+                description=agent.description or task.description,
+                tool_use_id=call,
+                subagent=agent,
+                parent_id=task.parent_id or self.callers.get(call or ""),
+                spent=spent.get(agent.agent_id, {}),
+            )
+        return [_ended(_written_to(task, self.writes), self.ends.get(task.id), is_running) for task in tasks.values()]
+
+    def take(self, said: Announcement, given: dict[str, Any], at: float | None, agent_id: str | None) -> None:
+        """Take what the CLI said in a tool result of an agent."""
         if said.word == "writes":
             self.writes[said.task_id] = said.output_file
         elif said.word in ("launched", "completed"):
@@ -127,6 +138,29 @@ class _Launches:
                 self.ends.setdefault(said.task_id, _completed(said, at))
         elif said.word == "stopped" and said.task_id in self.tasks:
             self.ends.setdefault(said.task_id, TaskOutcome(said.task_id, TaskStatus.STOPPED, Evidence.TOOL_RESULT))
+
+
+class LaunchReader:
+    """Reads one transcript, message by message: that of a subagent, or of the main agent (None)."""
+
+    def __init__(self, launches: Launches, agent_id: str | None) -> None:
+        self._launches = launches
+        self._agent_id = agent_id
+        self._calls = OpenCalls()
+        self._inputs: dict[str, dict[str, Any]] = {}
+
+    def read(self, message: TranscriptMessage) -> None:
+        """Take the next message."""
+        if isinstance(message, AssistantMessage):
+            self._calls.note(message)
+            self._inputs |= {block.id: block.input for block in message.tool_uses if block.name in TASK_TOOLS}
+            self._launches.callers |= dict.fromkeys((block.id for block in message.tool_uses), self._agent_id)
+            return
+        at = seconds(message.timestamp)
+        for said in announcements(message, self._calls):
+            self._launches.take(said, self._inputs.get(said.tool_use_id or "", {}), at, self._agent_id)
+        for block in message.tool_results:
+            self._inputs.pop(block.tool_use_id, None)
 
 
 def _spent(path: str) -> Mapping[str, Counts]:
@@ -203,18 +237,17 @@ def _look(task: StoredTask) -> Finding | None:
 # Notifications ---------------------------------------------------------------------------------------------------
 
 
-def _notified(snapshot: Snapshot) -> Iterator[TaskOutcome]:
-    """Yield the ends of tasks in notifications to the model, in their own turn or within another."""
-    for _, line in snapshot.forwards():
-        if line is None or b"<task-notification>" not in line or b'"task-notification"' not in line:
-            continue
-        try:
-            entry = read_json(line)
-        except ValueError:
-            continue
-        if isinstance(entry, dict):
-            for text in _texts(entry):
-                yield from (_outcome(found["body"], entry) for found in _NOTIFICATION.finditer(text))
+def _notified(line: bytes | None) -> Iterator[TaskOutcome]:
+    """Yield the ends of tasks in a notification to the model, in its own turn or within another."""
+    if line is None or b"<task-notification>" not in line or b'"task-notification"' not in line:
+        return
+    try:
+        entry = read_json(line)
+    except ValueError:
+        return
+    if isinstance(entry, dict):
+        for text in _texts(entry):
+            yield from (_outcome(found["body"], entry) for found in _NOTIFICATION.finditer(text))
 
 
 def _texts(entry: dict[str, Any]) -> Iterator[str]:

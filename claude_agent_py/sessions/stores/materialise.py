@@ -134,7 +134,7 @@ def _carry_over(env: Mapping[str, str], target: Path, uid: int | None) -> None:
     home = Path(env.get("HOME") or env.get("USERPROFILE") or Path.home())
     given = env.get("CLAUDE_CONFIG_DIR")
     source = Path(given) if given else home / ".claude"
-    _write(target / ".credentials.json", _credentials(env, source, uid))
+    _write(target / ".credentials.json", credentials_of(env, source, uid))
     _write(target / ".claude.json", _content(source / ".claude.json" if given else home / ".claude.json", uid))
     for name in LINKED:
         if (source / name).exists():
@@ -164,7 +164,7 @@ def _content(path: Path, uid: int | None) -> bytes | None:
         return None
 
 
-def _credentials(env: Mapping[str, str], source: Path, uid: int | None) -> bytes | None:
+def credentials_of(env: Mapping[str, str], source: Path, uid: int | None = None) -> bytes | None:
     """Return the credentials without the refresh token. It works only once: using the copy would log the user out."""
     content = _content(source / ".credentials.json", uid)
     if content is None and sys.platform == "darwin" and "CLAUDE_CONFIG_DIR" not in env:

@@ -104,7 +104,7 @@ class Spending:
         self._messages[key] = (model, most(self._messages.get(key, (model, _NONE))[1], counts))
         if len(self._messages) > _MOST_MESSAGES:
             old_model, old = self._messages.pop(next(iter(self._messages)))
-            self._older[old_model] = _sum(self._older.get(old_model, _NONE), old)
+            self._older[old_model] = add_counts(self._older.get(old_model, _NONE), old)
 
     def report(self, usage: TaskUsage | None) -> None:
         """Add figures that the CLI reports."""
@@ -122,7 +122,7 @@ class Spending:
         """Tokens by model: the largest known count of each kind."""
         found = dict(self._older)
         for model, counts in self._messages.values():
-            found[model] = _sum(found.get(model, _NONE), counts)
+            found[model] = add_counts(found.get(model, _NONE), counts)
         for model, counts in self.exact.items():
             found[model] = most(found.get(model, _NONE), counts)
         return found
@@ -206,7 +206,7 @@ def _sum_up(answers: Sequence[_Answer]) -> Counted:
     found: dict[str, Counts] = {}
     for answer in answers:
         if any(answer.counts):
-            found[answer.model] = _sum(found.get(answer.model, _NONE), answer.counts)
+            found[answer.model] = add_counts(found.get(answer.model, _NONE), answer.counts)
     if not answers:
         return Counted(found, 0)
     return Counted(found, sum(answers[-1].counts), answers[-1].stop_reason not in (None, "tool_use"))
@@ -233,7 +233,8 @@ def most(one: Counts, other: Counts) -> Counts:
     return _five(map(max, one, other))
 
 
-def _sum(one: Counts, other: Counts) -> Counts:
+def add_counts(one: Counts, other: Counts) -> Counts:
+    """Return the sum of two counts."""
     return _five(mine + theirs for mine, theirs in zip(one, other, strict=True))
 
 
