@@ -123,11 +123,6 @@ class Crew:
         """Count something."""
         self._counts[what] += 1
 
-    @property
-    def is_serving(self) -> bool:
-        """Whether callers are waiting, have been promised a process, or use one."""
-        return bool(self._queue) or any(one.phase is Phase.USED or one.is_reserved for one in self.roster.members)
-
     def stats(self) -> PoolStats:
         """Return a snapshot."""
         roster = self.roster
