@@ -87,7 +87,6 @@ async def test_two_children_at_once_report_to_the_parent_s_model() -> None:
     assert {task.id for task in result.tasks} == {task.id for task in tasks.values()}
 
 
-@pytest.mark.each_backend
 async def test_a_child_is_not_cut_by_the_time_limit_for_tools_of_servers() -> None:
     gate = Gate()
     with ScriptedModel(

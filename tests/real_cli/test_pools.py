@@ -14,7 +14,6 @@ pytestmark = [pytest.mark.anyio, pytest.mark.real_cli, pytest.mark.usefixtures("
 PATIENCE = 120
 
 
-@pytest.mark.each_backend
 async def test_spares_carry_handlers_and_change_what_can_change() -> None:
     seen: list[str] = []
 
