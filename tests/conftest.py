@@ -23,6 +23,7 @@ from store_servers import (
     make_postgres_store as make_postgres_store,
     make_redis_store as make_redis_store,
     make_s3_store as make_s3_store,
+    postgres as postgres,
     postgres_server as postgres_server,
     redis_server as redis_server,
     s3_server as s3_server,
