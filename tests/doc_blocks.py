@@ -237,7 +237,8 @@ ATTRIBUTE = re.compile(
 
 def prose_problems(page: Path) -> list[str]:
     """Return the attributes mentioned in the text of a page that do not exist."""
-    public = {name: getattr(claude_agent_py, name) for name in claude_agent_py.__all__ if not name.startswith("_")}
+    names = importlib.import_module("claude_agent_py").__all__
+    public = {name: getattr(claude_agent_py, name) for name in names if not name.startswith("_")}
     owners = {**public, **CONVENTIONAL, "wire": wire, "messages": messages, "control": control}
     text = FENCE.sub("", page.read_text(encoding="utf-8"))
     said = [(found[0], owners.get(found[1]), found[2]) for found in map(ATTRIBUTE.match, CODE.findall(text)) if found]
