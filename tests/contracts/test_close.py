@@ -232,6 +232,7 @@ async def test_the_bound_holds_for_handlers_that_do_not_end(start: MakeClient, k
     await until_workers(before)
 
 
+@pytest.mark.one_backend
 async def test_a_program_that_writes_without_end(start_process: MakeClient, tmp_path: Any) -> None:
     program = tmp_path / "claude"
     program.write_text('#!/bin/sh\nexec yes \'{"type": "keep_alive"}\'\n')
