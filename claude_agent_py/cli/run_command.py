@@ -27,6 +27,7 @@ from claude_agent_py.cli.prompts import add_prompt_arguments, options_of, read_p
 from claude_agent_py.client import Client
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.permissions.requests import displayable
+from claude_agent_py.wire.messages.content import ToolUseBlock
 from claude_agent_py.wire.messages.conversation import AssistantMessage
 
 FAILED: Final = 1
@@ -51,6 +52,7 @@ CODES_HELP: Final = (
     "130 interrupted"
 )
 
+LAUNCHES: Final = ("Agent", "Task")
 SHOWN_CHARS: Final = 200
 SAID_CHARS: Final = 4000
 """What is said while the run goes on is cut to so many characters."""
@@ -146,8 +148,14 @@ def show(message: Any, view: Screen) -> None:
         if message.text.strip():
             view.say(_clean(message.text, SAID_CHARS))
         for call in message.tool_uses:
-            given = " ".join(str(value) for value in call.input.values() if isinstance(value, str))
-            view.say(f"→ {_clean(call.name)} {_clean(' '.join(given.split()))}")
+            view.say(f"→ {call_line(call)}")
+
+
+def call_line(call: ToolUseBlock) -> str:
+    """Return a tool call in one line, without control characters. A launched agent is named by its description."""
+    shown = [call.input.get("description")] if call.name in LAUNCHES else call.input.values()
+    given = " ".join(value for value in shown if isinstance(value, str))
+    return f"{_clean(call.name)} {_clean(' '.join(given.split()))}"
 
 
 class _Silent:

@@ -46,6 +46,8 @@ from claude_agent_py.wire.timestamps import seconds
 
 _END_OF_TIME: Final = 1e11
 """Seconds since the epoch. A recording may hold any number."""
+LAUNCHES: Final = ("Agent", "Task")
+"""The tools that launch subagents. Their description says more than their whole input."""
 MAX_CHARS: Final = 2000
 """How much of each text (prompts, inputs, outputs) a span keeps, by default."""
 
@@ -367,6 +369,8 @@ class SpanFold:
         for block in message.tool_uses:
             call = Draft(block.id, "tool", block.name, at, owner, agent)
             call.attributes["input"] = self._texts.json(block.input)
+            if block.name in LAUNCHES:
+                call.attributes["description"] = self._texts.line(str(block.input.get("description") or ""))
             self._calls.setdefault(block.id, call)
         self._traffic.fold(message)
 

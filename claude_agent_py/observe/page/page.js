@@ -255,7 +255,8 @@ const legend = () => {
 };
 const card = (value, what, cls) => { const c = make("div", undefined, "card " + (cls || "")); c.append(make("b", value), make("span", what)); $("cards").append(c); };
 const table = (title, heads, rows) => { const b = make("div", undefined, "box"), t = make("table"), first = make("tr"); b.append(make("h2", title)); for (const h of heads) first.append(make("th", h)); t.append(first); for (const r of rows) { const tr = make("tr"); for (const cell of r) { const td = make("td", cell); td.title = cell; tr.append(td); } t.append(tr); } b.append(t); $("panels").append(b); };
-const listing = (title, list, what) => { const b = make("div", undefined, "box"); b.append(make("h2", title)); for (const id of list) { const s = byId.get(id); if (!s) continue; const r = make("button", undefined, "row"); r.append(dot(s.kind), make("span", s.name + (s.more.input ? " " + s.more.input : ""), "name"), make("span", what(s), "dim")); r.onclick = () => choose(s, true); b.append(r); } if (b.children.length > 1) $("panels").append(b); };
+const gist = s => s.more.description || s.more.input;
+const listing = (title, list, what) => { const b = make("div", undefined, "box"); b.append(make("h2", title)); for (const id of list) { const s = byId.get(id); if (!s) continue; const r = make("button", undefined, "row"); r.append(dot(s.kind), make("span", s.name + (gist(s) ? " " + gist(s) : ""), "name"), make("span", what(s), "dim")); r.onclick = () => choose(s, true); b.append(r); } if (b.children.length > 1) $("panels").append(b); };
 const head = () => {
   $("title").textContent = data.title; $("source").textContent = "from " + data.source + (data.start ? " · " + new Date(data.start * 1000).toLocaleString() : "");
   card(time(data.duration), "from first to last"); card(money(data.cost), "cost, estimated by the CLI");
@@ -284,7 +285,7 @@ chart.onpointermove = e => {
   const s = find(px, py), tip = $("tip"); if (s !== hovered) { hovered = s; draw(); }
   tip.hidden = !s; if (!s) return;
   tip.replaceChildren(make("b", s.name), make("span", `${s.kind} · ${s.status} · ${s.end === null ? "no end seen" : time(s.end - s.start)}${s.tokens ? " · " + count(sum(s.tokens)) + " tokens" : ""}`, "dim"));
-  const text = s.more.input || s.more.prompt || s.more.output; if (text) tip.append(make("div", text.slice(0, 160)));
+  const text = gist(s) || s.more.prompt || s.more.output; if (text) tip.append(make("div", text.slice(0, 160)));
   const r = chart.getBoundingClientRect(), o = chart.offsetTop; tip.style.left = Math.max(4, Math.min(px + 14, r.width - tip.offsetWidth - 8)) + "px"; tip.style.top = Math.max(4, Math.min(py + o + 16, r.height + o - tip.offsetHeight - 8)) + "px";
 };
 chart.onpointerup = e => { const [px, py] = local(e); chart.classList.remove("drag"); if (drag && moved < 5) { if (px < LEFT && py > HEAD) { const lane = lanes.find(l => { const y = HEAD + l.y - scroll; return py >= y && py < y + l.h; }); if (lane) { if (folded.has(lane.agent)) folded.delete(lane.agent); else folded.add(lane.agent); layOut(); clamp(); draw(); } } else choose(find(px, py)); } drag = null; };
