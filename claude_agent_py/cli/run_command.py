@@ -119,7 +119,7 @@ async def _watched(
             except ClaudeAgentError as caught:  # the task group would wrap it
                 error = caught
             group.cancel_scope.cancel()
-        await _stop_tasks(client, view)
+        await stop_tasks(client, view.say)
         view.finish(client.tasks)
         if error is not None:
             raise error
@@ -132,12 +132,12 @@ async def _watched(
     return result
 
 
-async def _stop_tasks(client: Client[Any], view: Screen) -> None:
+async def stop_tasks(client: Client[Any], say: Callable[[str], object]) -> None:
     """Stop the tasks that still run, and say so. Closing would tell a programmer what to do instead."""
     running = [task for task in client.tasks.running if not task.is_ambient]
     if not running:
         return
-    view.say(f"stopped: {', '.join(_clean(task.description or task.id) for task in running)}")
+    say(f"stopped: {', '.join(_clean(task.description or task.id) for task in running)}")
     with suppress(ClaudeAgentError):  # closing ends the others
         await client.tasks.stop_all()
 

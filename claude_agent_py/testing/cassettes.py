@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from claude_agent_py.options.client_options import ClientOptions
 
 CassetteMode: TypeAlias = Literal["none", "once", "all"]
-"""`none` only replays, `once` records a cassette that is not there, `all` records it anew."""
+"""`none` only replays, `once` records a missing cassette, `all` records it again."""
 
 FORMAT: Final = 1
 REFUSED: Final = (401, 403)
-"""The statuses of a key that the API does not accept; nothing is saved then."""
+"""The statuses for a rejected API key; nothing is saved then."""
 HOLD: Final = 60.0
 """Seconds for which an answer waits for the requests that came before it in the recording."""
 
@@ -53,8 +53,8 @@ class Cassette:
         cwd: The working directory of the sessions; None makes a temporary one.
 
     Raises:
-        OptionsError: There is no such cassette and `mode` is `none`, the file is no cassette, or there is neither a key
-            nor a login.
+        OptionsError: The cassette is missing and `mode` is `none`, the file is not a cassette, or there is neither an
+            API key nor a login.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class Cassette:
 
     @property
     def unplayed(self) -> list[str]:
-        """What was recorded and not asked for in the replay, as far as it is new in each request."""
+        """The recorded requests that the replay did not make, without the parts that repeat earlier ones."""
         left = [] if self.is_recording else [e for at, e in enumerate(self._entries) if at not in self._asked]
         return ["\n".join(entry.lines) for entry in left if entry.conversation != "side"]
 
@@ -222,7 +222,7 @@ def _load(path: Path) -> tuple[list[Entry], bool]:
             raise OptionsError(f"{path} has the format {found['cassette']!r}, not {FORMAT}", option="cassette")
         return [Entry.from_json(one) for one in found["entries"]], found.get("login") is True
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise OptionsError(f"{path} is no cassette: {error!r}", option="cassette") from None
+        raise OptionsError(f"{path} is not a cassette: {error!r}", option="cassette") from None
 
 
 def _texts(request: RecordedRequest) -> list[str]:
