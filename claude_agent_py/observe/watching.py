@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from types import TracebackType
-from typing import Any, Final, Protocol, Self
+from typing import Any, Protocol, Self
 
 from claude_agent_py.observe.collecting import MAX_SPANS, SpanLog
 from claude_agent_py.observe.fold import FOLDED, MAX_CHARS, SpanFold
@@ -15,9 +15,6 @@ from claude_agent_py.wire.messages.conversation import ResultMessage, UserMessag
 from claude_agent_py.wire.messages.stream import StreamEventMessage
 
 logger: logging.Logger = logging.getLogger("claude_agent_py")
-
-MOST_NOTED: Final = 1000
-"""How many events an observer keeps before it folds them at once."""
 
 
 class Observed(Protocol):
@@ -45,6 +42,8 @@ class Observer:
         self._fold = fold
         self._clock = clock
         self._is_over = False
+        self.limit: int = 1000
+        """How many events are noted before they are folded at once."""
         self._noted: list[tuple[Callable[[float], object], float]] = []
 
     def message(self, message: Any) -> None:
@@ -76,7 +75,7 @@ class Observer:
     def _note(self, step: Callable[[float], object]) -> None:
         if not self._is_over:
             self._noted.append((step, self._clock()))
-            if len(self._noted) >= MOST_NOTED:
+            if len(self._noted) >= self.limit:
                 self.catch_up()
 
     @property
