@@ -70,8 +70,9 @@ def live(name: str) -> list[Span]:
             case ControlRequest() if record.direction == "out":
                 observer.asked(frame.request_id, frame.request)
             case ControlResponse() if record.direction == "in":
-                succeeded = isinstance(frame.response, ControlSuccess)
-                observer.answered(frame.request_id, frame.response.response or {} if succeeded else None, not succeeded)
+                answer = frame.response
+                payload = answer.response or {} if isinstance(answer, ControlSuccess) else None
+                observer.answered(frame.request_id, payload, payload is None)
             case ControlCancelRequest():
                 observer.answered(frame.request_id, None)
             case _ if record.direction == "out":
