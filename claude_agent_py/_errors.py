@@ -441,7 +441,7 @@ class SessionLeasedError(StoreError, RunFailed):
         self.holder = holder
         """The process: its host, its id and a random part."""
         self.expires_at = expires_at
-        """When the session is free if that process does not go on, in seconds since the epoch."""
+        """When the lease expires unless that process renews it, in seconds since the epoch."""
         super().__init__(message, session_id=session_id)
 
 
@@ -476,6 +476,6 @@ class FleetRunError(FleetError):
 
 
 class FleetTimeoutError(FleetError, TimeoutError):
-    """A run of a session of a fleet was not over in time. It goes on."""
+    """A run of a session of a fleet did not end in time. It continues."""
 
     is_retryable = True

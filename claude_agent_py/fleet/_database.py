@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import anyio
-from sqlalchemy import Connection, Engine, create_engine, event, insert, make_url, select, text
+from sqlalchemy import Connection, Engine, create_engine, event, insert, inspect, make_url, select, text
 from sqlalchemy.exc import (
     ArgumentError,
     DatabaseError,
@@ -48,6 +48,8 @@ FROZEN_SECONDS: Final = 30
 """After which the server rolls back the transaction of a process that was stopped within it."""
 TCP: Final = {"keepalives_idle": "10", "keepalives_interval": "5", "keepalives_count": "4", "tcp_user_timeout": "30000"}
 """Parameters of libpq: a connection to a machine that is gone breaks after half a minute, not after hours."""
+WRONG_URL: Final = (" does not exist", "authentication failed")
+"""What PostgreSQL says of a database, a user or a password that is wrong; waiting does not help."""
 LOCK: Final = 7_236_110
 """The advisory lock of PostgreSQL under which tables are made and limits are counted."""
 
@@ -74,20 +76,26 @@ def normal_url(url: str) -> str:
 
 
 class Database:
-    """The tables of a fleet. They are made with the first call."""
+    """The tables of a fleet.
 
-    def __init__(self, url: str) -> None:
+    Args:
+        url: Where they are.
+        create: Whether the first call makes those that are missing. Without, it fails where no fleet is.
+    """
+
+    def __init__(self, url: str, *, create: bool = True) -> None:
         self.url: Final = normal_url(url)
         self.is_sqlite: Final = self.url.startswith("sqlite")
         self._connections: weakref.WeakSet[Any] = weakref.WeakSet()
         """Those of PostgreSQL, to cut them."""
-        self._engine = _engine(self.url, self._connections.add)
+        self._create = create
+        self.engine: Final = _engine(self.url, create, self._connections.add)
         self._is_ready = False
-        weakref.finalize(self, self._engine.dispose)
+        weakref.finalize(self, self.engine.dispose)
 
     def close(self) -> None:
         """Close the connections. They are opened again when they are needed."""
-        self._engine.dispose()
+        self.engine.dispose()
         self._cut()
 
     def _cut(self) -> None:
@@ -118,11 +126,12 @@ class Database:
 
         Raises:
             sqlalchemy.exc.SQLAlchemyError: The database failed.
-            FleetError: The tables were made by a newer version, or the file's folder does not exist.
+            FleetError: The tables were made by a newer version, the file's folder does not exist, or there is no fleet
+                and none is to be created.
         """
         if not self._is_ready:
             self._make_tables()
-        engine = self._engine.execution_options(fleet_write=write)
+        engine = self.engine.execution_options(fleet_write=write)
         with engine.begin() as connection:
             if is_given_up is not None and is_given_up():
                 connection.invalidate()
@@ -165,8 +174,9 @@ class Database:
             try:
                 return await self._attempt(partial(self.run, work, *args, write=write), write, answer)
             except (DBAPIError, NoConnectionError) as error:
-                if type(error) is DatabaseError:  # the file is something else, or damaged
-                    raise FleetError(f"the database of the fleet cannot be read: {error.orig}") from error
+                is_wrong = not self._is_ready and any(told in str(_told(error)) for told in WRONG_URL)
+                if is_wrong or type(error) is DatabaseError:  # the file is something else, or damaged
+                    raise FleetError(f"the database of the fleet cannot be read: {_told(error)}") from error
                 if not _is_passing(error):
                     raise
                 if time.monotonic() > deadline:
@@ -192,10 +202,12 @@ class Database:
         raise NoConnectionError(f"no answer within {limit:g} s")
 
     def _make_tables(self) -> None:
-        file = self._engine.url.database
+        file = self.engine.url.database
         if self.is_sqlite and file is not None and not Path(file).absolute().parent.is_dir():
             raise FleetError(f"the folder of the fleet's database does not exist: {file}")
-        with self._engine.execution_options(fleet_write=True).begin() as connection:
+        if not self._create:
+            self._find_tables()
+        with self.engine.execution_options(fleet_write=True).begin() as connection:
             self.lock(connection)
             tables.metadata.create_all(connection)
             found = connection.scalar(select(tables.meta.c.version))
@@ -204,6 +216,14 @@ class Database:
             elif found > tables.VERSION:
                 raise FleetError(f"the fleet's tables are of a newer version ({found}, known is {tables.VERSION})")
         self._is_ready = True
+
+    def _find_tables(self) -> None:
+        """Raise FleetError, and write nothing, where no fleet is."""
+        file = self.engine.url.database
+        if self.is_sqlite and not Path(str(file)).exists():
+            raise FleetError(f"there is no database {Path(str(file)).absolute()}")
+        if not inspect(self.engine.execution_options(fleet_write=False)).has_table(tables.meta.name):
+            raise FleetError(f"there is no fleet in the database {file}")
 
 
 def _is_passing(error: DBAPIError | NoConnectionError) -> bool:
@@ -221,7 +241,7 @@ def _away(error: SQLAlchemyError) -> FleetError:
     return failure
 
 
-def _engine(url: str, on_connection: Callable[[Any], object]) -> Engine:
+def _engine(url: str, create: bool, on_connection: Callable[[Any], object]) -> Engine:
     if not url.startswith("sqlite"):
         engine = create_engine(
             url, pool_pre_ping=True, pool_recycle=300, pool_timeout=10, connect_args={"connect_timeout": 10}
@@ -239,7 +259,8 @@ def _engine(url: str, on_connection: Callable[[Any], object]) -> Engine:
     @event.listens_for(engine, "connect")
     def prepare(connection: Any, record: Any) -> None:
         connection.isolation_level = None  # SQLAlchemy begins transactions, below
-        connection.execute("PRAGMA journal_mode = WAL")  # readers do not wait for writers; DBOS profits, too
+        if create:  # the mode stays with the file
+            connection.execute("PRAGMA journal_mode = WAL")  # readers do not wait for writers; DBOS profits, too
         connection.execute("PRAGMA synchronous = NORMAL")
 
     @event.listens_for(engine, "begin")

@@ -158,7 +158,7 @@ class Pool(Generic[Output]):
                 if not crew.stats().starting:
                     break
                 await crew.changed.wait()
-        if crew.last_error is not None and any(supply.failures for supply in crew.supplies):
+        if crew.last_error is not None and any(supply.failures for supply in crew.roster.supplies):
             raise crew.last_error
 
     async def __aenter__(self) -> Self:
@@ -236,7 +236,7 @@ class Pool(Generic[Output]):
         """
         from claude_agent_py.pool.pooled_run import PooledRun
 
-        return PooledRun(self, options_or_defaults(options or self._options), prompt, until, timeout)
+        return PooledRun(self.take, options_or_defaults(options or self._options), prompt, until, timeout)
 
     @overload
     async def run(
@@ -275,12 +275,12 @@ class Pool(Generic[Output]):
         check_count(size, "size", 0)
         self._check_open()
         wanted, crew = check_for_pool(options_or_defaults(options or self._options)), self._crew
-        supply = crew.supply_for(wanted)
+        supply = crew.roster.supply_for(wanted)
         if supply is None:
-            crew.supplies.append(supply := Supply(wanted, size))
+            crew.roster.supplies.append(supply := Supply(wanted, size))
         supply.size = size
-        if not size and supply is not crew.supplies[0]:
-            crew.supplies.remove(supply)
+        if not size and supply is not crew.roster.supplies[0]:
+            crew.roster.supplies.remove(supply)
         crew.changed.set()
 
     def stats(self) -> PoolStats:

@@ -222,7 +222,8 @@ async def test_a_hook_may_close_the_pool_but_not_drain_it(is_async: bool) -> Non
     assert pool.stats().processes == 0
 
 
-async def test_drain_serves_who_waits_and_refuses_who_comes() -> None:
+@pytest.mark.parametrize("lot", range(4))  # trio draws lots who wakes first: the drain, or who was promised a process
+async def test_drain_serves_who_waits_and_refuses_who_comes(lot: int) -> None:
     pool, texts = Pool(Peers().options(), size=1, max_size=1), list[str]()
     await pool.open()
 
