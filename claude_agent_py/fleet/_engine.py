@@ -132,11 +132,16 @@ async def launch(engine: Engine, url: str, worker: str) -> None:
     try:
         DBOS.listen_queues([queue_of(worker)])
         DBOS.launch()
-        await DBOS.register_queue_async(queue_of(worker), polling_interval_sec=POLL_SECONDS)
+        await listen(worker)
     except BaseException:
         DBOS.destroy()
         raise
     _engine = engine
+
+
+async def listen(worker: str) -> None:
+    """Make the queue of a worker, unless it is there."""
+    await DBOS.register_queue_async(queue_of(worker), polling_interval_sec=POLL_SECONDS)
 
 
 async def shut_down(worker: str) -> None:
@@ -162,6 +167,7 @@ async def execute(hold: Hold, worker: str) -> None:
     if claim.session["is_orphan"]:
         status = await DBOS.get_workflow_status_async(name)
         if status is not None and status.status not in ("SUCCESS", "ERROR"):
+            await listen(worker)  # whoever took this worker for dead has deleted its queue
             await DBOS.resume_workflow_async(name, queue_name=queue_of(worker))
             await _wait(hold)
             return

@@ -6,11 +6,11 @@ import platform
 import secrets
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import anyio
 
@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 
 logger: logging.Logger = logging.getLogger("claude_agent_py")
 
+T = TypeVar("T")
+
+BRIEF_SECONDS: Final = 2.0
+"""For how long a worker tries what it does again and again."""
 SESSION_BYTES: Final = 300 * 1024 * 1024
 """What a session is expected to use, before it is measured."""
 PRUNE_SECONDS: Final = 3600.0
@@ -181,8 +185,7 @@ class Worker:
                 pids = [pid for hold in self._holds.values() if (pid := hold.pid) is not None]
                 self._memory_used = sum((await tree_memory(pids)).values())
             try:
-                given = (self._database, self.id, lease, self._memory_used)
-                told = await self._database.call(_claims.beat, *given, patience=2.0, answer=lease)
+                told = await self._briefly(_claims.beat, self._database, self.id, lease, self._memory_used)
                 if told is None:
                     await self._come_back()
                 was_away = was_away or not self._pulse.is_alive  # the call may have waited for the database
@@ -204,12 +207,16 @@ class Worker:
             hold.stop("lost")
         row = {"id": self.id, "machine": self.machine, "pid": os.getpid(), "slots": self._slots}
         row |= {"memory": self._memory, "lease": self._fleet.lease}
-        await self._database.call(_claims.register, self._database, row, self._known)
+        await self._briefly(_claims.register, self._database, row, self._known)
+
+    async def _briefly(self, work: Callable[..., T], *args: Any, write: bool = True) -> T:
+        """Call the database for what comes again soon: a worker that waits long does not tell of itself meanwhile."""
+        return await self._database.call(work, *args, write=write, patience=BRIEF_SECONDS, answer=self._fleet.lease)
 
     async def _reap(self) -> None:
         from claude_agent_py.fleet._engine import delete_dead_queue
 
-        for dead in await self._database.call(_claims.reap, self._database, self._fleet.max_crashes):
+        for dead in await self._briefly(_claims.reap, self._database, self._fleet.max_crashes):
             logger.warning("worker %s is dead; its sessions go on elsewhere", dead)
             await delete_dead_queue(dead)
 
@@ -271,10 +278,10 @@ class Worker:
     async def _free_strays(self) -> None:
         """Queue sessions again that this worker has by the table only: what became of them could not be written."""
         async with self._claiming:
-            wishes = await self._database.call(_claims.wishes, self.id, write=False)
+            wishes = await self._briefly(_claims.wishes, self.id, write=False)
             strays = {session: epoch for session, (epoch, _) in wishes.items() if session not in self._holds}
             if strays:
-                await self._database.call(_claims.abandon, self._database, strays, self.id)
+                await self._briefly(_claims.abandon, self._database, strays, self.id)
 
     def _free(self) -> int:
         """Return how many more sessions fit."""

@@ -1,5 +1,6 @@
 """A fleet on SQLite, in one process, with the real CLI."""
 
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ from anyio import to_thread
 from dbos import DBOS, DBOSConfig
 from fleets import PATIENCE, events_of, fleet_in, until
 
-from claude_agent_py import RetryPolicy
+from claude_agent_py import ClientOptions, RetryPolicy
 from claude_agent_py.errors import FleetError, FleetRunError, FleetTimeoutError, OptionsError
 from claude_agent_py.fleet import Fleet
 from claude_agent_py.sessions import MemoryStore
@@ -68,6 +69,34 @@ async def test_a_call_that_waits_for_the_database_warns_once_and_goes_on(
     assert [record.levelname for record in caplog.records[:5]] == ["DEBUG", "DEBUG", "WARNING", "DEBUG", "DEBUG"]
     assert "does not answer, trying again" in caplog.text
     assert (tmp_path / "fleet.db").is_file()
+
+
+def lose_an_answer(fleet: Fleet) -> None:
+    """Let the next transaction fail after it was committed, as when the connection breaks then."""
+    dialect: Any = fleet.database._engine.dialect
+    commit = dialect.do_commit
+
+    def commit_and_fail(connection: Any) -> None:
+        commit(connection)
+        dialect.do_commit = commit
+        raise sqlite3.OperationalError("the answer is lost")
+
+    dialect.do_commit = commit_and_fail
+
+
+async def test_a_call_is_repeated_without_harm_when_its_answer_was_lost(tmp_path: Path) -> None:
+    async with Fleet(f"sqlite:///{tmp_path / 'fleet.db'}", store=MemoryStore()) as fleet:
+        fleet.agent("one", ClientOptions(cli_path="no such program"))
+        session = await fleet.start("one", "first", id="a")
+        await session.cancel()
+        lose_an_answer(fleet)
+        other = await fleet.start("one", "first")
+        lose_an_answer(fleet)
+        assert await other.send("second") == 2
+        assert [(one.id, one.runs) for one in await fleet.list()] == [(other.id, 2), ("a", 1)]
+        lose_an_answer(fleet)
+        async with fleet.worker(folder=tmp_path / "ws") as worker:
+            assert [one.id for one in await fleet.workers()] == [worker.id]
 
 
 @pytest.mark.real_cli
