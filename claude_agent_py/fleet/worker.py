@@ -78,7 +78,7 @@ class Worker:
     async def __aenter__(self) -> Self:
         if in_trio():
             raise FleetError("a fleet's worker runs on asyncio only, because DBOS does: anyio.run(main)")
-        from claude_agent_py.fleet._engine import launch
+        from claude_agent_py.fleet._engine import apply_schedules, launch, shut_down
 
         known = [
             Known(agent.name, agent.version, agent.weight, agent.limit, agent.timeout)
@@ -94,10 +94,16 @@ class Worker:
         self._pulse.beat(*before)
         try:
             await launch(self, self._database.url, self.id)
+            try:
+                await apply_schedules(self._fleet.schedules)
+            except BaseException:
+                with anyio.CancelScope(shield=True):
+                    await shut_down(self.id)
+                raise
         except BaseException:
-            await self._database.call(_claims.leave, self.id)
+            with anyio.CancelScope(shield=True):
+                await self._sign_off()
             raise
-        await self._apply_schedules()
         self._fleet.worker_began(self)
         self._group = await anyio.create_task_group().__aenter__()
         self._group.start_soon(self._live)
@@ -159,12 +165,6 @@ class Worker:
         name = f"{schedule}@{at.strftime('%Y-%m-%dT%H:%M:%S')}"
         given = {key: wanted[key] for key in ("tenant", "priority", "timeout")}
         await self._fleet.start(wanted["agent"], wanted["prompt"], id=name, **given)
-
-    async def _apply_schedules(self) -> None:
-        from claude_agent_py.fleet._engine import apply_schedules
-
-        if self._fleet.schedules:
-            await apply_schedules(self._fleet.schedules)
 
     # The workers -----------------------------------------------------------------------------------------------------
 

@@ -262,9 +262,29 @@ async def test_a_schedule_starts_a_session_at_each_time_once(tmp_path: Path) -> 
 
         await until(have_fired, "it fired twice")
         names = [info.id for info in await held.fleet.list(tenant="clock")]
+        async with Fleet(held.fleet.database.url) as outside:
+            assert await outside.unschedule("tick")
+            assert not await outside.unschedule("tick")
     assert len(set(names)) == len(names)
     assert all(name.startswith("tick@2") for name in names)
     held.fleet.close()
+
+
+@on_asyncio
+@pytest.mark.parametrize(("cron", "zone"), [("at noon", None), ("0 3 * * *", "Mars/Olympus")], ids=["cron", "zone"])
+async def test_a_schedule_that_is_none_is_told(tmp_path: Path, cron: str, zone: str | None) -> None:
+    fleet = Fleet(f"sqlite:///{tmp_path / 'fleet.db'}", store=MemoryStore())
+    fleet.agent("one")
+    assert not await fleet.unschedule("wrong")
+    fleet.schedule("wrong", cron, "one", "hi", timezone=zone)
+    with pytest.raises(OptionsError, match="schedule: Invalid"):
+        async with fleet.worker():
+            pass
+    assert await fleet.workers() == []
+    assert not await fleet.unschedule("wrong")
+    async with fleet.worker():  # nothing is left of the first
+        pass
+    fleet.close()
 
 
 @pytest.mark.parametrize("anyio_backend", ["trio"])

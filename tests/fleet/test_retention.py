@@ -65,8 +65,10 @@ async def test_what_is_over_is_deleted_while_a_worker_runs(
         await (await fleet.start("quick", "hi", id="waits")).result(timeout=PATIENCE)
         waiting = update(_tables.sessions).where(_tables.sessions.c.id == "waits").values(state="waiting")
         fleet.database.run(lambda connection: connection.execute(waiting))
-        await fleet.start("quick", "hi", id="queued", version="of no worker")
-        cancelled = await fleet.start("quick", "hi", id="cancelled", version="of no worker")
+        other = Fleet(url)
+        other.agent("quick", version="of no worker")
+        await other.start("quick", "hi", id="queued", version="of no worker")
+        cancelled = await other.start("quick", "hi", id="cancelled", version="of no worker")
         await cancelled.cancel()
         runs = await fleet.start("slow", "hi", id="runs")
         await until(lambda: "runs:0" in names("workflow_status", "workflow_uuid"), "it runs")
@@ -82,7 +84,8 @@ async def test_what_is_over_is_deleted_while_a_worker_runs(
             await fleet.session("done-1").info()
         gate.open()
         assert (await runs.result(timeout=PATIENCE)).text == "ok"
-        assert (await (await fleet.start("quick", "hi", id="done-1")).result(timeout=PATIENCE)).run == 1
+        assert (await (await fleet.start("quick", "hi", id="done-1", version="1")).result(timeout=PATIENCE)).run == 1
+    other.close()
     with pytest.raises(OptionsError, match="older_than: must not be negative"):
         await fleet.prune(-1)
     fleet.close()
