@@ -81,7 +81,14 @@ class Worker:
         from claude_agent_py.fleet._engine import apply_schedules, launch, shut_down
 
         known = [
-            Known(agent.name, agent.version, agent.weight, agent.limit, agent.timeout)
+            Known(
+                agent.name,
+                agent.version,
+                agent.weight,
+                agent.limit,
+                agent.timeout,
+                is_shared=agent.workspace is None or agent.workspace.is_shared,
+            )
             for agent in self._fleet.agents.values()
         ]
         if not known:
@@ -189,6 +196,7 @@ class Worker:
                 if not was_away:  # after the database was away, others get the time to tell of themselves, too
                     await self._reap()
                     await self._free_strays()
+                    await self._remove_cancelled()
             except FleetError as error:
                 logger.warning("worker %s cannot tell of itself: %s", self.id, error)
                 pause = min(pause, 1.0)
@@ -320,6 +328,13 @@ class Worker:
             if hold.was_cancelled:
                 await self._remove_workspace(hold.agent, hold.claim.id)
             self._fleet.wake()
+
+    async def _remove_cancelled(self) -> None:
+        """Remove the workspaces on this machine of sessions that were cancelled while no worker had them."""
+        for session, agent, version in await self._database.call(_claims.cancelled, self.machine, write=False):
+            if session not in self._holds:
+                await self._remove_workspace(self._fleet.agents.get((agent, version)), session)
+                await self._database.call(_claims.forget_machine, session)
 
     async def _remove_workspace(self, agent: "FleetAgent | None", session: str) -> None:
         if agent is None or agent.workspace is None:

@@ -9,7 +9,7 @@ from fleets import PATIENCE, until
 
 from claude_agent_py import ClientOptions
 from claude_agent_py.errors import FleetError, FleetRunError, OptionsError
-from claude_agent_py.fleet import Fleet
+from claude_agent_py.fleet import Copy, Directory, Fleet, _choosing, _claims, _tables
 from claude_agent_py.sessions import MemoryStore
 from claude_agent_py.testing import FakeCLI, Gate, steps
 
@@ -138,6 +138,48 @@ async def test_a_tenant_has_a_limit_and_a_share_of_its_own(tmp_path: Path) -> No
         await held.fleet.tenant("large", limit=1)  # those that run go on
         await held.fleet.tenant("small", limit=2)
         await held.finish()
+    held.fleet.close()
+
+
+@on_asyncio
+async def test_a_session_keeps_to_its_machine_unless_all_have_its_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_choosing, "AFFINITY_SECONDS", 1000.0)
+    held = Held(tmp_path)
+    held.gate.open()
+    held.fleet.agent("own", held.options, workspace=Copy())
+    held.fleet.agent("shared", held.options, workspace=Directory(tmp_path))
+    own, shared = [await held.fleet.start(name, "hi") for name in ("own", "shared")]
+    database, other = held.fleet.database, {"id": "other", "machine": "b", "pid": 1, "slots": 1, "memory": None}
+    await database.call(_claims.register, database, {**other, "lease": 1000.0}, [])
+    there = _tables.sessions.update().values(machine="b")
+    database.run(lambda connection: connection.execute(there))
+    async with held.fleet.worker(machine="a", folder=tmp_path / "ws"):
+        assert (await shared.result(timeout=PATIENCE)).text == "ok"
+        assert (await own.info()).state == "queued"
+        await database.call(_claims.leave, "other")
+        assert (await own.result(timeout=PATIENCE)).text == "ok"
+    held.fleet.close()
+
+
+@on_asyncio
+async def test_the_workspace_of_a_session_that_is_cancelled_while_idle_is_removed(tmp_path: Path) -> None:
+    held = Held(tmp_path, lease=0.6)
+    held.gate.open()
+    held.fleet.agent("one", held.options, workspace=Copy())
+    kept, gone = [await held.fleet.start("one", "hi", id=name) for name in ("kept", "gone")]
+    async with held.fleet.worker(folder=tmp_path / "ws"):
+        await held.fleet.drain()
+        assert await gone.cancel()
+        await until(lambda: not (tmp_path / "ws" / "gone").exists(), "it is removed")
+        assert (tmp_path / "ws" / "kept").is_dir()
+
+        async def is_forgotten() -> bool:
+            return (await gone.info()).machine is None
+
+        await until(is_forgotten, "nobody looks for it again")
+        assert (await kept.info()).machine is not None
     held.fleet.close()
 
 
