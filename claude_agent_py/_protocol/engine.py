@@ -58,7 +58,7 @@ class Engine:
 
     @property
     def state(self) -> State:
-        """Where the connection stands."""
+        """The state of the connection."""
         return self._state
 
     @property
@@ -196,7 +196,7 @@ class Engine:
 
         Raises:
             LocalProtocolError: Nothing can be sent any more.
-            ValueError, TypeError: The fields are no JSON; nothing was sent.
+            ValueError, TypeError: The fields are not JSON; nothing was sent.
         """
         self.advance(Step.SEND)
         request = self._outgoing.open(subtype, now=now, timeout=timeout)

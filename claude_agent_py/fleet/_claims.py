@@ -49,6 +49,7 @@ def register(connection: Connection, database: Database, row: Mapping[str, Any],
     expires_at = now + row["lease"]
     rest = {name: value for name, value in row.items() if name != "lease"}
     times = {"started_at": now, "expires_at": expires_at}
+    connection.execute(delete(workers).where(workers.c.id == row["id"]))  # it is there if the news of it was lost
     connection.execute(insert(workers).values(**rest, **times, memory_used=0, is_draining=0))
     register_agents(connection, now, [(one.name, one.version, one.timeout) for one in known])
 

@@ -5,6 +5,7 @@ import os
 import platform
 import secrets
 import tempfile
+import time
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
@@ -177,23 +178,26 @@ class Worker:
 
     async def _live(self) -> None:
         """Tell of this worker, and free the sessions of the dead, until it is cancelled."""
-        pause = self._fleet.lease / 3
+        lease, reaps_at = self._fleet.lease, 0.0
+        pause = lease / 3
         while True:
             await anyio.sleep(pause)
-            pause = self._fleet.lease / 3
+            pause = lease / 3
             before, was_away = self._pulse.now(), not self._pulse.is_alive
             if self._memory is not None:
                 pids = [pid for hold in self._holds.values() if (pid := hold.pid) is not None]
                 self._memory_used = sum((await tree_memory(pids)).values())
             try:
-                told = await self._database.call(
-                    _claims.beat, self._database, self.id, self._fleet.lease, self._memory_used, patience=2.0
-                )
+                given = (self._database, self.id, lease, self._memory_used)
+                told = await self._database.call(_claims.beat, *given, patience=2.0, answer=lease)
                 if told is None:
                     await self._come_back()
+                was_away = was_away or not self._pulse.is_alive  # the call may have waited for the database
                 self._pulse.beat(*before)
                 self._is_draining = self._is_draining or bool(told)
-                if not was_away:  # after the database was away, others get the time to tell of themselves, too
+                if was_away:  # others get the time to tell of themselves, too
+                    reaps_at = time.monotonic() + lease
+                elif time.monotonic() >= reaps_at:
                     await self._reap()
                     await self._free_strays()
                     await self._remove_cancelled()

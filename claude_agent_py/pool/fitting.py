@@ -134,7 +134,7 @@ class Change:
             await client.set_model(self.model)
         if self.permission_mode is not None:
             await client.set_permission_mode(self.permission_mode)
-        client._options = wanted
+        client.use_options(wanted)
 
 
 def change_to(made: Wish, wanted: Wish) -> Change | None:

@@ -11,9 +11,8 @@ from claude_agent_py.sessions.stores.protocol import SessionKey, SessionStoreEnt
 
 
 class MemoryStore(SummarisingStore):
-    """Keeps sessions in the memory of this process. They are gone when it ends.
-
-    May be shared by clients in several threads and event loops.
+    """Keeps sessions in the memory of this process until it ends. May be shared by clients in several threads and event
+    loops.
     """
 
     def __init__(self) -> None:
@@ -29,7 +28,7 @@ class MemoryStore(SummarisingStore):
         return sum(not place.subpath for place in self._rows)
 
     def __bool__(self) -> bool:
-        return True  # also when it is empty
+        return True  # even when it is empty
 
     def entries(self, key: SessionKey) -> list[SessionStoreEntry]:
         """Return the entries of a transcript, none for an unknown one. For tests."""

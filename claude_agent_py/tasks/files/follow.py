@@ -139,7 +139,7 @@ class Follow:
             await self._wait(PAUSE)
 
     def _over_for(self) -> float | None:
-        """Return for how long the task has been over, in seconds; None while it runs."""
+        """Return how many seconds ago the task ended; None while it runs."""
         if not self._is_over():
             self._over_since = None
             return None
@@ -148,7 +148,7 @@ class Follow:
         return now - self._over_since
 
     async def _read(self, over_for: float | None) -> Piece | None:
-        """Read the next piece, or return None while the file is missing and may still come."""
+        """Read the next piece, or return None while the file is missing but may still appear."""
         paths = [self._path] if self._path else list(self._paths())
         failure: OSError | None = None
         for path in paths:
