@@ -122,9 +122,9 @@ def _unschedule(database: Database, name: str) -> bool:
 
 
 async def _in_thread(work: Callable[..., T], *arguments: Any) -> T:
-    """Call what blocks. Raises FleetError if the database failed."""
+    """Call what blocks; when it is cancelled, its transactions go on. Raises FleetError if the database failed."""
     try:
-        return await to_thread.run_sync(work, *arguments)
+        return await to_thread.run_sync(work, *arguments, abandon_on_cancel=True)
     except SQLAlchemyError as error:
         raise FleetError(f"the database of the fleet does not answer: {error}") from error
 

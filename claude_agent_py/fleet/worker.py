@@ -230,6 +230,8 @@ class Worker:
                 pruned = await _pruning.prune(self._database, self._fleet.store, seconds, self.machine)
             except FleetError as error:
                 logger.warning("worker %s cannot delete old sessions: %s", self.id, error)
+            except Exception:
+                logger.exception("worker %s cannot delete old sessions", self.id)
             else:
                 for one in pruned:
                     await self._remove_workspace(self._fleet.agents.get((one.agent, one.version)), one.id)
