@@ -62,9 +62,10 @@ def _worker_arguments(parser: argparse.ArgumentParser) -> None:
 async def _worker(arguments: Arguments) -> int:
     fleet = _loaded(arguments.fleet)
     given = {name: getattr(arguments, name) for name in ("sessions", "memory", "machine", "folder")}
-    async with fleet.worker(**given) as worker, anyio.create_task_group() as group:
+    worker = fleet.worker(**given)
+    told = {"worker": worker.id, "machine": worker.machine, "pid": os.getpid()}
+    async with worker, anyio.create_task_group() as group:
         await group.start(_obey_signals, worker, arguments.grace, group.cancel_scope)
-        told = {"worker": worker.id, "machine": worker.machine, "pid": os.getpid()}
         line = f"worker {worker.id} runs; SIGTERM drains it, a second one gives its sessions back"
         _tell(arguments, {**told, "state": "runs"}, line)
         await fleet.drain_forever()

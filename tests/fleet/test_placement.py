@@ -120,9 +120,11 @@ async def test_a_tenant_has_a_limit_and_a_share_of_its_own(tmp_path: Path) -> No
     async with Fleet(held.fleet.database.url) as outside:  # any process sets it, and all workers keep to it
         await outside.tenant("small", limit=1)
         await outside.tenant("large", limit=9, weight=6)
-        for wrong in ({"limit": 0}, {"weight": 0.0}, {"weight": float("nan")}):
-            with pytest.raises(OptionsError, match="must be more than 0"):
-                await outside.tenant("small", **wrong)
+        with pytest.raises(OptionsError, match="limit: must be more than 0"):
+            await outside.tenant("small", limit=0)
+        for wrong in (0.0, float("nan"), float("inf")):
+            with pytest.raises(OptionsError, match="weight: must be more than 0"):
+                await outside.tenant("small", weight=wrong)
     for tenant in ("small", "other", "large"):
         for _ in range(9):
             await held.fleet.start("one", "hi", tenant=tenant)
