@@ -202,13 +202,8 @@ def _own_flags(options: ClientOptions, flags: list[str]) -> list[str]:
 
 def _check_length(argv: tuple[str, ...]) -> None:
     for argument in argv:
-        if "\0" in argument:
-            problem = "must not contain a NUL character"
-        elif len(os.fsencode(argument)) > MAX_ARGUMENT_BYTES:
-            problem = f"is too long for a command line ({len(argument):,} characters)"
-        else:
-            continue
-        raise OptionsError(problem, option=_option_of(argument.partition("=")[0]))
+        if (problem := _argument_problem(argument)) is not None:
+            raise OptionsError(problem, option=_option_of(argument.partition("=")[0]))
     total = sum(len(argument) + 1 for argument in argv)
     if total > MAX_COMMAND_CHARS:
         longest = _option_of(max(argv[1:], key=len).partition("=")[0])
@@ -216,6 +211,14 @@ def _check_length(argv: tuple[str, ...]) -> None:
             f"the command line has {total:,} characters; the limit here is {MAX_COMMAND_CHARS:,}",
             option=longest,
         )
+
+
+def _argument_problem(argument: str) -> str | None:
+    if "\0" in argument:
+        return "must not contain a NUL character"
+    if len(os.fsencode(argument)) > MAX_ARGUMENT_BYTES:
+        return f"is too long for a command line ({len(argument):,} characters)"
+    return None
 
 
 def _option_of(name: str) -> str:

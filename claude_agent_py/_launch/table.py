@@ -155,12 +155,13 @@ def _asker(*asked: Any) -> str | None:
     return "stdio" if is_any_given(*handlers) or prompts == "host" else None
 
 
-def _refused(disallowed: Iterable[str], *asked: Any) -> str | None:
+def _refused(
+    disallowed: Iterable[str], can_use_tool: Any, on_question: Any, on_plan: Any, interactions: Any, prompts: str | None
+) -> str | None:
     """Return the disallowed tools, plus those of the asking tools that have no handler.
 
     The CLI offers its three asking tools as soon as it can send the host any question.
     """
-    can_use_tool, on_question, on_plan, interactions, prompts = asked
     asks = is_any_given(can_use_tool, on_question, on_plan) or prompts == "host"
     refused = list(disallowed)
     if asks and not is_any_given(on_question, interactions):

@@ -67,10 +67,10 @@ class Engine:
         return self._state in CAN_SEND
 
     def advance(self, step: Step) -> None:
-        """Note what happened to the connection.
+        """Move to the next state.
 
         Raises:
-            LocalProtocolError: It cannot happen in this state.
+            LocalProtocolError: The step is not allowed in the current state.
         """
         self._state = advance(self._state, step)
 

@@ -26,8 +26,9 @@ TITLE_CHARS: Final = 80
 
 @dataclass(frozen=True)
 class ChildAgent:
-    """An agent that runs in a CLI process of its own. Immutable; it may be started any number of times, including
-    concurrently.
+    """An agent that runs in a CLI process of its own.
+
+    Immutable; it may be started any number of times, including concurrently.
 
     Raises:
         OptionsError: The id is invalid or a number is not positive.

@@ -177,8 +177,9 @@ class MarkdownReader:
         return outline.find(bare if outline.is_unknown(name) and not outline.is_unknown(bare) else name)
 
     def _report(self, name: str, offset: int) -> None:
-        """Report a header that is not a section's. Inside a section, only if it looks misspelled, because it may be
-        text.
+        """Report a header that is not a section's.
+
+        Inside a section, only if it looks misspelled, because it may be text.
         """
         outline = self._builder.outline(0)
         if outline.is_unknown(name) and (not self._builder.depth or outline.nearest(name)):

@@ -66,8 +66,9 @@ class TaskRecord:
 
     @property
     def key(self) -> str:
-        """The identity of the step: session, task, run, kind, number. A task is created once, regardless of its number
-        of runs.
+        """The identity of the step: session, task, run, kind, number.
+
+        A task is created once, regardless of its number of runs.
         """
         run = "" if self.kind is RecordKind.CREATED else self.run_id or ""
         return "\x1f".join((self.session_id, self.task_id, run, self.kind, str(self.step)))

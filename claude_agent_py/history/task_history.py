@@ -139,8 +139,9 @@ class TaskHistory:
         return attached.keep
 
     async def flush(self) -> None:
-        """Store all records so far, except those of a session whose id is not known yet. Includes usage and other
-        frequently changing details, which are otherwise stored with the next step of any task.
+        """Store all records so far, except those of a session whose id is not known yet.
+
+        Includes usage and other frequently changing details, which are otherwise stored with the next step of any task.
         """
         self._settle()
         await self._flush()
@@ -282,8 +283,9 @@ class TaskHistory:
         return self._understood("sessions", read_session_id, await self._select(("session_id",), both))
 
     async def forget(self, *, before: float) -> int:
-        """Delete the runs that ended before a time (in seconds since the epoch), and return how many. Records of a
-        session are deleted up to the first one at or after that time, so that the rest has no gaps.
+        """Delete the runs that ended before a time (in seconds since the epoch), and return how many.
+
+        Records of a session are deleted up to the first one at or after that time, so that the rest has no gaps.
         """
 
         def drop(cursor: sqlite3.Cursor) -> int:

@@ -1,6 +1,7 @@
-"""The processes that record in a history, and the end of the tasks of those that die. Each keeps a locked file beside
-the database, with its name in the table `writers`. If a lock was released but the name is still there, the next user of
-the history ends the tasks that the process left running.
+"""The processes that record in a history, and the end of the tasks of those that die.
+
+Each keeps a locked file beside the database, with its name in the table `writers`. If a lock was released but the name
+is still there, the next user of the history ends the tasks that the process left running.
 """
 
 import os

@@ -214,8 +214,9 @@ def _from_official(value: Mapping[Any, Any]) -> HookMatcher:
 
 
 def adapt_official(handler: Any) -> "HookHandler":
-    """Wrap a callback of the official SDK, `(input dict, tool_use_id, context)`. Other handlers are returned
-    unchanged.
+    """Wrap a callback of the official SDK, `(input dict, tool_use_id, context)`.
+
+    Other handlers are returned unchanged.
     """
     if callable(handler) and takes_arguments(handler, 3):
         return _OfficialCallback(handler)

@@ -113,8 +113,9 @@ def ask(handler: Callable[[PermissionRequest, PermissionContext], Any]) -> Polic
 
 
 def first_of(*policies: Policy) -> Policy:
-    """Return the first opinion. A policy that raises or returns anything else denies the call, and later ones are
-    not asked.
+    """Return the first opinion.
+
+    A policy that raises or returns anything else denies the call, and later ones are not asked.
 
     Raises:
         OptionsError: A policy is not a function, or there is none.

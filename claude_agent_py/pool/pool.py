@@ -236,7 +236,7 @@ class Pool(Generic[Output]):
         """
         from claude_agent_py.pool.pooled_run import PooledRun
 
-        return PooledRun(self, options_or_defaults(options or self._options), prompt, until, timeout)
+        return PooledRun(self.take, options_or_defaults(options or self._options), prompt, until, timeout)
 
     @overload
     async def run(

@@ -136,8 +136,9 @@ class _Walk:
         return self._wanted is None
 
     def _note(self, entry: Entry) -> None:
-        """A rewind that is not followed by a prompt leaves a note of the conversation's current message. The last note
-        counts.
+        """A rewind that is not followed by a prompt leaves a note of the conversation's current message.
+
+        The last note counts.
         """
         if self._has_begun or self._is_rewound or not entry.explicit or entry.leaf_uuid is UNSET:
             return

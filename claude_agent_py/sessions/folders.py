@@ -64,9 +64,7 @@ def projects_folder(config_dir: AnyPath | None) -> str:
 def project_folders(
     config_dir: AnyPath | None, directory: AnyPath | None = None, *, include_worktrees: bool = True
 ) -> list[str]:
-    """Return the existing project folders of a directory and its repository's other working trees, or of all
-    projects.
-    """
+    """Return the project folders of a directory and its repository's other working trees, or all of them."""
     root = projects_folder(config_dir)
     if directory is None:
         return [os.path.join(root, name) for name in _folders_in(root)]

@@ -1,6 +1,7 @@
-"""Find the CLI process that has a session open, from the records that the CLI keeps. `<config>/sessions/<pid>.json`
-exists while a process runs (measured with CLI 2.1.328). It names the session, and when the process started in the
-kernel's clock, so that another process with the same id is not taken for it. All calls block.
+"""Find the CLI process that has a session open, from the records that the CLI keeps.
+
+`<config>/sessions/<pid>.json` exists while a process runs (measured with CLI 2.1.328). It has the id of the session and
+the process's start time on the kernel's clock, which tells it from a later process with the same id. All calls block.
 """
 
 import contextlib
@@ -66,8 +67,9 @@ def running_sessions(config_dir: AnyPath | None = None) -> list[RunningSession]:
 
 
 def process_on(config: str, session_id: str) -> RunningProcess | None:
-    """Return the process that has a session open, or None. A process in another container counts as running while its
-    record exists, because it cannot be checked from here.
+    """Return the process that has a session open, or None.
+
+    A process in another container counts as running while its record exists, because it cannot be checked from here.
     """
     for record in _records(config):
         if str(record.get("sessionId", "")).lower() == session_id.lower():

@@ -81,9 +81,7 @@ class Session:
         return tasks_in(self.snapshot, self.id, self.subagents, is_running=self.process is not None)
 
     def tasks_of_ended_process(self) -> Sequence[StoredTask]:
-        """Return the tasks as `tasks` does, all of them over: the process that has the session open did not launch
-        them.
-        """
+        """Return `tasks`, all of them over, because the process that has the session open did not launch them."""
         return tasks_in(self.snapshot, self.id, self.subagents, is_running=False)
 
     @cached_property

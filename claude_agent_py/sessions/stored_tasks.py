@@ -1,5 +1,6 @@
-"""The background tasks of a session on disk, from the results of the tools that launched them and from their ends. The
-end of a task is in a notification to the model, or else inferred from the task's own files. All calls block.
+"""The background tasks of a session on disk, from the results of the tools that launched them and from their ends.
+
+The end of a task is in a notification to the model, or else inferred from the task's own files. All calls block.
 """
 
 import contextlib
@@ -220,7 +221,7 @@ def _ended(task: StoredTask, end: TaskOutcome | None, is_running: bool) -> Store
 
 
 def _usage(task: StoredTask, end: TaskOutcome) -> TaskUsage | None:
-    """Return the reported outcome with all tokens of the transcript; the CLI reports those of one request."""
+    """Return the reported usage, with all tokens of the transcript: the CLI reports those of one request."""
     written = sum(map(sum, task.spent.values()))
     if not written or (end.usage is not None and end.usage.total_tokens >= written):
         return end.usage

@@ -18,10 +18,11 @@ _PAGE: Final = 200
 
 
 class Transcript(Sequence[TranscriptMessage]):
-    """The messages of a conversation, in order, as a sequence that reads them from the file on demand. It shows the
-    file as it was when the transcript was created, without what the CLI writes later. Iterating reads one message at a
-    time, a slice reads those in it, and `async for` reads in a thread. The first use reads the file once, to find the
-    messages that belong to the conversation, and keeps 8 bytes for each.
+    """The messages of a conversation, in order, as a sequence that reads them from the file on demand.
+
+    It shows the file as it was when the transcript was created, without what the CLI writes later. Iterating reads one
+    message at a time, a slice reads those in it, and `async for` reads in a thread. The first use reads the file once,
+    to find the messages that belong to the conversation, and keeps 8 bytes for each.
 
     Reading raises `SessionError` if the file is gone, cannot be read, or was replaced in between.
     """

@@ -296,9 +296,7 @@ class TaskIntake:
         return stream
 
     def watch(self, watcher: Watcher) -> Callable[[], None]:
-        """Call a function synchronously on each change, even one without an event. Returns a function that removes
-        it.
-        """
+        """Call a function synchronously on each change, even without an event. Returns a function that removes it."""
         self._watchers.append(watcher)
         return partial(self._watchers.remove, watcher)
 

@@ -242,9 +242,7 @@ class TaskManager:
         return listener
 
     def watch(self, watcher: Watcher) -> Callable[[], None]:
-        """Call a function synchronously on each change, even one without an event. Returns a function that removes
-        it.
-        """
+        """Call a function synchronously on each change, even without an event. Returns a function that removes it."""
         return self._intake.watch(watcher)
 
     def so_far(self) -> list[TaskEvent]:

@@ -4,15 +4,16 @@ The event loop calls it when a pipe is ready and when the process has exited, wh
 no transport and no worker, and no thread either, which asyncio needs for each process before Python 3.12.
 """
 
-import asyncio
 import contextlib
 import os
 import subprocess
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import IO, Any, Final, cast
+from typing import IO, Any, Final, TypeAlias, cast
 
 import anyio
+
+from claude_agent_py._event_loop import AsyncioFuture, AsyncioLoop
 
 READ_BYTES: Final = 64 * 1024
 """The most that one read takes: what a pipe holds by default."""
@@ -20,7 +21,7 @@ READ_BYTES: Final = 64 * 1024
 UNKNOWN_STATUS: Final = 255
 """The exit status of a process that somebody else has reaped, as in asyncio."""
 
-Waiters = list["asyncio.Future[None]"]
+Waiters: TypeAlias = list["AsyncioFuture[None]"]
 
 
 @cache
@@ -34,9 +35,10 @@ def has_pidfds() -> bool:
 
 
 class PidfdProcess:
-    """A process with pipes for stdin, stdout and stderr. For one event loop, and one reader and one writer at a time.
+    """A process with pipes for stdin, stdout and stderr, for one reader and one writer at a time.
 
     Args:
+        loop: The running event loop.
         argv: The program and its arguments.
         on_stderr: Called with what the program writes to stderr; with `b""` at its end.
         options: Further arguments of `subprocess.Popen`.
@@ -44,7 +46,9 @@ class PidfdProcess:
 
     needs_run: Final = False
 
-    def __init__(self, argv: Sequence[str], on_stderr: Callable[[bytes], None], **options: Any) -> None:
+    def __init__(
+        self, loop: AsyncioLoop, argv: Sequence[str], on_stderr: Callable[[bytes], None], **options: Any
+    ) -> None:
         pipe = subprocess.PIPE
         self._popen = popen = subprocess.Popen(argv, bufsize=0, stdin=pipe, stdout=pipe, stderr=pipe, **options)
         self._stdin, self._stdout, self._stderr = (
@@ -57,7 +61,7 @@ class PidfdProcess:
                 popen.kill()
             raise
         self._on_stderr = on_stderr
-        self._loop = asyncio.get_running_loop()
+        self._loop = loop
         self._received: bytes | None = None
         """What was read and not taken yet."""
         self._is_paused = False

@@ -15,7 +15,7 @@ from anyio.lowlevel import checkpoint
 
 from claude_agent_py._configuration import Unshown
 from claude_agent_py._errors import CLIStartError
-from claude_agent_py._event_loop import in_trio
+from claude_agent_py._event_loop import asyncio_loop
 from claude_agent_py._launch.launch_plan import LaunchPlan
 from claude_agent_py._streams import LazyEvent
 from claude_agent_py.transport.anyio_process import AnyioProcess
@@ -132,8 +132,8 @@ class SubprocessTransport(Transport):
         await checkpoint()  # from here on nothing waits but anyio
         try:
             self._lifeline = Lifeline()
-            if has_pidfds() and not in_trio():
-                self._process = PidfdProcess(self._argv, self._stderr.feed, **self._how(self._lifeline))
+            if (loop := asyncio_loop()) is not None and has_pidfds():
+                self._process = PidfdProcess(loop, self._argv, self._stderr.feed, **self._how(self._lifeline))
             else:
                 self._process = await AnyioProcess.start(self._argv, self._stderr.feed, **self._how(self._lifeline))
         except BaseException as error:

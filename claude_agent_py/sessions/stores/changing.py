@@ -71,8 +71,9 @@ async def tag_session_via_store(
     project_key: str | None = None,
     timeout: float = SECONDS,
 ) -> None:
-    """Set or, with None, remove the tag of a session in a store. Takes the arguments and raises the errors of
-    `rename_session_via_store`.
+    """Set or, with None, remove the tag of a session in a store.
+
+    Takes the arguments and raises the errors of `rename_session_via_store`.
     """
     note = {"type": "tag", "tag": checked_tag(tag)}
     place = await find_place(session_store, session_id, directory, project_key, timeout)

@@ -1,6 +1,4 @@
-"""Transfers between stores and the CLI's files: send a store the entries that it lacks, and write its transcripts to
-disk.
-"""
+"""Transfers between stores and the CLI's files: find the entries that a store lacks, and write transcripts to disk."""
 
 import json
 import os

@@ -284,8 +284,9 @@ async def subpaths(store: SessionStore, place: Place, timeout: float) -> list[st
 
 
 async def find_project(store: SessionStore, session_id: str, default: str, timeout: float) -> str:
-    """Return the project of a session: the default one if it has the session, otherwise the only one that does. Raises
-    StoreError.
+    """Return the project of a session: the default one if it has the session, otherwise the only one that does.
+
+    Raises StoreError.
 
     Stores of the official protocol cannot look into other projects.
     """

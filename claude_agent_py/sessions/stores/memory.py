@@ -11,8 +11,9 @@ from claude_agent_py.sessions.stores.protocol import SessionKey, SessionStoreEnt
 
 
 class MemoryStore(SummarisingStore):
-    """Keeps sessions in the memory of this process until it ends. May be shared by clients in several threads and event
-    loops.
+    """Keeps sessions in the memory of this process until it ends.
+
+    May be shared by clients in several threads and event loops.
     """
 
     def __init__(self) -> None:

@@ -277,20 +277,14 @@ class Mirror:
             await self._report(error, False)
 
     async def _catch_up(self, place: Place) -> None:
+        """Send the entries of a transcript that the store lacks. After a failure, the transcript is behind again."""
         if place.session in self._lost:
             return
-        before, path = self._behind.pop(place), self._files[place]
+        before = self._behind.pop(place)
         self._drop_queued(place)  # the file has them
-        reported = self._reported.setdefault(place, Reported()).copy()
-        tail = Tail(reported.last)
         self._catching_up, self._meanwhile = place, []
         try:
-            if place in self._spooled:
-                sent = await self.spool.send(place, self._append)
-            else:
-                with anyio.fail_after(self._timeout):
-                    stored = await self._store.load(place.key)
-                sent = await send_missing(path, place.key, stored or [], self._append, tail.add)
+            sent = await (self._send_spooled(place) if place in self._spooled else self._send_file(place))
         except BaseException as error:
             self._behind[place] = before
             if place in self._spooled:
@@ -299,14 +293,24 @@ class Mirror:
                 raise
             await self._fall_behind(place, error)
         else:
-            if place in self._spooled:
-                if not self.spool.has(place):  # else more was added
-                    self._spooled.discard(place)
-            else:
-                self._note_sent(place, reported.after_sending(tail.marks))
             logger.info("the session store has caught up with %s: %d entries", described(place.key), sent)
         finally:
             self._catching_up, self._meanwhile = None, []
+
+    async def _send_spooled(self, place: Place) -> int:
+        sent = await self.spool.send(place, self._append)
+        if not self.spool.has(place):  # otherwise entries were added meanwhile
+            self._spooled.discard(place)
+        return sent
+
+    async def _send_file(self, place: Place) -> int:
+        reported = self._reported.setdefault(place, Reported()).copy()
+        tail = Tail(reported.last)
+        with anyio.fail_after(self._timeout):
+            stored = await self._store.load(place.key)
+        sent = await send_missing(self._files[place], place.key, stored or [], self._append, tail.add)
+        self._note_sent(place, reported.after_sending(tail.marks))
+        return sent
 
     def _drop_queued(self, place: Place) -> list[SessionStoreEntry]:
         waiting = self._queue.pop(place, None) or _Waiting()

@@ -1,5 +1,7 @@
-"""Read the sessions of a store like those on disk. A session is loaded into a private folder, where the code for
-sessions on disk reads it. The folder exists as long as the objects created from it.
+"""Read the sessions of a store like those on disk.
+
+A session is loaded into a private folder, where the code for sessions on disk reads it. The folder exists as long as
+the objects created from it.
 """
 
 import os
@@ -285,8 +287,9 @@ async def get_session_info_from_store(
     project_key: str | None = None,
     timeout: float = SECONDS,
 ) -> SessionInfo:
-    """Return the description of a session in a store; `path` is empty. Raises the errors of
-    `get_session_from_store`.
+    """Return the description of a session in a store; `path` is empty.
+
+    Raises the errors of `get_session_from_store`.
     """
     place = await find_place(session_store, session_id, directory, project_key, timeout)
     async with opened(session_store, place, timeout, include_subagents=False) as (session, _):

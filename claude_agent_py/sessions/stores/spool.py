@@ -1,5 +1,6 @@
-"""`Spool`: keeps entries that the store did not accept, for when the CLI's own files cannot serve as the queue: the CLI
-runs in a container or on another machine, or its files are removed with a private home.
+"""`Spool`: keeps entries that the store did not accept, for when the CLI's own files cannot serve as the queue.
+
+They cannot if the CLI runs in a container or on another machine, or if its files are removed with a private home.
 """
 
 import json
@@ -72,8 +73,9 @@ class Spool:
         return count
 
     def _take_back(self, place: Place, sending: str, sent: int) -> None:
-        """Put the unsent entries before those added meanwhile. Does not use a thread, so that it also works when
-        cancelled.
+        """Put the unsent entries before those added meanwhile.
+
+        Does not use a thread, so that it also works when cancelled.
         """
         with open(sending, "rb") as file:
             file.seek(sent)

@@ -407,9 +407,7 @@ class Registry:
     # Doubting
 
     def doubt(self, record: Record, why: Evidence, now: float) -> None:
-        """Record that the current run may be over, to be decided after a grace period unless a sign of life arrives
-        first.
-        """
+        """Doubt that the current run is live. Decided after a grace period, unless a sign of life comes first."""
         run = record.run
         if not run.is_live or run.status.is_terminal or record.is_external:
             return
