@@ -1,11 +1,14 @@
 """Which sessions a worker takes: limits, priorities, weights, memory, versions; schedules. With a stand-in CLI."""
 
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
-from fleets import PATIENCE, until
+from fleets import PATIENCE, any_url as any_url, until
 
 from claude_agent_py import ClientOptions
 from claude_agent_py.errors import FleetError, FleetRunError, OptionsError
@@ -13,8 +16,10 @@ from claude_agent_py.fleet import Copy, Directory, Fleet, _choosing, _claims, _t
 from claude_agent_py.sessions import MemoryStore
 from claude_agent_py.testing import FakeCLI, Gate, steps
 
-pytestmark = pytest.mark.anyio
-on_asyncio = pytest.mark.parametrize("anyio_backend", ["asyncio"])
+
+def on_asyncio(test: Any) -> Any:
+    """Run a test on asyncio."""
+    return pytest.mark.anyio(pytest.mark.parametrize("anyio_backend", ["asyncio"])(test))
 
 
 class Held:
@@ -185,6 +190,34 @@ async def test_the_workspace_of_a_session_that_is_cancelled_while_idle_is_remove
     held.fleet.close()
 
 
+def test_limits_hold_when_many_workers_take_sessions_at_once(any_url: str) -> None:
+    first = Fleet(any_url)
+    for agent in ("one", "two"):
+        first.agent(agent)
+
+    async def begin() -> None:
+        await first.tenant("c", limit=1)
+        for i in range(45):
+            await first.start(("one", "two")[i % 2], "hi", tenant="abc"[i % 3])
+
+    anyio.run(begin)
+    known = [_choosing.Known("one", "1", 1.0, 4), _choosing.Known("two", "1", 1.0, None)]
+
+    def take(number: int) -> list[str]:
+        database, place = Fleet(any_url).database, _choosing.Place(f"w{number}", "here", 3)
+        found = [c.id for _ in range(3) for c in database.run(_claims.claim, database, place, known, 2)]
+        database.close()
+        return found
+
+    with ThreadPoolExecutor(8) as threads:
+        taken = [session for found in threads.map(take, range(8)) for session in found]
+    running = anyio.run(partial(first.list, state="running"))
+    assert sorted(taken) == sorted(info.id for info in running)
+    assert Counter(info.tenant for info in running) == {"a": 3, "b": 3, "c": 1}
+    assert Counter(info.agent for info in running)["one"] <= 4
+    first.close()
+
+
 @on_asyncio
 async def test_memory_bounds_what_a_worker_takes(tmp_path: Path) -> None:
     held = Held(tmp_path)
@@ -331,6 +364,7 @@ async def test_a_schedule_that_is_none_is_told(tmp_path: Path, cron: str, zone: 
     fleet.close()
 
 
+@pytest.mark.anyio
 @pytest.mark.parametrize("anyio_backend", ["trio"])
 async def test_workers_need_asyncio_and_the_rest_does_not(tmp_path: Path) -> None:
     fleet = Fleet(f"sqlite:///{tmp_path / 'fleet.db'}", store=MemoryStore())
