@@ -129,6 +129,7 @@ class Launches:
         return [_ended(_written_to(task, self.writes), self.ends.get(task.id), is_running) for task in tasks.values()]
 
     def take(self, said: Announcement, given: dict[str, Any], at: float | None, agent_id: str | None) -> None:
+        """Note what the result of a call says about a task: `given` is the call's input."""
         if said.word == "writes":
             self.writes[said.task_id] = said.output_file
         elif said.word in ("launched", "completed"):

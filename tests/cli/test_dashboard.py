@@ -8,6 +8,7 @@ from typing import Any
 import anyio
 import pytest
 from fleets import fleet_in, given_options, until_state
+from textual.widgets import RichLog
 
 from claude_agent_py import Client, ClientOptions
 from claude_agent_py.cli.dashboard.app import Dashboard
@@ -105,9 +106,7 @@ async def test_a_session_is_shown_answered_read_and_ended(tmp_path: Path, monkey
 
             go_to(app, session.key)
             await pilot.press("enter")
-            await until(
-                pilot, lambda: any("auth is under way" in line.text for line in app.query_one("#conversation").lines)
-            )
+            await until(pilot, lambda: any("auth is under way" in line.text for line in app.query_one(RichLog).lines))
             await pilot.press("o")
             [told] = await until(pilot, lambda: [note for note in app.notes if note.startswith("open /")])
             page = Path(told.removeprefix("open "))
