@@ -288,6 +288,7 @@ def test_the_tasks_of_a_fleet_are_those_that_its_events_tell(tmp_path: Path) -> 
 
     def tree() -> list[Any]:
         [top] = board.look()
+        assert not board.problems
         return [(row.title, [child.title for child in row.children]) for row in top.children[0].children]
 
     def began(task: str, parent: str | None = None) -> dict[str, Any]:
@@ -295,6 +296,8 @@ def test_the_tasks_of_a_fleet_are_those_that_its_events_tell(tmp_path: Path) -> 
 
     anyio.run(start)
     tell(began("a"), began("b", "a"), state="running")
+    assert tree() == [("a (local_agent)", ["b (local_agent)"])]
+    tell()
     assert tree() == [("a (local_agent)", ["b (local_agent)"])]
     tell({"event": "finished", "task_id": "b"}, began("c", "gone"))
     assert tree() == [("a (local_agent)", []), ("c (local_agent)", [])]

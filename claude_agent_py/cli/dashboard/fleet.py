@@ -76,7 +76,8 @@ class FleetView:
             events = await self._ask(_rows.task_events, info.id, tasks.after, MOST)
             for event in events:
                 tasks.take(event)
-            tasks.after = max(info.events, *(event.number for event in events)) if len(events) < MOST else tasks.after
+            if len(events) < MOST:
+                tasks.after = max(tasks.after, info.events)
 
     def check_exists(self) -> None:
         """Raise FleetError if the file of an SQLite database is not there: it would be made."""
