@@ -5,12 +5,13 @@
 
 import importlib.util
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, Protocol, TextIO
 
 import anyio
 
+from claude_agent_py.permissions.requests import displayable
 from claude_agent_py.tasks.manager import TaskManager
 from claude_agent_py.tasks.task import Task
 from claude_agent_py.wire.messages.tasks import TaskStatus
@@ -24,6 +25,7 @@ MARKS: Final = {
     TaskStatus.FAILED: ("✗", "red"),
     TaskStatus.STOPPED: ("■", "magenta"),
 }
+SHOWN_CHARS: Final = 300
 REFRESH: Final = 0.1
 """Seconds between two redraws of the live tree."""
 
@@ -80,7 +82,8 @@ class Descriptions:
         used = max(int(task.usage.total_tokens) if task.usage else 0, self._tokens.get(task.id, 0))
         self._tokens[task.id] = used
         tokens = f" · {used} tokens" if used else ""
-        return f"{task.description} [{kind}] {task.status} {elapsed(task):.1f}s{tool}{tokens}"
+        line = f"{task.description} [{kind}] {task.status} {elapsed(task):.1f}s{tool}{tokens}"
+        return displayable(" ".join(line.split()), SHOWN_CHARS)
 
 
 class _Lines:
@@ -129,19 +132,21 @@ class _LiveTree:
             self._console.print(self._tree(tasks))
 
     def _tree(self, tasks: TaskManager) -> Any:
-        from rich.tree import Tree
+        return tree_of(tasks.roots, self._descriptions) if len(tasks) else ""
 
-        if not len(tasks):
-            return ""
-        tree = Tree("tasks", guide_style="dim")
-        for task in tasks.roots:
-            self._add(tree, task)
-        return tree
 
-    def _add(self, parent: Any, task: Task) -> None:
-        from rich.text import Text
+def tree_of(roots: Iterable[Task], descriptions: Descriptions) -> Any:
+    """Return tasks and their children as a tree of `rich`."""
+    from rich.text import Text
+    from rich.tree import Tree
 
+    def add(parent: Tree, task: Task) -> None:
         mark, colour = MARKS[task.status]
-        branch = parent.add(Text.assemble((mark, colour), " ", self._descriptions.of(task)))
+        branch = parent.add(Text.assemble((mark, colour), " ", descriptions.of(task)))
         for child in task.children:
-            self._add(branch, child)
+            add(branch, child)
+
+    tree = Tree("tasks", guide_style="dim")
+    for task in roots:
+        add(tree, task)
+    return tree

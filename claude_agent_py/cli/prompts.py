@@ -13,23 +13,10 @@ from claude_agent_py.wire.settings.choices import ChosenPermissionMode
 
 
 def add_prompt_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the prompt and the options of a session."""
+    """Add the prompt and the options of a session that answers it."""
     parser.add_argument("prompt", nargs="?", default="-", help="the prompt; `-` or nothing reads it from stdin")
-    parser.add_argument("--model", help="the model or its alias")
-    parser.add_argument("--system-prompt", metavar="TEXT", help="replace the system prompt")
-    parser.add_argument("--cwd", metavar="DIRECTORY", help="the working directory (default: this one)")
-    parser.add_argument(
-        "--permission-mode",
-        choices=get_args(ChosenPermissionMode),
-        help="what may run without a question; nobody is asked",
-    )
-    parser.add_argument(
-        "--allowed-tools", action="append", default=[], metavar="RULE", help="allow without a question; repeatable"
-    )
-    parser.add_argument("--resume", metavar="SESSION", help="continue this session")
-    parser.add_argument("--continue", dest="continue_", action="store_true", help="continue the latest session here")
+    add_session_arguments(parser)
     parser.add_argument("--max-turns", type=int, metavar="N", help="end after N turns")
-    parser.add_argument("--max-budget-usd", type=float, metavar="USD", help="end when it has cost this much")
     parser.add_argument("--timeout", type=float, metavar="SECONDS", help="end after this time")
     parser.add_argument(
         "--until",
@@ -38,6 +25,22 @@ def add_prompt_arguments(parser: argparse.ArgumentParser) -> None:
         help="wait for background tasks (default) or only for the answer",
     )
     parser.add_argument("--output-type", metavar="MODULE:TYPE", help="answer with JSON of this Python type")
+
+
+def add_session_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of a session."""
+    parser.add_argument("--model", help="the model or its alias")
+    parser.add_argument("--system-prompt", metavar="TEXT", help="replace the system prompt")
+    parser.add_argument("--cwd", metavar="DIRECTORY", help="the working directory (default: this one)")
+    parser.add_argument(
+        "--permission-mode", choices=get_args(ChosenPermissionMode), help="what may run without a question"
+    )
+    parser.add_argument(
+        "--allowed-tools", action="append", default=[], metavar="RULE", help="allow without a question; repeatable"
+    )
+    parser.add_argument("--resume", metavar="SESSION", help="continue this session")
+    parser.add_argument("--continue", dest="continue_", action="store_true", help="continue the latest session here")
+    parser.add_argument("--max-budget-usd", type=float, metavar="USD", help="end when it has cost this much")
 
 
 def read_prompt(arguments: argparse.Namespace) -> str:
@@ -59,6 +62,7 @@ def read_prompt(arguments: argparse.Namespace) -> str:
 
 def options_of(arguments: argparse.Namespace) -> "ClientOptions[Any]":
     """Return the options that the arguments stand for. Raises OptionsError for those that do not fit."""
+    output_type: str | None = getattr(arguments, "output_type", None)
     given = {
         "model": arguments.model,
         "system_prompt": arguments.system_prompt,
@@ -67,9 +71,9 @@ def options_of(arguments: argparse.Namespace) -> "ClientOptions[Any]":
         "allowed_tools": arguments.allowed_tools,
         "resume": _session_to_resume(arguments),
         "continue_conversation": arguments.continue_,
-        "max_turns": arguments.max_turns,
+        "max_turns": getattr(arguments, "max_turns", None),
         "max_budget_usd": arguments.max_budget_usd,
-        "output_type": _type_named(arguments.output_type) if arguments.output_type else None,
+        "output_type": _type_named(output_type) if output_type else None,
     }
     return ClientOptions(**{name: value for name, value in given.items() if value or _is_zero(value)})
 

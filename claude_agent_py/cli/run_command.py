@@ -27,6 +27,7 @@ from claude_agent_py.cli.prompts import add_prompt_arguments, options_of, read_p
 from claude_agent_py.client import Client
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.permissions.requests import displayable
+from claude_agent_py.wire.messages.content import ToolUseBlock
 from claude_agent_py.wire.messages.conversation import AssistantMessage
 
 FAILED: Final = 1
@@ -117,7 +118,7 @@ async def _watched(
             except ClaudeAgentError as caught:  # the task group would wrap it
                 error = caught
             group.cancel_scope.cancel()
-        await _stop_tasks(client, view)
+        await stop_tasks(client, view.say)
         view.finish(client.tasks)
         if error is not None:
             raise error
@@ -130,12 +131,12 @@ async def _watched(
     return result
 
 
-async def _stop_tasks(client: Client[Any], view: Screen) -> None:
+async def stop_tasks(client: Client[Any], say: Callable[[str], object]) -> None:
     """Stop the tasks that still run, and say so. Closing would tell a programmer what to do instead."""
     running = [task for task in client.tasks.running if not task.is_ambient]
     if not running:
         return
-    view.say(f"stopped: {', '.join(_clean(task.description or task.id) for task in running)}")
+    say(f"stopped: {', '.join(_clean(task.description or task.id) for task in running)}")
     with suppress(ClaudeAgentError):  # closing ends the others
         await client.tasks.stop_all()
 
@@ -146,8 +147,13 @@ def show(message: Any, view: Screen) -> None:
         if message.text.strip():
             view.say(_clean(message.text, SAID_CHARS))
         for call in message.tool_uses:
-            given = " ".join(str(value) for value in call.input.values() if isinstance(value, str))
-            view.say(f"→ {_clean(call.name)} {_clean(' '.join(given.split()))}")
+            view.say(f"→ {call_line(call)}")
+
+
+def call_line(call: ToolUseBlock) -> str:
+    """Return a tool call in one line, without control characters."""
+    given = " ".join(value for value in call.input.values() if isinstance(value, str))
+    return f"{_clean(call.name)} {_clean(' '.join(given.split()))}"
 
 
 class _Silent:

@@ -1,17 +1,12 @@
-"""What the commands that are applications in a terminal have in common. They need textual, of the extra `cli`."""
+"""What the commands with a screen of their own (textual, extra `cli`) share."""
 
 import importlib.util
 import sys
 from typing import Final
 
-INSTALL: Final = 'pip install "claude-agent-py[cli]"'
+HINT: Final = 'for a screen with panes: pip install "claude-agent-py[cli]"'
 
 
-def has_textual() -> bool:
-    """Return whether textual is installed."""
-    return importlib.util.find_spec("textual") is not None
-
-
-def in_terminal() -> bool:
-    """Return whether a person sits at a terminal: input and output are one."""
-    return sys.stdin.isatty() and sys.stdout.isatty()
+def can_show_screen() -> bool:
+    """Return whether textual is installed, and this program reads from and writes to a terminal."""
+    return sys.stdin.isatty() and sys.stdout.isatty() and importlib.util.find_spec("textual") is not None

@@ -19,7 +19,7 @@ from claude_agent_py.cli.dashboard.rows import Row
 from claude_agent_py.cli.fleet import VARIABLE as FLEET_VARIABLE
 from claude_agent_py.cli.interactions import VARIABLE as INBOX_VARIABLE
 from claude_agent_py.cli.live_tree import rich_console
-from claude_agent_py.cli.textual_apps import has_textual, in_terminal
+from claude_agent_py.cli.textual_apps import can_show_screen
 
 NOTHING = "no session runs on this machine"
 
@@ -46,7 +46,7 @@ def execute(arguments: argparse.Namespace) -> int:
         is_all=arguments.all,
         seconds=math.inf if is_once else LOOK_SECONDS,
     )
-    if not is_once and in_terminal() and has_textual():
+    if not is_once and can_show_screen():
         from claude_agent_py.cli.dashboard.app import Dashboard
 
         Dashboard(board, every=arguments.every).run()

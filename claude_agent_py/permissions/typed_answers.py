@@ -54,10 +54,11 @@ def _answers(interaction: Interaction, words: Sequence[str]) -> list[Chosen] | D
         words = [" ".join(words)]
     if len(words) != len(questions):
         raise ValueError(f"expected {len(questions)} answers; quote an answer of several words")
-    return [_chosen(question, word) for question, word in zip(questions, words, strict=True)]
+    return [chosen(question, word) for question, word in zip(questions, words, strict=True)]
 
 
-def _chosen(question: Question, text: str) -> Chosen:
+def chosen(question: Question, text: str) -> Chosen:
+    """Return the answer to a question that a text expresses: numbers of options, or own words."""
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isdecimal() and 1 <= int(part) <= len(question.options) for part in parts):
         return text

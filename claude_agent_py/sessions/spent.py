@@ -1,4 +1,4 @@
-"""What a session used: tokens by its messages, and the cost by the CLI's note. All calls block."""
+"""What a session used: tokens from its messages, the cost from the CLI's note. All calls block."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,12 +28,12 @@ class SessionUsage:
     """The tokens and the cost of a session."""
 
     by_model: Mapping[str, Usage] = field(default_factory=dict)
-    """The tokens of the messages of the main agent and its subagents, added up by model. The CLI's own requests, for
-    summaries for example, are not included."""
+    """The tokens of the messages of the main agent and its subagents, by model. Excludes the CLI's own requests, for
+    example for summaries."""
     cost_usd: float | None = None
-    """The CLI's estimate when it last exited, its own requests included; None if it did not exit yet."""
+    """The CLI's estimate when it last exited, including its own requests; None if it has not exited yet."""
     reported: Mapping[str, ModelUsage] = field(default_factory=dict)
-    """The CLI's own count by model when it last exited."""
+    """The CLI's count by model when it last exited."""
 
     @property
     def total(self) -> Usage:
@@ -66,7 +66,7 @@ def usage_of(
 
 
 def _answers(messages: Iterable[TranscriptMessage]) -> Iterable[tuple[str, Usage]]:
-    """Yield the model and the usage of each answer. All of its blocks have one; that of the last counts."""
+    """Yield the model and the usage of each answer. All of its blocks have a usage; the last one counts."""
     last: AssistantMessage | None = None
     for message in chain(messages, (None,)):
         if isinstance(message, AssistantMessage) and last is not None and message.message_id == last.message_id:

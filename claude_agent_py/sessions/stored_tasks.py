@@ -1,6 +1,6 @@
-"""The background tasks of a session on disk, by the results of the tools that launched them and by their ends.
+"""The background tasks of a session on disk, from the results of the tools that launched them and from their ends.
 
-The end of a task is in a notification that the model got, otherwise the task's own files tell. All calls block.
+The end of a task is in a notification to the model, or else inferred from the task's own files. All calls block.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ from claude_agent_py.wire.timestamps import seconds
 
 LEFT_BEHIND: Final = "its process ended before it did"
 _WITH_PROCESS: Final = "the previous session ended"
-"""What the CLI (2.1.328) says of a task that was running when its process ended."""
+"""The CLI's (2.1.328) text for a task that was running when its process ended."""
 _SENDER: Final = "task-notification"
 _NOTIFICATION: Final = re.compile(r"<task-notification>\s*(?P<body><task-id>.*?)</task-notification>", re.DOTALL)
 _FIELD: Final = re.compile(
@@ -56,20 +56,20 @@ class StoredTask:
     subagent: StoredSubagent | None = None
     """Its conversation, if it is a subagent."""
     parent_id: str | None = None
-    """The task of the subagent that launched it; None if that was the main agent, or is unknown."""
+    """The task of the subagent that launched it; None for the main agent, or if unknown."""
     spent: Mapping[str, Counts] = field(default_factory=dict, repr=False)
-    """What its transcript says that it used, by model. Internal to this package."""
+    """The tokens counted in its transcript, by model. Internal to this package."""
 
     @property
     def status(self) -> TaskStatus:
-        """Its state."""
+        """Its status."""
         return TaskStatus.RUNNING if self.outcome is None else self.outcome.status
 
 
 def tasks_in(
     snapshot: Snapshot, session_id: str, subagents: Sequence[StoredSubagent], *, is_running: bool
 ) -> list[StoredTask]:
-    """Return the tasks of a session, in the order in which they were launched, those of subagents last."""
+    """Return the tasks of a session, in the order of their launches, those of subagents last."""
     found = Launches()
     found.read(snapshot, Transcript(snapshot, session_id, whole=True), None)
     for agent in subagents:
@@ -80,7 +80,7 @@ def tasks_in(
 
 
 class Launches:
-    """What the transcripts of a session say of the tasks that were launched and ended in them."""
+    """The tasks launched and ended in the transcripts of a session."""
 
     def __init__(self) -> None:
         self.tasks: dict[str, StoredTask] = {}
@@ -129,7 +129,7 @@ class Launches:
         return [_ended(_written_to(task, self.writes), self.ends.get(task.id), is_running) for task in tasks.values()]
 
     def take(self, said: Announcement, given: dict[str, Any], at: float | None, agent_id: str | None) -> None:
-        """Note what the result of a call says about a task: `given` is the call's input."""
+        """Take what the CLI said in a tool result of an agent."""
         if said.word == "writes":
             self.writes[said.task_id] = said.output_file
         elif said.word in ("launched", "completed"):
@@ -171,7 +171,7 @@ def _spent(path: str) -> Mapping[str, Counts]:
 
 
 def _launched(said: Announcement, given: dict[str, Any], at: float | None) -> StoredTask:
-    """Return a task, described by the result of the call that launched it, otherwise by what that call was given."""
+    """Return a task, described by the result of the call that launched it, otherwise by the call's input."""
     described = (said.description, given.get("description"), given.get("command"))
     return StoredTask(
         id=said.task_id,
@@ -195,7 +195,7 @@ def _completed(said: Announcement, at: float | None) -> TaskOutcome:
 
 
 def _ended(task: StoredTask, end: TaskOutcome | None, is_running: bool) -> StoredTask:
-    """Add the end of a task: the one that was reported, otherwise what its files say, otherwise that of its process."""
+    """Add the end of a task: the reported one, otherwise the one shown by its files, otherwise that of its process."""
     if end is None:
         finding = _look(task)
         if finding is not None and finding.status is not None:
@@ -221,7 +221,7 @@ def _ended(task: StoredTask, end: TaskOutcome | None, is_running: bool) -> Store
 
 
 def _usage(task: StoredTask, end: TaskOutcome) -> TaskUsage | None:
-    """Return what the CLI reported, with all tokens of the transcript: it reports those of one request."""
+    """Return the reported usage, with all tokens of the transcript: the CLI reports those of one request."""
     written = sum(map(sum, task.spent.values()))
     if not written or (end.usage is not None and end.usage.total_tokens >= written):
         return end.usage
@@ -238,7 +238,7 @@ def _look(task: StoredTask) -> Finding | None:
 
 
 def _notified(line: bytes | None) -> Iterator[TaskOutcome]:
-    """Yield the ends of tasks of which the model was notified, in a turn of their own or within another."""
+    """Yield the ends of tasks in a notification to the model, in its own turn or within another."""
     if line is None or b"<task-notification>" not in line or b'"task-notification"' not in line:
         return
     try:
@@ -251,7 +251,7 @@ def _notified(line: bytes | None) -> Iterator[TaskOutcome]:
 
 
 def _texts(entry: dict[str, Any]) -> Iterator[str]:
-    """Yield the texts of an entry that the CLI wrote about tasks. A prompt may look the same, but says who wrote it."""
+    """Yield the texts in an entry that the CLI wrote about tasks. A prompt with the same text has another origin."""
     attachment = entry.get("attachment")
     holder = attachment if isinstance(attachment, dict) else entry
     origin = holder.get("origin")

@@ -1,0 +1,90 @@
+"""The `chat` command: a conversation in the terminal, with panes (textual) or as plain lines."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+import anyio
+
+from claude_agent_py._errors import ClaudeAgentError, SessionError
+from claude_agent_py.cli.prompts import add_session_arguments, options_of
+from claude_agent_py.cli.run_command import exit_code, stop_tasks
+from claude_agent_py.cli.textual_apps import HINT, can_show_screen
+from claude_agent_py.permissions.requests import displayable
+
+if TYPE_CHECKING:
+    from claude_agent_py.client import Client
+    from claude_agent_py.options.client_options import ClientOptions
+
+RECALLED: Final = 40
+"""How many messages of a resumed session are shown."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `chat`."""
+    parser.add_argument("prompt", nargs="?", help="the first prompt")
+    add_session_arguments(parser)
+    parser.add_argument("--plain", action="store_true", help="plain lines on stdin and stdout, also in a terminal")
+    parser.add_argument("--no-history", action="store_true", help="neither read nor keep earlier prompts")
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """Talk until the user ends it, and return the exit code."""
+    try:
+        options = options_of(arguments).replace(interactions=True, include_partial_messages=True)
+        if can_show_screen() and not arguments.plain:
+            return anyio.run(_on_screen, options, arguments)
+        return anyio.run(_in_lines, options, arguments)
+    except ClaudeAgentError as error:
+        print(f"claude-agent-py: {type(error).__name__}: {displayable(str(error), 4000)}", file=sys.stderr)
+        return exit_code(error)
+
+
+async def _in_lines(options: "ClientOptions[Any]", arguments: argparse.Namespace) -> int:
+    from claude_agent_py.cli.chat.lines import chat_in_lines
+    from claude_agent_py.client import Client
+
+    if sys.stdin.isatty() and not arguments.plain:
+        print(HINT, file=sys.stderr)
+    return await chat_in_lines(Client(options), arguments.prompt)
+
+
+async def _on_screen(options: "ClientOptions[Any]", arguments: argparse.Namespace) -> int:
+    from claude_agent_py.cli.chat.app import ChatApp
+    from claude_agent_py.cli.chat.prompt_history import PromptHistory, history_file
+    from claude_agent_py.client import Client
+
+    earlier = await anyio.to_thread.run_sync(_earlier, options)
+    async with Client(options) as client:
+        history = PromptHistory(None if arguments.no_history else history_file())
+        app = ChatApp(client, history=history, first=arguments.prompt, earlier=earlier)
+        await app.run_async()
+        await _say_goodbye(client)
+    return app.return_code or 0
+
+
+async def _say_goodbye(client: "Client[Any]") -> None:
+    def say(text: str) -> None:
+        print(text, file=sys.stderr)
+
+    if client.is_open:
+        await stop_tasks(client, say)
+    if client.session_id:
+        say(f"go on with: claude-agent-py chat --resume {client.session_id}")
+
+
+def _earlier(options: "ClientOptions[Any]") -> Sequence[Any]:
+    """Return the last messages of the session to resume; none if it is not found: then the CLI says so."""
+    from claude_agent_py.sessions.listing import list_sessions
+    from claude_agent_py.sessions.session import get_session
+
+    wanted = options.resume
+    if not wanted and not options.continue_conversation:
+        return ()
+    with suppress(SessionError, ValueError):
+        for info in list_sessions(options.cwd):
+            if not wanted or wanted in (info.session_id, info.custom_title):
+                return get_session(info.session_id).history[-RECALLED:]
+    return ()

@@ -1,0 +1,276 @@
+"""`Conversation`: what has been said and done in a chat, as entries to show. It knows no terminal.
+
+It takes the items of `Client.events()`. Text of agents, tools and tasks comes out without control characters.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, TypeAlias
+
+from claude_agent_py._protocol.text import TextFold
+from claude_agent_py.cli.chat.diffs import diff_of, shortened
+from claude_agent_py.cli.live_tree import MARKS
+from claude_agent_py.cli.run_command import call_line
+from claude_agent_py.permissions.interactions import Interaction, InteractionOpened, InteractionSettled
+from claude_agent_py.permissions.requests import displayable
+from claude_agent_py.tasks.events import TaskBackgrounded, TaskFinished, TaskStarted
+from claude_agent_py.wire.messages.content import ToolResultBlock, ToolUseBlock
+from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultMessage, UserMessage
+from claude_agent_py.wire.messages.occasional import (
+    ConversationResetMessage,
+    LocalCommandOutputMessage,
+    NotificationMessage,
+)
+from claude_agent_py.wire.messages.stream import MessageStartEvent, StreamEventMessage
+from claude_agent_py.wire.messages.system import (
+    APIRetryMessage,
+    InformationalMessage,
+    InitMessage,
+    StatusMessage,
+)
+from claude_agent_py.wire.messages.tasks import TaskStatus
+
+Kind: TypeAlias = Literal["prompt", "answer", "tool", "task", "notice", "error"]
+
+OUTPUT_LINES: Final = 4
+CHANGED_LINES: Final = 12
+NOTICE_CHARS: Final = 4000
+LINE_CHARS: Final = 200
+SYNTHETIC: Final = "<synthetic>"
+"""The model of messages that the CLI writes itself."""
+STDOUT: Final = ("<local-command-stdout>", "</local-command-stdout>")
+
+
+@dataclass(eq=False)
+class Entry:
+    """Something said or done."""
+
+    kind: Kind
+    parts: list[str] = field(default_factory=list)
+    """The text, in the pieces in which it came. Pieces are only ever added."""
+    is_plain: bool = False
+    """Whether an answer is the text of a command, and no Markdown."""
+    mark: str = ""
+    """Of a call: `→`, then `✓` or `✗`."""
+    changes: list[str] = field(default_factory=list)
+    """What a call changes in a file, as the lines of a diff."""
+    output: list[str] = field(default_factory=list)
+    """The beginning of what a call printed."""
+
+    @property
+    def text(self) -> str:
+        """The whole text."""
+        return "".join(self.parts)
+
+
+class Conversation:
+    """A chat so far.
+
+    Attributes:
+        entries: What has been said and done, in order.
+        pending: The questions that wait for an answer, the oldest first.
+        model: The model's name; empty if unknown.
+        permission_mode: The permission mode; empty if unknown.
+        cost_usd: What the session cost.
+        tokens: The tokens that it used, read and written.
+        activity: What the CLI is busy with besides answering: retrying, compacting; or empty.
+    """
+
+    def __init__(self, *, model: str = "", permission_mode: str = "") -> None:
+        self.entries: list[Entry] = []
+        self.pending: list[Interaction] = []
+        self.model = model
+        self.permission_mode = permission_mode
+        self.cost_usd = 0.0
+        self.tokens = 0
+        self.activity = ""
+        self._fold = TextFold()
+        self._answer: Entry | None = None
+        """The answer that still grows."""
+        self._calls: dict[str, Entry] = {}
+        self._background: dict[str, str] = {}
+        """The descriptions of tasks."""
+        self._earlier = (0.0, 0)
+        """Cost and tokens of processes that have ended."""
+        self._unanswered = 0
+        self._is_running = False
+
+    @property
+    def is_working(self) -> bool:
+        """Whether a turn goes on, or a prompt waits for one."""
+        return self._unanswered > 0 or self._is_running
+
+    # What the user does -----------------------------------------------------------------------------------------
+
+    def prompt(self, text: str) -> Entry:
+        """Add a prompt, which is unanswered until `answered`."""
+        self._unanswered += 1
+        return self._add("prompt", displayable(text, len(text)))
+
+    def answered(self) -> None:
+        """Note that the run of a prompt is over."""
+        self._unanswered -= 1
+
+    def notice(self, text: str, *, is_error: bool = False) -> Entry:
+        """Add a line about the session."""
+        return self._add("error" if is_error else "notice", displayable(text, NOTICE_CHARS))
+
+    def ended(self) -> None:
+        """Note that the process is gone. The next one counts from 0."""
+        self._earlier = (self.cost_usd, self.tokens)
+        self._is_running = False
+        self._answer = None
+        self.activity = ""
+        self.pending.clear()
+
+    def recall(self, messages: Iterable[Any]) -> None:
+        """Add what an earlier session had: its prompts, answers and calls."""
+        for message in messages:
+            if isinstance(message, UserMessage) and not message.is_synthetic and not message.is_subagent:
+                told = message.text.strip()
+                if told and not told.startswith("<"):  # what the CLI wrote, such as notifications
+                    self._add("prompt", displayable(told, len(told)))
+            if isinstance(message, AssistantMessage | UserMessage):
+                self.take(message)
+        self._answer = None
+
+    # What the session says --------------------------------------------------------------------------------------
+
+    def take(self, event: Any) -> list[Entry]:
+        """Take an item of `Client.events()`, and return the entries that are new or have changed."""
+        changed = [self._on_text(piece) for piece in self._fold.feed(event)]
+        if changed and isinstance(event, AssistantMessage) and event.model == SYNTHETIC:
+            changed[0].is_plain, self._answer = True, None
+        react = _REACTIONS.get(type(event))
+        if react is not None:
+            changed.extend(react(self, event))
+        return list(dict.fromkeys(changed))
+
+    def _add(self, kind: Kind, text: str, mark: str = "") -> Entry:
+        entry = Entry(kind, [text] if text else [], mark=mark)
+        self.entries.append(entry)
+        if kind != "task":  # a task that ends does not cut an answer in two
+            self._answer = None
+        return entry
+
+    def _on_text(self, piece: str) -> Entry:
+        self.activity = ""
+        if self._answer is None:
+            piece = piece.lstrip("\n")
+            self._answer = self._add("answer", "")
+        self._answer.parts.append(displayable(piece, len(piece)))
+        return self._answer
+
+    def _on_stream(self, message: StreamEventMessage) -> Iterator[Entry]:
+        if isinstance(message.event, MessageStartEvent) and message.parent_tool_use_id is None:
+            self._answer = None
+        yield from ()
+
+    def _on_assistant(self, message: AssistantMessage) -> Iterator[Entry]:
+        if message.is_subagent:
+            return
+        for call in message.tool_uses:
+            yield self._on_call(call)
+
+    def _on_call(self, call: ToolUseBlock) -> Entry:
+        entry = self._calls[call.id] = self._add("tool", call_line(call), "→")
+        entry.changes = shortened(diff_of(call.name, call.input), CHANGED_LINES)
+        return entry
+
+    def _on_user(self, message: UserMessage) -> Iterator[Entry]:
+        if message.is_subagent:
+            return
+        for result in message.tool_results:
+            entry = self._calls.pop(result.tool_use_id, None)
+            if entry is not None:
+                yield self._on_result(entry, result)
+        text = message.text.strip()
+        if text.startswith(STDOUT[0]):  # of a slash command
+            yield self.notice(text.removeprefix(STDOUT[0]).removesuffix(STDOUT[1]).strip())
+
+    def _on_result(self, entry: Entry, result: ToolResultBlock) -> Entry:
+        entry.mark = "✗" if result.is_error else "✓"
+        if result.is_error or entry.text.startswith("Bash"):
+            lines = [displayable(line, LINE_CHARS) for line in result.text.strip().splitlines()]
+            more = [f"… {len(lines) - OUTPUT_LINES} more lines"] if len(lines) > OUTPUT_LINES else []
+            entry.output = lines[:OUTPUT_LINES] + more
+        return entry
+
+    def _on_turn_end(self, message: ResultMessage) -> Iterator[Entry]:
+        self._answer, self.activity, self._is_running = None, "", False
+        self.cost_usd = self._earlier[0] + float(message.total_cost_usd)
+        used = message.model_usage.values()
+        self.tokens = self._earlier[1] + int(
+            sum(
+                one.input_tokens + one.output_tokens + one.cache_read_input_tokens + one.cache_creation_input_tokens
+                for one in used
+            )
+        )
+        if str(message.terminal_reason).startswith("aborted"):
+            yield self.notice("interrupted")
+        elif message.is_error:
+            yield self.notice(message.error_text or str(message.subtype), is_error=True)
+
+    def _on_init(self, message: InitMessage) -> Iterator[Entry]:
+        self._is_running = True  # each turn begins so
+        self.model = displayable(message.model, LINE_CHARS)
+        self.permission_mode = message.permission_mode or self.permission_mode
+        yield from ()
+
+    def _on_status(self, message: StatusMessage) -> Iterator[Entry]:
+        self.permission_mode = message.permission_mode or self.permission_mode
+        self.activity = "compacting" if message.status == "compacting" else ""
+        if message.compact_error:
+            yield self.notice(f"not compacted: {message.compact_error}", is_error=True)
+
+    def _on_retry(self, message: APIRetryMessage) -> Iterator[Entry]:
+        status = f" {message.error_status}" if message.error_status else ""
+        self.activity = f"API error{status}, attempt {message.attempt} of {message.max_retries}"
+        yield from ()
+
+    def _on_reset(self, message: ConversationResetMessage) -> Iterator[Entry]:
+        yield self.notice("a new conversation begins")
+
+    def _on_opened(self, event: InteractionOpened) -> Iterator[Entry]:
+        self.pending.append(event.interaction)
+        yield from ()
+
+    def _on_settled(self, event: InteractionSettled) -> Iterator[Entry]:
+        self.pending = [one for one in self.pending if one is not event.interaction]
+        yield from ()
+
+    def _on_task_started(self, event: TaskStarted) -> Iterator[Entry]:
+        self._background[event.task_id] = event.description
+        yield from ()
+
+    def _on_backgrounded(self, event: TaskBackgrounded) -> Iterator[Entry]:
+        told = self._background.get(event.task_id) or event.task_id
+        yield self._add("task", displayable(" ".join(f"{told} moved to the background".split()), LINE_CHARS), "↓")
+
+    def _on_task_finished(self, event: TaskFinished) -> Iterator[Entry]:
+        outcome = event.outcome
+        told = outcome.description or self._background.get(event.task_id) or event.task_id
+        seconds = "" if outcome.duration is None else f" {outcome.duration:.1f}s"
+        why = f": {outcome.failure_reason}" if outcome.status is TaskStatus.FAILED and outcome.failure_reason else ""
+        line = f"{told} {outcome.status}{seconds}{why}"
+        yield self._add("task", displayable(" ".join(line.split()), LINE_CHARS), MARKS[outcome.status][0])
+
+
+_REACTIONS: Final[dict[type, Callable[[Conversation, Any], Iterable[Entry]]]] = {
+    StreamEventMessage: Conversation._on_stream,
+    AssistantMessage: Conversation._on_assistant,
+    UserMessage: Conversation._on_user,
+    ResultMessage: Conversation._on_turn_end,
+    InitMessage: Conversation._on_init,
+    StatusMessage: Conversation._on_status,
+    APIRetryMessage: Conversation._on_retry,
+    ConversationResetMessage: Conversation._on_reset,
+    InteractionOpened: Conversation._on_opened,
+    InteractionSettled: Conversation._on_settled,
+    TaskStarted: Conversation._on_task_started,
+    TaskBackgrounded: Conversation._on_backgrounded,
+    TaskFinished: Conversation._on_task_finished,
+    InformationalMessage: lambda chat, message: [chat.notice(message.content)],
+    NotificationMessage: lambda chat, message: [chat.notice(message.text)],
+    LocalCommandOutputMessage: lambda chat, message: [chat.notice(message.content)],
+}

@@ -1,0 +1,82 @@
+"""Changes of files as the lines of a diff, to look at before and after they are made."""
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, Final
+
+from claude_agent_py._untrusted import read_bytes
+from claude_agent_py.permissions.requests import displayable
+
+FILE_BYTES: Final = 1_000_000
+"""Larger files are not compared: all lines of the new content are shown."""
+COMPARED_LINES: Final = 4000
+"""Longer texts are shown as removed and added, since comparing takes time by the square of the lines."""
+LINE_CHARS: Final = 400
+SHOWN_LINES: Final = 400
+
+
+def diff_of(tool_name: str, given: Mapping[str, Any]) -> list[str]:
+    """Return what a call of Edit, MultiEdit, Write or NotebookEdit changes; empty for other tools.
+
+    Lines begin with `-`, `+`, a blank, or `@@`. They hold no control characters. Reads the file that Write replaces.
+    """
+    make = _DIFFS.get(tool_name)
+    if make is None:
+        return []
+    lines = [displayable(line, LINE_CHARS).replace("\t", "    ").replace("\n", " ") for line in make(given)]
+    more = len(lines) - SHOWN_LINES
+    return lines if more <= 0 else [*lines[:SHOWN_LINES], f"@@ {more} more lines @@"]
+
+
+def shortened(lines: Sequence[str], most: int) -> list[str]:
+    """Return at most so many lines, and how many are left out."""
+    return list(lines) if len(lines) <= most else [*lines[:most], f"@@ {len(lines) - most} more lines @@"]
+
+
+def _edit(given: Mapping[str, Any]) -> Iterator[str]:
+    if given.get("replace_all"):
+        yield "@@ everywhere in the file @@"
+    yield from _compared(_text(given, "old_string"), _text(given, "new_string"))
+
+
+def _multi_edit(given: Mapping[str, Any]) -> Iterator[str]:
+    edits = given.get("edits")
+    for edit in edits if isinstance(edits, list) else ():
+        if isinstance(edit, Mapping):
+            yield "@@ edit @@"
+            yield from _edit(edit)
+
+
+def _write(given: Mapping[str, Any]) -> Iterator[str]:
+    yield from _compared(_content(_text(given, "file_path")), _text(given, "content"))
+
+
+def _notebook(given: Mapping[str, Any]) -> Iterator[str]:
+    yield f"@@ {given.get('edit_mode') or 'replace'} cell {given.get('cell_id') or ''} @@"
+    yield from _compared("", _text(given, "new_source"))
+
+
+_DIFFS: Final = {"Edit": _edit, "MultiEdit": _multi_edit, "Write": _write, "NotebookEdit": _notebook}
+
+
+def _text(given: Mapping[str, Any], name: str) -> str:
+    value = given.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def _content(path: str) -> str:
+    """Return the content of a text file; empty if there is none."""
+    try:
+        return read_bytes(path, most_bytes=FILE_BYTES)[0].decode("utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def _compared(old: str, new: str) -> Iterator[str]:
+    before, after = old.splitlines(), new.splitlines()
+    if len(before) + len(after) > COMPARED_LINES:
+        yield from (f"-{line}" for line in before)
+        yield from (f"+{line}" for line in after)
+        return
+    yield from islice(difflib.unified_diff(before, after, lineterm="", n=2), 2, None)  # without the names of the files

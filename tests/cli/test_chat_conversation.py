@@ -1,0 +1,130 @@
+"""The parts of the chat that need no terminal: entries, diffs, sections of a long answer, earlier prompts."""
+
+import json
+import os
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+from rich.cells import cell_len
+
+from claude_agent_py.cli.chat.answers import drawn
+from claude_agent_py.cli.chat.conversation import Conversation
+from claude_agent_py.cli.chat.diffs import COMPARED_LINES, SHOWN_LINES, diff_of
+from claude_agent_py.cli.chat.prompt_history import MOST_PROMPTS, PromptHistory, history_file
+from claude_agent_py.cli.chat.sections import MOST_CHARS, SECTION_CHARS, Sections
+from claude_agent_py.wire.codec import decode
+
+
+def said(text: str, *blocks: object, uuid: str = "m") -> object:
+    content = [*([{"type": "text", "text": text}] if text else []), *blocks]
+    message = {"role": "assistant", "id": uuid, "content": content}
+    return decode(json.dumps({"type": "assistant", "message": message, "uuid": uuid}))
+
+
+def told(content: object) -> object:
+    return decode(json.dumps({"type": "user", "message": {"role": "user", "content": content}, "uuid": "u"}))
+
+
+CALL = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "make\x1b]0;owned\x07\ntest"}}
+RESULT = {"type": "tool_result", "tool_use_id": "t1", "content": "\n".join(f"line {n}\x1b[2J" for n in range(9))}
+
+
+def test_a_conversation_is_prompts_answers_and_calls_without_control_characters() -> None:
+    chat = Conversation()
+    chat.prompt("go \x1b[31m")
+    for message in (said("I look.\x9b1m"), said("", CALL), told([RESULT]), said("Done.", uuid="n")):
+        chat.take(message)
+    assert [(one.kind, one.mark, one.text) for one in chat.entries] == [
+        ("prompt", "", "go �[31m"),
+        ("answer", "", "I look.�1m"),
+        ("tool", "✓", "Bash make�]0;owned� test"),
+        ("answer", "", "Done."),
+    ]
+    assert chat.entries[2].output[0] == "line 0�[2J"
+    assert chat.entries[2].output[-1] == "… 5 more lines"
+    again = Conversation()
+    again.recall([told("go"), said("I look."), said("", CALL), told([RESULT]), told("<task-notification>x"), told("x")])
+    assert [one.kind for one in again.entries] == ["prompt", "answer", "tool", "prompt"]
+    assert not again.is_working
+
+
+def test_a_diff_shows_what_a_call_changes(tmp_path: Path) -> None:
+    file = tmp_path / "a.py"
+    file.write_text("one\ntwo\nthree\n")
+    assert diff_of("Write", {"file_path": str(file), "content": "one\n2\nthree\n"})[1:] == [
+        " one",
+        "-two",
+        "+2",
+        " three",
+    ]
+    lines = diff_of("Edit", {"old_string": "-- a\nb", "new_string": "++ a\x1b[1m\nb", "replace_all": True})
+    assert lines == ["@@ everywhere in the file @@", "@@ -1,2 +1,2 @@", "--- a", "+++ a�[1m", " b"]
+    edits = [{"old_string": "a", "new_string": "b"}, {"old_string": "c", "new_string": "d"}, "nonsense"]
+    assert [line for line in diff_of("MultiEdit", {"edits": edits}) if line[0] in "+-"] == ["-a", "+b", "-c", "+d"]
+    assert diff_of("NotebookEdit", {"new_source": "x = 1"})[-1] == "+x = 1"
+    long = diff_of("Write", {"file_path": str(tmp_path), "content": "x\n" * COMPARED_LINES * 2})
+    assert len(long) == SHOWN_LINES + 1
+    assert long[-1] == f"@@ {COMPARED_LINES * 2 - SHOWN_LINES} more lines @@"
+    assert diff_of("Edit", {"old_string": 3}) == []
+    assert diff_of("Bash", {"command": "ls"}) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "word " * 20_000,
+        "\n\n".join(f"Paragraph {n}." for n in range(9000)),
+        "x" * 100_000,
+        "Before\n\n```python\n" + "\n\n".join(f"a{n} = {n}" for n in range(9000)) + "\n```\n\nAfter, **bold**.\n",
+    ],
+    ids=["words", "paragraphs", "a line", "a code block"],
+)
+def test_a_long_answer_is_cut_into_parts_that_are_drawn_alone(text: str) -> None:
+    sections = Sections()
+    for start in range(0, len(text), 97):
+        sections.feed(text[start : start + 97])
+        assert len(sections.tail) <= MOST_CHARS + SECTION_CHARS
+    parts = [*sections.done, sections.tail]
+    assert len(parts) > 5
+    fences = [line for part in parts for line in part.splitlines() if line.startswith("```")]
+    whole = "".join(parts)
+    for fence in set(fences):
+        whole = whole.replace(f"{fence}\n", "")
+    assert whole.replace("\n", "").replace("`", "") == text.replace("```python", "").replace("\n", "").replace("`", "")
+    for part in parts:
+        assert sum(line.startswith("```") for line in part.splitlines()) % 2 == 0
+
+
+def test_markdown_of_an_agent_is_drawn_within_the_width_and_runs_nothing() -> None:
+    text = drawn("# 標題 **b** [red]x[/red]\n\n[click](javascript:alert(1))\n\n| 漢 | b |\n|--|--|\n| 字 | 👩 |\n", 30)
+    assert "[red]x[/red]" in text.plain
+    assert "javascript:alert(1)" in text.plain  # the address is seen, and no link
+    assert not [span for span in text.spans if getattr(span.style, "link", None)]
+    assert max(cell_len(line) for line in text.plain.splitlines()) <= 30
+
+
+def test_earlier_prompts_are_kept_for_the_user_alone(tmp_path: Path) -> None:
+    file = history_file({"XDG_STATE_HOME": str(tmp_path), "LOCALAPPDATA": str(tmp_path), "HOME": str(tmp_path)})
+    assert tmp_path in file.parents
+    history = PromptHistory(file)
+    for prompt in ("one", "two\nlines", "two\nlines", "x" * 50_000):
+        history.add(prompt)
+    if sys.platform != "win32":
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+        assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+    later = PromptHistory(file)
+    assert later.prompts == ["one", "two\nlines"]
+    assert later.forward() is None
+    assert [later.back("draft"), later.back("x"), later.back("x")] == ["two\nlines", "one", None]
+    assert [later.forward(), later.forward(), later.forward()] == ["two\nlines", "draft", None]
+
+    file.write_text("".join(f"{json.dumps(str(n))}\n" for n in range(3 * MOST_PROMPTS)) + "nonsense\n[1]\n")
+    assert len(PromptHistory(file).prompts) == MOST_PROMPTS
+    assert len(file.read_text().splitlines()) == MOST_PROMPTS
+    assert PromptHistory(tmp_path).prompts == []  # a folder is no history, and no error
+    PromptHistory(tmp_path).add("x")
+    if hasattr(os, "mkfifo"):
+        os.mkfifo(tmp_path / "pipe")
+        assert PromptHistory(tmp_path / "pipe").prompts == []
