@@ -38,11 +38,11 @@ class FleetView:
     def __init__(self, url: str, *, is_all: bool = False) -> None:
         from claude_agent_py.fleet import Fleet
 
-        self.fleet: Fleet = Fleet(url)
+        self.fleet: Fleet = Fleet(url, create=False)
         self.name, self._file = _place(self.fleet.database.url)
         self._states: tuple[str | None, ...] = (None,) if is_all else LIVE
         self._outcomes: dict[tuple[str, int], FleetOutcome] = {}
-        """Those of runs that are over for good."""
+        """Those of runs that are over for good, by the CLI's session: the fleet's ids may be used again."""
         self._reads = 0
         self._tasks: dict[str, _Tasks] = {}
         self.workers: Sequence[FleetWorkerInfo] = ()
@@ -61,13 +61,15 @@ class FleetView:
         infos.sort(key=lambda info: -info.created_at)
         asked = await self._ask(_rows.questions, None)
         self.workers = await self._ask(_rows.list_workers)
-        self._tasks = {info.id: self._tasks.get(info.id, _Tasks()) for info in infos if info.state == "running"}
-        for info in infos:
-            if info.id in self._tasks:
-                await self._look_at_tasks(info, self._tasks[info.id])
+        names = {info.cli_session_id: info for info in infos}
+        self._outcomes = {key: one for key, one in self._outcomes.items() if key[0] in names}
+        running = {name: info for name, info in names.items() if info.state == "running"}
+        self._tasks = {name: self._tasks.get(name) or _Tasks() for name in running}
+        for name, tasks in self._tasks.items():
+            await self._look_at_tasks(running[name], tasks)
         spent = {info.id: await self._spent(info) for info in infos}
         questions = [Question.of(FleetInteraction(self.fleet.database, row)) for row in asked]
-        return [_row(info, spent[info.id], self._tasks.get(info.id)) for info in infos], questions
+        return [_row(info, spent[info.id], self._tasks.get(info.cli_session_id)) for info in infos], questions
 
     async def _look_at_tasks(self, info: "FleetSessionInfo", tasks: "_Tasks") -> None:
         from claude_agent_py.fleet import _rows
@@ -93,14 +95,14 @@ class FleetView:
 
         known: list[FleetOutcome] = []
         for number in range(1, info.runs + 1):
-            found = self._outcomes.get((info.id, number))
+            found = self._outcomes.get((info.cli_session_id, number))
             if found is None:
                 self._reads += 1
                 if self._reads > MOST_READS:
                     return _sum(known, is_partial=True)
                 found = await self._ask(_rows.outcome, info.id, number)
             if found.state in ("done", "cancelled"):
-                self._outcomes[info.id, number] = found
+                self._outcomes[info.cli_session_id, number] = found
             known.append(found)
         return _sum(known)
 
