@@ -13,6 +13,7 @@ from typing import Any
 import anyio
 import pytest
 from stored import SESSION, Stored
+from textual.widgets import Input
 
 from claude_agent_py.cli import main
 from claude_agent_py.cli.dashboard.app import Dashboard
@@ -198,12 +199,13 @@ async def test_many_sessions_with_hostile_titles_fit_any_terminal(tmp_path: Path
         assert getattr(app.query_one(RowTree).row, "key", "") == chosen.key
         for stored in sessions[:190]:
             stored.path.unlink()
-        await pilot.press("slash", *"number 17")
+        await pilot.press("slash", "1")
+        app.query_one(Input).value = "Number 17"
         await until(lambda: "number 179[" in drawn() and "number 18" not in drawn())
         await pilot.press("enter", "home", "down", "enter")
-        for size in ((20, 6), (3, 2), (1, 1), (250, 60)):
+        for size in ((20, 6), (1, 1), (250, 60)):
             await pilot.resize_terminal(*size)
-            await pilot.press("down", "up", "a")
+            await pilot.press("up", "a")
         await pilot.press("escape")
         await until(lambda: "number 18" in drawn())
         await pilot.press("q")

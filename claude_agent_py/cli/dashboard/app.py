@@ -12,8 +12,9 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.widgets import Footer, Input, RichLog, Static, Tree
 
+from claude_agent_py._errors import ClaudeAgentError
 from claude_agent_py.cli.dashboard.board import Board, Seen
-from claude_agent_py.cli.dashboard.opening import conversation, open_in_browser, write_page
+from claude_agent_py.cli.dashboard.opening import conversation, open_in_browser, version, write_page
 from claude_agent_py.cli.dashboard.rows import Question, Row, one_line
 from claude_agent_py.cli.dashboard.screens import AnswerScreen, ConfirmScreen
 from claude_agent_py.cli.dashboard.stopping import end_tree
@@ -86,7 +87,8 @@ class Dashboard(App[None]):
         self._filter = ""
         self._shown: str | None = None
         """The key of the row whose conversation is shown."""
-        self._lines: list[str] | None = None
+        self._version: object = None
+        """What was there when it was read."""
         self._is_reading = False
 
     def compose(self) -> ComposeResult:
@@ -163,7 +165,6 @@ class Dashboard(App[None]):
         event.then(event.result)
 
     def _complain(self, text: str) -> None:
-        self._is_reading = False
         self._say(text, "error")
 
     def _say(self, text: str, severity: Any = "information") -> None:
@@ -255,7 +256,7 @@ class Dashboard(App[None]):
         row = self._row()
         is_same = row is not None and row.key == self._shown
         self._shown = None if row is None or is_same or not (row.path or row.fleet_id) else row.key
-        self._lines = None
+        self._version = None
         self._talk.clear()
         self._talk.display = self._shown is not None
         self._refresh_conversation()
@@ -270,16 +271,21 @@ class Dashboard(App[None]):
             return
         every = (row for top in self.board.rows() for row in top.walk())
         row = next((row for row in every if row.key == self._shown), None)
-        if row is not None:
-            self._is_reading = True
-            self._work(lambda: (row.key, conversation(row, self.board.fleet)), self._show_lines)
+        if row is not None and (is_at := version(row)) != self._version:
+            self._is_reading, self._version = True, is_at
+            self._work(lambda: (row.key, self._conversation(row)), self._show_lines)
+
+    def _conversation(self, row: Row) -> list[str]:
+        try:
+            return conversation(row, self.board.fleet)
+        except ClaudeAgentError as error:
+            return [one_line(str(error), 300)]
 
     def _show_lines(self, result: tuple[str, list[str]]) -> None:
         key, lines = result
         self._is_reading = False
-        if key != self._shown or lines == self._lines:
+        if key != self._shown:
             return
-        self._lines = lines
         self._talk.clear()
         self._talk.write(Text("\n".join(lines) or "nothing was said yet"))
 
