@@ -1,6 +1,8 @@
 """The dashboard of `watch`: real sessions of the CLI, an inbox and a fleet, in an application that a pilot operates."""
 
 import json
+import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from claude_agent_py.cli.dashboard.rows import Row
 from claude_agent_py.cli.dashboard.tree import RowTree
 from claude_agent_py.errors import ClaudeAgentError
 from claude_agent_py.permissions import SQLiteInbox
+from claude_agent_py.sessions import get_session
 from claude_agent_py.testing import Gate, Reply, ScriptedModel, tool_use
 from claude_agent_py.wire.control.asks import CanUseToolRequest, ElicitationRequest
 
@@ -95,6 +98,11 @@ async def test_a_session_is_shown_answered_read_and_ended(tmp_path: Path, monkey
             session = await until(pilot, lambda: next((row for row in rows(app) if row.questions), None))
             task = await until(pilot, lambda: next((row for row in rows(app) if row.kind == "task"), None))
             assert (session.pid, session.question.summary) == (client.pid, "Bash: touch made; echo made-it")
+            [told] = await anyio.to_thread.run_sync(told_rows, Board(str(model.sandbox.config_dir), inbox=str(inbox)))
+            assert (told["status"], told["waits_for"]) == ("waiting", "Bash: touch made; echo made-it")
+            assert [one["kind"] for one in told["interactions"]] == ["permission"]
+            assert told["cost_usd"] is None  # no price is known
+            assert sys.platform != "linux" or told["host"]["pid"] == os.getpid()
             text = shown(app)
             assert "asks" in text
             assert "auth [red]now[/] (general-purpose)" in text
@@ -108,9 +116,11 @@ async def test_a_session_is_shown_answered_read_and_ended(tmp_path: Path, monkey
             go_to(app, session.key)
             await pilot.press("enter")
             await until(pilot, lambda: any("auth is under way" in line.text for line in app.query_one(RichLog).lines))
+            total = get_session(session.session_id, config_dir=model.sandbox.config_dir).usage.total.total_tokens
+            await until(pilot, lambda: rows(app)[0].spent.tokens == total)
             await pilot.press("o")
-            [told] = await until(pilot, lambda: [note for note in app.notes if note.startswith("open /")])
-            page = Path(told.removeprefix("open "))
+            [note] = await until(pilot, lambda: [note for note in app.notes if note.startswith("open /")])
+            page = Path(note.removeprefix("open "))
             assert page.stat().st_mode & 0o077 == 0
             assert page.parent.stat().st_mode & 0o077 == 0
             assert "made-it" in page.read_text()

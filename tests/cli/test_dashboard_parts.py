@@ -172,6 +172,23 @@ def running(config: Path, count: int) -> list[Stored]:
     return found
 
 
+def test_a_cost_is_derived_from_what_the_cli_said_of_earlier_sessions(tmp_path: Path) -> None:
+    running(tmp_path, 1)[0].assistant("again")
+
+    def cost() -> Any:
+        [row] = Board(str(tmp_path)).look()
+        return row.spent.cost_usd, row.spent.is_derived
+
+    assert cost() == (None, False)
+    ended = Stored(tmp_path)
+    ended.user("How much is it?")
+    used = {"m": {"inputTokens": 100, "outputTokens": 10, "costUSD": 0.0006}}
+    ended.note("cost-state", totalCostUSD=0.0006, modelUsage=used, hasUnknownModelCost=True)
+    assert cost() == (None, False)
+    ended.note("cost-state", totalCostUSD=0.0006, modelUsage=used)
+    assert cost() == (pytest.approx(20 * 4e-6 + 10 * 20e-6), True)
+
+
 @pytest.mark.anyio
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_many_sessions_with_hostile_titles_fit_any_terminal(tmp_path: Path) -> None:
