@@ -197,7 +197,7 @@ def take_watch(folder: Path, program: str) -> None:
         with pane(watch, environment):
             shows("Where do amounts", "make test", "● Review auth (general-purpose)", "without a prompt yet", "~0.0")
             tmux("send-keys", "Down")
-            shown = shows("Where do amounts", "make test", "● Review auth", "without a prompt yet")
+            shown = shows("pr-17 (fixer) [waiting]", "make test", "● Review auth", "without a prompt yet", "Quit")
             save(shown, "watch", "claude-agent-py watch", folder)
             tmux("send-keys", "a")
             save(shows("At the end", "Answer"), "watch-answer", "claude-agent-py watch: a", folder)

@@ -327,9 +327,18 @@ def read_events(
 ) -> tuple[list[FleetEvent], FleetSessionInfo]:
     """Return the events after a number, and the session as it was then."""
     now = info(connection, session)
-    query = select(events).where(events.c.session == session, events.c.number > after)
+    return _events(connection, session, after, limit), now
+
+
+def task_events(connection: Connection, session: str, after: int, limit: int) -> list[FleetEvent]:
+    """Return the events of tasks after a number, and the states that the session entered."""
+    return _events(connection, session, after, limit, events.c.kind.in_(("task", "state")))
+
+
+def _events(connection: Connection, session: str, after: int, limit: int, *more: Any) -> list[FleetEvent]:
+    query = select(events).where(events.c.session == session, events.c.number > after, *more)
     found = connection.execute(query.order_by(events.c.number).limit(limit)).mappings()
-    return [_event(row) for row in found], now
+    return [_event(row) for row in found]
 
 
 def _event(row: RowMapping) -> FleetEvent:
