@@ -59,15 +59,17 @@ def test_a_diff_shows_what_a_call_changes(tmp_path: Path) -> None:
         "+2",
         " three",
     ]
-    lines = diff_of("Edit", {"old_string": "-- a\nb", "new_string": "++ a\x1b[1m\nb", "replace_all": True})
-    assert lines == ["@@ everywhere in the file @@", "@@ -1,2 +1,2 @@", "--- a", "+++ a�[1m", " b"]
-    edits = [{"old_string": "a", "new_string": "b"}, {"old_string": "c", "new_string": "d"}, "nonsense"]
-    assert [line for line in diff_of("MultiEdit", {"edits": edits}) if line[0] in "+-"] == ["-a", "+b", "-c", "+d"]
+    edit = {"file_path": str(file), "old_string": "two", "new_string": "2\x1b[1m"}
+    assert diff_of("Edit", edit)[1:] == [" one", "-two", "+2�[1m", " three"]
+    edits = [edit, {"old_string": "three", "new_string": "3"}, "nonsense"]
+    assert diff_of("MultiEdit", {"file_path": str(file), "edits": edits})[2:] == ["-two", "-three", "+2�[1m", "+3"]
+    lines = diff_of("Edit", {"file_path": str(file), "old_string": "-- a\nb", "new_string": "++ a\nb"})
+    assert lines == ["@@ not at these lines @@", "@@ -1,2 +1,2 @@", "--- a", "+++ a", " b"]
     assert diff_of("NotebookEdit", {"new_source": "x = 1"})[-1] == "+x = 1"
     long = diff_of("Write", {"file_path": str(tmp_path), "content": "x\n" * COMPARED_LINES * 2})
     assert len(long) == SHOWN_LINES + 1
     assert long[-1] == f"@@ {COMPARED_LINES * 2 - SHOWN_LINES} more lines @@"
-    assert diff_of("Edit", {"old_string": 3}) == []
+    assert diff_of("Edit", {"old_string": 3}) == ["@@ not at these lines @@"]
     assert diff_of("Bash", {"command": "ls"}) == []
 
 

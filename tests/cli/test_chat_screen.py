@@ -21,7 +21,7 @@ from claude_agent_py.testing import Gate, RecordedRequest, Reply, ScriptedModel,
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
 
-DEADLINE = 60
+DEADLINE = 120
 HOSTILE = "# Fine\n\n[red]not markup[/red] \x1b[2J\x1b]0;owned\x07 [a](javascript:x) 漢字 👩\u200d🚀 " + "x" * 3500
 
 
@@ -82,10 +82,6 @@ async def chatting(client: Client, **more: object) -> AsyncIterator[Driver]:
         yield Driver(app, pilot)
 
 
-def edit(model_file: str, old: str, new: str) -> object:
-    return tool_use("Edit", {"file_path": model_file, "old_string": old, "new_string": new})
-
-
 async def test_a_chat_from_prompts_to_approvals() -> None:
     """Answers, commands, history, approvals with a diff, questions and plans in one session."""
     questions = [
@@ -139,12 +135,13 @@ async def test_a_chat_from_prompts_to_approvals() -> None:
 
             await chat.ask("read")
             await chat.type("edit")
+            chat.box.put("a draft")
             await chat.is_asked("Allow Edit?", "-one", "+two [b]�[1m", "a: always, switch to the mode acceptEdits")
-            chat.box.focus()
             await chat.shows("(Tab first)")
             await chat.pilot.press("y")
-            assert chat.box.text == "y"  # what is typed in the prompt answers nothing
-            await chat.pilot.press("backspace", "tab", "n", "y", "escape", "n", *"not so", "enter")
+            assert chat.box.text == "a drafty"  # what is typed in the prompt answers nothing
+            chat.box.put("")
+            await chat.pilot.press("tab", "n", "y", "escape", "n", *"not so", "enter")
             await chat.until(lambda: "It says: not so" in chat.entries)
             assert (model.sandbox.cwd / "a.txt").read_text() == "one\n"
             await chat.type("write")

@@ -19,7 +19,10 @@ SETTLED_AFTER: Final = 0.15
 
 
 class MarkdownText(Static):
-    """Markdown (or with `is_plain` any text) as text, which the mouse can select. Links are not clickable: their addresses are the model's."""
+    """Markdown, or with `is_plain` any text, which the mouse can select.
+
+    Links are not clickable: their addresses are the model's.
+    """
 
     def __init__(self, source: str = "", *, is_plain: bool = False, id: str | None = None) -> None:  # noqa: A002
         super().__init__("", markup=False, id=id)

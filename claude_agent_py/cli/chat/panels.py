@@ -1,5 +1,6 @@
 """The widgets of the chat: where prompts are typed, what is asked, and the lines of the conversation."""
 
+from collections.abc import Callable
 from typing import Any, ClassVar, Final
 
 from rich.text import Text
@@ -22,6 +23,7 @@ from claude_agent_py.cli.chat.approvals import (
     questions,
 )
 from claude_agent_py.cli.chat.conversation import Entry
+from claude_agent_py.cli.chat.prompt_history import PromptHistory
 from claude_agent_py.permissions.interactions import Interaction
 from claude_agent_py.permissions.requests import displayable
 
@@ -56,6 +58,17 @@ class Plain(Static):
         super().__init__(text, markup=False, id=id, classes=classes)
 
 
+class ConversationPane(VerticalScroll, can_focus=False):
+    """The entries. It stays at the end unless the user scrolls up."""
+
+    def __init__(self) -> None:
+        super().__init__(id="conversation")
+
+    def on_resize(self) -> None:
+        """Lay out again: textual finds the end for the size before."""
+        self.refresh(layout=True)
+
+
 class PromptBox(TextArea):
     """Where prompts are typed. Enter sends; other keys for lines, history and completion."""
 
@@ -66,28 +79,40 @@ class PromptBox(TextArea):
             super().__init__()
             self.text = text
 
-    class Asked(Message):
-        """The user wants an earlier or later prompt, or a completion."""
-
-        def __init__(self, what: str) -> None:
-            super().__init__()
-            self.what = what
-
-    def __init__(self) -> None:
+    def __init__(self, history: PromptHistory, complete: Callable[[str], str | None]) -> None:
+        """Make the box. `complete` returns what a text becomes when Tab is pressed; None if it does something else."""
         super().__init__(id="prompt", soft_wrap=True, show_line_numbers=False)
+        self._history = history
+        self._complete = complete
 
     async def _on_key(self, event: events.Key) -> None:
+        """Handle a key at once, so that the next one finds what it has caused."""
         line, last = self.cursor_location[0], self.document.line_count - 1
         if event.key == "enter":
-            self.post_message(self.Sent(self.text))
+            self._send()
         elif event.key in NEW_LINES:
             self.insert("\n")
-        elif (event.key == "up" and line == 0) or (event.key == "down" and line == last) or event.key == "tab":
-            self.post_message(self.Asked(event.key))
+        elif event.key == "up" and line == 0:
+            self._replace(self._history.back(self.text))
+        elif event.key == "down" and line == last:
+            self._replace(self._history.forward())
+        elif event.key == "tab":
+            self._replace(self._complete(self.text))
         else:
             return
         event.stop()
         event.prevent_default()
+
+    def _send(self) -> None:
+        text = self.text.strip()
+        if text:
+            self._history.add(text)
+            self.put("")
+            self.post_message(self.Sent(text))
+
+    def _replace(self, text: str | None) -> None:
+        if text is not None:
+            self.put(text)
 
     def put(self, text: str) -> None:
         """Replace what is typed, and go to its end."""
