@@ -17,7 +17,7 @@ from claude_agent_py import Client
 from claude_agent_py.cli.chat.app import ChatApp
 from claude_agent_py.cli.chat.panels import PromptBox, QuestionPanel
 from claude_agent_py.cli.chat.prompt_history import PromptHistory
-from claude_agent_py.testing import Gate, RecordedRequest, Reply, ScriptedModel, tool_use
+from claude_agent_py.testing import Gate, RecordedRequest, Reply, ScriptedModel, ToolCall, tool_use
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
 
@@ -89,13 +89,16 @@ async def test_a_chat_from_prompts_to_approvals() -> None:
         {"question": "How?", "header": "H", "multiSelect": True, "options": options("X", "Y")},
     ]
 
+    typed = Gate()
+    edit = {"old_string": "one", "new_string": "two [b]\x1b[1m"}
+
     def script(request: RecordedRequest) -> object:
         told = request.last_user_text
         path = str(model.sandbox.cwd / "a.txt")
         answers = {
             "hostile": HOSTILE,
             "read": tool_use("Read", {"file_path": path}),
-            "edit": tool_use("Edit", {"file_path": path, "old_string": "one", "new_string": "two [b]\x1b[1m"}),
+            "edit": Reply(tool_use("Edit", edit | {"file_path": path}), after=typed),
             "write": tool_use("Write", {"file_path": path, "content": "three\n"}),
             "ask": tool_use("AskUserQuestion", {"questions": questions}),
             "plan": tool_use("ExitPlanMode", {"plan": "# The plan"}),
@@ -136,6 +139,7 @@ async def test_a_chat_from_prompts_to_approvals() -> None:
             await chat.ask("read")
             await chat.type("edit")
             chat.box.put("a draft")
+            typed.open()
             await chat.is_asked("Allow Edit?", "-one", "+two [b]�[1m", "a: always, switch to the mode acceptEdits")
             await chat.shows("(Tab first)")
             await chat.pilot.press("y")
@@ -175,7 +179,7 @@ def options(*labels: str) -> list[dict[str, str]]:
     return [{"label": label, "description": f"about {label}"} for label in labels]
 
 
-def launch(name: str, **more: object) -> object:
+def launch(name: str, **more: object) -> ToolCall:
     given = {"description": f"Review {name}", "prompt": f"Look at {name}", "subagent_type": "general-purpose"}
     return tool_use("Agent", given | more)
 
@@ -193,7 +197,7 @@ async def test_tasks_and_interruptions() -> None:
 
     def script(request: RecordedRequest) -> object:
         answers = {
-            "two": Reply([launch("auth"), launch("billing")]),  # type: ignore[list-item]
+            "two": Reply([launch("auth"), launch("billing")]),
             "slowly": Reply("too late", after=late),
             "touch": tool_use("Bash", {"command": "touch it"}),
             "wait": launch("docs", run_in_background=False),
