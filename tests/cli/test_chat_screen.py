@@ -131,10 +131,10 @@ async def test_a_chat_from_prompts_to_approvals() -> None:
             await chat.pilot.press("down", "down")
             assert chat.box.text == ""
 
-            chat.app.post_message(events.Paste("a paste\nof many\nlines"))
-            await chat.until(lambda: chat.box.text == "a paste\nof many\nlines")
+            chat.app.post_message(events.Paste("a paste\rof \x1b[31mmany\r\nlines"))
+            await chat.until(lambda: chat.box.text == "a paste\nof �[31mmany\nlines")
             await chat.pilot.press("ctrl+j", *"end", "enter")
-            await chat.until(lambda: chat.entries[-1].endswith("a paste\nof many\nlines\nend"))
+            await chat.until(lambda: chat.entries[-1].endswith("a paste\nof �[31mmany\nlines\nend"))
 
             await chat.ask("read")
             await chat.type("edit")

@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import Any, ClassVar, Final
 
 from rich.text import Text
+from textual import events
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
@@ -206,6 +207,12 @@ class ChatApp(App[None]):
         self._hint = hint
         self._refresh_status()
         self.set_timer(AGAIN, forget)
+
+    async def on_event(self, event: events.Event) -> None:
+        """Let what is pasted have no control characters, which textual would send to the terminal."""
+        if isinstance(event, events.Paste):
+            event.text = displayable("\n".join(event.text.splitlines()), len(event.text))
+        await super().on_event(event)
 
     # Typing -----------------------------------------------------------------------------------------------------
 

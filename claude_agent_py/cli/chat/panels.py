@@ -116,7 +116,7 @@ class PromptBox(TextArea):
 
     def put(self, text: str) -> None:
         """Replace what is typed, and go to its end."""
-        self.text = text
+        self.text = displayable(text, len(text))
         self.move_cursor(self.document.end)
 
 
