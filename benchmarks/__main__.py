@@ -14,6 +14,8 @@ from benchmarks import (
     sessions,
     stored_sessions,
     task_ledger,
+    timelines,
+    tracing,
 )
 from benchmarks.conversations import KINDS
 from benchmarks.measuring import OFFICIAL, contestants, describe_machine, has_official, hosts
@@ -65,6 +67,8 @@ BENCHMARKS: dict[str, Callable[[argparse.Namespace], None]] = {
         is_fresh=not given.in_process,
     ),
     "pool": lambda given: pooling.run(given.rounds or 7, given.runs, given.cli or find_cli()),
+    "timeline": lambda given: timelines.run(given.transcript_mib, given.rounds or 3, is_fresh=not given.in_process),
+    "traced": lambda given: tracing.run(of(given.kinds, KINDS), given.messages or 20_000, given.rounds or 5),
     "engine": lambda given: engine_throughput.run(given.messages or 20_000),
     "tasks": lambda given: task_ledger.main(given.tasks, 20),
 }
@@ -82,7 +86,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=100, help="how many runs in a row, for the pool")
     parser.add_argument("--tasks", type=int, default=10_000, help="how many tasks the ledger tracks")
     parser.add_argument("--stored", type=int, default=10_000, help="how many sessions to list")
-    parser.add_argument("--transcript-mib", type=int, default=1024, help="how large a transcript to read")
+    parser.add_argument("--transcript-mib", type=int, default=1024, help="how large a transcript to read or draw")
     parser.add_argument("--kinds", nargs="+", default=[], help=f"some of {', '.join([*KINDS, *callbacks.KINDS])}")
     parser.add_argument("--hosts", nargs="+", default=[], help=f"some of {', '.join([*hosts(), *readers()])}")
     parser.add_argument("--in-process", action="store_true", help="run the hosts in this process, to profile them")

@@ -22,7 +22,7 @@ from uuid import uuid4
 from sqlalchemy import Connection, create_engine, func, insert, select, text
 
 from claude_agent_py import ClientOptions
-from claude_agent_py.fleet import Fleet, _claims
+from claude_agent_py.fleet import Fleet, _choosing
 from claude_agent_py.fleet._database import normal_url
 from claude_agent_py.fleet._tables import events, interactions, runs, sessions
 from claude_agent_py.sessions import MemoryStore
@@ -71,12 +71,12 @@ async def measure_idle(fleet: Fleet, url: str) -> None:
 
 
 async def measure_waiting(fleet: Fleet, url: str, count: int) -> None:
-    known = [_claims.Known("one", "1", 1.0, None)]
-    place = _claims.Place("nobody", "nowhere", None)
+    known = [_choosing.Known("one", "1", 1.0, None)]
+    place = _choosing.Place("nobody", "nowhere", None)
     looks, ends = [], []
     for _ in range(20):
         at = time.perf_counter()
-        await fleet.database.call(_claims.claim, fleet.database, place, known, 1)
+        await fleet.database.call(_choosing.is_work, fleet.database, place, known, write=False)
         looks.append(time.perf_counter() - at)
     for _ in range(3):
         at = time.perf_counter()

@@ -441,7 +441,7 @@ class SessionLeasedError(StoreError, RunFailed):
         self.holder = holder
         """The process: its host, its id and a random part."""
         self.expires_at = expires_at
-        """When the session is free if that process does not go on, in seconds since the epoch."""
+        """When the lease expires unless that process renews it, in seconds since the epoch."""
         super().__init__(message, session_id=session_id)
 
 
@@ -456,6 +456,9 @@ class StaleLeaseError(StoreError):
 
 class FleetError(ClaudeAgentError):
     """A fleet, or its database, failed, or a session of a fleet does not exist."""
+
+    is_retryable: bool = False
+    """Whether the same call may succeed later: the database did not answer, or the run is not over."""
 
     def __init__(self, message: str, *, session_id: str | None = None) -> None:
         self.session_id = session_id
@@ -473,4 +476,6 @@ class FleetRunError(FleetError):
 
 
 class FleetTimeoutError(FleetError, TimeoutError):
-    """A run of a session of a fleet was not over in time. It goes on."""
+    """A run of a session of a fleet did not end in time. It continues."""
+
+    is_retryable = True

@@ -30,6 +30,9 @@ Arguments = TypeVarTuple("Arguments")
 PipeWriter: TypeAlias = asyncio.StreamWriter
 """Writes to a pipe without waiting."""
 
+AsyncioLoop: TypeAlias = asyncio.AbstractEventLoop
+AsyncioFuture: TypeAlias = asyncio.Future
+
 FILE_THREADS = 40
 """How many threads of one event loop may work on files at once."""
 
@@ -58,6 +61,11 @@ def worker(function: AnyWorker) -> AnyWorker:
     """
     _workers.append(function)
     return function
+
+
+def asyncio_loop() -> AsyncioLoop | None:
+    """Return the running loop of asyncio; None under trio."""
+    return None if in_trio() else asyncio.get_running_loop()
 
 
 async def yield_to_loop() -> None:

@@ -46,20 +46,34 @@ def leftovers(parent: Path, name: re.Pattern[str], *, min_age: float = 0.0) -> I
     """
     if sys.platform == "win32":
         return
-    import fcntl
-
     with contextlib.suppress(OSError):
         for path in parent.iterdir():
-            if not name.fullmatch(path.name) or path in _locks:
-                continue
-            with contextlib.suppress(OSError):
-                status = path.lstat()
-                is_new = time.time() - status.st_mtime < min_age
-                if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or is_new:
-                    continue
-                descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
-                try:
-                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if name.fullmatch(path.name) and path not in _locks and _is_own(path, min_age):
+                with contextlib.suppress(OSError), _locked(path):
                     yield path
-                finally:
-                    os.close(descriptor)
+
+
+def _is_own(path: Path, min_age: float) -> bool:
+    """Return whether a path is a folder of this user that did not change recently."""
+    if sys.platform == "win32":
+        return False
+    with contextlib.suppress(OSError):
+        status = path.lstat()
+        is_old = time.time() - status.st_mtime >= min_age
+        return is_old and stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()
+    return False
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Hold the lock of a folder. Raises OSError if another process has it."""
+    if sys.platform == "win32":
+        raise OSError("not supported")
+    import fcntl
+
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)

@@ -46,8 +46,6 @@ if TYPE_CHECKING:
 
 
 NOT_CONNECTED: Final = "the client is not connected; use `async with`, or call connect() first"
-ADVICE: Final = 'await them before (client.tasks.wait_all()), or close(tasks="wait")'
-"""How to wait for the background tasks that `close` would stop."""
 
 
 class Spawnable(Protocol):
@@ -107,7 +105,6 @@ class Client(SessionControls, Generic[Output]):
         """Set once `connect` or `reopen` has succeeded or failed."""
         self._is_closed = False
         """Whether `close` or `abort` was called."""
-        self._advice = ADVICE
 
     @cached_property
     def session(self) -> Session:
@@ -207,15 +204,15 @@ class Client(SessionControls, Generic[Output]):
     async def reopen(self) -> None:
         """Start a new process on the session, after the CLI ended unexpectedly.
 
-        The runs that this cut off, and that have raised `CLIExitError`, go on: await or iterate them again. The CLI
-        takes up the turn that it was at work on, with cut-off tool calls shown as of unknown outcome. Prompts that it
-        had not written to disk are sent again, and no others: a run whose turn had ended raises `CLIExitError` again.
-        A run that was still being sent an async iterable of prompts does not go on.
+        Runs that raised `CLIExitError` because of this continue: await or iterate them again. The CLI resumes the turn
+            that it was working on; the outcome of interrupted tool calls is shown as unknown. Only prompts that it had
+            not written to disk are sent again: a run whose turn had ended raises `CLIExitError` again. A run whose
+            async iterable of prompts was still being sent does not continue.
 
         The options of the client apply again. The model, the permission mode, the thinking budget and the settings that
         were set on the running session hold, while its hooks and servers are as at the start. A session of a store is
-        loaded from there, with all that the dead process wrote. Background tasks of the CLI have ended with it, and
-        `tasks` has them as stopped. Child agents are cancelled. Iterators of `messages()` and `events()` have ended;
+        loaded from there, with all that the dead process wrote. Background tasks of the CLI have ended with it and are
+        listed in `tasks` as stopped. Child agents are cancelled. Iterators of `messages()` and `events()` have ended;
         start new ones. After an error or a cancellation the client is closed.
 
         Raises:
@@ -274,9 +271,20 @@ class Client(SessionControls, Generic[Output]):
             raise OptionsError(f"must be 'stop', 'wait' or 'leave', not {tasks!r}", option="tasks")
         self._warns, self._is_closed = False, True
         from_within = current() is self
-        await self.session.ending.close(tasks=tasks, wait=not from_within, advice=self._advice, client=self)
+        await self.session.ending.close(tasks=tasks, wait=not from_within, client=self)
         if self._connected is not None and not self._connected.is_set() and not from_within:
             await self._connected.wait()  # a pending `connect` fails once the client is closed
+
+    async def wait_closed(self) -> None:
+        """Wait until the session has ended: the client was closed, or its CLI exited and `reopen` is not running."""
+        while True:
+            session = self.session
+            await session.ending.wait_closed()
+            if self._is_closed or self._connected is None:
+                return
+            await self._connected.wait()
+            if self.session is session:
+                return
 
     def abort(self) -> None:
         """Kill the session without waiting. May be called from any thread.
@@ -345,11 +353,11 @@ class Client(SessionControls, Generic[Output]):
 
     @property
     def resumed_run(self) -> Run[Output] | None:
-        """The run of the turn in which the session's last process died, if the CLI went on with it.
+        """The run of the turn in which the session's last process died, if the CLI resumed it.
 
         Known once the client is connected with `resume_interrupted_turn`. None if there was no such turn, and after
-        `reopen` if the turn belongs to a run of this client, which then goes on. Its result names the original prompt,
-        and has only what this process did.
+        `reopen` if the turn belongs to a run of this client, which then continues. Its result names the original prompt
+        and covers only this process.
         """
         from claude_agent_py._runtime.runs.run import Run
 
@@ -446,6 +454,10 @@ class Client(SessionControls, Generic[Output]):
         """The options of the client."""
         return self._options
 
+    def use_options(self, options: ClientOptions[Output]) -> None:
+        """Set the client's options after its session was changed to match them. Internal to this package."""
+        self._options = options
+
     @property
     def tasks(self) -> TaskManager:
         """The background tasks of the session."""
@@ -480,7 +492,7 @@ class Client(SessionControls, Generic[Output]):
         """
         inbox = self.session.answers.permissions.interactions
         if inbox is None:
-            raise OptionsError("give ClientOptions(interactions=True), or an inbox", option="interactions")
+            raise OptionsError("set ClientOptions(interactions=True), or an inbox", option="interactions")
         return inbox
 
     @property
@@ -500,6 +512,11 @@ class Client(SessionControls, Generic[Output]):
         """Whether prompts and control requests can be sent."""
         session: Session | None = vars(self).get("session")
         return session is not None and session.is_open
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether `close` or `abort` was called."""
+        return self._is_closed
 
     @property
     def handler_errors(self) -> Sequence[HandlerError]:

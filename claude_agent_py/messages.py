@@ -77,7 +77,6 @@ if TYPE_CHECKING:
         ActiveGoal as ActiveGoal,
         ActiveGoalMessage as ActiveGoalMessage,
         AuthStatusMessage as AuthStatusMessage,
-        AutocompactStateMessage as AutocompactStateMessage,
         CommandsChangedMessage as CommandsChangedMessage,
         ControlRequestProgressMessage as ControlRequestProgressMessage,
         ConversationResetMessage as ConversationResetMessage,

@@ -132,7 +132,7 @@ class OneShot(Run):
         """Open the client and send the prompt. An error or a cancellation leaves no process behind."""
         client = await self._open_client()
         idle = self._until == "idle"
-        client._advice = "the run ended before they did" if idle else 'to wait for them, run until="idle"'
+        client.session.ending.advice = "the run ended before they did" if idle else 'to wait for them, run until="idle"'
         try:
             self._take(client.query(self._prompt, until=self._until, timeout=self._timeout))
             self._own_client = client
@@ -164,7 +164,7 @@ class OneShot(Run):
 
     def __del__(self) -> None:
         client: Client | None = vars(self).get("_own_client")
-        if client is not None and not client._is_closed:
+        if client is not None and not client.is_closed:
             client.abort()
 
 

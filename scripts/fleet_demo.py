@@ -1,9 +1,10 @@
 """Three workers, twelve sessions, a worker killed: all twelve finish. See `make fleet-demo` and `make soak-fleet`.
 
-    python scripts/fleet_demo.py [--rounds N] [--sessions N] [--workers N] [--seed N]
+    python scripts/fleet_demo.py [--rounds N] [--sessions N] [--workers N] [--seed N] [--stop]
 
 With FLEET_DB=postgresql://... the fleet and its conversations are there, else in SQLite files. In every round one
-worker is killed with SIGKILL at a random moment, and in every fifth round another is stopped past its lease and woken.
+worker is killed with SIGKILL at a random moment, and in every fifth round, or with --stop in each, another is stopped
+past its lease and woken.
 The real CLI runs, against a scripted model.
 """
 
@@ -79,12 +80,13 @@ async def one_round(
     workers = [start_worker(given) for _ in range(arguments.workers)]
     sleeper: subprocess.Popen[bytes] | None = None
     try:
+        begun_at = time.time()
         texts = [f"task-{number}-{i}" for i in range(arguments.sessions)]
         sessions = [await fleet.start("demo", text, id=text) for text in texts]
         while not await fleet.list(state="running", limit=1):  # noqa: ASYNC110 - another process changes it
             await anyio.sleep(0.1)
         await anyio.sleep(chance.uniform(0.0, 4.0))
-        if number % 5 == 4:
+        if arguments.stop or number % 5 == 4:
             sleeper = workers[1]
             os.kill(sleeper.pid, signal.SIGSTOP)
         victim = workers[0]
@@ -98,8 +100,9 @@ async def one_round(
             os.kill(sleeper.pid, signal.SIGCONT)
         checked = [await check(fleet, session, text) for session, text in zip(sessions, texts, strict=True)]
         moved = [at - killed_at for _, at in checked if at is not None and at > killed_at]
-        print(f"  {len(sessions)} sessions ended; {len(moved)} went on elsewhere", end="")
-        print(f", the first after {min(moved):.1f} s" if moved else "", flush=True)
+        print(f"  {len(sessions)} sessions ended in {time.time() - begun_at:.0f} s", end="")
+        after = f", {min(moved):.1f} to {max(moved):.1f} s after the kill" if moved else ""
+        print(f"; {len(moved)} went on elsewhere{after}", flush=True)
         return [wrong for wrong, _ in checked if wrong is not None]
     finally:
         for process in workers[1:]:
@@ -149,6 +152,7 @@ if __name__ == "__main__":
     parser.add_argument("--sessions", type=int, default=12)
     parser.add_argument("--workers", type=int, default=3)
     parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--stop", action="store_true")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.worker:

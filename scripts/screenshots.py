@@ -2,7 +2,7 @@
 
     python scripts/screenshots.py [folder]
 
-Needs tmux and rich. What a pane shows, colours included, becomes an SVG file that loads nothing.
+Needs tmux, rich, textual and DBOS. What a pane shows, colours included, becomes an SVG file that loads nothing.
 """
 
 import io
@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from rich._export_format import CONSOLE_SVG_FORMAT
@@ -65,13 +65,12 @@ def pane(command: str, environment: Mapping[str, str], *, height: int = HEIGHT) 
         tmux("kill-server")
 
 
-def shows(*texts: str, fills: bool = False) -> Text:
-    """Wait until the pane shows all texts, and return what it shows; with `fills` also the ends of the lines."""
+def shows(*texts: str) -> Text:
+    """Wait until the pane shows all texts, and return what it shows."""
     deadline = time.monotonic() + TIMEOUT
     while True:
-        lines = tmux("capture-pane", "-e", "-p", *(["-N"] if fills else [])).rstrip("\n").splitlines()
-        shown = Text.from_ansi("\n".join(line if fills else line.rstrip() for line in lines))
-        shown.rstrip()
+        lines = tmux("capture-pane", "-e", "-p", "-N").rstrip().splitlines()
+        shown = Text.from_ansi("\n".join(line.rstrip() for line in lines))
         if all(text in shown.plain for text in texts):
             return shown
         if time.monotonic() > deadline:
@@ -131,21 +130,100 @@ def main(folder: Path) -> None:
     take_chat(folder, program)
 
 
+REVIEWS = """
+import anyio
+from claude_agent_py import ClientOptions
+from claude_agent_py.permissions import SQLiteInbox
+from claude_agent_py.pool import Pool
+
+async def main():
+    async with Pool(ClientOptions(permission_mode="default", interactions=SQLiteInbox("inbox.db")), size=1) as pool:
+        async with anyio.create_task_group() as group:
+            for prompt in ("Review auth and billing", "Run the tests of the shop"):
+                group.start_soon(review, pool, prompt)
+
+async def review(pool, prompt):
+    async with pool.client() as client:
+        await client.query(prompt, until="idle")
+        await anyio.sleep_forever()
+
+anyio.run(main)
+"""
+AGENTS = """
+from claude_agent_py import ClientOptions
+from claude_agent_py.fleet import Fleet
+from claude_agent_py.sessions import SQLiteStore
+
+fleet = Fleet("sqlite:///fleet.db", store=SQLiteStore("sessions.db"), poll=0.1)
+fleet.agent("fixer", ClientOptions(permission_mode="default"), patience=0.2)
+"""
+QUESTION = {
+    "question": "Where do amounts get rounded?",
+    "header": "Rounding",
+    "multiSelect": False,
+    "options": [
+        {"label": "At the end", "description": "one rounding, on the invoice"},
+        {"label": "For each item", "description": "what the customer sees adds up"},
+    ],
+}
+
+
 def take_watch(folder: Path, program: str) -> None:
-    """Take the picture of `watch`: a session whose subagent waits."""
+    """Take the pictures of `watch`: a pool with a subagent at work and a question, and a fleet that waits."""
     gate = Gate()
-    agents = {"Look at auth": Reply("It is sound.", after=gate)}
-    with ScriptedModel([launch("auth"), "It is under way."], agents=agents, on_exhausted="Done.") as model:
+    asks = {
+        "Review auth and billing": Reply([launch("auth")]),
+        "Run the tests of the shop": Reply(tool_use("Bash", {"command": "make test > out", "description": "test"})),
+        "Fix the rounding": Reply(tool_use("AskUserQuestion", {"questions": [QUESTION]})),
+    }
+
+    def answer(request: RecordedRequest) -> Reply:
+        asked = next((reply for prompt, reply in asks.items() if request.contains(prompt)), None)
+        return Reply("It is under way.") if asked is None or request.tool_results else asked
+
+    agents = {"Look at auth": [tool_use("Bash", {"command": "wc -l auth.py"}), Reply("It is sound.", after=gate)]}
+    with ScriptedModel(answer, agents=agents) as model, ExitStack() as stack:
         environment = model.environment(**{CLI_VARIABLE: str(find_cli())})
-        run = [program, "run", PROMPT, "--quiet"]
-        with subprocess.Popen(run, env=environment, cwd=model.sandbox.cwd, stdout=subprocess.DEVNULL) as process:
-            try:
-                with pane(f"{program} watch", environment):
-                    save(shows("Review auth [local_agent]"), "watch", "claude-agent-py watch", folder)
-                gate.open()
-                process.wait(TIMEOUT)
-            finally:
-                process.kill()
+        work = model.sandbox.cwd
+        (work / "reviews.py").write_text(REVIEWS)
+        (work / "agents.py").write_text(AGENTS)
+
+        def call(*command: str) -> None:
+            subprocess.run(command, env=environment, cwd=work, check=True, capture_output=True)
+
+        def start(*command: str) -> None:
+            process = subprocess.Popen(command, env=environment, cwd=work, stdout=subprocess.DEVNULL)
+            stack.callback(process.wait, TIMEOUT)
+            stack.callback(process.terminate)
+
+        call(program, "run", "What does a session cost?", "--quiet")  # what the CLI says of it implies the prices
+        start(program, "fleet", "worker", "agents:fleet")
+        stack.callback(gate.open)
+        wait_for(work / "fleet.db")
+        call(program, "fleet", "start", "fixer", "Fix the rounding", "--id", "pr-17", "--url", "sqlite:///fleet.db")
+        start(sys.executable, "reviews.py")
+        wait_for(work / "inbox.db")
+        watch = f"cd {work} && {program} watch --inbox inbox.db --fleet sqlite:///fleet.db"
+        with pane(watch, environment):
+            shows("Where do amounts", "make test", "● Review auth (general-purpose)", "without a prompt yet", "~0.0")
+            tmux("send-keys", "Down")
+            shown = shows("Where do amounts", "make test", "● Review auth", "without a prompt yet")
+            save(shown, "watch", "claude-agent-py watch", folder)
+            tmux("send-keys", "a")
+            save(shows("At the end", "Answer"), "watch-answer", "claude-agent-py watch: a", folder)
+            tmux("send-keys", "Down", "Space", "Tab", "Tab", "Enter")
+            shows("answered")
+            tmux("send-keys", "q")
+            shows("exit code 0")
+
+
+def wait_for(path: Path) -> None:
+    """Wait until a file is there."""
+    deadline = time.monotonic() + TIMEOUT
+    while not path.exists():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"no {path}")
+        time.sleep(0.05)
 
 
 def take_chat(folder: Path, program: str) -> None:
@@ -174,7 +252,7 @@ def take_chat(folder: Path, program: str) -> None:
             shows("One secret", "● Review docs")
             tmux("send-keys", "-l", "Fix it")
             tmux("send-keys", "Enter")
-            save(shows("Allow Edit?", "y: once", "Review docs", "logged in", fills=True), "chat", "claude-agent-py chat", folder)
+            save(shows("Allow Edit?", "y: once", "Review docs", "logged in"), "chat", "claude-agent-py chat", folder)
             tmux("send-keys", "y")
             shows("✓ Edit")
             gate.open()

@@ -1,13 +1,14 @@
 """The documentation: names exist, programs run, and links resolve."""
 
-import json
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from doc_blocks import CodeBlock, blocks_of, problems_of, prose_problems
+from programs import EXAMPLES, Programs
 
 from claude_agent_py import errors
 
@@ -18,14 +19,12 @@ PROGRAMS = [block for block in BLOCKS if block.script is not None]
 GENERATORS = sorted(ROOT.glob("docs/generate_*.py"))
 
 RUN = """
-import ast, inspect, json, sys
+import ast, inspect, sys
 import anyio
 import claude_agent_py.testing as testing
-
-name, code, script = json.load(sys.stdin)
-sys.path.insert(0, sys.argv[1])
 from offline import offline
 
+_, name, code, script = sys.argv
 names = {name: getattr(testing, name) for name in testing.__all__}
 with eval(f"offline({script})", {**names, "offline": offline}):
     program = eval(compile(code, name, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), {"__name__": "__main__"})
@@ -56,16 +55,18 @@ def test_the_text_names_only_what_exists(page: Path) -> None:
     assert prose_problems(page) == []
 
 
+@pytest.fixture(scope="module")
+def programs() -> Iterator[Programs]:
+    programs = Programs()
+    yield programs
+    programs.close()
+
+
 @pytest.mark.real_cli
 @pytest.mark.parametrize("block", PROGRAMS, ids=by_name)
-def test_a_program_in_the_docs_runs(block: CodeBlock) -> None:
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-X", "utf8", "-c", RUN, str(ROOT / "examples")],
-        input=json.dumps([block.name, block.code, block.script]),
-        capture_output=True,
-        encoding="utf-8",
-        timeout=120,
-    )
+def test_a_program_in_the_docs_runs(block: CodeBlock, programs: Programs) -> None:
+    assert block.script is not None
+    done = programs.run(RUN, str(EXAMPLES / "docs.py"), block.name, block.code, block.script)
     assert done.returncode == 0, done.stderr
     assert block.printed is None or done.stdout == block.printed
 

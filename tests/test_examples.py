@@ -1,16 +1,15 @@
-"""Every example runs offline with the real CLI, in its own process, and prints the expected output."""
+"""Every example runs offline with the real CLI, in a process of its own, and prints the expected output."""
 
 import os
 import subprocess
 import sys
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
+from programs import EXAMPLES, Programs
 
 from claude_agent_py._launch.locate import CLI_VARIABLE, find_cli
 from claude_agent_py.testing import ScriptedModel
-
-EXAMPLES = Path(__file__).parent.parent / "examples"
 
 NICENESS = 0 if sys.platform == "win32" else os.nice(0)
 """Of these tests."""
@@ -201,6 +200,14 @@ def plain_install(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {"PYTHONPATH": str(folder), "PYTEST_ADDOPTS": "-p no:hypothesispytest"}  # its plugin needs a whole trio
 
 
+@pytest.fixture(scope="module")
+def programs(plain_install: dict[str, str]) -> Iterator[Programs]:
+    """Run examples without the extras."""
+    programs = Programs(**plain_install)
+    yield programs
+    programs.close()
+
+
 def run_example(name: str, *arguments: str, env: dict[str, str] | None = None) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         [sys.executable, "-W", "error", str(EXAMPLES / f"{name}.py"), *arguments],
@@ -213,9 +220,9 @@ def run_example(name: str, *arguments: str, env: dict[str, str] | None = None) -
 
 @pytest.mark.real_cli
 @pytest.mark.parametrize("name", names())
-def test_an_example_prints_what_it_shows_without_any_extra(name: str, plain_install: dict[str, str]) -> None:
+def test_an_example_prints_what_it_shows_without_any_extra(name: str, programs: Programs) -> None:
     assert name in PRINTED, f"say in PRINTED what examples/{name}.py prints"
-    done = run_example(name, env=None if name in WITH_EXTRAS else plain_install)
+    done = run_example(name) if name in WITH_EXTRAS else programs.run_example(name)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     assert [text for text in PRINTED[name] if text not in done.stdout] == [], done.stdout

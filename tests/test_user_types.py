@@ -232,7 +232,7 @@ def listen(tasks: TaskManager) -> None:
     def all_of_them(event: TaskEvent) -> None: ...
 
     tasks.on(notified)  # type: ignore[arg-type]
-    tasks.on("started", finished)  # type: ignore[call-overload]
+    tasks.on("finished", notified)  # type: ignore[call-overload]
     tasks.on(TaskFinished, notified)  # type: ignore[arg-type]
 
 

@@ -7,13 +7,14 @@ are removed, because a CLI that inherits them takes itself for a part of that se
 import logging
 import os
 import sys
+from collections import ChainMap
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, cast
 
 from claude_agent_py._configuration import Unshown
 from claude_agent_py._errors import OptionsError
-from claude_agent_py._launch.table import ALWAYS_VARIABLES, DEFAULT_CLIENT_APP, VARIABLES
+from claude_agent_py._launch.table import ALWAYS_VARIABLES, DEFAULT_CLIENT_APP, VARIABLES, told
 from claude_agent_py.observe.telemetry import telemetry_of
 from claude_agent_py.options.checks import HOME_VARIABLES, HOOKS_OFF, TRUE_WORDS
 from claude_agent_py.options.client_options import ClientOptions
@@ -73,9 +74,8 @@ def environment(
         env |= _home_variables(private_home(options, new_home), options.login)
     if options.cwd is not None and "PWD" in env:
         env["PWD"] = os.path.abspath(options.cwd)
-    for row in VARIABLES:
-        if (value := row.value(options)) is not None:
-            env[row.name] = "1" if value is True else str(value)
+    for row, value in told(VARIABLES, options):
+        env[row.name] = "1" if value is True else str(value)
     for name, value in options.env.items():
         if value is None:
             env.pop(name, None)
@@ -94,8 +94,10 @@ def variable(options: ClientOptions, name: str) -> str | None:
 def _inherited(surrounding: Mapping[str, str]) -> dict[str, str]:
     traced = _trace_context()
     stale = {"TRACEPARENT", "TRACESTATE"} if "TRACEPARENT" in traced else set()
-    left_out = MARKS | stale
-    return {name: value for name, value in surrounding.items() if name not in left_out} | traced
+    env = dict(surrounding)
+    for name in MARKS | stale:
+        env.pop(name, None)
+    return env | traced
 
 
 def private_home(options: ClientOptions, new_home: Path | None) -> Path | None:
@@ -139,9 +141,10 @@ def check_exporters(env: Mapping[str, str], options: ClientOptions) -> None:
     Raises:
         OptionsError: There is one.
     """
-    settings = options.settings.get("env") if isinstance(options.settings, Mapping) else None
+    given = options.settings.get("env") if isinstance(options.settings, Mapping) else None
+    settings = given if isinstance(given, Mapping) else None
     for option, variables in (("settings", settings), ("env", env)):
-        merged = {**env, **variables} if isinstance(variables, Mapping) else {}
+        merged: Mapping[str, Any] = ChainMap(cast("Any", variables), cast("Any", env)) if variables else {}
         if str(merged.get("CLAUDE_CODE_ENABLE_TELEMETRY", "")).strip().lower() not in TRUE_WORDS:
             continue
         for name in EXPORTERS:
@@ -153,4 +156,4 @@ def check_exporters(env: Mapping[str, str], options: ClientOptions) -> None:
 def config_directory(env: Mapping[str, str]) -> Path:
     """Return the directory in which a CLI with this environment stores sessions, transcripts and to-do lists."""
     given = env.get("CLAUDE_CONFIG_DIR")
-    return Path(given) if given else Path(env.get("HOME") or Path.home()) / ".claude"
+    return Path(given) if given else Path(env.get("HOME") or Path.home(), ".claude")

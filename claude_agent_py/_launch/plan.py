@@ -17,9 +17,10 @@ from claude_agent_py._launch.environment import check_exporters, config_director
 from claude_agent_py._launch.home import check_home
 from claude_agent_py._launch.launch_plan import FORCE, NEW_HOME, PREFIX, SETTINGS_FILE, LaunchPlan
 from claude_agent_py._launch.settings import joined_settings
-from claude_agent_py._launch.table import ALWAYS_FLAGS, AWAITED, FIELDS, FLAGS, TABLE
+from claude_agent_py._launch.table import ALWAYS_FLAGS, AWAITED, FIELDS, FLAGS, TABLE, Awaited, told
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.options.values import PluginConfig, SystemPromptFile
+from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.settings.rule_lists import split_rules
 
 LONG_LIST_CHARS: Final = 8 * 1024
@@ -64,19 +65,17 @@ def plan_launch(
         check_home(options, environ, cwd)
         _check_user(options.user)
         _check_files(options)
-    scratch = scratch or Path(tempfile.gettempdir()) / f"{PREFIX}{os.urandom(8).hex()}"
-    told = {row.name: value for row in FIELDS if (value := row.value(options)) is not None}
-    initialize = told | dict(extra_initialize or {})
     flags, too_long = _flags(options)
-    if "disallowedTools" in too_long:
-        initialize["disallowedTools"] = too_long["disallowedTools"]
-    settings_flags, files = _settings(options, too_long.get("settings", []), scratch)
+    initialize = _initialize(options, extra_initialize or {}, too_long)
+    settings = joined_settings(options, too_long.get("settings", []))
+    if scratch is None and (options.home is True or isinstance(settings, dict)):
+        scratch = Path(tempfile.gettempdir(), f"{PREFIX}{os.urandom(8).hex()}")
+    settings_flags, files = _settings(settings, scratch)
     awaited = {name: AWAITED[name] for name in AWAITED if name in initialize}
-    waiting = ["--await-initialize", *(flag for one in awaited.values() for flag in one.flags)] if awaited else []
-    flags += [*settings_flags, *waiting]
+    flags += [*settings_flags, *_waiting_flags(awaited)]
     argv = (str(cli), *ALWAYS_FLAGS, *flags, *_own_flags(options, flags))
-    _check_length(argv, options)
-    home = private_home(options, scratch / NEW_HOME)
+    _check_length(argv)
+    home = private_home(options, None if scratch is None else scratch / NEW_HOME)
     env = environment(options, environ, new_home=home)
     check_exporters(env, options)
     return LaunchPlan(
@@ -94,6 +93,18 @@ def plan_launch(
         config_dir=config_directory(env),
         confirmations={one.confirmed_by: _option_of(name) for name, one in awaited.items()},
     )
+
+
+def _initialize(options: ClientOptions, extra: Mapping[str, Any], too_long: Mapping[str, list[str]]) -> dict[str, Any]:
+    """Return the fields of `initialize`, with the denied tools if they are too long for a flag."""
+    fields = {row.name: value for row, value in told(FIELDS, options)}
+    denied = {name: rules for name, rules in too_long.items() if name == "disallowedTools"}
+    return {**fields, **extra, **denied}
+
+
+def _waiting_flags(awaited: Mapping[str, Awaited]) -> list[str]:
+    """Return the flags that make the CLI wait for these fields of `initialize` before it starts."""
+    return ["--await-initialize", *(flag for one in awaited.values() for flag in one.flags)] if awaited else []
 
 
 def _cwd(options: ClientOptions) -> Path | None:
@@ -154,10 +165,7 @@ def _flags(options: ClientOptions) -> tuple[list[str], dict[str, list[str]]]:
     """Return the flags, and the lists that are too long for a flag, by their destination."""
     flags: list[str] = []
     too_long: dict[str, list[str]] = {}
-    for row in FLAGS:
-        value = row.value(options)
-        if value is None:
-            continue
+    for row, value in told(FLAGS, options):
         if row.when_long is not None and len(value) > LONG_LIST_CHARS:
             too_long[row.when_long] = split_rules(value)
         else:
@@ -171,14 +179,13 @@ def _written(name: str, value: Any) -> list[str]:
     return [f"{name}={one}" for one in (value if isinstance(value, list) else [value])]
 
 
-def _settings(options: ClientOptions, allowed: list[str], scratch: Path) -> tuple[list[str], dict[Path, str]]:
-    joined = joined_settings(options, allowed)
-    if joined is None:
+def _settings(settings: JSONObject | Path | None, scratch: Path | None) -> tuple[list[str], dict[Path, str]]:
+    if settings is None:
         return [], {}
-    if isinstance(joined, Path):
-        return [f"--settings={joined}"], {}
+    if scratch is None or isinstance(settings, Path):
+        return [f"--settings={settings}"], {}
     path = scratch / SETTINGS_FILE
-    return [f"--settings={path}"], {path: json.dumps(joined)}
+    return [f"--settings={path}"], {path: json.dumps(settings)}
 
 
 def _own_flags(options: ClientOptions, flags: list[str]) -> list[str]:
@@ -193,15 +200,10 @@ def _own_flags(options: ClientOptions, flags: list[str]) -> list[str]:
     return own
 
 
-def _check_length(argv: tuple[str, ...], options: ClientOptions) -> None:
+def _check_length(argv: tuple[str, ...]) -> None:
     for argument in argv:
-        if "\0" in argument:
-            problem = "must not contain a NUL character"
-        elif len(os.fsencode(argument)) > MAX_ARGUMENT_BYTES:
-            problem = f"is too long for a command line ({len(argument):,} characters)"
-        else:
-            continue
-        raise OptionsError(problem, option=_option_of(argument.partition("=")[0]))
+        if (problem := _argument_problem(argument)) is not None:
+            raise OptionsError(problem, option=_option_of(argument.partition("=")[0]))
     total = sum(len(argument) + 1 for argument in argv)
     if total > MAX_COMMAND_CHARS:
         longest = _option_of(max(argv[1:], key=len).partition("=")[0])
@@ -209,6 +211,14 @@ def _check_length(argv: tuple[str, ...], options: ClientOptions) -> None:
             f"the command line has {total:,} characters; the limit here is {MAX_COMMAND_CHARS:,}",
             option=longest,
         )
+
+
+def _argument_problem(argument: str) -> str | None:
+    if "\0" in argument:
+        return "must not contain a NUL character"
+    if len(os.fsencode(argument)) > MAX_ARGUMENT_BYTES:
+        return f"is too long for a command line ({len(argument):,} characters)"
+    return None
 
 
 def _option_of(name: str) -> str:

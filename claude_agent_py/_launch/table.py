@@ -4,12 +4,12 @@ Long or secret values are a `Field`, never a `Flag`: the command line is limited
 the machine. Options that are only used in this process are listed, too (`Here`).
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 from claude_agent_py._version import __version__
 from claude_agent_py.options.client_options import DIALOG_KINDS, ClientOptions, is_any_given
@@ -26,6 +26,7 @@ from claude_agent_py.options.values import (
 )
 from claude_agent_py.wire.base import JSONObject
 
+AnyRow = TypeVar("AnyRow", bound="Row")
 Encode: TypeAlias = Callable[..., Any]
 """Converts the values of a row's options for the CLI. None and empty collections are left out."""
 
@@ -60,13 +61,13 @@ class Row:
         return self.options.split(",")
 
     @cached_property
-    def _read(self) -> Callable[[ClientOptions], Any]:
+    def read(self) -> Callable[[ClientOptions], Any]:
         """Returns the value of the option, or a tuple of the values of several."""
         return attrgetter(*self.option_names)
 
     def value(self, options: ClientOptions) -> Any:
         """Return the value for the CLI, or None to leave it out."""
-        given = self._read(options)
+        given = self.read(options)
         if given is None:
             return None
         told = self.encode(given) if len(self.option_names) == 1 else self.encode(*given)
@@ -154,12 +155,13 @@ def _asker(*asked: Any) -> str | None:
     return "stdio" if is_any_given(*handlers) or prompts == "host" else None
 
 
-def _refused(disallowed: Iterable[str], *asked: Any) -> str | None:
+def _refused(
+    disallowed: Iterable[str], can_use_tool: Any, on_question: Any, on_plan: Any, interactions: Any, prompts: str | None
+) -> str | None:
     """Return the disallowed tools, plus those of the asking tools that have no handler.
 
     The CLI offers its three asking tools as soon as it can send the host any question.
     """
-    can_use_tool, on_question, on_plan, interactions, prompts = asked
     asks = is_any_given(can_use_tool, on_question, on_plan) or prompts == "host"
     refused = list(disallowed)
     if asks and not is_any_given(on_question, interactions):
@@ -380,13 +382,20 @@ FLAGS: Final = tuple(row for row in TABLE if isinstance(row, Flag))
 VARIABLES: Final = tuple(row for row in TABLE if isinstance(row, Variable))
 
 
+def told(rows: Iterable[AnyRow], options: ClientOptions) -> Iterator[tuple[AnyRow, Any]]:
+    """Yield the rows that have a value for the CLI, with their values."""
+    for row in rows:
+        if row.read(options) is not None and (value := row.value(options)) is not None:  # most are None
+            yield row, value
+
+
 def options_of_the_start(options: ClientOptions) -> list[str]:
     """Return the options set here that the CLI can only have from its command line, environment or settings file."""
     default = ClientOptions()
     changed = {name for name in options.model_fields_set if getattr(options, name) != getattr(default, name)}
-    told = [row for row in TABLE if not isinstance(row, Field | Here)]
-    told = [row for row in told if isinstance(row, Start) or row.value(options) is not None]
-    return list(dict.fromkeys(name for row in told for name in row.option_names if name in changed))
+    rows = [row for row in TABLE if not isinstance(row, Field | Here)]
+    rows = [row for row in rows if isinstance(row, Start) or row.value(options) is not None]
+    return list(dict.fromkeys(name for row in rows for name in row.option_names if name in changed))
 
 
 DEFAULT_CLIENT_APP: Final = f"claude-agent-py/{__version__}"

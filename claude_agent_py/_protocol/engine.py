@@ -58,7 +58,7 @@ class Engine:
 
     @property
     def state(self) -> State:
-        """Where the connection stands."""
+        """The state of the connection."""
         return self._state
 
     @property
@@ -67,10 +67,10 @@ class Engine:
         return self._state in CAN_SEND
 
     def advance(self, step: Step) -> None:
-        """Note what happened to the connection.
+        """Move to the next state.
 
         Raises:
-            LocalProtocolError: It cannot happen in this state.
+            LocalProtocolError: The step is not allowed in the current state.
         """
         self._state = advance(self._state, step)
 
@@ -196,7 +196,7 @@ class Engine:
 
         Raises:
             LocalProtocolError: Nothing can be sent any more.
-            ValueError, TypeError: The fields are no JSON; nothing was sent.
+            ValueError, TypeError: The fields are not JSON; nothing was sent.
         """
         self.advance(Step.SEND)
         request = self._outgoing.open(subtype, now=now, timeout=timeout)

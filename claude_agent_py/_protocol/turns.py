@@ -477,8 +477,9 @@ class TurnRouter:
         return owners or self._waiting_for_idle()
 
     def _subagent_audience(self, message: AssistantMessage | UserMessage) -> tuple[RunId, ...]:
-        """Return the runs for a message of a subagent, which never begins a turn. An unknown one belongs to the
-        turn.
+        """Return the runs for a message of a subagent, which never begins a turn.
+
+        An unknown one belongs to the turn.
         """
         task_id = message.agent_id or self._task_of_call.get(message.parent_tool_use_id or "")
         return self.turn_runs if task_id is None and self._turn else self._task_audience(task_id or "")

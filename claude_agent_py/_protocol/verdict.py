@@ -122,10 +122,15 @@ def _stopped_by_hook(result: ResultMessage, turn: list[Any]) -> Failure | None:
 
 def _turn_of(result: ResultMessage, history: list[Any]) -> list[Any]:
     """Return the messages of the turn that the result ends; a run may have several turns."""
-    results = [index for index, message in enumerate(history) if isinstance(message, ResultMessage)]
-    end = next((index for index in results if history[index] == result), len(history))
-    begin = max((index + 1 for index in results if index < end), default=0)
-    return history[begin:end]
+    turn: list[Any] = []
+    for message in history:
+        if not isinstance(message, ResultMessage):
+            turn.append(message)
+        elif message == result:
+            break
+        else:
+            turn = []
+    return turn
 
 
 def _classify(result: ResultMessage, spoken: AssistantMessage | None, turn: list[Any]) -> str:

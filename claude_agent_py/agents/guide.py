@@ -69,7 +69,7 @@ class DelegationGuide(ConfigModel):
     """Maximum length of the reports that the model reads, counted as the CLI does (UTF-16 code units).
 
     The guide asks for it. Reports of foreground subagents and of child agents are cut to it, at the end of a sentence.
-    The CLI delivers reports of background subagents itself and lets nobody cut them: a background subagent with a
+    The CLI delivers reports of background subagents itself, and they cannot be cut: a background subagent with a
     longer report is asked once to shorten it, and if its next report is longer, too, that one is delivered whole, with
     a warning in the log. The task keeps what was cut (`Task.summary`), and the transcript has every report."""
 

@@ -5,6 +5,7 @@ The CLI ignores fields or whole files that it does not understand; here they are
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
@@ -104,15 +105,14 @@ class _Reader(Generic[Definition]):
 
     def _parse(self, text: str) -> _Header:
         yaml = _yaml()
+        invalid = (yaml.YAMLError, ValueError, RecursionError)  # ValueError: an invalid date, for example
         try:
             return self._header(yaml, text)
-        except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: an invalid date, for example
-            told, mark = getattr(error, "problem", error), getattr(error, "problem_mark", None)
-        try:
+        except invalid as error:
+            problem, mark = getattr(error, "problem", error), getattr(error, "problem_mark", None)
+        with suppress(*invalid):
             return self._header(yaml, _quoted(text))  # the CLI also retries with quoted values
-        except (yaml.YAMLError, ValueError, RecursionError):
-            line = mark.line + 2 if mark else 1
-        raise self._problem(f"invalid YAML: {told}", line)
+        raise self._problem(f"invalid YAML: {problem}", mark.line + 2 if mark else 1)
 
     def _header(self, yaml: Any, text: str) -> _Header:
         loader = yaml.SafeLoader(text)

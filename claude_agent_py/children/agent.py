@@ -26,8 +26,9 @@ TITLE_CHARS: Final = 80
 
 @dataclass(frozen=True)
 class ChildAgent:
-    """An agent that runs in a CLI process of its own. Immutable; it may be started any number of times, concurrently
-    too.
+    """An agent that runs in a CLI process of its own.
+
+    Immutable; it may be started any number of times, including concurrently.
 
     Raises:
         OptionsError: The id is invalid or a number is not positive.
@@ -46,7 +47,7 @@ class ChildAgent:
     the parent's handlers, and the parent's tool hooks apply unless it has its own hooks."""
     on_parent_cancel: Literal["cancel", "leave"] = field(default="cancel", kw_only=True)
     """What happens when the waiting tool call is cancelled (an interrupt, a stop of the calling subagent, the end of
-    the parent's process): `cancel` cancels the child, `leave` lets it go on in the background. Closing the client
+    the parent's process): `cancel` cancels the child, `leave` lets it continue in the background. Closing the client
     always ends it."""
     timeout: float | None = field(default=None, kw_only=True)
     """Time limit in seconds, including waits for people; exceeding it ends with `Error`. None means no limit."""

@@ -37,7 +37,7 @@ logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 
 Priority: TypeAlias = Literal["low", "normal", "high"] | str | int
-"""Any word or number; passed to the child as it is."""
+"""Any word or number; passed to the child unchanged."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,7 +144,7 @@ class ChildRun:
         self._scope.cancel()
 
     def leave(self) -> None:
-        """Let the child go on in the background after its tool call was cancelled."""
+        """Let the child continue in the background after its tool call was cancelled."""
         if self.report is None:
             self._tell(TaskUpdatedMessage, patch=TaskPatch(is_backgrounded=True))
 

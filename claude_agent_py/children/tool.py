@@ -10,7 +10,7 @@ from claude_agent_py._errors import ClaudeAgentError, OptionsError, ToolError
 from claude_agent_py.children.agent import ChildAgent
 from claude_agent_py.children.report import ChildReport
 from claude_agent_py.children.run import Brief, Priority
-from claude_agent_py.client import current_client
+from claude_agent_py.client import Client, current_client
 from claude_agent_py.tools.context import ToolContext
 from claude_agent_py.tools.definition import TakesArguments, Tool, tool
 from claude_agent_py.tools.schema import Bound
@@ -70,23 +70,28 @@ def child_tool(agent: ChildAgent) -> Tool[..., Any]:
         if client is None:
             raise ToolError("child agents can only be started in a running session")
         brief = Brief(title=title, intent=intent, artifacts=tuple(artifact_refs), priority=priority)
-        assignment = agent.assignment(
-            brief, brief.prompt(), is_awaited=True, parent=context.task, tool_use_id=context.tool_use_id
-        )
-        try:
-            run = agent.start(client, assignment)
-        except ClaudeAgentError as refusal:
-            return ChildReport(task_id="", agent_id=agent.id, status="Error", failure_reason=str(refusal)).to_json()
-        try:
-            report = await run.wait()
-        except BaseException:
-            (run.cancel if agent.on_parent_cancel == "cancel" else run.leave)()
-            raise
+        report = await _run(agent, client, brief, context)
         return report.to_json(agent.report_chars_under(client))
 
     make = tool(name=f"create_subtask_{agent.id}", description=_description(agent), read_only=True, always_load=True)
     made = make(create_subtask)
     return replace(made, parameters=_Arguments(made.parameters), agent=agent.definition)
+
+
+async def _run(agent: ChildAgent, client: Client, brief: Brief, context: ToolContext) -> ChildReport:
+    """Run a child to its end. If it cannot be started, the report says why."""
+    assignment = agent.assignment(
+        brief, brief.prompt(), is_awaited=True, parent=context.task, tool_use_id=context.tool_use_id
+    )
+    try:
+        run = agent.start(client, assignment)
+    except ClaudeAgentError as refusal:
+        return ChildReport(task_id="", agent_id=agent.id, status="Error", failure_reason=str(refusal))
+    try:
+        return await run.wait()
+    except BaseException:
+        (run.cancel if agent.on_parent_cancel == "cancel" else run.leave)()
+        raise
 
 
 def _description(agent: ChildAgent) -> str:

@@ -25,8 +25,9 @@ class AgentTree:
         self._places: dict[int, anyio.CapacityLimiter] = {}
 
     def places(self, generation: int) -> anyio.CapacityLimiter:
-        """Return the limiter on processes of a generation. Each has its own, so parents cannot starve their
-        children.
+        """Return the limiter on processes of a generation.
+
+        Each has its own, so parents cannot starve their children.
         """
         if generation not in self._places:
             self._places[generation] = anyio.CapacityLimiter(self.limits.child_processes)

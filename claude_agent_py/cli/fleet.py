@@ -51,13 +51,19 @@ def _worker_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--memory", help="how much memory they may use, such as 8GiB (default: any)")
     parser.add_argument("--machine", help="the name of this machine (default: the host name)")
     parser.add_argument("--folder", help="where workspaces are (default: in the folder for temporary files)")
+    parser.add_argument(
+        "--grace",
+        type=float,
+        metavar="SECONDS",
+        help="after SIGTERM, give back what still runs after so long (default: wait until it is over)",
+    )
 
 
 async def _worker(arguments: Arguments) -> int:
     fleet = _loaded(arguments.fleet)
     given = {name: getattr(arguments, name) for name in ("sessions", "memory", "machine", "folder")}
     async with fleet.worker(**given) as worker, anyio.create_task_group() as group:
-        await group.start(_obey_signals, worker, group.cancel_scope)
+        await group.start(_obey_signals, worker, arguments.grace, group.cancel_scope)
         print(f"worker {worker.id} runs; SIGTERM drains it, a second one gives its sessions back", flush=True)
         await fleet.drain_forever()
         group.cancel_scope.cancel()
@@ -65,8 +71,13 @@ async def _worker(arguments: Arguments) -> int:
 
 
 async def _obey_signals(
-    worker: "Worker", scope: anyio.CancelScope, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
+    worker: "Worker",
+    grace: float | None,
+    scope: anyio.CancelScope,
+    *,
+    task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
+    """Drain the worker at the first SIGTERM or SIGINT; give back what runs at a second one, or after the grace."""
     if sys.platform == "win32":
         task_status.started()
         return
@@ -78,7 +89,14 @@ async def _obey_signals(
                 if was_asked:
                     scope.cancel()
                 was_asked = True
-                group.start_soon(worker.drain)
+                group.start_soon(_drain_within, worker, grace, scope)
+
+
+async def _drain_within(worker: "Worker", grace: float | None, scope: anyio.CancelScope) -> None:
+    with anyio.move_on_after(grace):
+        await worker.drain()
+        return
+    scope.cancel()
 
 
 def _loaded(target: str) -> "Fleet":
@@ -103,7 +121,7 @@ def _opened(arguments: Arguments) -> "Fleet":
 
     if arguments.url is None:
         raise OptionsError(f"pass --url or set {VARIABLE}")
-    return Fleet(arguments.url)
+    return Fleet(arguments.url, create=False)  # a mistyped URL is told
 
 
 def _tell(arguments: Arguments, told: Mapping[str, Any], line: str) -> None:
@@ -148,7 +166,9 @@ def _list_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--agent")
     parser.add_argument("--tenant")
     parser.add_argument("--limit", type=int, default=100)
-    parser.add_argument("--workers", action="store_true", help="list the workers instead")
+    instead = parser.add_mutually_exclusive_group()
+    instead.add_argument("--workers", action="store_true", help="list the workers instead")
+    instead.add_argument("--tenants", action="store_true", help="list the tenants instead")
 
 
 async def _list(arguments: Arguments) -> int:
@@ -157,6 +177,12 @@ async def _list(arguments: Arguments) -> int:
             for worker in await fleet.workers():
                 busy = f"{worker.running} of {worker.slots} sessions{', draining' if worker.is_draining else ''}"
                 _tell(arguments, worker.to_dict(), f"{worker.id}  {busy}")
+            return 0
+        if arguments.tenants:
+            for tenant in await fleet.tenants():
+                limit = "no limit of its own" if tenant.limit is None else f"limit {tenant.limit}"
+                counts = "".join(f", {number} {state}" for state, number in sorted(tenant.sessions.items()))
+                _tell(arguments, tenant.to_dict(), f"{tenant.name or '-'}  {limit}, weight {tenant.weight:g}{counts}")
             return 0
         chosen = {name: getattr(arguments, name) for name in ("state", "agent", "tenant", "limit")}
         for info in await fleet.list(**chosen):
@@ -273,6 +299,48 @@ async def _drain(arguments: Arguments) -> int:
     return 0
 
 
+def _prune_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--older-than",
+        type=_duration,
+        required=True,
+        metavar="TIME",
+        help="what did not change for so long: 30d, 12h, 90m, or seconds",
+    )
+
+
+def _duration(text: str) -> float:
+    """Return a time such as 30d in seconds."""
+    unit = {"s": 1, "m": 60, "h": 3600, "d": 86400}.get(text[-1:])
+    try:
+        return float(text) if unit is None else float(text[:-1]) * unit
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time such as 30d, 12h, 90m or 45") from None
+
+
+async def _prune(arguments: Arguments) -> int:
+    async with _opened(arguments) as fleet:
+        count = await fleet.prune(arguments.older_than)
+        _tell(arguments, {"sessions": count}, f"sessions that were deleted: {count}")
+    return 0
+
+
+def _tenant_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("tenant")
+    parser.add_argument(
+        "--limit", type=int, help="how many of its sessions may run at once (default: as the workers say)"
+    )
+    parser.add_argument("--weight", type=float, default=1.0, help="its share among tenants that wait (default: 1)")
+
+
+async def _tenant(arguments: Arguments) -> int:
+    async with _opened(arguments) as fleet:
+        await fleet.tenant(arguments.tenant, limit=arguments.limit, weight=arguments.weight)
+        told = {"name": arguments.tenant, "limit": arguments.limit, "weight": arguments.weight}
+        _tell(arguments, told, "done")
+    return 0
+
+
 async def _retry(arguments: Arguments) -> int:
     async with _opened(arguments) as fleet:
         number = await fleet.session(arguments.session).retry()
@@ -284,12 +352,14 @@ Action = tuple[str, Callable[[argparse.ArgumentParser], None], Callable[[Argumen
 ACTIONS: Final[Mapping[str, Action]] = {
     "worker": ("Run sessions on this machine.", _worker_arguments, _worker),
     "start": ("Start a session.", _start_arguments, _start),
-    "list": ("List sessions, newest first, or the workers.", _list_arguments, _list),
+    "list": ("List sessions, newest first, or the workers, or the tenants.", _list_arguments, _list),
     "show": ("Show a session: its results and questions.", _session_argument, _show),
     "send": ("Send a prompt to a session.", _send_arguments, _send),
     "answer": ("Answer a question of a session.", _answer_arguments, _answer),
     "cancel": ("Cancel a session, or interrupt it.", _cancel_arguments, _cancel),
     "retry": ("Send the prompt of a failed session again.", _session_argument, _retry),
     "events": ("Print the events of a session.", _events_arguments, _events),
+    "tenant": ("Set what a tenant may have, from now on.", _tenant_arguments, _tenant),
+    "prune": ("Delete sessions that are idle, failed or cancelled.", _prune_arguments, _prune),
     "drain": ("Let a worker, or all, finish what they run, and end.", _drain_arguments, _drain),
 }

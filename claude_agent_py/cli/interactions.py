@@ -82,11 +82,17 @@ def _lines(interaction: Interaction, full: bool) -> Iterator[str]:
         who += f" of session {displayable(interaction.session_id, 60)}"
     waits = f"{time.time() - interaction.created_at:.0f} s"
     yield f"{interaction.id}  {interaction.kind} from {who}, waiting for {waits}"
+    for line in details_of(interaction, full=full):
+        yield f"    {line}"
+    yield f"    answer with: {HELP[interaction.kind]}"
+
+
+def details_of(interaction: Interaction, *, full: bool = False) -> Iterator[str]:
+    """Yield what is asked, in lines that are safe to print in a terminal. `full` disables cutting long values."""
     for line in _DETAILS[interaction.kind](interaction.subject):
         first, *rest = (displayable(line, len(line)) if full else _cut(line)).splitlines() or [""]
-        yield f"    {first}"
-        yield from (f"    {_CONTINUED}{part}" for part in rest)
-    yield f"    answer with: {HELP[interaction.kind]}"
+        yield first
+        yield from (f"{_CONTINUED}{part}" for part in rest)
 
 
 def _cut(line: str) -> str:

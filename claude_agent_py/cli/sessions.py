@@ -109,7 +109,7 @@ def _show(arguments: argparse.Namespace) -> int:
         return 0
     process = f", open in process {session.process.pid}" if session.process else ""
     print(f"{_line(session.info.summary)}\n{session.id}{process}\n")
-    for line in _conversation(messages):
+    for line in conversation_lines(messages):
         print(displayable(line, len(line)))
     for task in _tasks(session):
         print(f"task {task['id']} {task['status']}: {_line(str(task['description']))}")
@@ -152,7 +152,7 @@ def _export(arguments: argparse.Namespace) -> int:
     if path is not None and path.suffix == ".json":
         text = json.dumps(session.to_api_messages(), indent=2, ensure_ascii=False)
     else:
-        text = "\n".join([f"# {_line(session.info.summary)}", "", *_conversation(session.history)])
+        text = "\n".join([f"# {_line(session.info.summary)}", "", *conversation_lines(session.history)])
     if path is None:
         print(displayable(text, len(text)) if sys.stdout.isatty() else text)
     else:
@@ -197,7 +197,7 @@ def _is_uuid(text: str) -> bool:
     return True
 
 
-def _conversation(messages: Sequence[Any]) -> Iterator[str]:
+def conversation_lines(messages: Sequence[Any]) -> Iterator[str]:
     """Yield the lines of a conversation as Markdown."""
     for message in messages:
         if isinstance(message, AssistantMessage):

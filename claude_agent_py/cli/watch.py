@@ -1,27 +1,27 @@
-"""The `watch` command: every session that runs on this machine, with its tasks and what it waits for.
+"""The `watch` command: the sessions of this machine, of a fleet, and what waits in an inbox.
 
-It reads what the CLI keeps on disk, so it also sees sessions that other programs run, and disturbs none.
+It reads what the CLI and the fleet keep, so it also sees sessions that other programs run, and disturbs none. In a
+terminal with textual it is an application, in `dashboard.app`; otherwise it prints.
 """
 
 import argparse
 import json
+import math
+import os
 import sys
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Any
 
-from claude_agent_py._errors import SessionError
-from claude_agent_py.cli.live_tree import MARKS, rich_console
-from claude_agent_py.permissions.requests import displayable
-from claude_agent_py.sessions.running import RunningSession, running_sessions
-from claude_agent_py.sessions.session import Session, get_session
-from claude_agent_py.sessions.stored_tasks import StoredTask
-from claude_agent_py.wire.messages.tasks import TaskStatus
+from claude_agent_py.cli.dashboard.board import Board
+from claude_agent_py.cli.dashboard.machine import LOOK_SECONDS
+from claude_agent_py.cli.dashboard.rows import Row
+from claude_agent_py.cli.fleet import VARIABLE as FLEET_VARIABLE
+from claude_agent_py.cli.interactions import VARIABLE as INBOX_VARIABLE
+from claude_agent_py.cli.live_tree import rich_console
+from claude_agent_py.cli.textual_apps import can_show_screen
 
-SHOWN_CHARS: Final = 70
-MOST_BYTES: Final = 50_000_000
-"""Of larger transcripts only the title is read."""
+NOTHING = "no session runs on this machine"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,131 +30,76 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print once, as JSON")
     parser.add_argument("--every", type=float, default=1.0, metavar="SECONDS", help="how often to look (default: 1)")
     parser.add_argument("--config-dir", metavar="DIR", help="the CLI's folder (default: CLAUDE_CONFIG_DIR, ~/.claude)")
+    fleet, inbox = os.environ.get(FLEET_VARIABLE), os.environ.get(INBOX_VARIABLE)
+    parser.add_argument("--fleet", metavar="URL", default=fleet, help=f"a fleet's database (default: {FLEET_VARIABLE})")
+    parser.add_argument("--all", action="store_true", help="also the fleet's idle, failed and cancelled sessions")
+    parser.add_argument("--inbox", metavar="FILE", default=inbox, help=f"an SQLiteInbox (default: {INBOX_VARIABLE})")
 
 
 def execute(arguments: argparse.Namespace) -> int:
     """Show the sessions until interrupted, and return the exit code."""
-    board = Board(arguments.config_dir)
-    if arguments.json:
-        print(json.dumps([row.as_json() for row in board.rows()], ensure_ascii=False))
+    is_once = arguments.once or arguments.json
+    board = Board(
+        arguments.config_dir,
+        arguments.fleet,
+        arguments.inbox,
+        is_all=arguments.all,
+        seconds=math.inf if is_once else LOOK_SECONDS,
+    )
+    if not is_once and can_show_screen():
+        from claude_agent_py.cli.dashboard.app import Dashboard
+
+        Dashboard(board, every=arguments.every).run()
         return 0
     console = rich_console(sys.stdout)
-    if arguments.once:
-        shown = list(board.rows())
-        print(as_text(shown)) if console is None else console.print(as_tree(shown))
-    elif console is None:
+    if is_once:
+        rows = board.look()
+        _print(rows, console, is_json=arguments.json)
+        print("\n".join(board.problems), end="\n" * bool(board.problems), file=sys.stderr)
+        return 1 if board.problems else 0
+    if console is None:
         _print_changes(board, arguments.every)
     else:
         _redraw(board, arguments.every, console)
     return 0
 
 
-@dataclass(frozen=True)
-class Row:
-    """A running session, as far as its transcript tells."""
-
-    running: RunningSession
-    title: str = ""
-    cost_usd: float | None = None
-    tokens: int = 0
-    waits_for: str = ""
-    """The tool calls of the main agent without a result."""
-    tasks: list[StoredTask] = field(default_factory=list)
-    """Those that run."""
-
-    @property
-    def line(self) -> str:
-        """The session in one line."""
-        process = self.running.process
-        seconds = max(0, int(time.time() - self.running.started_at))
-        facts = [f"pid {process.pid}", f"{seconds // 60}m{seconds % 60:02}s"]
-        facts += [f"{self.tokens} tokens"] if self.tokens else []
-        facts += [f"{self.cost_usd:.4f} $"] if self.cost_usd is not None else []
-        facts += [f"in {self.waits_for}"] if self.waits_for else []
-        title = self.title or self.running.session_id
-        return _line(f"{title} [{process.status or '?'}] {' · '.join(facts)} · {self.running.cwd}", 200)
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the session as JSON."""
-        return {
-            "session_id": self.running.session_id,
-            "title": self.title,
-            "pid": self.running.process.pid,
-            "status": self.running.process.status,
-            "cwd": self.running.cwd,
-            "started_at": self.running.started_at,
-            "tokens": self.tokens,
-            "cost_usd": self.cost_usd,
-            "waits_for": self.waits_for,
-            "tasks": [{"id": task.id, "type": task.type, "description": task.description} for task in self.tasks],
-        }
+def _print(rows: Sequence[Row], console: Any, *, is_json: bool) -> None:
+    if is_json:
+        told = [row.as_json() for top in rows for row in top.walk() if row.told]
+        print(json.dumps(told, ensure_ascii=False))
+    elif console is None:
+        print(as_text(rows))
+    else:
+        console.print(as_tree(rows))
 
 
-class Board:
-    """The running sessions. A transcript is read again only after it grew."""
-
-    def __init__(self, config_dir: str | None) -> None:
-        self._config_dir = config_dir
-        self._known: dict[str, tuple[int, Row]] = {}
-
-    def rows(self) -> Iterator[Row]:
-        """Yield the sessions, the latest first."""
-        for running in running_sessions(self._config_dir):
-            try:
-                session = get_session(running.session_id, config_dir=self._config_dir)
-                yield self._row(running, session)
-            except (SessionError, ValueError):  # nothing was written yet
-                yield Row(running)
-
-    def _row(self, running: RunningSession, session: Session) -> Row:
-        size, known = self._known.get(session.id, (-1, Row(running)))
-        if size == session.info.file_size and known.running == running and not known.tasks:
-            return known
-        row = _read(running, session)
-        self._known[session.id] = (session.info.file_size, row)
-        return row
+def as_text(rows: Sequence[Row]) -> str:
+    """Return the rows as lines."""
+    return "\n".join(f"{'  ' * depth}{row.mark[0]} {row.line()}" for row, depth in _nested(rows)) or NOTHING
 
 
-def _read(running: RunningSession, session: Session) -> Row:
-    title = _line(session.info.summary)
-    if session.info.file_size > MOST_BYTES:
-        return Row(running, title)
-    waits = [
-        f"{call.name} {_line(str(next(iter(call.input.values()), '')), 40)}"
-        for call in session.tool_calls
-        if not call.done
-    ]
-    total = session.usage.total
-    return Row(
-        running,
-        title,
-        session.usage.cost_usd,
-        int(total.total_tokens),
-        ", ".join(waits) if running.process.status == "busy" else "",
-        [task for task in session.tasks if not task.status.is_terminal],
-    )
+def _nested(rows: Sequence[Row], depth: int = 0) -> Iterator[tuple[Row, int]]:
+    for row in rows:
+        yield row, depth
+        yield from _nested(row.children, depth + 1)
 
 
-# Showing ----------------------------------------------------------------------------------------------------------
-
-
-def as_text(rows: list[Row]) -> str:
-    """Return the sessions as lines."""
-    lines = [line for row in rows for line in (f"{_mark(row)[0]} {row.line}", *(f"  ● {_task(t)}" for t in row.tasks))]
-    return "\n".join(lines) or "no session runs on this machine"
-
-
-def as_tree(rows: list[Row]) -> Any:
-    """Return the sessions as a tree of `rich`."""
-    from rich.text import Text
+def as_tree(rows: Sequence[Row]) -> Any:
+    """Return the rows as a tree of `rich`."""
     from rich.tree import Tree
 
-    tree = Tree(f"sessions that run on this machine: {len(rows)}", guide_style="dim")
-    for row in rows:
-        branch = tree.add(Text.assemble(_mark(row), " ", row.line))
-        for task in row.tasks:
-            branch.add(Text.assemble(MARKS[TaskStatus.RUNNING], " ", _task(task)))
+    count = sum(row.kind in ("session", "fleet_session") for top in rows for row in top.walk())
+    tree = Tree(f"sessions: {count}" if rows else NOTHING, guide_style="dim")
+    _add(tree, rows)
     return tree
+
+
+def _add(tree: Any, rows: Sequence[Row]) -> None:
+    from rich.text import Text
+
+    for row in rows:
+        _add(tree.add(Text.assemble(row.mark, " ", row.line())), row.children)
 
 
 def _redraw(board: Board, every: float, console: Any) -> None:
@@ -162,29 +107,17 @@ def _redraw(board: Board, every: float, console: Any) -> None:
 
     with Live(console=console, auto_refresh=False, transient=True) as live:
         while True:
-            live.update(as_tree(list(board.rows())), refresh=True)
+            live.update(as_tree(board.look()), refresh=True)
             time.sleep(every)
 
 
 def _print_changes(board: Board, every: float) -> None:
-    """Print the sessions whenever something else than the time has changed."""
+    """Print the rows whenever something else than the time and what was spent has changed."""
     before: Any = None
     while True:
-        rows = list(board.rows())
-        state = [(row.running, row.waits_for, row.tasks) for row in rows]
+        rows = board.look()
+        state = [(row.key, row.title, row.state, row.waits_for, row.about) for top in rows for row in top.walk()]
         if state != before:
             print(as_text(rows), flush=True)
         before = state
         time.sleep(every)
-
-
-def _mark(row: Row) -> tuple[str, str]:
-    return MARKS[TaskStatus.RUNNING if row.running.process.status == "busy" else TaskStatus.PENDING]
-
-
-def _task(task: StoredTask) -> str:
-    return _line(f"{task.description} [{task.type}] {task.id}")
-
-
-def _line(text: str, limit: int = SHOWN_CHARS) -> str:
-    return " ".join(displayable(" ".join(text.split()), limit).split())

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         FleetEvent as FleetEvent,
         FleetOutcome as FleetOutcome,
         FleetSessionInfo as FleetSessionInfo,
+        FleetTenantInfo as FleetTenantInfo,
         FleetWorkerInfo as FleetWorkerInfo,
     )
     from claude_agent_py.fleet.session import FleetSession as FleetSession

@@ -5,19 +5,16 @@ Every write about a session names the epoch of its claim. A worker that was take
 """
 
 import json
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 from uuid import uuid4
 
-from sqlalchemy import Connection, RowMapping, delete, func, insert, or_, select, update
+from sqlalchemy import Connection, RowMapping, delete, insert, or_, select, update
 
 from claude_agent_py.fleet import _rows
+from claude_agent_py.fleet._choosing import Known, Place, choose, forget_turns
 from claude_agent_py.fleet._database import Database
 from claude_agent_py.fleet._tables import agents, interactions, runs, sessions, workers
-
-AFFINITY_SECONDS: Final = 5.0
-"""For how long a session waits for the machine that has its workspace before another one takes it."""
 
 
 class LostError(Exception):
@@ -42,25 +39,6 @@ class Claim(NamedTuple):
         return f"{self.id}:{self.session['step']}"
 
 
-class Known(NamedTuple):
-    """An agent that a worker can run."""
-
-    name: str
-    version: str
-    weight: float
-    limit: int | None
-    """How many of its sessions may run at once, on all workers."""
-    timeout: float | None = None
-
-
-class Place(NamedTuple):
-    """A worker."""
-
-    worker: str
-    machine: str
-    tenant_limit: int | None
-
-
 # Living ---------------------------------------------------------------------------------------------------------------
 
 
@@ -71,6 +49,7 @@ def register(connection: Connection, database: Database, row: Mapping[str, Any],
     expires_at = now + row["lease"]
     rest = {name: value for name, value in row.items() if name != "lease"}
     times = {"started_at": now, "expires_at": expires_at}
+    connection.execute(delete(workers).where(workers.c.id == row["id"]))  # it is there if the news of it was lost
     connection.execute(insert(workers).values(**rest, **times, memory_used=0, is_draining=0))
     register_agents(connection, now, [(one.name, one.version, one.timeout) for one in known])
 
@@ -124,6 +103,7 @@ def reap(connection: Connection, database: Database, max_crashes: int) -> list[s
     if dead:
         connection.execute(delete(workers).where(workers.c.id.in_(dead)))
     _settle_late(connection, now)
+    forget_turns(connection)
     return dead
 
 
@@ -167,63 +147,10 @@ def _fail(connection: Connection, session: str, number: int, now: float, result:
 
 
 def claim(connection: Connection, database: Database, place: Place, known: Sequence[Known], count: int) -> list[Claim]:
-    """Take up to `count` queued sessions: by priority, then fairly between agents, then by age.
-
-    Where there are limits, one worker at a time claims, so that they hold exactly.
-    """
-    if place.tenant_limit is not None or any(one.limit is not None for one in known):
-        database.lock(connection)
+    """Take up to `count` queued sessions, one worker at a time, so that limits and shares hold exactly."""
+    database.lock(connection)
     now = database.now(connection)
-    chosen = _chosen(connection, place, known, count, now)
-    return [_take(connection, session, place, now) for session in chosen]
-
-
-def _chosen(connection: Connection, place: Place, known: Sequence[Known], count: int, now: float) -> list[RowMapping]:
-    running: Counter[Any] = Counter()
-    query = select(sessions.c.agent, sessions.c.tenant, func.count()).where(sessions.c.state == "running")
-    for agent, tenant, number in connection.execute(query.group_by(sessions.c.agent, sessions.c.tenant)):
-        running[agent] += number
-        running["tenant", tenant] += number
-    by_name = {one.name: one for one in known}
-    candidates = [row for one in known for row in _candidates(connection, place, one, count, now)]
-    chosen: list[RowMapping] = []
-    while candidates and len(chosen) < count:
-        row = min(candidates, key=lambda row: _rank(row, running, by_name))
-        candidates.remove(row)
-        if _may_run(row, running, by_name, place.tenant_limit):
-            chosen.append(row)
-            running[row["agent"]] += 1
-            running["tenant", row["tenant"]] += 1
-    return chosen
-
-
-def _candidates(connection: Connection, place: Place, agent: Known, count: int, now: float) -> Sequence[RowMapping]:
-    query = select(sessions).where(
-        sessions.c.state == "queued",
-        sessions.c.agent == agent.name,
-        sessions.c.version == agent.version,
-        sessions.c.not_before <= now,
-        or_(
-            sessions.c.machine.is_(None),
-            sessions.c.machine == place.machine,
-            sessions.c.queued_at < now - AFFINITY_SECONDS,
-            sessions.c.machine.not_in(select(workers.c.machine)),
-        ),
-    )
-    query = query.order_by(sessions.c.priority.desc(), sessions.c.queued_at)
-    limit = count if place.tenant_limit is None else count * 8  # some of them may be over their limit
-    return connection.execute(query.limit(limit).with_for_update(skip_locked=True)).mappings().all()
-
-
-def _rank(row: RowMapping, running: Mapping[Any, int], known: Mapping[str, Known]) -> tuple[float, float, float]:
-    return -row["priority"], running[row["agent"]] / known[row["agent"]].weight, row["queued_at"]
-
-
-def _may_run(row: RowMapping, running: Mapping[Any, int], known: Mapping[str, Known], tenant_limit: int | None) -> bool:
-    limit = known[row["agent"]].limit
-    if limit is not None and running[row["agent"]] >= limit:
-        return False
-    return tenant_limit is None or running["tenant", row["tenant"]] < tenant_limit
+    return [_take(connection, session, place, now) for session in choose(connection, place, known, count, now)]
 
 
 def _take(connection: Connection, row: RowMapping, place: Place, now: float) -> Claim:
@@ -284,11 +211,12 @@ def ask(connection: Connection, database: Database, claim: Claim, row: Mapping[s
     return None
 
 
-def was_asked(connection: Connection, claim: Claim) -> bool:
-    """Return whether the run ended at a question that was answered since."""
+def answered(connection: Connection, claim: Claim) -> list[dict[str, Any]]:
+    """Return the requests that the run ended at and that were answered since, oldest first."""
     same = (interactions.c.session == claim.id, interactions.c.run == claim.run["number"])
-    query = select(func.count()).select_from(interactions).where(*same, interactions.c.state == "answered")
-    return bool(connection.scalar(query))
+    query = select(interactions.c.request).where(*same, interactions.c.state == "answered")
+    found = connection.execute(query.order_by(interactions.c.created_at)).scalars()
+    return [json.loads(request) for request in found]
 
 
 def answer_of(connection: Connection, interaction: str) -> RowMapping | None:

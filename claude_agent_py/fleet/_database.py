@@ -3,19 +3,31 @@
 It retries what a lost connection or a lock cut off, so that a database that is away for a while only delays a fleet.
 """
 
+import contextlib
 import logging
+import socket
+import threading
 import time
 import weakref
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import anyio
-from anyio import to_thread
-from sqlalchemy import Connection, Engine, create_engine, event, insert, make_url, select, text
-from sqlalchemy.exc import ArgumentError, DatabaseError, DBAPIError, InterfaceError, OperationalError
+from sqlalchemy import Connection, Engine, create_engine, event, insert, inspect, make_url, select, text
+from sqlalchemy.exc import (
+    ArgumentError,
+    DatabaseError,
+    DBAPIError,
+    InterfaceError,
+    OperationalError,
+    SQLAlchemyError,
+    TimeoutError as NoConnectionError,
+)
 
 from claude_agent_py._errors import FleetError, OptionsError
+from claude_agent_py._event_loop import run_file_work
 from claude_agent_py.fleet import _tables as tables
 
 logger: logging.Logger = logging.getLogger("claude_agent_py")
@@ -28,7 +40,16 @@ PAUSES: Final = (0.05, 1.0)
 """Seconds between attempts: at first, and at most."""
 WARNS_AT: Final = 3
 """The failed attempt of a call that is logged as a warning."""
-BUSY_SECONDS: Final = 30
+ANSWER_SECONDS: Final = 30.0
+"""Within how many seconds a PostgreSQL server answers a call. It is cut off from one that does not."""
+BUSY_SECONDS: Final = 5
+"""For how many seconds one attempt waits for a lock of SQLite."""
+FROZEN_SECONDS: Final = 30
+"""After which the server rolls back the transaction of a process that was stopped within it."""
+TCP: Final = {"keepalives_idle": "10", "keepalives_interval": "5", "keepalives_count": "4", "tcp_user_timeout": "30000"}
+"""Parameters of libpq: a connection to a machine that is gone breaks after half a minute, not after hours."""
+WRONG_URL: Final = (" does not exist", "authentication failed")
+"""What PostgreSQL says of a database, a user or a password that is wrong; waiting does not help."""
 LOCK: Final = 7_236_110
 """The advisory lock of PostgreSQL under which tables are made and limits are counted."""
 
@@ -50,22 +71,42 @@ def normal_url(url: str) -> str:
     if parsed.drivername.startswith("sqlite") and parsed.database in (None, "", ":memory:"):
         raise OptionsError("must name a file: workers and other processes share it", option="url")
     drivername = _DRIVERS.get(parsed.drivername, parsed.drivername)
-    return parsed.set(drivername=drivername).render_as_string(hide_password=False)
+    query = dict(parsed.query) if drivername == "sqlite" else {**TCP, **parsed.query}
+    return parsed.set(drivername=drivername, query=query).render_as_string(hide_password=False)
 
 
 class Database:
-    """The tables of a fleet. They are made with the first call."""
+    """The tables of a fleet.
 
-    def __init__(self, url: str) -> None:
+    Args:
+        url: Where they are.
+        create: Whether the first call makes those that are missing. Without, it fails where no fleet is.
+    """
+
+    def __init__(self, url: str, *, create: bool = True) -> None:
         self.url: Final = normal_url(url)
         self.is_sqlite: Final = self.url.startswith("sqlite")
-        self._engine = _engine(self.url)
+        self._connections: weakref.WeakSet[Any] = weakref.WeakSet()
+        """Those of PostgreSQL, to cut them."""
+        self._create = create
+        self.engine: Final = _engine(self.url, create, self._connections.add)
         self._is_ready = False
-        weakref.finalize(self, self._engine.dispose)
+        weakref.finalize(self, self.engine.dispose)
 
     def close(self) -> None:
         """Close the connections. They are opened again when they are needed."""
-        self._engine.dispose()
+        self.engine.dispose()
+        self._cut()
+
+    def _cut(self) -> None:
+        """Break off calls that wait for the server: their threads get an error."""
+        for connection in list(self._connections):
+            with contextlib.suppress(Exception):  # it is closed
+                end = socket.socket(fileno=connection.fileno())
+                try:
+                    end.shutdown(socket.SHUT_RDWR)
+                finally:
+                    end.detach()
 
     def now(self, connection: Connection) -> float:
         """Return the time by the clock that all workers share."""
@@ -78,48 +119,95 @@ class Database:
         if not self.is_sqlite:
             connection.execute(text(f"SELECT pg_advisory_xact_lock({LOCK})"))
 
-    def run(self, work: Callable[..., T], *args: Any, write: bool = True) -> T:
-        """Run a transaction: `work(connection, *args)`. Blocks.
+    def run(
+        self, work: Callable[..., T], *args: Any, write: bool = True, is_given_up: Callable[[], bool] | None = None
+    ) -> T:
+        """Run a transaction: `work(connection, *args)`. Blocks. Does nothing if it is given up before it has begun.
 
         Raises:
             sqlalchemy.exc.SQLAlchemyError: The database failed.
-            FleetError: The tables were made by a newer version, or the file's folder does not exist.
+            FleetError: The tables were made by a newer version, the file's folder does not exist, or there is no fleet
+                and none is to be created.
         """
         if not self._is_ready:
             self._make_tables()
-        engine = self._engine.execution_options(fleet_write=write)
+        engine = self.engine.execution_options(fleet_write=write)
         with engine.begin() as connection:
+            if is_given_up is not None and is_given_up():
+                connection.invalidate()
+                raise NoConnectionError("given up")
             return work(connection, *args)
 
-    async def call(self, work: Callable[..., T], *args: Any, write: bool = True, patience: float = AWAY_SECONDS) -> T:
+    def run_once(self, work: Callable[..., T], *args: Any, write: bool = True) -> T:
+        """Run a transaction, as `run`. Raises FleetError if the database fails."""
+        try:
+            return self.run(work, *args, write=write)
+        except SQLAlchemyError as error:
+            raise _away(error) from error
+
+    async def call(
+        self,
+        work: Callable[..., T],
+        *args: Any,
+        write: bool = True,
+        patience: float | None = None,
+        answer: float | None = None,
+    ) -> T:
         """Run a transaction in a thread, again and again while the database is away.
 
+        It may have been carried out before, with the news lost on the way: `work` has to bear that. Cancelling a call
+        that reads returns at once; one that writes is finished.
+
+        Args:
+            work: Called as `work(connection, *args)`.
+            args: For `work`.
+            write: Whether it writes.
+            patience: For how many seconds it is tried again; None means `AWAY_SECONDS`.
+            answer: Within how many seconds PostgreSQL has to answer; None means `ANSWER_SECONDS`.
+
         Raises:
-            FleetError: The database was away for longer than `patience` seconds, or is none.
+            FleetError: The database was away for longer, or is none.
         """
-        deadline = time.monotonic() + patience
+        deadline = time.monotonic() + (AWAY_SECONDS if patience is None else patience)
         pause, tries = PAUSES[0], 0
         while True:
             try:
-                return await to_thread.run_sync(lambda: self.run(work, *args, write=write))
-            except (OperationalError, InterfaceError, DBAPIError) as error:
-                if type(error) is DatabaseError:  # the file is something else, or damaged
-                    raise FleetError(f"the database of the fleet cannot be read: {error.orig}") from error
+                return await self._attempt(partial(self.run, work, *args, write=write), write, answer)
+            except (DBAPIError, NoConnectionError) as error:
+                is_wrong = not self._is_ready and any(told in str(_told(error)) for told in WRONG_URL)
+                if is_wrong or type(error) is DatabaseError:  # the file is something else, or damaged
+                    raise FleetError(f"the database of the fleet cannot be read: {_told(error)}") from error
                 if not _is_passing(error):
                     raise
                 if time.monotonic() > deadline:
-                    raise FleetError(f"the database of the fleet does not answer: {error.orig}") from error
+                    raise _away(error) from error
                 tries += 1
                 level = logging.WARNING if tries == WARNS_AT else logging.DEBUG
-                logger.log(level, "the database of the fleet does not answer, trying again: %s", error.orig)
+                logger.log(level, "the database of the fleet does not answer, trying again: %s", _told(error))
             await anyio.sleep(pause)
             pause = min(pause * 2, PAUSES[1])
 
+    async def _attempt(self, run: Callable[..., T], write: bool, answer: float | None) -> T:
+        """Run in a thread. Raises NoConnectionError if the server does not answer in time."""
+        if self.is_sqlite:  # which waits for locks, and not for long
+            return await run_file_work(run, abandon_on_cancel=not write)
+        limit = ANSWER_SECONDS if answer is None else answer
+        given_up = threading.Event()
+        try:
+            with anyio.move_on_after(limit, shield=write):
+                return await run_file_work(partial(run, is_given_up=given_up.is_set), abandon_on_cancel=True)
+        finally:
+            given_up.set()
+        self._cut()
+        raise NoConnectionError(f"no answer within {limit:g} s")
+
     def _make_tables(self) -> None:
-        file = self._engine.url.database
+        file = self.engine.url.database
         if self.is_sqlite and file is not None and not Path(file).absolute().parent.is_dir():
             raise FleetError(f"the folder of the fleet's database does not exist: {file}")
-        with self._engine.execution_options(fleet_write=True).begin() as connection:
+        if not self._create:
+            self._find_tables()
+        with self.engine.execution_options(fleet_write=True).begin() as connection:
             self.lock(connection)
             tables.metadata.create_all(connection)
             found = connection.scalar(select(tables.meta.c.version))
@@ -129,20 +217,50 @@ class Database:
                 raise FleetError(f"the fleet's tables are of a newer version ({found}, known is {tables.VERSION})")
         self._is_ready = True
 
+    def _find_tables(self) -> None:
+        """Raise FleetError, and write nothing, where no fleet is."""
+        file = self.engine.url.database
+        if self.is_sqlite and not Path(str(file)).exists():
+            raise FleetError(f"there is no database {Path(str(file)).absolute()}")
+        if not inspect(self.engine.execution_options(fleet_write=False)).has_table(tables.meta.name):
+            raise FleetError(f"there is no fleet in the database {file}")
 
-def _is_passing(error: DBAPIError) -> bool:
-    return isinstance(error, OperationalError | InterfaceError) or error.connection_invalidated
+
+def _is_passing(error: DBAPIError | NoConnectionError) -> bool:
+    is_away = isinstance(error, OperationalError | InterfaceError | NoConnectionError)
+    return is_away or (isinstance(error, DBAPIError) and error.connection_invalidated)
 
 
-def _engine(url: str) -> Engine:
+def _told(error: SQLAlchemyError) -> object:
+    return getattr(error, "orig", None) or error
+
+
+def _away(error: SQLAlchemyError) -> FleetError:
+    failure = FleetError(f"the database of the fleet does not answer, try again later: {_told(error)}")
+    failure.is_retryable = True
+    return failure
+
+
+def _engine(url: str, create: bool, on_connection: Callable[[Any], object]) -> Engine:
     if not url.startswith("sqlite"):
-        return create_engine(url, pool_pre_ping=True, pool_recycle=300, connect_args={"connect_timeout": 10})
+        engine = create_engine(
+            url, pool_pre_ping=True, pool_recycle=300, pool_timeout=10, connect_args={"connect_timeout": 10}
+        )
+
+        @event.listens_for(engine, "connect")
+        def prepare_postgres(connection: Any, record: Any) -> None:
+            on_connection(connection)
+            connection.execute(f"SET idle_in_transaction_session_timeout = {FROZEN_SECONDS * 1000}")
+            connection.commit()  # or it would be rolled back with the first transaction that is
+
+        return engine
     engine = create_engine(url, connect_args={"timeout": BUSY_SECONDS})
 
     @event.listens_for(engine, "connect")
     def prepare(connection: Any, record: Any) -> None:
         connection.isolation_level = None  # SQLAlchemy begins transactions, below
-        connection.execute("PRAGMA journal_mode = WAL")  # readers do not wait for writers; DBOS profits, too
+        if create:  # the mode stays with the file
+            connection.execute("PRAGMA journal_mode = WAL")  # readers do not wait for writers; DBOS profits, too
         connection.execute("PRAGMA synchronous = NORMAL")
 
     @event.listens_for(engine, "begin")

@@ -13,23 +13,25 @@ from datetime import datetime
 from typing import Any, Final, Protocol
 
 import anyio
-import dbos._dbos as dbos_module
 from anyio import to_thread
 from dbos import DBOS, DBOSConfig, Serializer, SetWorkflowID
 
 from claude_agent_py._errors import FleetError
 from claude_agent_py.fleet._hold import Hold
+from claude_agent_py.fleet._tables import DBOS_SCHEMA, DBOS_WORKFLOWS
 
 logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 APPLICATION_VERSION: Final = "claude-agent-py-fleet-1"
 """Pinned: DBOS would derive it from the source, and workers of two releases would not resume each other's workflows.
 It changes with the steps of the workflow."""
-SCHEMA: Final = "fleet_dbos"
-"""Of DBOS's tables in PostgreSQL."""
 POLL_SECONDS: Final = 1.0
 START_SECONDS: Final = 30.0
 """Within how many seconds a workflow has to begin, once it was started or resumed."""
+HAS_DBOS: Final = (
+    "this process has a DBOS already, of another fleet worker or of your own program, and DBOS allows one: "
+    "start the worker in a process of its own"
+)
 ERROR: Final = "__error__"
 TIME: Final = "__time__"
 
@@ -81,7 +83,7 @@ def _time_of_json(value: dict[str, Any]) -> Any:
 _engine: Engine | None = None
 
 
-@DBOS.workflow(name="claude-agent-py-fleet.step")
+@DBOS.workflow(name=DBOS_WORKFLOWS[0])
 async def run_step(session: str, step: int) -> dict[str, Any]:
     """Run the prompt at hand of a session that this worker holds."""
     hold = None if _engine is None else _engine.held(session)
@@ -96,7 +98,7 @@ async def run_step(session: str, step: int) -> dict[str, Any]:
     return {"kind": outcome["kind"], "run": hold.claim.run["number"]}
 
 
-@DBOS.workflow(name="claude-agent-py-fleet.scheduled")
+@DBOS.workflow(name=DBOS_WORKFLOWS[1])
 async def run_schedule(at: datetime, wanted: Any) -> None:
     """Start the session of a schedule."""
     if _engine is not None:
@@ -110,11 +112,8 @@ async def launch(engine: Engine, url: str, worker: str) -> None:
         FleetError: This process has a DBOS already.
     """
     global _engine
-    if _engine is not None or dbos_module._dbos_global_instance is not None:
-        raise FleetError(
-            "this process has a DBOS already, of another fleet worker or of your own program, and DBOS allows one: "
-            "start the worker in a process of its own"
-        )
+    if _engine is not None:
+        raise FleetError(HAS_DBOS)
     config: DBOSConfig = {
         "name": "claude-agent-py-fleet",
         "system_database_url": url,
@@ -126,8 +125,10 @@ async def launch(engine: Engine, url: str, worker: str) -> None:
         "scheduler_polling_interval_sec": POLL_SECONDS,
     }
     if not url.startswith("sqlite"):
-        config["dbos_system_schema"] = SCHEMA
+        config["dbos_system_schema"] = DBOS_SCHEMA
     DBOS(config=config)
+    if DBOS.executor_id != worker:  # DBOS has returned the one that there is
+        raise FleetError(HAS_DBOS)
     try:
         DBOS.listen_queues([queue_of(worker)])
         DBOS.launch()

@@ -6,7 +6,7 @@ import logging
 import os
 import signal
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias
 
 import anyio
@@ -31,7 +31,7 @@ from claude_agent_py.fleet._inbox import FleetInbox
 from claude_agent_py.fleet._looking import Found, bring, look
 from claude_agent_py.fleet._packing import keep, unpack
 from claude_agent_py.fleet._recording import Recorder
-from claude_agent_py.fleet._store import FencedStore, Pulse
+from claude_agent_py.fleet._store import PROJECT, FencedStore, Pulse
 from claude_agent_py.fleet.agents import FleetAgent
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.permissions.interactions import Inbox
@@ -45,8 +45,6 @@ logger: logging.Logger = logging.getLogger("claude_agent_py")
 Why: TypeAlias = Literal["lost", "cancelled", "released", "waiting"]
 """Why a hold ends before its run: another worker has it, it was cancelled, the worker ends, a person has to answer."""
 
-PROJECT: Final = "fleet"
-"""The project of the sessions in the store."""
 STORED_SECONDS: Final = 10.0
 """For how long a question waits until the store has the call that it is about."""
 LISTENER_SECONDS: Final = 10.0
@@ -56,6 +54,20 @@ RESUME_PROMPT: Final = (
     "You were interrupted while a person was being asked, and the person has answered by now. Go on from where you "
     "left off: make the calls again that were waiting, and you get the answers."
 )
+RESUME_CALLS: Final = " Make them with exactly this input, because the answers are for these calls:"
+MOST_RESUME_CHARS: Final = 16_000
+"""How long the calls may be that the model is told; an environment variable has 128 KiB at most."""
+
+
+def resume_prompt(answered: Sequence[Mapping[str, Any]]) -> str:
+    """Return what the model is told when it goes on after a question: the calls to make again, if they are short."""
+    calls = [
+        f"\n- {request['tool_name']} {json.dumps(request['input'], ensure_ascii=False)}"
+        for request in answered
+        if "tool_name" in request and "input" in request
+    ]
+    told = "".join(calls)
+    return RESUME_PROMPT + (RESUME_CALLS + told if 0 < len(told) <= MOST_RESUME_CHARS else "")
 
 
 class Hold:
@@ -254,10 +266,10 @@ class Hold:
             return {"session_id": self._cli_session}
         start: dict[str, Any] = {"resume": self._cli_session}
         if found.has_prompt:
-            asked = await self.database.call(_claims.was_asked, self.claim, write=False)
-            start |= {"resume_interrupted_turn": True, "show_cut_off_calls": not asked}
-            if asked:
-                start["env"] = {"CLAUDE_CODE_RESUME_PROMPT": RESUME_PROMPT, **self.agent.options.env}
+            answered = await self.database.call(_claims.answered, self.claim, write=False)
+            start |= {"resume_interrupted_turn": True, "show_cut_off_calls": not answered}
+            if answered:
+                start["env"] = {"CLAUDE_CODE_RESUME_PROMPT": resume_prompt(answered), **self.agent.options.env}
         return start
 
     async def _take_lease(self) -> None:

@@ -18,6 +18,7 @@ class Home(Protocol):
     poll: float
     tenant_limit: int | None
     max_crashes: int
+    retention: float | None
     agents: "dict[tuple[str, str], FleetAgent]"
     schedules: dict[str, dict[str, Any]]
 

@@ -48,16 +48,28 @@ class FleetInteraction(Interaction):
     @property
     def done(self) -> bool:
         """Whether it was answered or withdrawn. Reads the database."""
-        return self._database.run(_claims.answer_of, self.id, write=False) is not None
+        return self._database.run_once(_claims.answer_of, self.id, write=False) is not None
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON."""
         told = {"id": self.id, "session_id": self.session_id, "kind": self.kind, "summary": self.summary}
         return {**told, "agent_id": self.agent_id, "created_at": self.created_at, "request": dump(self.wire)}
 
+    async def answer(self, value: Any, *, by: str = "") -> bool:
+        """Answer it. Waits for a database that is away."""
+        return await self._record(KINDS[self.kind].read(self.wire, value), AnswerSource.here(by))
+
+    async def deny(self, message: str = "", *, by: str = "") -> bool:
+        """Refuse it. Waits for a database that is away."""
+        return await self._record(KINDS[self.kind].refuse(message), AnswerSource.here(by))
+
     def _settle(self, reply: JSONObject, source: AnswerSource) -> bool:
-        work = (_rows.answer, self._database, self.id, json.dumps(reply), source.by, source.origin)
-        return self._database.run(*work)
+        given = (self.id, json.dumps(reply), source.by, source.origin)
+        return self._database.run_once(_rows.answer, self._database, *given)
+
+    async def _record(self, reply: JSONObject, source: AnswerSource) -> bool:
+        given = (self.id, json.dumps(reply), source.by, source.origin)
+        return await self._database.call(_rows.answer, self._database, *given)
 
 
 class Asking(Protocol):

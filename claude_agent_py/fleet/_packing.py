@@ -13,6 +13,8 @@ from claude_agent_py.fleet._tables import archives
 from claude_agent_py.fleet.workspaces import Archive, Workspace
 
 PART_BYTES: Final = 1024 * 1024
+TRANSFER_SECONDS: Final = 600.0
+"""For how long a pack may be on its way to or from the database."""
 MARK: Final = ".packed"
 """In the folder of a session: the number of the step whose pack is unpacked there."""
 
@@ -24,7 +26,7 @@ async def unpack(database: Database, claim: _claims.Claim, workspace: Workspace,
     stamp = await database.call(_stamp, claim.id, write=False)
     if stamp is None or stamp == await run_file_work(_read, folder):
         return
-    data = await database.call(_load, claim.id, write=False)
+    data = await database.call(_load, claim.id, write=False, answer=TRANSFER_SECONDS)
     await run_file_work(workspace.unpack, folder, data)
     await run_file_work((folder / MARK).write_text, stamp)
 
@@ -33,7 +35,7 @@ async def keep(database: Database, claim: _claims.Claim, workspace: Workspace | 
     """Pack the workspace into the database, if it is one that travels."""
     if isinstance(workspace, Archive):
         data = await run_file_work(workspace.pack, folder, claim.id)
-        await database.call(_save, claim, data)
+        await database.call(_save, claim, data, answer=TRANSFER_SECONDS)
         await run_file_work((folder / MARK).write_text, str(claim.epoch))
 
 

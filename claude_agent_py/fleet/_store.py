@@ -9,6 +9,8 @@ import anyio
 from claude_agent_py._errors import StaleLeaseError
 from claude_agent_py.sessions.stores.protocol import SessionKey, SessionStore, SessionStoreEntry
 
+PROJECT: Final = "fleet"
+"""The project of the sessions in the store."""
 LOOK_SECONDS: Final = 0.05
 
 

@@ -5,10 +5,14 @@ Beside them, DBOS keeps its own tables, which this package does not touch.
 
 from typing import Final
 
-from sqlalchemy import Column, Float, Index, Integer, LargeBinary, MetaData, Table, Text
+from sqlalchemy import Column, Float, Index, Integer, LargeBinary, MetaData, Table, Text, text
 
 VERSION: Final = 1
 """The version of this schema."""
+DBOS_SCHEMA: Final = "fleet_dbos"
+"""Of DBOS's tables in PostgreSQL."""
+DBOS_WORKFLOWS: Final = ("claude-agent-py-fleet.step", "claude-agent-py-fleet.scheduled")
+"""The workflows of a fleet, by DBOS's names."""
 
 metadata: Final = MetaData()
 
@@ -38,7 +42,7 @@ sessions: Final = Table(
     Column("reason", Text),
     Column("created_at", Float, nullable=False),
     Column("updated_at", Float, nullable=False),
-    Index("fleet_sessions_queued", "state", "agent", "version", "priority", "queued_at"),
+    Index("fleet_sessions_queued", "state", "agent", "version", "tenant", text("priority DESC"), "queued_at"),
     Index("fleet_sessions_worker", "worker"),
 )
 
@@ -113,6 +117,15 @@ agents: Final = Table(
     Column("version", Text, primary_key=True),
     Column("timeout", Float),
     Column("registered_at", Float, nullable=False),
+)
+
+tenants: Final = Table(
+    "fleet_tenants",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("session_limit", Integer),
+    Column("weight", Float, nullable=False),
+    Column("began", Float),  # its last turn; see `_choosing`
 )
 
 archives: Final = Table(

@@ -5,6 +5,7 @@ import importlib.util
 import secrets
 import threading
 from collections.abc import Sequence
+from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -14,7 +15,7 @@ from claude_agent_py._errors import FleetError, OptionsError
 from claude_agent_py._event_loop import Wakeup
 from claude_agent_py._runtime.runs.prompts import check_prompt
 from claude_agent_py.fleet.agents import FleetAgent
-from claude_agent_py.fleet.records import FleetSessionInfo, FleetWorkerInfo, SessionState
+from claude_agent_py.fleet.records import FleetSessionInfo, FleetTenantInfo, FleetWorkerInfo, SessionState
 from claude_agent_py.fleet.session import FleetSession, check_session_id, check_timeout
 from claude_agent_py.fleet.workspaces import Copy, Directory, Workspace
 from claude_agent_py.options.client_options import ClientOptions, options_or_defaults
@@ -44,8 +45,11 @@ class Fleet:
             keeps workers apart that are wrongly taken for dead.
         lease: Seconds after which a worker that is not heard of counts as dead.
         poll: Seconds between looks at the database for new work.
-        tenant_limit: How many sessions of one tenant may run at once, on all workers.
+        tenant_limit: How many sessions of one tenant may run at once, on all workers, unless `tenant` sets another.
         max_crashes: How many workers may die at a run before it is given up.
+        retention: Workers delete sessions that are idle, failed or cancelled, and did not change for so many seconds,
+            with all that the database, the store and the machine have of them, as `prune` does. None keeps them.
+        create: Whether the first call makes the database's tables if they are missing. Without, it raises FleetError.
 
     Raises:
         OptionsError: The extra `fleet` is not installed, or an argument is invalid.
@@ -60,6 +64,8 @@ class Fleet:
         poll: float = 0.5,
         tenant_limit: int | None = None,
         max_crashes: int = 5,
+        retention: float | timedelta | None = None,
+        create: bool = True,
     ) -> None:
         for option, value in (("lease", lease), ("poll", poll), ("tenant_limit", tenant_limit)):
             if value is not None and value <= 0:
@@ -68,13 +74,14 @@ class Fleet:
             from claude_agent_py.fleet._database import Database
         except ImportError as error:
             raise OptionsError(INSTALL, option="fleet") from error
-        self.database: Database = Database(url)
+        self.database: Database = Database(url, create=create)
         """Internal."""
         self._store = store
         self.lease = lease
         self.poll = poll
         self.tenant_limit = tenant_limit
         self.max_crashes = max_crashes
+        self.retention: float | None = None if retention is None else _seconds(retention, "retention")
         self.agents: dict[tuple[str, str], FleetAgent] = {}
         """The agents that this process knows, by name and version."""
         self.schedules: dict[str, dict[str, Any]] = {}
@@ -202,8 +209,8 @@ class Fleet:
             prompt: The first prompt: text, or content blocks.
             id: Any text of up to 200 characters; None makes one.
             version: The version of the agent; None means the one that was registered last.
-            tenant: Whose it is, for `tenant_limit`.
-            priority: Sessions of a higher one go first.
+            tenant: Whose it is. Tenants get equal shares of the workers; `tenant` says otherwise.
+            priority: Sessions of a higher one go first, also before those of other tenants.
             timeout: Seconds within which the prompt has to be answered; None means that of the agent.
 
         Raises:
@@ -258,6 +265,52 @@ class Fleet:
         from claude_agent_py.fleet import _rows
 
         return await self.database.call(_rows.list_workers, write=False)
+
+    async def tenant(self, name: str, *, limit: int | None = None, weight: float = 1.0) -> None:
+        """Set what a tenant may have, in the database, for all workers from now on. Sessions that run go on.
+
+        Args:
+            name: The tenant, as in `start`.
+            limit: How many of its sessions may run at once, on all workers; None means `tenant_limit`.
+            weight: Its share of the workers among tenants whose sessions wait.
+
+        Raises:
+            OptionsError: The limit or the weight is not positive.
+        """
+        from claude_agent_py.fleet import _choosing
+
+        for option, value in (("limit", limit), ("weight", weight)):
+            if value is not None and not 0 < value < float("inf"):
+                raise OptionsError("must be more than 0", option=option)
+        await self.database.call(_choosing.set_tenant, self.database, name, limit, weight)
+        self.wake()
+
+    async def tenants(self) -> Sequence[FleetTenantInfo]:
+        """Return the tenants that have sessions or limits of their own, by name."""
+        from claude_agent_py.fleet import _choosing
+
+        return await self.database.call(_choosing.list_tenants, write=False)
+
+    async def prune(self, older_than: float | timedelta) -> int:
+        """Delete sessions that are idle, failed or cancelled, and did not change for so long. Safe while workers run.
+
+        Their prompts, results, events, questions and packed workspaces go with them, and their conversations if this
+        `Fleet` has a store that can delete; so do DBOS's rows of workflows that are as old. Workspaces stay on their
+        machines. An id that was deleted may be used again.
+
+        Args:
+            older_than: Seconds, or a timedelta.
+
+        Returns:
+            How many sessions were deleted.
+
+        Raises:
+            OptionsError: The time is negative.
+            FleetError: The database does not answer.
+        """
+        from claude_agent_py.fleet import _pruning
+
+        return len(await _pruning.prune(self.database, self._store, _seconds(older_than, "older_than")))
 
     # Running them ----------------------------------------------------------------------------------------------------
 
@@ -352,3 +405,11 @@ class Fleet:
         if isinstance(content, str):
             return content
         return [dump(block) for block in content]
+
+
+def _seconds(time: float | timedelta, option: str) -> float:
+    """Return a time in seconds. Raises OptionsError."""
+    seconds = time.total_seconds() if isinstance(time, timedelta) else time
+    if not seconds >= 0:
+        raise OptionsError("must not be negative", option=option)
+    return seconds

@@ -1,7 +1,7 @@
 """What a fleet tells of its sessions: values, read from its database."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, TypeAlias
 
 SessionState: TypeAlias = Literal["queued", "running", "waiting", "idle", "failed", "cancelled"]
@@ -126,6 +126,23 @@ class FleetWorkerInfo:
     started_at: float
     expires_at: float
     """When it counts as dead unless it is heard of."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FleetTenantInfo:
+    """A tenant that has sessions, or limits of its own."""
+
+    name: str
+    limit: int | None = None
+    """How many of its sessions may run at once; None means `Fleet(tenant_limit=...)`."""
+    weight: float = 1.0
+    """Its share of the workers among tenants whose sessions wait."""
+    sessions: Mapping[str, int] = field(default_factory=dict[str, int])
+    """How many sessions it has in each state."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON."""

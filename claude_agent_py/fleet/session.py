@@ -1,5 +1,6 @@
 """`FleetSession`: a session of a fleet, from any process: prompts, results, events, answers."""
 
+import secrets
 import time
 from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 PAUSES: Final = (0.05, 1.0)
 """Seconds between looks at the database: at first, and at most."""
+LOOK_SECONDS: Final = 2.0
+"""How much longer than its timeout `result` waits for the database to answer."""
 MOST: Final = 500
 """How many events are read at once."""
 
@@ -52,8 +55,8 @@ class FleetSession:
         from claude_agent_py.fleet import _rows
 
         content = self._fleet.checked_prompt(prompt)
-        limit = check_timeout(timeout)
-        number = await self._database.call(_rows.send, self._database, self.id, content, limit, key)
+        limit, name = check_timeout(timeout), key or secrets.token_hex(8)  # a call is repeated if its answer is lost
+        number = await self._database.call(_rows.send, self._database, self.id, content, limit, name)
         self._fleet.wake()
         return number
 
@@ -72,11 +75,18 @@ class FleetSession:
 
         Raises:
             FleetRunError: It failed for good, or was cancelled; `outcome` says why.
-            FleetTimeoutError: It is not over. It goes on.
-            FleetError: There is no such session or run.
+            FleetTimeoutError: It is not over, or the database did not answer. It goes on.
+            FleetError: There is no such session or run, or the database was away for long (`is_retryable`).
         """
+        with anyio.move_on_after(None if timeout is None else timeout + LOOK_SECONDS):
+            return await self._ended(run, timeout)
+        told = f"session {self.id!r}: the database did not answer within {timeout:g} s, whether the run is over"
+        raise FleetTimeoutError(told, session_id=self.id)
+
+    async def _ended(self, number: int | None, timeout: float | None) -> FleetOutcome:
+        """Return what became of a run, once it is over."""
         deadline = None if timeout is None else time.monotonic() + timeout
-        pause, number = PAUSES[0], run
+        pause = PAUSES[0]
         while True:
             found = await self.outcome(number)
             number = found.run
@@ -99,7 +109,8 @@ class FleetSession:
         `follow` it waits for more, until it is cancelled.
 
         Raises:
-            FleetError: There is no such session.
+            FleetError: There is no such session, or the database was away for long (`is_retryable`): go on `after` the
+                last number.
         """
         from claude_agent_py.fleet import _rows
 

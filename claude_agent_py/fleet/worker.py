@@ -5,6 +5,7 @@ import os
 import platform
 import secrets
 import tempfile
+import time
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
@@ -17,17 +18,21 @@ from claude_agent_py._errors import ClaudeAgentError, FleetError, OptionsError
 from claude_agent_py._event_loop import in_trio, run_file_work
 from claude_agent_py._memory import can_measure, read_size, tree_memory
 from claude_agent_py.fleet import _claims
+from claude_agent_py.fleet._choosing import Known, Place, is_work
 from claude_agent_py.fleet._store import Pulse
 from claude_agent_py.fleet.workspaces import safe_name
 
 if TYPE_CHECKING:
     from claude_agent_py.fleet._hold import Hold
     from claude_agent_py.fleet._home import Home
+    from claude_agent_py.fleet.agents import FleetAgent
 
 logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 SESSION_BYTES: Final = 300 * 1024 * 1024
 """What a session is expected to use, before it is measured."""
+PRUNE_SECONDS: Final = 3600.0
+"""How often a worker deletes old sessions at least, if it is to."""
 
 
 class Worker:
@@ -77,7 +82,7 @@ class Worker:
         from claude_agent_py.fleet._engine import launch
 
         known = [
-            _claims.Known(agent.name, agent.version, agent.weight, agent.limit, agent.timeout)
+            Known(agent.name, agent.version, agent.weight, agent.limit, agent.timeout)
             for agent in self._fleet.agents.values()
         ]
         if not known:
@@ -98,6 +103,8 @@ class Worker:
         self._group = await anyio.create_task_group().__aenter__()
         self._group.start_soon(self._live)
         self._group.start_soon(self._take)
+        if self._fleet.retention is not None:
+            self._group.start_soon(self._prune, self._fleet.retention)
         return self
 
     async def __aexit__(
@@ -128,8 +135,14 @@ class Worker:
 
     async def drain(self) -> None:
         """Take no more sessions, and return when those that run are over."""
+        from claude_agent_py.fleet import _rows
+
         self._is_draining = True
         self._fleet.wake()
+        try:
+            await self._database.call(_rows.drain, self.id, patience=5.0)  # so that `Fleet.workers` tells
+        except FleetError as error:
+            logger.warning("worker %s cannot tell that it drains: %s", self.id, error)
         await self._is_over.wait()
 
     async def wait_drained(self) -> None:
@@ -158,23 +171,26 @@ class Worker:
 
     async def _live(self) -> None:
         """Tell of this worker, and free the sessions of the dead, until it is cancelled."""
-        pause = self._fleet.lease / 3
+        lease, reaps_at = self._fleet.lease, 0.0
+        pause = lease / 3
         while True:
             await anyio.sleep(pause)
-            pause = self._fleet.lease / 3
+            pause = lease / 3
             before, was_away = self._pulse.now(), not self._pulse.is_alive
             if self._memory is not None:
                 pids = [pid for hold in self._holds.values() if (pid := hold.pid) is not None]
                 self._memory_used = sum((await tree_memory(pids)).values())
             try:
-                told = await self._database.call(
-                    _claims.beat, self._database, self.id, self._fleet.lease, self._memory_used, patience=2.0
-                )
+                given = (self._database, self.id, lease, self._memory_used)
+                told = await self._database.call(_claims.beat, *given, patience=2.0, answer=lease)
                 if told is None:
                     await self._come_back()
+                was_away = was_away or not self._pulse.is_alive  # the call may have waited for the database
                 self._pulse.beat(*before)
                 self._is_draining = self._is_draining or bool(told)
-                if not was_away:  # after the database was away, others get the time to tell of themselves, too
+                if was_away:  # others get the time to tell of themselves, too
+                    reaps_at = time.monotonic() + lease
+                elif time.monotonic() >= reaps_at:
                     await self._reap()
                     await self._free_strays()
             except FleetError as error:
@@ -196,6 +212,20 @@ class Worker:
         for dead in await self._database.call(_claims.reap, self._database, self._fleet.max_crashes):
             logger.warning("worker %s is dead; its sessions go on elsewhere", dead)
             await delete_dead_queue(dead)
+
+    async def _prune(self, seconds: float) -> None:
+        """Delete sessions that have been over for so long, with their workspaces here, until it is cancelled."""
+        from claude_agent_py.fleet import _pruning
+
+        while True:
+            try:
+                pruned = await _pruning.prune(self._database, self._fleet.store, seconds, self.machine)
+            except FleetError as error:
+                logger.warning("worker %s cannot delete old sessions: %s", self.id, error)
+            else:
+                for one in pruned:
+                    await self._remove_workspace(self._fleet.agents.get((one.agent, one.version)), one.id)
+            await anyio.sleep(min(max(seconds / 10, 1.0), PRUNE_SECONDS))
 
     async def _take(self) -> None:
         """Take sessions, and do what is wanted of those that run, until it is cancelled."""
@@ -231,7 +261,9 @@ class Worker:
         count = self._free()
         if count <= 0 or self._is_draining or not self._pulse.is_alive:
             return
-        place = _claims.Place(self.id, self.machine, self._fleet.tenant_limit)
+        place = Place(self.id, self.machine, self._fleet.tenant_limit)
+        if not await self._database.call(is_work, self._database, place, self._known, write=False):
+            return
         async with self._claiming:
             for claim in await self._database.call(_claims.claim, self._database, place, self._known, count):
                 await self._begin(claim)
@@ -289,9 +321,17 @@ class Worker:
                     await self._abandon(hold)
             if self._holds.get(hold.claim.id) is hold:
                 del self._holds[hold.claim.id]
-            if hold.was_cancelled and hold.agent.workspace is not None:
-                await run_file_work(hold.agent.workspace.remove, self._folder / safe_name(hold.claim.id), hold.claim.id)
+            if hold.was_cancelled:
+                await self._remove_workspace(hold.agent, hold.claim.id)
             self._fleet.wake()
+
+    async def _remove_workspace(self, agent: "FleetAgent | None", session: str) -> None:
+        if agent is None or agent.workspace is None:
+            return
+        try:
+            await run_file_work(agent.workspace.remove, self._folder / safe_name(session), session)
+        except (FleetError, OSError) as error:
+            logger.warning("the workspace of session %s stays: %s", session, error)
 
     async def _abandon(self, hold: "Hold") -> None:
         try:

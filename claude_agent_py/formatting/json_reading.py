@@ -1,7 +1,7 @@
 """Reads sections of JSON. `json_format` writes them.
 
 Parsing is lenient: it finds objects in a text and in code fences, allows line breaks in strings, a comma too many or
-too few arrays, and keeps what there is of an object that is cut off.
+too few arrays, and keeps the available part of a truncated object.
 """
 
 import json

@@ -114,7 +114,7 @@ class MarkdownReader:
     def _begins_around(self, line: str) -> bool:
         """Return whether a line opens a code block that may be around all sections.
 
-        Its language is Markdown; or it has none, nothing stands before it, and the sections are registered.
+        Its language is Markdown; or it has none, nothing precedes it, and the sections are registered.
         """
         run = None if self._has_sections else opener_of(line)
         if run is None:
@@ -177,7 +177,10 @@ class MarkdownReader:
         return outline.find(bare if outline.is_unknown(name) and not outline.is_unknown(bare) else name)
 
     def _report(self, name: str, offset: int) -> None:
-        """Report a header that is no section: in a section only if it looks misspelled, as it may well be text."""
+        """Report a header that is not a section's.
+
+        Inside a section, only if it looks misspelled, because it may be text.
+        """
         outline = self._builder.outline(0)
         if outline.is_unknown(name) and (not self._builder.depth or outline.nearest(name)):
             self._builder.unknown(name, offset)

@@ -33,20 +33,17 @@ MODEL_IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 
 
 @dataclass(frozen=True)
-class Image:
-    """An image. The API supports PNG, JPEG, GIF and WebP."""
-
+class _Binary:
     data: bytes = field(repr=False)
     media_type: str = ""
-    """For example `image/png`; detected from the data if empty. The CLI saves an image of another type to a file and
-    tells the model only the path."""
+    """For example `image/png` or `audio/wav`; detected from the data if empty."""
 
     def __post_init__(self) -> None:
         _fill_media_type(self)
 
     @classmethod
     def from_path(cls, path: str | Path) -> Self:
-        """Read an image from a file. Blocks.
+        """Read a file. Blocks.
 
         Raises:
             OSError: The file cannot be read.
@@ -54,31 +51,15 @@ class Image:
         return cls(Path(path).read_bytes())
 
     def __repr__(self) -> str:
-        return f"Image({self.media_type}, {len(self.data)} bytes)"
+        return f"{type(self).__name__}({self.media_type}, {len(self.data)} bytes)"
 
 
-@dataclass(frozen=True)
-class Audio:
+class Image(_Binary):
+    """An image. The API supports PNG, JPEG, GIF and WebP; the CLI saves others to a file that it names."""
+
+
+class Audio(_Binary):
     """Audio. The CLI saves it to a file and tells the model the path, since models do not support audio."""
-
-    data: bytes = field(repr=False)
-    media_type: str = ""
-    """For example `audio/wav`; detected from the data if empty."""
-
-    def __post_init__(self) -> None:
-        _fill_media_type(self)
-
-    @classmethod
-    def from_path(cls, path: str | Path) -> Self:
-        """Read audio from a file. Blocks.
-
-        Raises:
-            OSError: The file cannot be read.
-        """
-        return cls(Path(path).read_bytes())
-
-    def __repr__(self) -> str:
-        return f"Audio({self.media_type}, {len(self.data)} bytes)"
 
 
 @dataclass(frozen=True)
@@ -247,7 +228,7 @@ def describe(media: Media) -> str:
             return f"[{type(media).__name__}: {media.media_type}, {len(media.data)} bytes]"
 
 
-def _fill_media_type(media: Image | Audio | File, guessed: str = "") -> None:
+def _fill_media_type(media: _Binary | File, guessed: str = "") -> None:
     if media.media_type:
         return
     sniffed = sniff(media.data) if isinstance(media.data, bytes) else None

@@ -8,7 +8,7 @@ from claude_agent_py.formatting.sections import Section
 
 
 class Notation(str):
-    """Text in the notation of the format, such as `{"x": 1}`. It is written as it is, not as a string."""
+    """Text in the notation of the format, such as `{"x": 1}`. It is written unchanged, not as a string."""
 
     __slots__ = ()
 

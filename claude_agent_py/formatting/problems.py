@@ -14,7 +14,7 @@ class ProblemKind(StrEnum):
     UNCLOSED = "unclosed"
     """The end of a section is not there: a closing tag, quotation mark, brace or code fence."""
     UNKNOWN = "unknown"
-    """A section that is not registered stands where a section can."""
+    """An unregistered section appears where a section may be."""
     OUT_OF_ORDER = "out_of_order"
     """A section first occurs after one that is registered later."""
     MALFORMED = "malformed"

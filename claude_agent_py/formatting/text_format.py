@@ -214,7 +214,7 @@ class TextFormat(ABC):
         """Describe the format to a model in a few sentences."""
 
     def wrap(self, text: str) -> str:
-        """Return formatted sections with what stands around them all; by default nothing."""
+        """Wrap formatted sections; by default, return them unchanged."""
         return text
 
     def check(self, spec: SectionSpec) -> None:

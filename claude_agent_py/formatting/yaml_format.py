@@ -102,7 +102,7 @@ def _is_list(value: list[str]) -> bool:
 
 
 def _value(section: Section, inside: Outline) -> Iterator[str]:
-    """Yield what stands next to the name, then the lines of a block."""
+    """Yield the text after the name, then the lines of a block."""
     text = section.content
     if section.sections:
         yield ""

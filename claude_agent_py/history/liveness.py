@@ -1,7 +1,7 @@
-"""A sign that a process is alive: a file that is locked as long as the process lives.
+"""A sign of life: a file that is locked as long as its process lives.
 
 The operating system releases the lock when the process ends, however it ends (on POSIX, once its forks without `exec`
-have ended, too). Where files cannot be locked, there is no sign.
+have ended, too). Not available where files cannot be locked.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ class SignOfLife:
 
     @classmethod
     def give(cls, path: Path) -> "SignOfLife | None":
-        """Create a file, which must not exist, and lock it. Returns None where that is impossible."""
+        """Create and lock a new file. Returns None if that is impossible."""
         descriptor = _created(path)
         if descriptor is None:
             return None
@@ -67,12 +67,12 @@ def _created(path: Path) -> int | None:
 
 
 def is_alive(path: Path) -> bool:
-    """Return whether the process that locked a file lives. A file that is gone was deleted after its end."""
+    """Return whether the process that locked a file is alive. A missing file was deleted after its process ended."""
     try:
         descriptor = os.open(path, _FLAGS)
     except FileNotFoundError:
         return False
-    except OSError:  # unreadable: nothing is known of the process
+    except OSError:  # unreadable: nothing is known about the process
         return True
     try:
         _lock(descriptor)

@@ -43,7 +43,7 @@ class RecordedTask:
         return label_of(self.description or self.id, self.subagent_type or self.type, self.status, self.usage)
 
     def walk(self) -> "Iterator[RecordedTask]":
-        """Yield it and all below it, parents before their children."""
+        """Yield this task and all below it, parents before their children."""
         yield self
         for child in self.children:
             yield from child.walk()
@@ -79,7 +79,7 @@ _STATUS: Final = {
     RecordKind.FAILED: TaskStatus.FAILED,
     RecordKind.CANCELLED: TaskStatus.STOPPED,
 }
-"""The status after a record that does not say it."""
+"""The status after a record that does not state it."""
 
 _ENDS: Final = frozenset({RecordKind.COMPLETED, RecordKind.FAILED, RecordKind.CANCELLED})
 
@@ -94,7 +94,7 @@ TEXTS: Final[Mapping[str, str]] = {
     "failure_reason": "failure_reason",
     "run_id": "run_id",
 }
-"""What the details of a record say about its task, and the field that it becomes."""
+"""The details of a record that describe its task, with the fields that they set."""
 _MAY_BE_NONE: Final = frozenset({"type", "agent", "prompt", "output_file", "failure_reason", "run_id"})
 
 

@@ -1,9 +1,9 @@
 """Turn what happens to the tasks of a session into records.
 
-The recorder hears of each change at once, so that a record has the state of that moment; storing it may come later. It
-keeps every task as its records describe it so far. A step of any task is recorded together with whatever else became
-different of any task, so that rebuilding from the records gives the tasks as they were at that step. What is no step
-(usage, above all, which changes with every message of a subagent) waits for the next one.
+The recorder is called with each change at once, so that a record has the state of that moment; records may be stored
+later. It remembers the recorded state of every task. A step of one task is recorded together with all other changes, so
+that rebuilding from the records yields the tasks at that step. Changes that are not steps (mainly usage, which changes
+with every message of a subagent) are recorded with the next step.
 """
 
 import json
@@ -40,25 +40,25 @@ _END_OF: Final = {
     TaskStatus.STOPPED: RecordKind.CANCELLED,
 }
 _FACTS: Final = (*TEXTS.values(), "usage", "is_backgrounded")
-"""What the records say of a task, besides its status and its parent."""
+"""The recorded facts of a task, besides its status and parent."""
 _DETAIL_OF: Final = {its_field: name for name, its_field in TEXTS.items()}
 
 
 class Recorder:
-    """The records of one session. It is told in the thread of the event loop; `take` may be called from any thread.
+    """The records of one session. Notified in the event loop's thread; `take` may be called from any thread.
 
     Args:
         manager: The tasks of the session.
     """
 
     def __init__(self, manager: TaskManager) -> None:
-        self._manager = weakref.ref(manager)  # the history, which outlives the session, has the recorder
+        self._manager = weakref.ref(manager)  # the history holds the recorder and outlives the session
         self._known: dict[str, RecordedTask] = {}
         self._touched: set[str] = set()
-        """The tasks that may differ from what is known."""
+        """The tasks that may differ from their recorded state."""
         self._steps: Counter[str] = Counter()
         self._heard: set[tuple[str, str | None, bool]] = set()
-        """The runs whose start (False) or end (True) was heard of."""
+        """The runs whose start (False) or end (True) was reported."""
         self._waiting: deque[TaskRecord | FinishedTask] = deque()
 
     @property
@@ -68,16 +68,16 @@ class Recorder:
 
     @property
     def has_waiting(self) -> bool:
-        """Whether there is something to store."""
+        """Whether there are records to store."""
         return bool(self._waiting)
 
     @property
     def has_live(self) -> bool:
-        """Whether a task is not over, as the records say."""
+        """Whether a task is not over according to the records."""
         return any(not task.status.is_terminal for task in self._known.values())
 
     def take(self) -> "list[TaskRecord | FinishedTask]":
-        """Return what is to be stored, and forget it."""
+        """Return and remove the records to store."""
         taken = []
         while self._waiting:
             taken.append(self._waiting.popleft())
@@ -90,27 +90,27 @@ class Recorder:
     # Hearing
 
     def catch_up(self) -> None:
-        """Record the tasks that were there before, with the start and the end of each run."""
+        """Record the existing tasks, with the start and the end of each run."""
         manager = self._manager()
         if manager is not None:
             self._touched.update(task.id for task in manager)
             self._record(manager, [event for event in manager.so_far() if _run_of(event) not in self._heard])
 
     def settle(self) -> None:
-        """Record also what would wait for the next step of a task."""
+        """Record changes that would otherwise wait for the next step."""
         manager = self._manager()
         if manager is not None:
             self._record(manager, [])
 
     def hear(self, touched: set[str], events: list[TaskEvent]) -> None:
-        """Record what happened."""
+        """Record events."""
         manager = self._manager()
         self._touched |= touched
         if manager is not None and any(map(_is_step, events)):
             self._record(manager, events)
 
     def _record(self, manager: TaskManager, events: list[TaskEvent]) -> None:
-        """Record events, and whatever else became different."""
+        """Record events and all other changes."""
         self._heard.update(filter(None, map(_run_of, events)))
         touched, self._touched = self._touched | {event.task_id for event in events}, set()
         tasks = {task.id: task for task in _in_order(manager, touched)}
@@ -128,7 +128,7 @@ class Recorder:
             self._put(draft, tasks[draft.task_id] if last[draft.task_id] == index else None)
 
     def _put(self, draft: TaskRecord, task: Task | None) -> None:
-        """Store a record. The last one about a task has whatever else became different."""
+        """Add a record. The last one about a task also has its other changes."""
         before = self._known.get(draft.task_id)
         after = fold(before, draft)
         if task is not None:
@@ -152,7 +152,7 @@ def _run_of(event: TaskEvent) -> tuple[str, str | None, bool] | None:
 
 
 def _is_step(event: TaskEvent) -> bool:
-    """Return whether an event is worth a record now. A final status is not, since the end follows it."""
+    """Return whether to record an event now. A final status is not recorded, because the end follows."""
     if isinstance(event, TaskStatusChanged):
         return not event.new.is_terminal
     return not isinstance(event, TaskOutputAvailable)
@@ -261,7 +261,7 @@ _CHANGES: Final = (
     (None, TaskStatus.PAUSED, RecordKind.PAUSED),
     (None, TaskStatus.RUNNING, RecordKind.RESUMED),
 )
-"""The status changes that are steps: old (None means any), new, step. The first that fits counts."""
+"""The status changes that are steps: old (None means any), new, step. The first match counts."""
 
 
 def _details(event: TaskEvent, outcome: TaskOutcome | None) -> dict[str, Any]:
@@ -290,10 +290,10 @@ def _details(event: TaskEvent, outcome: TaskOutcome | None) -> dict[str, Any]:
 
 
 def _actor(task: Task) -> str:
-    """Return the author of what a task does itself."""
+    """Return the author of a task's own actions."""
     return task.subagent_type or task.id if task.is_agent else task.author
 
 
 def _as_json(value: Any) -> Any:
-    """Return a value as JSON can hold it: handlers and callers may have given anything."""
+    """Convert any value from handlers or callers to JSON."""
     return json.loads(json.dumps(value, default=str))

@@ -28,18 +28,18 @@ class RecordKind(StrEnum):
     """It runs again: after a pause or a wait, or as a new run. Details of a new run: `run_id`, `prompt`."""
     BACKGROUNDED = "backgrounded"
     CHANGED = "changed"
-    """More became known of it, which the details and the status say."""
+    """More became known about it; see the details and the status."""
     COMPLETED = "completed"
     """A run ended. Details of all ends: `evidence`, `usage`, `exit_code`, `output_file`."""
     FAILED = "failed"
-    """A run failed. Details: as above, and `by` (a value of `EndedBy`) if it did not fail by itself."""
+    """A run failed. Details: as above, and `by` (a value of `EndedBy`) if something else ended it."""
     CANCELLED = "cancelled"
     """A run was stopped. Details: as above; `by` is left out if it is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskRecord:
-    """One step in the life of a task. A step has the same `key` however often it is recorded."""
+    """One step in the life of a task. A step has the same `key` each time it is recorded."""
 
     session_id: str
     task_id: str
@@ -49,14 +49,16 @@ class TaskRecord:
     run_id: str | None = None
     author: str = ""
     """The name of the agent that acted; empty for the main agent and the program around it. A subagent is the author of
-    what it does itself; its launcher is, if it is created, resumed, moved or cancelled, and of what a shell does."""
+    what it does itself; its launcher is the author of its creation, resumption, move or cancellation, and of everything
+    that a shell does."""
     parent_task_id: str | None = None
     summary: str = ""
     failure_reason: str | None = None
     step: int = 0
-    """The number of the step among those of its kind in one run, such as several waits for the user."""
+    """The number of the step among those of its kind in one run, for example when it waits for the user several
+    times."""
     details: Mapping[str, Any] = field(default_factory=dict)
-    """Further values, as JSON. `RecordKind` says which; each record also has the facts that changed since the last."""
+    """Further values, as JSON. See `RecordKind`; each record also has the facts that changed since the last one."""
     status: TaskStatus | None = None
     """The status of the task after the step; None in records of older versions."""
     number: int = field(default=0, compare=False)
@@ -64,7 +66,10 @@ class TaskRecord:
 
     @property
     def key(self) -> str:
-        """The identity of the step: session, task, run, kind, number. A task is created once, whatever its runs."""
+        """The identity of the step: session, task, run, kind, number.
+
+        A task is created once, regardless of its number of runs.
+        """
         run = "" if self.kind is RecordKind.CREATED else self.run_id or ""
         return "\x1f".join((self.session_id, self.task_id, run, self.kind, str(self.step)))
 
@@ -97,7 +102,7 @@ class FinishedTask:
 
     @classmethod
     def of(cls, task: Task, outcome: TaskOutcome, session_id: str) -> "FinishedTask":
-        """Build it from a task and the outcome of one of its runs."""
+        """Create it from a task and the outcome of one of its runs."""
         usage = outcome.usage
         return cls(
             session_id=session_id,

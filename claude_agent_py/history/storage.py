@@ -1,4 +1,4 @@
-"""The tables of a history, and how rows become values and values rows."""
+"""The tables of a history, and the conversion between rows and values."""
 
 import json
 import sqlite3
@@ -55,16 +55,16 @@ LAST_NAMED: Final = (
     "SELECT status FROM records WHERE session_id = ? AND task_id = ? AND run_id IS NOT NULL"
     " ORDER BY number DESC LIMIT 1"
 )
-"""The last status of a task whose run was named."""
+"""The last status of a task with a known run id."""
 _PUT_RECORD: Final = _insert("IGNORE", "records", ("key", *RECORD, "writer"))
 
 
 UNKNOWN_WRITER: Final = "0" * 16
-"""Stands for the processes that recorded before files of version 1; they are taken to have ended."""
+"""The name for processes that recorded before version 1; they are assumed to have ended."""
 
 
 def migrate(cursor: sqlite3.Cursor, version: int) -> None:
-    """Number the records of a file of version 0 by session; they had one sequence for all sessions."""
+    """Number the records of a version 0 file by session. They had one sequence for all sessions."""
     columns = [row[1] for row in cursor.execute("PRAGMA table_info(records)")]
     if not columns:
         return
@@ -84,9 +84,9 @@ def migrate(cursor: sqlite3.Cursor, version: int) -> None:
 
 
 def put_records(cursor: sqlite3.Cursor, rows: Sequence[dict[str, Any]], writer: str | None) -> None:
-    """Store records with the next numbers of their sessions. One that is stored already takes no number."""
+    """Store records with the next numbers of their sessions. Records that are already stored get no new number."""
     if not cursor.connection.in_transaction:
-        cursor.execute("BEGIN IMMEDIATE")  # nobody else takes the numbers meanwhile
+        cursor.execute("BEGIN IMMEDIATE")  # so that no other process takes these numbers
     for row in rows:
         if not _put(cursor, row, writer) and row["kind"] == RecordKind.CREATED:
             _put_again(cursor, row, writer)
@@ -104,7 +104,7 @@ def _put(cursor: sqlite3.Cursor, row: dict[str, Any], writer: str | None) -> boo
 
 
 def _put_again(cursor: sqlite3.Cursor, row: dict[str, Any], writer: str | None) -> None:
-    """Store what is new of a task that was created before: another process goes on with it.
+    """Store the changes of a task that another process created.
 
     Of a task without a run id, this process knows only the end.
     """
@@ -117,19 +117,19 @@ def _put_again(cursor: sqlite3.Cursor, row: dict[str, Any], writer: str | None) 
 
 
 def finished_row(task: FinishedTask) -> tuple[Any, ...]:
-    """Return the row of a run that is over."""
+    """Return the row of a finished run."""
     values = dict(zip(FINISHED, astuple(task), strict=True))
     return _storable((values | {"status": task.status.value, "run_id": task.run_id or ""}).values())
 
 
 def read_finished(row: Sequence[Any]) -> FinishedTask:
-    """Return a run that is over. Raises ValueError if the row is none of ours."""
+    """Return a finished run. Raises ValueError if the row is invalid."""
     values = dict(zip(FINISHED, row, strict=True))
     return convert(values | {"run_id": values["run_id"] or None}, FinishedTask)  # SQLite does not check types
 
 
 def record_row(record: TaskRecord) -> dict[str, Any]:
-    """Return the row of a record, by column. It gets its number when it is put."""
+    """Return the row of a record, by column. The number is assigned when it is stored."""
     values = {name: getattr(record, name) for name in RECORD}
     words = {"kind": record.kind.value, "status": None if record.status is None else record.status.value}
     values |= words | {"details": json.dumps(dict(record.details), ensure_ascii=False)}
@@ -138,13 +138,13 @@ def record_row(record: TaskRecord) -> dict[str, Any]:
 
 
 def read_record(row: Sequence[Any]) -> TaskRecord:
-    """Return a record. Raises ValueError if the row is none of ours."""
+    """Return a record. Raises ValueError if the row is invalid."""
     values = dict(zip(RECORD, row, strict=True))
     return convert(values | {"details": read_json(values["details"])}, TaskRecord)
 
 
 def read_session_id(row: Sequence[Any]) -> str:
-    """Return the id of a session. Raises ValueError if it is not text."""
+    """Return a session id. Raises ValueError if it is not text."""
     return convert(row[0], str)
 
 

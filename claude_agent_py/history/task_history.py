@@ -3,8 +3,8 @@
 File access runs in worker threads, and several processes may share a file. Writes are idempotent, so a session can be
 replayed.
 
-`recorder` turns what happens to tasks into records, `storage` knows the tables, and `writers` ends what a process that
-died left running.
+`recorder` turns events of tasks into records, `storage` has the tables, and `writers` ends the tasks of processes that
+died.
 """
 
 import logging
@@ -53,19 +53,19 @@ T = TypeVar("T")
 logger: logging.Logger = logging.getLogger(__name__)
 
 POLL: Final = 0.2
-"""How often `follow` looks for new records, in seconds."""
+"""Seconds between two checks of `follow` for new records."""
 
 
 class TaskHistory:
     """The tasks of many sessions. Use it as an async context manager, or call `open` and `close`.
 
-    Every method raises SessionError if the file cannot be opened, read or written, or a value cannot be stored. A row
-    that cannot be read (another program wrote it, or a newer version) is skipped, logged and counted in `skipped_rows`.
+    Every method raises SessionError if the file cannot be opened, read or written, or a value cannot be stored. An
+    unreadable row (written by another program or a newer version) is skipped, logged and counted in `skipped_rows`.
     Lone surrogates, which a file cannot hold, become U+FFFD.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        """Make a history.
+        """Create a history.
 
         Args:
             path: The SQLite file, created if missing; `:memory:` keeps everything in memory.
@@ -73,22 +73,22 @@ class TaskHistory:
         self._path = os.fspath(path)
         self._connection: sqlite3.Connection | None = None
         self.skipped_rows: int = 0
-        """How many rows were skipped so far. A row that is read again is not counted again."""
+        """How many rows were skipped so far. Each row is counted once."""
         self._skipped: set[int] = set()
         self._lock = threading.Lock()
         self._writers = Writers(None if self._path == IN_MEMORY else self._path)
         self._attached: list[_Attached] = []
 
     async def open(self) -> Self:
-        """Open the file. Idempotent; other methods do it on first use."""
+        """Open the file. Idempotent. Other methods call it on first use."""
         await self._run(lambda cursor: None)
         return self
 
     async def close(self) -> None:
-        """Store what has happened so far and close the file. Idempotent; further use opens it again.
+        """Store all records so far and close the file. Idempotent. Further use reopens it.
 
         Raises:
-            SessionError: It could not be stored; the file is closed.
+            SessionError: The records could not be stored; the file is closed.
         """
         with anyio.CancelScope(shield=True):
             try:
@@ -119,10 +119,9 @@ class TaskHistory:
         await self._run(lambda cursor: put_records(cursor, rows, None))
 
     def attach(self, manager: TaskManager, session_id: Callable[[], str | None] | str) -> Callable[[TaskEvent], Any]:
-        """Record a session from now on: all that happens to its tasks, and the start and end of each earlier run.
-
-        What happened is stored soon after it; `flush` stores it now. Returns the listener, for `TaskManager.off`. Call
-        it while the session is open.
+        """Record everything that happens to a session's tasks from now on, and the start and end of each earlier run.
+        Records are stored soon after they are made; `flush` stores them now. Returns the listener, for
+        `TaskManager.off`. Call it while the session is open.
 
         Args:
             manager: The tasks of the session, `client.tasks`.
@@ -140,10 +139,9 @@ class TaskHistory:
         return attached.keep
 
     async def flush(self) -> None:
-        """Store what has happened so far. Records of a session whose id is not known yet have to wait.
+        """Store all records so far, except those of a session whose id is not known yet.
 
-        Usage and other details that change all the time are stored with the next step of any task; this stores them
-        now.
+        Includes usage and other frequently changing details, which are otherwise stored with the next step of any task.
         """
         self._settle()
         await self._flush()
@@ -154,7 +152,7 @@ class TaskHistory:
                 attached.recorder.settle()
 
     async def _flush(self, *, is_last: bool = False) -> None:
-        """Store what waits. `is_last`: also that of sessions whose id is not known."""
+        """Store the waiting records; with `is_last`, including those of sessions whose id is unknown."""
         waiting = [(each, each.session_id) for each in self._attached if each.recorder.has_waiting]
         ready = [(each, session_id or "") for each, session_id in waiting if session_id is not None or is_last]
         if ready:
@@ -167,7 +165,7 @@ class TaskHistory:
             self._locked(lambda cursor: self._store(cursor, attached, session_id))  # noqa: B023 - it is called now
 
     def _store(self, cursor: sqlite3.Cursor, attached: "_Attached", session_id: str) -> None:
-        rows = attached.recorder.take()  # here, so that the order is kept whoever stores
+        rows = attached.recorder.take()  # here, to keep the order
         try:
             placed = [
                 attached.placed(row, session_id) for row in rows if not _is_stored(cursor, attached, row, session_id)
@@ -192,16 +190,16 @@ class TaskHistory:
         until: float | None = None,
         limit: int = 1000,
     ) -> list[FinishedTask]:
-        """Return runs that are over, the latest first.
+        """Return finished runs, latest first.
 
         Args:
-            session_id: Only of this session.
-            agent: Only of this agent definition.
-            status: Only with this status, or one of these.
+            session_id: Only runs of this session.
+            agent: Only runs of this agent definition.
+            status: Only runs with this status, or one of these.
             task_id: Only of this task.
-            since: Only those that ended at this time or later, in seconds since the epoch.
-            until: Only those that ended before this time.
-            limit: At most so many.
+            since: Only runs that ended at this time or later, in seconds since the epoch.
+            until: Only runs that ended before this time.
+            limit: The maximum number to return.
         """
         statuses = None if status is None else [status] if isinstance(status, str) else list(status)
         where, values = _conditions(
@@ -238,14 +236,14 @@ class TaskHistory:
     ) -> AsyncIterator[TaskRecord]:
         """Iterate over the records of a session (or of one task): those so far and those to come, without end.
 
-        Another process may be recording. Cancelling loses nothing: pass the number of the last record as `after` to go
-        on. Iterating raises SessionError if the file cannot be read.
+        Another process may be recording. To continue after a cancellation, pass the number of the last record as
+        `after`. Iterating raises SessionError if the file cannot be read.
 
         Args:
             session_id: The session, which need not have begun.
             task_id: Only of this task.
             after: Only those with a greater number.
-            poll: Seconds between two looks at the file.
+            poll: Seconds between two checks of the file.
 
         Raises:
             OptionsError: `poll` is not positive.
@@ -268,8 +266,8 @@ class TaskHistory:
 
         Args:
             session_id: The session.
-            at: The number of a record: return the tree as it was when that one was made. None means as it is now; of a
-                session that another process records, as it was at the last record.
+            at: The number of a record, to return the tree at that moment. None means the current state
+                or, for a session recorded by another process, that of the last record.
         """
         if at is None:
             self._settle()
@@ -285,9 +283,9 @@ class TaskHistory:
         return self._understood("sessions", read_session_id, await self._select(("session_id",), both))
 
     async def forget(self, *, before: float) -> int:
-        """Delete the runs that ended before a time (seconds since the epoch), and return how many.
+        """Delete the runs that ended before a time (in seconds since the epoch), and return how many.
 
-        The records of a session are deleted up to the first one of that time or later, so that the rest has no gaps.
+        Records of a session are deleted up to the first one at or after that time, so that the rest has no gaps.
         """
 
         def drop(cursor: sqlite3.Cursor) -> int:
@@ -339,7 +337,7 @@ class TaskHistory:
             return transact(self._connection, work)
 
     def _close(self) -> None:
-        """Close the file. The sign of life stays as long as something that was recorded goes on."""
+        """Close the file. The sign of life remains while recorded tasks are running."""
         with self._lock:
             connection, self._connection = self._connection, None
             try:
@@ -368,22 +366,22 @@ class _Attached:
         self._sessions: dict[str, str] = {}
         """The session of each task."""
         self.earlier: set[str] = set()
-        """The tasks whose end an earlier process has stored."""
+        """Tasks whose end was stored by an earlier process."""
         self._stop: Callable[[], None] | None = None
         self._home = threading.get_ident()
 
     @property
     def is_at_home(self) -> bool:
-        """Whether this is the thread of the session, in which alone its tasks may be looked at."""
+        """Whether this is the session's thread, the only one that may access its tasks."""
         return threading.get_ident() == self._home
 
     @property
     def is_in_use(self) -> bool:
-        """Whether something of it goes on, or is still to be stored."""
+        """Whether some of its tasks are running or have records to store."""
         return self.recorder.has_live or self.recorder.has_waiting
 
     def is_of(self, manager: TaskManager, session_id: Callable[[], str | None] | str) -> bool:
-        """Return whether it records these tasks for this session."""
+        """Return whether it records this manager for this session."""
         return self.recorder.manager is manager and self._session_id == session_id
 
     @property
@@ -392,7 +390,7 @@ class _Attached:
         return self._session_id() if callable(self._session_id) else self._session_id
 
     def listen(self, manager: TaskManager) -> None:
-        """Start recording, beginning with what has happened already."""
+        """Start recording, beginning with the past events."""
         if self._stop is None or not manager.listens(self.keep):
             self._unwatch()
             self._stop = manager.watch(self._hear)
@@ -401,12 +399,12 @@ class _Attached:
             manager.catch_up(self.keep)  # so that it is called
 
     async def keep(self, event: TaskEvent) -> None:
-        """Store what the recorder has: that of many events at once, so that most calls find nothing."""
+        """Store the waiting records of many events together, so that most calls have nothing to do."""
         if self.recorder.has_waiting:
             await self._flush()
 
     def has(self, task_id: str) -> bool:
-        """Return whether something of a task was stored."""
+        """Return whether any record of a task was stored."""
         return task_id in self._sessions
 
     def placed(self, row: TaskRecord | FinishedTask, session_id: str) -> TaskRecord | FinishedTask:
@@ -427,7 +425,7 @@ class _Attached:
 
 
 def _is_stored(cursor: sqlite3.Cursor, attached: _Attached, row: TaskRecord | FinishedTask, session_id: str) -> bool:
-    """Return whether an earlier process has stored the run: a resumed session reports its end without a run id."""
+    """Return whether an earlier process has stored the run. A resumed session reports its end without a run id."""
     if row.run_id is not None:
         return False
     if not attached.has(row.task_id):
@@ -438,7 +436,7 @@ def _is_stored(cursor: sqlite3.Cursor, attached: _Attached, row: TaskRecord | Fi
 
 
 class _Follow(AsyncIterator[TaskRecord]):
-    """The records of a session, as they come. Not a generator, so it needs no closing."""
+    """The records of a session as they are made. Not a generator, so it needs no closing."""
 
     def __init__(self, history: TaskHistory, session_id: str, task_id: str | None, after: int, poll: float) -> None:
         self._history = history

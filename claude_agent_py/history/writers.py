@@ -1,7 +1,7 @@
-"""The processes that record in a history, and what becomes of the tasks of one that dies.
+"""The processes that record in a history, and the end of the tasks of those that die.
 
-Each keeps a file locked beside the database, and its name is in the table `writers`. Whoever uses the history and finds
-that a lock was released while the name is still there ends the tasks that the process left running.
+Each keeps a locked file beside the database, with its name in the table `writers`. If a lock was released but the name
+is still there, the next user of the history ends the tasks that the process left running.
 """
 
 import os
@@ -43,18 +43,18 @@ class Writers:
 
     @property
     def own(self) -> str | None:
-        """The name of this process; None if it does not record, or can give no sign of life."""
+        """The name of this process; None if it does not record or cannot show a sign of life."""
         return None if self._sign is None else self._sign.path.name
 
     def join(self, cursor: sqlite3.Cursor) -> None:
-        """Add this process. Does nothing if it is there."""
+        """Add this process. Idempotent."""
         if self._sign is None and self._path is not None:
             self._sign = SignOfLife.give(self._sign_of(secrets.token_hex(8)))
             if self._sign is not None:
                 cursor.execute("INSERT INTO writers VALUES (?)", (self._sign.path.name,))
 
     def leave(self, cursor: sqlite3.Cursor | None) -> None:
-        """Remove this process, all of whose tasks are over. Without a cursor the next reader removes it."""
+        """Remove this process, after its tasks have ended. Without a cursor, the next reader removes it."""
         sign, self._sign = self._sign, None
         if sign is None:
             return
@@ -65,7 +65,7 @@ class Writers:
             sign.end()
 
     def end_dead(self, cursor: sqlite3.Cursor) -> None:
-        """End what ran in processes that died. If the file cannot be written, another reader will."""
+        """End the tasks of processes that died. If the file cannot be written, another reader will do it."""
         writers = [name for (name,) in cursor.execute("SELECT writer FROM writers")]
         dead = [name for name in writers if name != self.own and self._is_dead(name)]
         if not dead:
@@ -81,7 +81,7 @@ class Writers:
             remove(self._sign_of(writer))
 
     def _is_dead(self, writer: object) -> bool:
-        """Return whether the process of a writer has ended. False for other names, which might be any path."""
+        """Return whether a writer's process has ended. False for invalid names, which might be any path."""
         return isinstance(writer, str) and _NAME.fullmatch(writer) is not None and not is_alive(self._sign_of(writer))
 
     def _sign_of(self, writer: str) -> Path:
@@ -98,13 +98,13 @@ def _end_tasks_of(cursor: sqlite3.Cursor, writer: str) -> None:
 
 
 def _ends(rows: list[tuple[object, ...]], writer: str) -> Iterator[tuple[TaskRecord, FinishedTask]]:
-    """Yield the ends of the tasks of a session that a process left running."""
+    """Yield ends for a session's tasks that a process left running."""
     tasks: dict[str, RecordedTask] = {}
     writers: dict[str, object] = {}
     cancelled: Counter[tuple[str, str | None]] = Counter()
     session_id = ""
     for *row, its_writer in rows:
-        with suppress(ValueError):  # a row that cannot be read is reported when it is asked for
+        with suppress(ValueError):  # an unreadable row is reported when it is requested
             record = read_record(row)
             tasks[record.task_id] = fold(tasks.get(record.task_id), record)
             writers[record.task_id], session_id = its_writer, record.session_id

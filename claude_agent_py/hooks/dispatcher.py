@@ -25,7 +25,6 @@ from claude_agent_py.wire.hooks import inputs, outputs
 
 if TYPE_CHECKING:
     from claude_agent_py.hooks.handler_types import Hook
-    from claude_agent_py.wire.hooks.inputs import HookInput
     from claude_agent_py.wire.hooks.outputs import HookOutput
 
 GRACE: Final = 5.0
@@ -168,20 +167,18 @@ class HookDispatcher:
         entry = self._registered.get(callback_id)
         if entry is None:
             return self._answer_unknown(callback_id, str(data.get("hook_event_name")))
-        hook_input = inputs.parse_hook_input(dict(data))
-        hook_context = _context(entry.event, tool_use_id, context)
         started = time.monotonic()
         last_word = self._last_word
         if last_word is not None and tool_use_id and last_word.concerns(entry.event, data):
             last_word.begin(tool_use_id, self._count_hooks(entry.event, last_word))
             try:
-                output, error = await self._run(entry, data, hook_input, hook_context)
+                output, error = await self._run(entry, data, tool_use_id, context)
             except BaseException:
                 last_word.forget(tool_use_id)
                 raise
             output = last_word.end(tool_use_id, data, output)
         else:
-            output, error = await self._run(entry, data, hook_input, hook_context)
+            output, error = await self._run(entry, data, tool_use_id, context)
         if self._on_run is not None and not entry.is_builtin:
             self._on_run(
                 HookRun(
@@ -198,15 +195,16 @@ class HookDispatcher:
         return output
 
     async def _run(
-        self, entry: _Registered, data: Mapping[str, Any], hook_input: "HookInput", context: HookContext
+        self, entry: _Registered, data: Mapping[str, Any], tool_use_id: str | None, context: HandlerContext
     ) -> tuple[JSONObject, HandlerError | None]:
+        hook_context = _context(entry.event, tool_use_id, context)
         try:
             output = await entry.handler.answer(
-                hook_input,
-                context,
+                inputs.parse_hook_input(dict(data)),
+                hook_context,
                 read=lambda value: _read(entry.event, data, value),
                 timeout=entry.matcher.timeout,
-                cancellation=context.cancellation,
+                cancellation=hook_context.cancellation,
             )
         except HandlerError as error:
             self._report(error)

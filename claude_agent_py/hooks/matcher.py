@@ -48,9 +48,9 @@ class HookMatcher(Generic[Input]):
         timeout: How long a handler may take, in seconds; None sets no limit here (the turn waits, until the CLI
             gives up by itself after 600 s).
         on_failure: What happens when a handler raises, times out, or returns an invalid answer: `"block"` stops what
-            the event guards (for PostToolUse: the model reads a notice in place of the output), `"continue"` reports
-            it and goes on. None means `"block"` for PreToolUse,
-            PermissionRequest and UserPromptSubmit, and `"continue"` for all others.
+            the event guards (for PostToolUse: the model reads a notice in place of the output), `"continue"` reports it
+            and continues. None means `"block"` for PreToolUse, PermissionRequest and UserPromptSubmit, and `"continue"`
+            for all others.
         unknown: Rejected, with a hint for users of the official SDK's `HookMatcher`.
 
     Raises:
@@ -214,8 +214,9 @@ def _from_official(value: Mapping[Any, Any]) -> HookMatcher:
 
 
 def adapt_official(handler: Any) -> "HookHandler":
-    """Wrap a callback of the official SDK, `(input dict, tool_use_id, context)`. Other handlers are returned
-    unchanged.
+    """Wrap a callback of the official SDK, `(input dict, tool_use_id, context)`.
+
+    Other handlers are returned unchanged.
     """
     if callable(handler) and takes_arguments(handler, 3):
         return _OfficialCallback(handler)

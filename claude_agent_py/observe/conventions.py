@@ -3,7 +3,7 @@
 import json
 from typing import Any, Final
 
-from claude_agent_py.observe.spans import MAIN, TASK_KINDS, Span, SpanKind
+from claude_agent_py.observe.spans import MAIN, TASK_KINDS, Span, SpanKind, Tokens
 
 PROVIDER: Final = "anthropic"
 _OPERATIONS: Final[dict[SpanKind, str]] = {
@@ -14,16 +14,19 @@ _OPERATIONS: Final[dict[SpanKind, str]] = {
     "model": "chat",
     "tool": "execute_tool",
 }
-_KEPT: Final = (
-    "type",
-    "question",
-    "handler",
-    "notified_at",
-    "tool_uses",
-    "total_tokens",
-    "api_retries",
-    "terminal_reason",
-)
+_KEPT: Final = {
+    name: f"claude_agent.{name}"
+    for name in (
+        "type",
+        "question",
+        "handler",
+        "notified_at",
+        "tool_uses",
+        "total_tokens",
+        "api_retries",
+        "terminal_reason",
+    )
+}
 """Attributes without a convention, which go under `claude_agent.`: none of them is content."""
 _CONTENT: Final = ("prompt", "description", "input", "output", "error")
 
@@ -50,9 +53,10 @@ def attributes_of(span: Span, agent_name: str = "", *, session_id: str = "", con
         session_id: The id of the session.
         content: Include prompts, inputs and outputs.
     """
-    operation = operation_of(span)
+    kind, told = span.kind, span.attributes
+    operation = _OPERATIONS.get(kind)
     if operation is None:
-        found: dict[str, Any] = {"claude_agent.span.kind": span.kind}
+        found: dict[str, Any] = {"claude_agent.span.kind": kind}
     else:
         found = {"gen_ai.operation.name": operation, "gen_ai.provider.name": PROVIDER}
     if session_id:
@@ -61,40 +65,48 @@ def attributes_of(span: Span, agent_name: str = "", *, session_id: str = "", con
         found["gen_ai.agent.id"] = span.agent
     if agent_name:
         found["gen_ai.agent.name"] = agent_name
-    found |= _of_kind(span)
-    found |= _usage(span)
-    found |= {f"claude_agent.{key}": span.attributes[key] for key in _KEPT if key in span.attributes}
-    if span.status in ("error", "denied"):
-        found["error.type"] = "denied" if span.status == "denied" else _error_of(span)
-    if span.status == "cancelled":
-        found["claude_agent.cancelled"] = True
-    return found | (_content(span) if content else {})
-
-
-def _of_kind(span: Span) -> dict[str, Any]:
-    if span.kind == "tool":
-        return {"gen_ai.tool.name": span.name, "gen_ai.tool.call.id": span.id, "gen_ai.tool.type": "function"}
-    if span.kind in TASK_KINDS:
-        return {"claude_agent.task.id": span.agent}
-    if span.kind != "model":
-        return {}
-    found = {"gen_ai.response.model": span.name, "gen_ai.request.model": span.name, "gen_ai.response.id": span.id}
-    reason = span.attributes.get("stop_reason")
-    return found | ({"gen_ai.response.finish_reasons": [reason]} if reason else {})
-
-
-def _usage(span: Span) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    tokens = span.tokens
-    if tokens is not None:
-        found["gen_ai.usage.input_tokens"] = tokens.input + tokens.cache_read + tokens.cache_write
-        if "output_tokens_so_far" not in span.attributes:
-            found["gen_ai.usage.output_tokens"] = tokens.output
-        cached = {"cache_read": tokens.cache_read, "cache_creation": tokens.cache_write}
-        found |= {f"gen_ai.usage.{kind}.input_tokens": count for kind, count in cached.items() if count}
+    _add_kind(found, span)
+    if span.tokens is not None:
+        _add_usage(found, span.tokens, is_complete="output_tokens_so_far" not in told)
     if span.cost_usd is not None:
         found["claude_agent.cost_usd"] = span.cost_usd
-    return found
+    for key in told:
+        if key in _KEPT:
+            found[_KEPT[key]] = told[key]
+    if span.status != "ok":
+        _add_failure(found, span)
+    return found | _content(span) if content else found
+
+
+def _add_failure(found: dict[str, Any], span: Span) -> None:
+    if span.status in ("error", "denied"):
+        found["error.type"] = "denied" if span.status == "denied" else _error_of(span)
+    elif span.status == "cancelled":
+        found["claude_agent.cancelled"] = True
+
+
+def _add_kind(found: dict[str, Any], span: Span) -> None:
+    kind = span.kind
+    if kind == "model":
+        found["gen_ai.response.model"] = found["gen_ai.request.model"] = span.name
+        found["gen_ai.response.id"] = span.id
+        if reason := span.attributes.get("stop_reason"):
+            found["gen_ai.response.finish_reasons"] = (reason,)
+    elif kind == "tool":
+        found["gen_ai.tool.name"], found["gen_ai.tool.call.id"] = span.name, span.id
+        found["gen_ai.tool.type"] = "function"
+    elif kind in TASK_KINDS:
+        found["claude_agent.task.id"] = span.agent
+
+
+def _add_usage(found: dict[str, Any], tokens: Tokens, *, is_complete: bool) -> None:
+    found["gen_ai.usage.input_tokens"] = tokens.input + tokens.cache_read + tokens.cache_write
+    if is_complete:
+        found["gen_ai.usage.output_tokens"] = tokens.output
+    if tokens.cache_read:
+        found["gen_ai.usage.cache_read.input_tokens"] = tokens.cache_read
+    if tokens.cache_write:
+        found["gen_ai.usage.cache_creation.input_tokens"] = tokens.cache_write
 
 
 def _error_of(span: Span) -> str:

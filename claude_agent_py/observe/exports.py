@@ -17,6 +17,14 @@ _OTLP_STATUS: Final = {"ok": 1, "error": 2, "denied": 2}
 _OTLP_CLIENT: Final = 3
 _OTLP_INTERNAL: Final = 1
 _NOT_MERMAID: Final = re.compile(r"[^\w .,+/()-]+")
+_MERMAID_STATEMENT: Final = re.compile(
+    r"(?:gantt|dateformat|inclusiveenddates|topaxis|axisformat|tickinterval|includes|excludes|todaymarker|weekday|weekend"
+    r"|title|acctitle|accdescr|accdescription|section|click|call|href|\d{4}-\d\d-\d\d)\b",
+    re.IGNORECASE,
+)
+"""How other lines of a chart than its bars begin."""
+_THREADS: Final = ((1, "turns"), (2, "model"), (1000, "tools"), (2000, "hooks and waiting"))
+"""The first thread of each kind in a Chrome trace. What overlaps has the ones after it."""
 
 
 # Chrome ----------------------------------------------------------------------------------------------------------
@@ -34,6 +42,9 @@ def chrome_trace(spans: Sequence[Span], names: Mapping[str, str], title: str) ->
             {"ph": "M", "name": "process_sort_index", "pid": number, "tid": 0, "args": {"sort_index": number}}
         )
     threads = _threads(spans)
+    for pid, tid in sorted({(processes[span.agent], threads[span.id]) for span in spans}):
+        events.append({"ph": "M", "name": "thread_name", "pid": pid, "tid": tid, "args": {"name": _thread_name(tid)}})
+        events.append({"ph": "M", "name": "thread_sort_index", "pid": pid, "tid": tid, "args": {"sort_index": tid}})
     last = max((span.end or span.start for span in spans), default=start)
     places = {span.id: (processes[span.agent], threads[span.id]) for span in spans}
     for span in spans:
@@ -54,14 +65,19 @@ def _threads(spans: Sequence[Span]) -> dict[str, int]:
     """Return a thread for each span. Spans of one thread follow each other; frames enclose what is in them."""
     found: dict[str, int] = {}
     ends: dict[tuple[str, int], float] = {}
-    base = {"run": 1, "turn": 1, "model": 2, "hook": 30, "waiting": 30}
+    base = {"model": 2, "tool": 1000, "hook": 2000, "waiting": 2000}
     for span in spans:
-        thread = base.get(span.kind, 1 if span.kind in TASK_KINDS else 3)
+        thread = base.get(span.kind, 1)
         while thread > 1 and ends.get((span.agent, thread), float("-inf")) > span.start + 1e-9:
             thread += 1
         ends[span.agent, thread] = float("inf") if span.end is None else span.end
         found[span.id] = thread
     return found
+
+
+def _thread_name(thread: int) -> str:
+    first, name = next((first, name) for first, name in reversed(_THREADS) if thread >= first)
+    return name if thread == first else f"{name} {thread - first + 1}"
 
 
 def _flows(
@@ -72,7 +88,8 @@ def _flows(
         if cause is None:
             continue
         left = cause.start if span.kind != "turn" else (cause.end or cause.start)
-        for phase, place, at in (("s", places[cause.id], left), ("f", places[span.id], span.start)):
+        right = max(left, span.start)  # clocks differ: viewers drop an arrow that ends before it begins
+        for phase, place, at in (("s", places[cause.id], left), ("f", places[span.id], right)):
             flow: dict[str, Any] = {"ph": phase, "name": "link", "cat": "link", "id": f"{span.id}-{number}"}
             flow |= {"pid": place[0], "tid": place[1], "ts": _micro(at - start)}
             yield flow | ({"bp": "e"} if phase == "f" else {})
@@ -164,7 +181,7 @@ def mermaid(spans: Sequence[Span], names: Mapping[str, str], title: str, *, most
         for span in rows:
             start, end = round(span.start * 1000), round((span.end or span.start) * 1000)
             mark = "crit, " if span.status in ("error", "denied") else "active, " if span.kind == "model" else ""
-            lines.append(f"    {_word(span.name)} :{mark}{start}, {max(end, start + 1)}")
+            lines.append(f"    {_bar(span.name)} :{mark}{start}, {max(end, start + 1)}")
     began = min((span.start for span in spans), default=0.0)
     lines.insert(1, f"    %% began {datetime.fromtimestamp(began, UTC).isoformat(timespec='seconds')}")
     return "\n".join(lines) + "\n"
@@ -173,3 +190,9 @@ def mermaid(spans: Sequence[Span], names: Mapping[str, str], title: str, *, most
 def _word(text: str) -> str:
     """Return text that means nothing else in a chart."""
     return (_NOT_MERMAID.sub(" ", text).strip() or "span")[:60]
+
+
+def _bar(name: str) -> str:
+    """Return a name that begins no other statement of a chart."""
+    word = _word(name)
+    return f"'{word}'" if _MERMAID_STATEMENT.match(word) else word

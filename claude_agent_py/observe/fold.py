@@ -564,6 +564,10 @@ class SpanFold:
     }
 
 
+FOLDED: Final = frozenset({*SpanFold._HANDLERS, MessageDeltaEvent}) - {StreamEventMessage}
+"""The types of messages that matter, and of events of partial messages."""
+
+
 def _hang(draft: Draft, call: str | None, *, is_background: bool) -> None:
     """Make a task a part of the call that waits for it, or link it to the call that launched it."""
     draft.parent = None if is_background else call

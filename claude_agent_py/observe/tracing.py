@@ -7,7 +7,6 @@ a link to the call that launched it: it may go on for hours after the turn is ov
 A span is started when it ends, with its own times, or when the first one below it does.
 """
 
-from collections import OrderedDict
 from typing import Any, Final
 
 from opentelemetry import context as contexts, metrics, trace
@@ -25,6 +24,11 @@ NAME: Final = "claude_agent_py"
 _MOST: Final = 10_000
 """How many ended spans are remembered, as parents and for links."""
 _TOKEN_BUCKETS: Final = [1.0, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864]
+_ABOVE: Final = frozenset({"turn", "tool", *TASK_KINDS})
+"""Kinds that others are below, or linked to."""
+_NAMED: Final = {"model": "gen_ai.request.model", "tool": "gen_ai.tool.name"}
+_FAILED: Final = frozenset({"error", "denied"})
+_ERROR: Final = Status(StatusCode.ERROR)
 _SECOND_BUCKETS: Final = [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92]
 
 
@@ -44,6 +48,8 @@ class Tracer(Observer):
         self._live: dict[str, trace.Span] = {}
         self._ended: _Latest = _Latest()
         """The contexts of spans, by id."""
+        self._latest: tuple[str | None, Context] = (None, Context())
+        """The span that the latest one was below, and the context for what is below it."""
 
     def sent(self, prompt: UserMessage) -> None:
         """Note in which context a prompt is sent."""
@@ -53,38 +59,42 @@ class Tracer(Observer):
 
     def _over(self, span: Span) -> None:
         """Record a span that is over."""
-        if span.kind == "run":
+        kind = span.kind
+        if kind == "run":
             return  # its turns are the spans
-        recorded = self._live.pop(span.id, None)
-        if recorded is None:
-            self._parent_of(span)  # starts the agent's span, which names it
-            recorded = self._start(span, self._attributes(span))
+        live = self._live.pop(span.id, None) if kind in _ABOVE else None
+        if live is None:
+            recorded = self._start(span, attributes=True)
         else:
+            recorded = live
             recorded.set_attributes(self._attributes(span))
-        end = span.start if span.end is None else span.end
-        if span.kind == "turn":
+        if kind == "turn":
             for link in self._links(span):
                 recorded.add_link(link.context, link.attributes)
-        if span.status in ("error", "denied"):
-            recorded.set_status(Status(StatusCode.ERROR))
-        recorded.end(_nanoseconds(end))
+        if span.status in _FAILED:
+            recorded.set_status(_ERROR)
+        recorded.end(_nanoseconds(span.start if span.end is None else span.end))
         self._meters.note(span, self._names.get(span.agent, ""))
 
-    def _start(self, span: Span, attributes: dict[str, Any] | None = None) -> trace.Span:
-        """Start a span of OpenTelemetry and remember where it is."""
-        if span.kind in TASK_KINDS:
+    def _start(self, span: Span, *, attributes: bool) -> trace.Span:
+        """Start a span of OpenTelemetry, and remember where it is if others may be below it or linked to it."""
+        kind = span.kind
+        context = self._parent_of(span)  # starts the agent's span, which names it
+        if kind in TASK_KINDS:
             self._names[span.agent] = span.name
         recorded = self._tracer.start_span(
             name_of(span, self._names.get(span.agent, "")),
-            context=self._parent_of(span),
-            kind=SpanKind.CLIENT if span.kind == "model" else SpanKind.INTERNAL,
-            attributes=attributes,
-            links=() if span.kind == "turn" else self._links(span),
+            context=context,
+            kind=SpanKind.CLIENT if kind == "model" else SpanKind.INTERNAL,
+            attributes=self._attributes(span) if attributes else None,
+            links=self._links(span) if span.links and kind != "turn" else None,
             start_time=_nanoseconds(span.start),
         )
-        self._ended.put(span.id, recorded.get_span_context())
-        if span.kind == "turn":
-            self._keep_together(span.parent or "", recorded.get_span_context())
+        if kind in _ABOVE:
+            where = recorded.get_span_context()
+            self._ended.put(span.id, where)
+            if kind == "turn":
+                self._keep_together(span.parent or "", where)
         return recorded
 
     def _keep_together(self, run: str, turn: SpanContext) -> None:
@@ -95,12 +105,22 @@ class Tracer(Observer):
 
     def _parent_of(self, span: Span) -> Context:
         """Return the context of the span above; an empty one for a background task."""
-        if span.is_background:
-            return Context()
         if span.kind == "turn":
             return self._prompted_in.get(span.parent or "") or Context()
-        above = self._context_of(span.parent) or self._context_of(self._fold.turn_id)
-        return trace.set_span_in_context(above, Context()) if above is not None else Context()
+        above = span.parent
+        if above is None:
+            return Context() if span.is_background else self._below(self._fold.turn_id)
+        return self._below(above) or self._below(self._fold.turn_id)
+
+    def _below(self, span_id: str | None) -> Context:
+        """Return the context for what is below a span; an empty one if it is unknown."""
+        if span_id == self._latest[0]:
+            return self._latest[1]
+        above = self._context_of(span_id)
+        if above is None:
+            return Context()
+        self._latest = (span_id, trace.set_span_in_context(above, Context()))
+        return self._latest[1]
 
     def _context_of(self, span_id: str | None) -> trace.Span | None:
         """Return the span of OpenTelemetry with an id, which is started if it has not been."""
@@ -109,13 +129,13 @@ class Tracer(Observer):
         live = self._live.get(span_id)
         if live is not None:
             return live
-        known: SpanContext | None = self._ended.get(span_id)
+        known = self._ended.get(span_id)
         if known is not None:
             return NonRecordingSpan(known)
         is_open = self._fold.open(span_id)
         if is_open is None or is_open.kind == "run":
             return None
-        live = self._live[span_id] = self._start(is_open)
+        live = self._live[span_id] = self._start(is_open, attributes=False)
         return live
 
     def _links(self, span: Span) -> list[Link]:
@@ -126,7 +146,7 @@ class Tracer(Observer):
         return links
 
     def _trace_of(self, span: Span) -> int:
-        known: SpanContext | None = self._ended.get(span.id)
+        known = self._ended.get(span.id)
         return known.trace_id if known is not None else 0
 
     def _attributes(self, span: Span) -> dict[str, Any]:
@@ -155,17 +175,22 @@ class _Meters:
     def note(self, span: Span, agent: str) -> None:
         """Record what a span adds."""
         operation = operation_of(span)
-        if operation is None or span.duration is None:
+        if operation is None or span.end is None:
             return
         shared: dict[str, Any] = {"gen_ai.operation.name": operation, "gen_ai.provider.name": PROVIDER}
         if agent:
             shared["gen_ai.agent.name"] = agent
-        own = {"model": "gen_ai.request.model", "tool": "gen_ai.tool.name"}.get(span.kind)
-        more = {own: span.name} if own is not None else {}
-        if span.status in ("error", "denied"):
-            more["error.type"] = "denied" if span.status == "denied" else f"{span.kind}_error"
-        self._durations.record(span.duration, shared | more)
-        for model, spent in (span.attributes.get("models") or {}).items() if span.kind == "turn" else ():
+        where = shared.copy()
+        if span.kind in _NAMED:
+            where[_NAMED[span.kind]] = span.name
+        if span.status in _FAILED:
+            where["error.type"] = "denied" if span.status == "denied" else f"{span.kind}_error"
+        self._durations.record(max(0.0, span.end - span.start), where)
+        if span.kind == "turn":
+            self._note_spent(span, shared)
+
+    def _note_spent(self, turn: Span, shared: dict[str, Any]) -> None:
+        for model, spent in (turn.attributes.get("models") or {}).items():
             where = {**shared, "gen_ai.operation.name": "chat", "gen_ai.request.model": model}
             tokens = spent["tokens"]
             sums = {"input": tokens.total - tokens.output, "output": tokens.output}
@@ -174,14 +199,14 @@ class _Meters:
             self._cost.add(spent["cost_usd"], {"gen_ai.request.model": model})
 
 
-class _Latest(OrderedDict[str, Any]):
+class _Latest(dict[str, Any]):
     """A dict that forgets the oldest entries."""
 
     def put(self, key: str, value: Any) -> None:
         """Set an entry."""
         self[key] = value
         if len(self) > _MOST:
-            self.popitem(last=False)
+            del self[next(iter(self))]
 
 
 def _nanoseconds(seconds: float) -> int:

@@ -3,17 +3,21 @@
 import logging
 import time
 from collections.abc import Callable
+from functools import partial
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Final, Protocol, Self
 
 from claude_agent_py.observe.collecting import MAX_SPANS, SpanLog
-from claude_agent_py.observe.fold import MAX_CHARS, SpanFold
+from claude_agent_py.observe.fold import FOLDED, MAX_CHARS, SpanFold
 from claude_agent_py.observe.spans import Span
 from claude_agent_py.observe.timeline import Timeline
-from claude_agent_py.wire.messages.conversation import UserMessage
-from claude_agent_py.wire.messages.stream import ContentBlockDeltaEvent, StreamEventMessage
+from claude_agent_py.wire.messages.conversation import ResultMessage, UserMessage
+from claude_agent_py.wire.messages.stream import StreamEventMessage
 
 logger: logging.Logger = logging.getLogger("claude_agent_py")
+
+MOST_NOTED: Final = 1000
+"""How many events an observer keeps before it folds them at once."""
 
 
 class Observed(Protocol):
@@ -32,41 +36,60 @@ class Watchable(Protocol):
 
 
 class Observer:
-    """Folds one session as it runs. Never raises: after a failure, which is logged, it sees nothing more."""
+    """Folds one session as it runs, a little later: what happens is noted with its time, and folded by `catch_up`.
+
+    So it delays nobody who waits for messages. Never raises: after a failure, which is logged, it sees nothing more.
+    """
 
     def __init__(self, fold: SpanFold, clock: Callable[[], float] = time.time) -> None:
         self._fold = fold
         self._clock = clock
         self._is_over = False
+        self._noted: list[tuple[Callable[[float], object], float]] = []
 
     def message(self, message: Any) -> None:
-        """Take a message."""
-        if type(message) is StreamEventMessage and type(message.event) is ContentBlockDeltaEvent:
-            return  # most messages of a session with partial messages
-        self._try(self._fold.feed, message)
+        """Take a message. What a turn did is folded when its result arrives."""
+        kind = type(message)
+        if (type(message.event) if kind is StreamEventMessage else kind) in FOLDED:
+            self._note(partial(self._fold.feed, message))
+            if kind is ResultMessage:
+                self.catch_up()
 
     def sent(self, prompt: UserMessage) -> None:
         """Take a prompt that is sent."""
-        self._try(self._fold.sent, prompt)
+        self._note(partial(self._fold.sent, prompt))
 
     def asked(self, request_id: str, request: Any, agent: str = "") -> None:
         """Take a question of the CLI; `agent` is the child agent whose CLI asks."""
-        self._try(lambda *args: self._fold.asked(*args, agent=agent), request_id, request)
+        self._note(lambda at: self._fold.asked(request_id, request, at, agent=agent))
 
     def answered(self, request_id: str, reply: Any, failed: bool = False) -> None:
         """Take the answer; None if the question was withdrawn, or its answering failed."""
-        self._try(lambda *args: self._fold.answered(*args, failed=failed), request_id, reply)
+        self._note(lambda at: self._fold.answered(request_id, reply, at, failed=failed))
 
     def ended(self) -> None:
         """Note that the session is over."""
-        self._try(self._fold.finish)
+        self._note(self._fold.finish)
+        self.catch_up()
         self._is_over = True
 
-    def _try(self, step: Callable[..., object], *args: Any) -> None:
-        if self._is_over:
-            return
+    def _note(self, step: Callable[[float], object]) -> None:
+        if not self._is_over:
+            self._noted.append((step, self._clock()))
+            if len(self._noted) >= MOST_NOTED:
+                self.catch_up()
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether something is noted and not folded yet."""
+        return bool(self._noted)
+
+    def catch_up(self) -> None:
+        """Fold what is noted."""
+        noted, self._noted = self._noted, []
         try:
-            step(*args, self._clock())
+            for step, at in noted:
+                step(at)
         except Exception:
             self._is_over = True
             logger.exception("an observer of the session failed and sees no more of it")
@@ -85,10 +108,12 @@ class Watch:
     @property
     def spans(self) -> list[Span]:
         """The spans that are over, by their starts."""
+        self._observer.catch_up()
         return self._log.spans
 
     def timeline(self, title: str = "session") -> Timeline:
         """Return the timeline so far, without the work that is not over unless the watch is closed."""
+        self._observer.catch_up()
         return Timeline(self._log, title=title, source="live")
 
     def close(self) -> None:

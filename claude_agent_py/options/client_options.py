@@ -344,7 +344,7 @@ class ClientOptions(ConfigModel, Generic[Output]):
     resume_drops_turn: Text | None = None
     """Refuse to resume if `resume_session_at` would drop more than the turn of the prompt with this uuid."""
     resume_interrupted_turn: StrictBool = False
-    """Go on with the turn in which the session's last process died; `client.resumed_run` is its run. Without a prompt
+    """Continue the turn in which the session's last process died; `client.resumed_run` is its run. Without a prompt
     of yours nothing else starts the turn again. With `resume` or `continue_conversation`."""
     show_cut_off_calls: StrictBool = True
     """With `resume_interrupted_turn`: show the model the tool calls that were cut off, as of unknown outcome. False:

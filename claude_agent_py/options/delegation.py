@@ -90,7 +90,8 @@ def reminders(options: Any) -> dict[str, str]:
 
 def depends_on_hooks(options: Any) -> bool:
     """Return whether an option does not work without hooks."""
-    return options.hooks is not None or report_limit(options) is not None or bool(reminders(options))
+    limits_reports = options.delegation_guide and report_limit(options) is not None
+    return options.hooks is not None or bool(limits_reports or (options.agents and reminders(options)))
 
 
 def _subtask_tools(options: Any) -> Iterator[tuple[str, AgentDefinition]]:

@@ -45,7 +45,7 @@ class Limits(ConfigModel):
     """Limits on memory and on child processes."""
 
     max_line_bytes: Bytes = 256 * MEBIBYTE
-    """A longer line of the CLI is dropped and reported as a `MalformedFrame`; the session goes on. Lines of many
+    """A longer line of the CLI is dropped and reported as a `MalformedFrame`; the session continues. Lines of many
     megabytes are normal: a file that the model writes is one line."""
     mailbox_bytes: Bytes = 64 * MEBIBYTE
     """How many bytes of messages may wait in memory for one reader. More go to a temporary file; if that cannot be

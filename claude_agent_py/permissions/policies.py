@@ -51,7 +51,7 @@ def allow_tools(*names: str) -> Policy:
     allow calls that match an ask rule of the user.
 
     Raises:
-        OptionsError: There is no name, or one that no tool can have.
+        OptionsError: No name is given, or one is not a possible tool name.
 
     Warns:
         OptionsWarning: A name matches no known tool.
@@ -71,7 +71,7 @@ def deny_tools(*names: str, message: str = "This tool is not allowed here.") -> 
     A star does not match `StructuredOutput`, with which the model only delivers the output of `output_type`.
 
     Raises:
-        OptionsError: There is no name, or one that no tool can have.
+        OptionsError: No name is given, or one is not a possible tool name.
 
     Warns:
         OptionsWarning: A name matches no known tool, so the policy may deny nothing.
@@ -113,8 +113,9 @@ def ask(handler: Callable[[PermissionRequest, PermissionContext], Any]) -> Polic
 
 
 def first_of(*policies: Policy) -> Policy:
-    """Return the first opinion. A policy that raises or returns anything else denies the call, and later ones are
-    not asked.
+    """Return the first opinion.
+
+    A policy that raises or returns anything else denies the call, and later ones are not asked.
 
     Raises:
         OptionsError: A policy is not a function, or there is none.

@@ -2,26 +2,25 @@
 
 It decides who gets a process, and which are started and ended, without waiting for anything (`dispatch`); each process
 has a worker of its own (`member.py`). The workers belong to the event loop, so any task may call any method. Which
-session a process may become is decided in `fitting.py`.
+process suits which caller is decided in `roster.py` and `fitting.py`.
 """
 
 import logging
 import math
 import os
-from collections.abc import Iterator
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import anyio
 from anyio.abc import TaskGroup
 
 from claude_agent_py._errors import ConnectionClosedError, PoolTimeoutError
 from claude_agent_py._event_loop import spawn_detached
-from claude_agent_py._memory import tree_memory
+from claude_agent_py._runtime.session.current import current
 from claude_agent_py._streams import LazyEvent, RepeatingEvent
-from claude_agent_py.options.client_options import ClientOptions
-from claude_agent_py.pool.fitting import Wish, change_to, names_one_session
+from claude_agent_py.pool.fitting import Wish, names_one_session
 from claude_agent_py.pool.member import Member, Phase
 from claude_agent_py.pool.planning import Bounds, Supply, Waiter
+from claude_agent_py.pool.roster import Roster, fits
 from claude_agent_py.pool.stats import PoolStats
 
 logger: logging.Logger = logging.getLogger("claude_agent_py")
@@ -53,22 +52,19 @@ class Crew:
     """
 
     def __init__(self, supplies: list[Supply], bounds: Bounds, idle: float | None) -> None:
-        self.supplies = supplies
+        self.roster: Roster = Roster(supplies, bounds)
         self.changed: RepeatingEvent = RepeatingEvent()
         """Set when a process or a caller comes or goes."""
         self.refuses: bool = False
         """Whether no further callers are taken."""
         self.last_error: Exception | None = None
-        self._bounds = bounds
         self._idle = idle
-        self._members: list[Member] = []
-        """In the order of their start."""
         self._queue: list[Waiter] = []
         self._workers: TaskGroup | None = None
         self._is_closing = False
         self._over = LazyEvent()
         self._handed_out = -math.inf
-        """When a spare was handed out last."""
+        """When the last spare was handed out."""
         self._counts = dict.fromkeys(("warm", "cold", "timeouts", "failed", "lost", "expired"), 0)
 
     # Life --------------------------------------------------------------------------------------------------------
@@ -84,16 +80,32 @@ class Crew:
             raise
 
     async def close(self) -> None:
-        """End all processes, and wait until they have ended. Cancelling stops the waiting, not the closing."""
+        """End all processes, and wait until they have ended. Cancelling stops the waiting, not the closing.
+
+        In a handler of one of the sessions it does not wait, because their end waits for the handler.
+        """
+        from_within = self.is_caller_served
         self._begin_close()
-        await self._over.wait()
+        if not from_within:
+            await self._over.wait()
+
+    @property
+    def is_serving(self) -> bool:
+        """Whether a caller waits for a process, was promised one, or has one."""
+        return bool(self._queue) or any(one.phase is Phase.USED or one.is_reserved for one in self.roster.members)
+
+    @property
+    def is_caller_served(self) -> bool:
+        """Whether the caller is a handler of one of the sessions."""
+        client = current()
+        return client is not None and any(member.client is client for member in self.roster.members)
 
     def _begin_close(self) -> None:
         self._is_closing = self.refuses = True
         for waiter in self._queue:
             waiter.fail(ConnectionClosedError(CLOSED))
         self._queue.clear()
-        for member in self._members:
+        for member in self.roster.members:
             member.end()
             member.end_left_tasks()
         self.changed.set()
@@ -113,15 +125,14 @@ class Crew:
 
     def stats(self) -> PoolStats:
         """Return a snapshot."""
-        phases = [member.phase for member in self._members]
-        is_measured = self._bounds.memory_bytes is not None
+        roster = self.roster
         return PoolStats(
-            spares=phases.count(Phase.SPARE),
-            starting=phases.count(Phase.STARTING),
-            used=phases.count(Phase.USED),
-            closing=phases.count(Phase.CLOSING),
+            spares=roster.count(Phase.SPARE),
+            starting=roster.count(Phase.STARTING),
+            used=roster.count(Phase.USED),
+            closing=roster.count(Phase.CLOSING),
             waiting=len(self._queue),
-            memory_bytes=sum(member.memory_bytes or 0 for member in self._members) if is_measured else None,
+            memory_bytes=roster.memory_bytes,
             last_error=self.last_error,
             **self._counts,
         )
@@ -129,7 +140,7 @@ class Crew:
     # Callers -----------------------------------------------------------------------------------------------------
 
     async def next(self, wish: Wish, deadline: float, timeout: float) -> tuple[Member, bool]:
-        """Wait in the queue for a process, and return it, and whether it was there at once.
+        """Wait in the queue for a process. Return it, and whether it was available at once.
 
         Raises:
             PoolTimeoutError: None was free at the deadline, which was `timeout` seconds away.
@@ -159,7 +170,7 @@ class Crew:
         return waiter.member, is_warm
 
     def _leave(self, waiter: Waiter) -> None:
-        """Forget a caller who waits no longer. A process that was promised to it stays a spare."""
+        """Remove a caller that stopped waiting. A process promised to it stays a spare."""
         if waiter in self._queue:
             self._queue.remove(waiter)
         if waiter.member is not None:
@@ -174,34 +185,27 @@ class Crew:
         if self._workers is None or self._is_closing:
             return
         self._serve()
-        self._trim()
+        for member in self.roster.excessive():
+            self._expire(member)
         if not self._queue and not self.refuses:
-            for supply in self.supplies:
+            for supply in self.roster.supplies:
                 self._refill(supply)
 
     def _serve(self) -> None:
-        """Give everybody in the queue a process, in order, or see to it that one comes."""
-        coming = [one for one in self._members if one.phase is Phase.STARTING and not one.made_for.is_parked]
-        ending = sum(member.phase is Phase.CLOSING for member in self._members)
+        """Assign processes to the callers in the queue, in order, or start what they need."""
+        roster = self.roster
+        coming, ending = roster.coming(), roster.count(Phase.CLOSING)
         for waiter in tuple(self._queue):
-            if (member := self._spare_for(waiter.wish)) is not None:
+            if (member := roster.spare_for(waiter.wish)) is not None:
                 self._promise(member, waiter)
-            elif (starts := next((one for one in coming if _fits(one, waiter.wish)), None)) is not None:
+            elif (starts := next((one for one in coming if fits(one, waiter.wish)), None)) is not None:
                 coming.remove(starts)
-            elif self._bounds.has_room(self._members):
+            elif roster.has_room:
                 self._start(waiter.wish)
             elif ending:
                 ending -= 1
-            elif (oldest := next(self._spares(), None)) is not None:
-                self._expire(oldest)  # it fits nobody so far, and makes room
-
-    def _spares(self) -> Iterator[Member]:
-        return (one for one in self._members if one.phase is Phase.SPARE and not one.is_reserved)
-
-    def _spare_for(self, wish: Wish) -> Member | None:
-        """Return the spare that fits, preferably without a claim or a change, and of these the oldest."""
-        fitting = [one for one in self._spares() if one.client.is_open and _fits(one, wish)]
-        return min(fitting, key=lambda one: (one.made_for.is_parked, not _is_made_for(one, wish)), default=None)
+            elif (oldest := next(roster.spares(), None)) is not None:
+                self._expire(oldest)  # no caller can use it, so it makes room
 
     def _promise(self, member: Member, waiter: Waiter) -> None:
         member.is_reserved = True
@@ -211,54 +215,34 @@ class Crew:
         self._handed_out = anyio.current_time()
         self.changed.set()  # the worker starts the next one
 
-    def _trim(self) -> None:
-        """Close spares while the memory is exceeded. One process always may stay."""
-        excess = self._bounds.excess(self._members)
-        for member in list(self._spares()):
-            if excess <= 0 or len(self._members) == 1:
-                return
-            excess -= max(member.memory_bytes or 0, self._bounds.usual_bytes)
-            self._expire(member)
-
     def _expire(self, member: Member) -> None:
         self._counts["expired"] += 1
         member.end()
 
     def _refill(self, supply: Supply) -> None:
-        """Start the spares that are missing, a few at a time, in place of those that belong to no supply any more."""
-        wish = supply.wish()
-        ahead = [one for one in self._members if one.phase in (Phase.STARTING, Phase.SPARE) and not one.is_reserved]
-        missing = supply.size - sum(_is_made_for(one, wish) for one in ahead)
+        """Start missing spares, a few at a time, replacing those that belong to no supply any more."""
+        roster, wish = self.roster, supply.wish()
+        missing = roster.missing(supply, wish)
         if 2 * missing <= supply.size and anyio.current_time() < self._handed_out + FIRST_ANSWER:
             return
         for _ in range(missing):
-            starting = sum(member.phase is Phase.STARTING for member in self._members)
-            if starting >= AT_ONCE or supply.not_before > anyio.current_time():
+            if roster.count(Phase.STARTING) >= AT_ONCE or supply.not_before > anyio.current_time():
                 return
-            if self._bounds.has_room(self._members):
+            if roster.has_room:
                 self._start(wish)
-            elif (useless := next((one for one in self._spares() if self._supply_of(one) is None), None)) is not None:
+            elif (useless := roster.useless()) is not None:
                 self._expire(useless)
 
     def _start(self, wish: Wish) -> None:
         assert self._workers is not None  # noqa: S101 - asked by the caller
         member = Member(wish)
-        self._members.append(member)
+        self.roster.members.append(member)
         self._workers.start_soon(member.live, self, self._idle)
-
-    def _supply_of(self, member: Member) -> Supply | None:
-        """Return the supply that a process belongs to."""
-        return next((one for one in self.supplies if _is_made_for(member, one.wish())), None)
-
-    def supply_for(self, options: ClientOptions[Any]) -> Supply | None:
-        """Return the supply of options, if there is one."""
-        wish = Wish.of(options)
-        return next((one for one in self.supplies if _is_same(one.wish(), wish)), None)
 
     # What processes report ---------------------------------------------------------------------------------------
 
     def on_ready(self, member: Member) -> None:
-        """Make it a spare, which the first caller whom it fits gets."""
+        """Make it a spare, for the first caller it fits."""
         if member.phase is Phase.STARTING:
             member.enter(Phase.SPARE)
             self.dispatch()
@@ -275,8 +259,8 @@ class Crew:
         if member.phase is Phase.CLOSING:
             return
         self._note_failure(member, error, "failed")
-        fitting = (one for one in self._queue if _fits(member, one.wish))
-        waiter = None if member.made_for.is_parked else next(fitting, None)  # nobody waits for a parked one
+        fitting = (one for one in self._queue if fits(member, one.wish))
+        waiter = None if member.made_for.is_parked else next(fitting, None)  # no caller waits for a parked one
         if waiter is None:
             logger.warning("a spare of a pool could not be started: %s", error)
         else:
@@ -295,7 +279,7 @@ class Crew:
 
     def on_gone(self, member: Member) -> None:
         """Make room for the next process."""
-        self._members.remove(member)
+        self.roster.members.remove(member)
         self.changed.set()
 
     def _note_failure(
@@ -303,27 +287,27 @@ class Crew:
     ) -> None:
         self._counts[what] += 1
         self.last_error = error
-        if pauses and (supply := self._supply_of(member)) is not None:
+        if pauses and (supply := self.roster.supply_of(member)) is not None:
             supply.note_failure()
         member.enter(Phase.CLOSING)
         self.changed.set()
 
     def note_use(self, member: Member) -> None:
-        """Note that a process was good enough to be used."""
-        if (supply := self._supply_of(member)) is not None:
+        """Record that a process was used."""
+        if (supply := self.roster.supply_of(member)) is not None:
             supply.note_success()
 
     # The worker --------------------------------------------------------------------------------------------------
 
     async def _keep(self, ready: LazyEvent) -> None:
-        """Start and end processes as time passes, until the crew is closed and no process is left."""
+        """Start and end processes until the crew is closed and all have ended."""
         try:
             async with anyio.create_task_group() as workers:
                 self._workers = workers
                 ready.set()
                 while not self._is_closing:
-                    if self._bounds.memory_bytes is not None and self._members:
-                        await self._measure()
+                    if self.roster.is_measured and self.roster.members:
+                        await self.roster.measure()
                     self.dispatch()
                     await self.changed.wait(self._next_look())
         finally:
@@ -335,31 +319,10 @@ class Crew:
             ready.set()
 
     def _next_look(self) -> float | None:
-        """Return after how many seconds something may have to be done although nothing has changed."""
+        """Return the seconds until the next check, even if nothing changes, or None."""
         now = anyio.current_time()
-        looks = [MEASURE_EVERY] if self._bounds.memory_bytes is not None and self._members else []
-        looks += [supply.not_before - now for supply in self.supplies if supply.size and supply.not_before > now]
+        looks = [MEASURE_EVERY] if self.roster.is_measured and self.roster.members else []
+        looks += [supply.not_before - now for supply in self.roster.supplies if supply.size and supply.not_before > now]
         if now < self._handed_out + FIRST_ANSWER:
             looks.append(self._handed_out + FIRST_ANSWER - now)
         return min(looks, default=None)
-
-    async def _measure(self) -> None:
-        pids = {member: pid for member in self._members if (pid := member.pid) is not None}
-        measured = await tree_memory(pids.values())
-        for member, pid in pids.items():
-            member.memory_bytes = measured[pid]
-        spares = [measured[pid] for member, pid in pids.items() if member.phase is Phase.SPARE]
-        self._bounds.usual_bytes = max(spares, default=0) or self._bounds.usual_bytes
-
-
-def _fits(member: Member, wish: Wish) -> bool:
-    return change_to(member.made_for, wish) is not None
-
-
-def _is_made_for(member: Member, wish: Wish) -> bool:
-    return _is_same(member.made_for, wish)
-
-
-def _is_same(one: Wish, other: Wish) -> bool:
-    change = change_to(one, other)
-    return change is not None and change.is_nothing

@@ -134,21 +134,24 @@ class Change:
             await client.set_model(self.model)
         if self.permission_mode is not None:
             await client.set_permission_mode(self.permission_mode)
-        client._options = wanted
+        client.use_options(wanted)
 
 
 def change_to(made: Wish, wanted: Wish) -> Change | None:
-    """Return what makes the session `wanted` of a process that was started for `made`; None if it cannot be that."""
+    """Return the change that turns a process started for `made` into the session `wanted`; None if there is none."""
+    if wanted.is_parked and not made.is_parked:
+        return None
     claims = made.is_parked and not wanted.is_parked
-    if made.is_parked < wanted.is_parked or not _reads_the_same(made.surroundings, wanted.surroundings, claims):
+    if not _reads_the_same(made.surroundings, wanted.surroundings, claims):
         return None
     values: dict[str, Any] = {name: getattr(wanted.options, name) for name in _different(made.options, wanted.options)}
     if claims:
         values["cwd"] = wanted.surroundings.directory
     if wanted.is_exact and values:
         return None
-    if not values.keys() <= (LATER | {"cwd"} if claims else LATER) or None in values.values():
-        return None  # no request asks for what the settings say
+    changeable = LATER | {"cwd"} if claims else LATER
+    if not values.keys() <= changeable or None in values.values():  # no request restores the default of the settings
+        return None
     if "permission_mode" in values and not {made.options.permission_mode, values["permission_mode"]} <= MODES:
         return None
     return Change(**values)

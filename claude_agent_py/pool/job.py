@@ -1,4 +1,4 @@
-"""`Job`: the work behind `MapRuns`. It has workers of its own, so that a reader may come and go."""
+"""`Job`: the work behind `MapRuns`. It has its own workers, independent of its readers."""
 
 from __future__ import annotations
 

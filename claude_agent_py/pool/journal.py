@@ -1,4 +1,4 @@
-"""`Journal`: the outcomes of `map_runs` in a JSONL file, so that another call goes on where one was cut off.
+"""`Journal`: the outcomes of `map_runs` in a JSONL file, so that another call continues where one was interrupted.
 
 The first line names the prompts by a digest; each further line is one outcome. Lines are on disk before an outcome is
 reported. All methods block.

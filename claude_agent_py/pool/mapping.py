@@ -96,7 +96,7 @@ def _checked(prompt: Any) -> Prompt:
 class MapRuns(Generic[Output]):
     """The runs of `map_runs`.
 
-    * `async for outcome in runs` yields the outcomes. Leaving the loop early loses nothing: iterate again to go on.
+    * `async for outcome in runs` yields the outcomes. Leaving the loop early loses nothing: iterate again to continue.
     * `await runs` waits for all and returns the list, in the order of the prompts. Cancelling it stops the runs.
     * `async with runs` stops what still runs on exit.
 

@@ -1,6 +1,6 @@
 """`Member`: one process of a pool, from its start to its end. It serves one session at most.
 
-`Pool` decides what becomes of it; the worker in `live` does it.
+`Crew` decides what happens to it; the worker in `live` does it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Phase(Enum):
 
 
 class Owner(Protocol):
-    """What a member reports to: the pool."""
+    """What a member reports to: the crew."""
 
     def on_ready(self, member: Member) -> None:
         """It is connected."""
@@ -73,7 +73,7 @@ class Member:
         self.since: float = anyio.current_time()
         """When the phase began."""
         self.memory_bytes: int | None = None
-        """What was measured last; None before the first time."""
+        """The last measurement; None before the first."""
         self.is_reserved = False
         """Whether this spare is promised to a caller who has not taken it yet."""
         self.tasks_at_close: TasksAtClose = "stop"
@@ -111,7 +111,7 @@ class Member:
 
     @worker
     async def live(self, owner: Owner, idle: float | None) -> None:
-        """Start the process, look after it, and end it. However this ends, the process has ended then."""
+        """Run the process from start to end. The process has always ended when this returns or raises."""
         try:
             with self._scope:
                 try:
@@ -143,19 +143,7 @@ class Member:
             if anyio.current_time() >= expires:
                 owner.on_expired(self)
                 return
-        await self._closed_by_user()
-
-    async def _closed_by_user(self) -> None:
-        """Return once the client is closed. It may go on in another process (`reopen`)."""
-        client = self.client
-        while True:
-            session = client.session
-            await session.ending.wait_closed()
-            if client._is_closed or client._connected is None:
-                return
-            await client._connected.wait()
-            if client.session is session:
-                return
+        await self.client.wait_closed()
 
     async def _fault(self) -> Exception | None:
         """Return the error if the process does not answer, or None."""
@@ -168,7 +156,7 @@ class Member:
     async def _close(self) -> None:
         try:
             await self.client.close(tasks=self.tasks_at_close)
-            if self.client.session.state is State.LEFT:  # its tasks go on
+            if self.client.session.state is State.LEFT:  # its tasks continue
                 self._is_left = True
                 if self._ends_tasks:
                     self.client.abort()

@@ -1,4 +1,4 @@
-"""`RunOutcome`: what became of one prompt of `map_runs`; and the progress of all."""
+"""`RunOutcome`: the outcome of one prompt of `map_runs`; and the progress of all."""
 
 from dataclasses import dataclass
 from typing import Any, Generic
@@ -11,7 +11,7 @@ from claude_agent_py.options.output_shape import Output
 
 @dataclass(frozen=True, kw_only=True)
 class RunOutcome(Generic[Output]):
-    """What became of one prompt: an answer, or an error."""
+    """The outcome of one prompt: an answer or an error."""
 
     index: int
     """The place of the prompt in the list, from 0."""
@@ -45,7 +45,7 @@ class RunOutcome(Generic[Output]):
 
 @dataclass(frozen=True, kw_only=True)
 class MapProgress:
-    """How far `map_runs` is."""
+    """The progress of `map_runs`."""
 
     total: int
     """All prompts."""

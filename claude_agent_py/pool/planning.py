@@ -1,4 +1,4 @@
-"""What a pool keeps in its head: callers who wait, the spares to keep, and its bounds."""
+"""The plan of a pool: waiting callers, the spares to keep, and the bounds."""
 
 import math
 import random
@@ -19,7 +19,7 @@ LONGEST_PAUSE: Final = 60.0
 """Seconds before spares are started again after a failure; doubled with each further one."""
 
 USUAL_BYTES: Final = 200 * 1024 * 1024
-"""What a process is taken to need before one was measured. (A CLI 2.1.328 that is ready takes 165 to 200 MB.)"""
+"""The assumed memory of a process before one was measured. (A CLI 2.1.328 that is ready takes 165 to 200 MB.)"""
 
 
 class Waiter:
@@ -60,7 +60,7 @@ class Supply:
         self._chance = chance
 
     def wish(self) -> Wish:
-        """Return what a spare is started for now."""
+        """Return the session to start a spare for."""
         return Wish.of(self.options, is_parked=self.is_parked)
 
     def note_failure(self) -> None:
@@ -82,7 +82,7 @@ class Bounds:
     memory_bytes: int | None = None
     """None means no limit."""
     usual_bytes: int = USUAL_BYTES
-    """What a new process is taken to need."""
+    """The assumed memory of a new process."""
 
     def has_room(self, members: list[Member]) -> bool:
         """Return whether another process may be started. The first always may."""

@@ -115,7 +115,8 @@ class Pool(Generic[Output]):
         """Close all sessions, also those in use, and wait until no process is left. Idempotent.
 
         Callers in the queue get a `ConnectionClosedError`. Takes at most `Timeouts.close` of the sessions. Cancelling
-        stops the waiting, not the closing.
+        stops the waiting, not the closing. Called in a handler or hook of one of its sessions, it returns once closing
+        has begun, because closing waits for them.
         """
         if self._is_opened:
             await self._crew.close()
@@ -127,11 +128,16 @@ class Pool(Generic[Output]):
             timeout: Seconds after which the remaining sessions are closed; None means no limit.
 
         Cancelling stops the waiting; the pool keeps refusing, until it is closed.
+
+        Raises:
+            LocalProtocolError: It is called in a handler or hook of one of its sessions, and would wait for itself.
         """
         crew, limit = self._crew, checked_seconds(timeout, "timeout")
+        if crew.is_caller_served:
+            raise LocalProtocolError("a pool cannot be drained by a handler of one of its own sessions")
         crew.refuses = True
         with anyio.move_on_after(limit):
-            while (stats := crew.stats()).waiting or stats.used:
+            while crew.is_serving:
                 await crew.changed.wait()
         await self.close()
 
@@ -152,7 +158,7 @@ class Pool(Generic[Output]):
                 if not crew.stats().starting:
                     break
                 await crew.changed.wait()
-        if crew.last_error is not None and any(supply.failures for supply in crew.supplies):
+        if crew.last_error is not None and any(supply.failures for supply in crew.roster.supplies):
             raise crew.last_error
 
     async def __aenter__(self) -> Self:
@@ -230,7 +236,7 @@ class Pool(Generic[Output]):
         """
         from claude_agent_py.pool.pooled_run import PooledRun
 
-        return PooledRun(self, options_or_defaults(options or self._options), prompt, until, timeout)
+        return PooledRun(self.take, options_or_defaults(options or self._options), prompt, until, timeout)
 
     @overload
     async def run(
@@ -269,12 +275,12 @@ class Pool(Generic[Output]):
         check_count(size, "size", 0)
         self._check_open()
         wanted, crew = check_for_pool(options_or_defaults(options or self._options)), self._crew
-        supply = crew.supply_for(wanted)
+        supply = crew.roster.supply_for(wanted)
         if supply is None:
-            crew.supplies.append(supply := Supply(wanted, size))
+            crew.roster.supplies.append(supply := Supply(wanted, size))
         supply.size = size
-        if not size and supply is not crew.supplies[0]:
-            crew.supplies.remove(supply)
+        if not size and supply is not crew.roster.supplies[0]:
+            crew.roster.supplies.remove(supply)
         crew.changed.set()
 
     def stats(self) -> PoolStats:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
 
 from claude_agent_py._runtime.runs.prompts import Prompt, check_prompt, check_run_arguments, is_stream
 from claude_agent_py.client import Client
@@ -15,29 +16,26 @@ if TYPE_CHECKING:
     from claude_agent_py.pool.member import Member
 
 
-class Source(Protocol):
-    """What hands out processes: the pool."""
-
-    async def take(self, options: ClientOptions, timeout: float | None) -> Member:
-        """Return a process for a session, which the caller ends."""
-        ...
-
-
 class PooledRun(OneShot):
     """A run that takes a process with the first message or await, and ends it in the background after the run."""
 
     def __init__(
-        self, pool: Source, options: ClientOptions, prompt: Prompt, until: Until, timeout: float | None
+        self,
+        take: Callable[[ClientOptions, float | None], Awaitable[Member]],
+        options: ClientOptions,
+        prompt: Prompt,
+        until: Until,
+        timeout: float | None,
     ) -> None:
         check_run_arguments(until, timeout)
         if not is_stream(prompt):
             check_prompt(prompt)
         super().__init__(options, prompt, until, timeout, None)
-        self._pool = pool
+        self._take_process = take
         self._member: Member | None = None
 
     async def _open_client(self) -> Client:
-        self._member = await self._pool.take(self._options, None)
+        self._member = await self._take_process(self._options, None)
         return self._member.client
 
     async def _close_client(self, client: Client, tasks: TasksAtClose) -> None:

@@ -26,7 +26,7 @@ def is_archived(transcript: str) -> bool:
 
 
 def set_archived(transcript: str, archived: bool) -> None:
-    """Write the record. Raises OSError, also if the session's folder is a link."""
+    """Write the record. Raises OSError if it cannot be written or the session's folder is a link."""
     now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     path = _path(transcript)
     folder = os.path.dirname(path)

@@ -1,14 +1,14 @@
 """Find the conversation among the lines of a transcript.
 
-Entries name their parents, and the last one leads back to the first. So the file is read backwards, from the newest
-message, and what is not on the way belongs to abandoned branches (a rewind, a resumption at an earlier message), to
-subagents of early versions of the CLI, or to compacted parts. It ends at the last compaction, whose summary stands for
-what was before, or goes on through it. Only the offsets of messages are kept: 8 bytes each.
+Entries name their parents, and the last one leads back to the first. So the file is read backwards from the newest
+message. Entries off that path belong to abandoned branches (a rewind, a resumption at an earlier message), to subagents
+of early versions of the CLI, or to compacted parts. It ends at the last compaction, whose summary replaces what came
+before, or continues through it. Only the offsets of messages are kept: 8 bytes each.
 
 Measured with CLI 2.1.328. An answer with several tool calls is written as one entry per call, each the parent of the
-next; each result has its own call as parent, and the next prompt has only one of the results. So calls and results of
-an answer that is on the way belong to the conversation, too. Messages that a compaction keeps are not written again: it
-lists their uuids, and the entries after it may continue either its summary or the last one kept.
+next; each result has its own call as parent, and the next prompt has only one of the results. So the other calls and
+results of an answer on the path belong to the conversation, too. Messages that a compaction keeps are not written
+again: it lists their uuids, and the entries after it may continue either its summary or the last one kept.
 """
 
 from array import array
@@ -21,11 +21,11 @@ from claude_agent_py.sessions.entries import Entry, read_entry
 from claude_agent_py.sessions.lines import DamagedLine, Snapshot
 
 MOST_DAMAGE: Final = 1000
-"""How many damaged lines are reported."""
+"""The maximum number of damaged lines to report."""
 _MOST_GAPS: Final = 100
-"""How many missing parents are bridged; each costs another pass over the file."""
+"""The maximum number of missing parents to bridge; each costs another pass over the file."""
 _MOST_ASIDE: Final = 20_000
-"""How many entries beside the way are remembered while the answer that they belong to may still come."""
+"""The maximum number of entries off the path to remember until the answer they belong to is found."""
 _BOUNDARY: Final = "compact_boundary"
 
 
@@ -42,8 +42,8 @@ def find_chain(snapshot: Snapshot, *, whole: bool = False, is_subagent: bool = F
 
     Args:
         snapshot: The transcript.
-        whole: Go on through compactions, to the first message.
-        is_subagent: The transcript is that of a subagent, all of whose entries are marked as beside the session.
+        whole: Continue through compactions, to the first message.
+        is_subagent: The transcript is a subagent's. All of its entries are marked as sidechain entries.
 
     Raises:
         OSError: The file cannot be read.
@@ -73,7 +73,7 @@ def find_chain(snapshot: Snapshot, *, whole: bool = False, is_subagent: bool = F
 
 
 class _Walk:
-    """The way from the newest message back. `kept` is in reverse order."""
+    """The path back from the newest message. `kept` is in reverse order."""
 
     def __init__(self, whole: bool, is_subagent: bool, gaps: set[str]) -> None:
         self.kept: array[int] = array("Q")
@@ -81,36 +81,36 @@ class _Walk:
         """The entries whose parents are missing."""
         self._last = 0
         self._uuid: str | None = None
-        """The entry that was last on the way, which may have been written twice."""
+        """The last entry on the path, which may have been written twice."""
         self._whole = whole
         self._is_subagent = is_subagent
         self._gaps = gaps
         self._has_begun = self._is_rewound = False
         self._wanted: str | None = None
-        """The uuid of the next entry on the way."""
+        """The uuid of the next entry on the path."""
         self._aside = _Aside()
         self._answer: str | None = None
-        """The id of the answer that was last on the way."""
+        """The id of the last answer on the path."""
         self._first = self._low = 0
         """Its blocks are `kept[_first:]`, its results `kept[_low:_first]`."""
         self._results = 0
-        """How many results of tools were kept last."""
+        """How many tool results were kept last."""
         self._summary: tuple[str, int] | None = None
         """The uuid of the summary that was last kept, and its index."""
         self._summaries: dict[str, int] = {}
-        """The offsets of summaries beside the way."""
+        """The offsets of summaries off the path."""
         self._to_keep: set[str] | None = None
-        """What a compaction kept and is still to be found."""
+        """Messages that a compaction kept and that have not been found yet."""
         self._after: list[int] = []
-        """The summary, to be put before what was kept."""
+        """The summary, which comes before the kept messages."""
 
     @property
     def missing(self) -> str | None:
-        """The entry that was not found, if the beginning of the file was reached without it."""
+        """The entry that was missing when the beginning of the file was reached."""
         return self._wanted if self._to_keep is None else None
 
     def is_over(self, entry: Entry, offset: int, line: bytes) -> bool:
-        """Take the next entry, and return whether it was the last."""
+        """Process the next entry, and return whether it was the last."""
         if not entry.is_linked:
             self._note(entry)
             return False
@@ -136,7 +136,10 @@ class _Walk:
         return self._wanted is None
 
     def _note(self, entry: Entry) -> None:
-        """A rewind without a prompt after it says by a note where the conversation is. The last such note counts."""
+        """A rewind that is not followed by a prompt leaves a note of the conversation's current message.
+
+        The last note counts.
+        """
         if self._has_begun or self._is_rewound or not entry.explicit or entry.leaf_uuid is UNSET:
             return
         self._is_rewound = True
@@ -144,7 +147,7 @@ class _Walk:
             self._wanted = entry.leaf_uuid
 
     def _step(self, entry: Entry, offset: int, line: bytes) -> None:
-        """Keep an entry on the way, with what belongs to its answer."""
+        """Keep an entry on the path, with the rest of its answer."""
         if not entry.is_shown:
             return
         if entry.type == "assistant":
@@ -157,7 +160,7 @@ class _Walk:
         self.kept.append(offset)
 
     def _keep_block(self, entry: Entry, offset: int) -> None:
-        """Keep a block of an answer, with the blocks and results beside the way that continue it."""
+        """Keep a block of an answer, with the blocks and results off the path that continue it."""
         answer = entry.message.id if entry.message else None
         is_last = answer is None or answer != self._answer
         if is_last:
@@ -180,7 +183,7 @@ class _Walk:
         self._first += 1
 
     def _pass_by(self, entry: Entry, offset: int, line: bytes) -> bool:
-        """Take an entry beside the way; return whether the way is over."""
+        """Process an entry off the path; return whether the path ends here."""
         if entry.subtype == _BOUNDARY:
             kept = entry.compact_metadata.preserved_messages if entry.compact_metadata else None
             if kept is not None and self._wanted in kept.uuids:
@@ -196,7 +199,7 @@ class _Walk:
     # Compactions that kept messages
 
     def _compacted(self, entry: Entry) -> bool:
-        """Take the end of a compacted part on the way; return whether messages before it are to be kept."""
+        """Process the end of a compacted part on the path; return whether it kept messages."""
         kept = entry.compact_metadata.preserved_messages if entry.compact_metadata else None
         if kept is None or not kept.uuids or self._whole:
             return False
@@ -207,7 +210,7 @@ class _Walk:
         return True
 
     def _continue_kept(self, anchor: str | None, uuids: list[str]) -> bool:
-        """The way leads to a message that a compaction kept, past its summary."""
+        """The path leads past the summary to a message that the compaction kept."""
         summary = self._summaries.get(anchor or "")
         if self._whole:
             if summary is not None:
@@ -232,7 +235,7 @@ class _Walk:
 
 
 class _Aside:
-    """Entries beside the way that may continue an answer on it: its other blocks, and the results of its calls."""
+    """Entries off the path that may continue an answer on it: its other blocks, and the results of its calls."""
 
     def __init__(self) -> None:
         self._by_parent: dict[str, list[tuple[int, str, str | None]]] = {}
@@ -246,7 +249,7 @@ class _Aside:
             self._by_parent.pop(next(iter(self._by_parent)))  # read first, so farthest from here
 
     def take(self, uuid: str, answer: str | None) -> tuple[list[int], list[int]]:
-        """Return and forget the blocks of an answer that continue an entry, and the results of them all, last first."""
+        """Remove and return the blocks of an answer that continue an entry, and their results, last first."""
         blocks: list[int] = []
         results: list[int] = []
         parents = [uuid]

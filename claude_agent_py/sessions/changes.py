@@ -1,7 +1,7 @@
 """Change sessions on disk: title, tag, archive, deletion.
 
-A title or a tag is one appended line, which is safe while the CLI writes: it takes over what it finds at the end of the
-file, and repeats it. A deletion is refused while a process is at work on the session. All calls block.
+A title or a tag is one appended line, which is safe while the CLI writes: the CLI adopts the values at the end of the
+file. A session that a process has open cannot be deleted. All calls block.
 """
 
 import json
@@ -24,7 +24,7 @@ _SPACE: Final = re.compile(r"\s+")
 def rename_session(
     session_id: str, title: str, directory: AnyPath | None = None, *, config_dir: AnyPath | None = None
 ) -> None:
-    """Set the title of a session, also while a process is at work on it.
+    """Set the title of a session, even while a process has it open.
 
     Args:
         session_id: The session's id.
@@ -43,7 +43,7 @@ def rename_session(
 def tag_session(
     session_id: str, tag: str | None, directory: AnyPath | None = None, *, config_dir: AnyPath | None = None
 ) -> None:
-    """Set or remove the tag of a session, also while a process is at work on it.
+    """Set or remove the tag of a session, even while a process has it open.
 
     Args:
         session_id: The session's id.
@@ -69,7 +69,7 @@ def archive_session(session_id: str, directory: AnyPath | None = None, *, config
 
     Raises:
         SessionNotFoundError: There is no such session.
-        SessionBusyError: A process is at work on it, which would unarchive it.
+        SessionBusyError: A process has it open and would unarchive it.
         SessionError: The record cannot be written.
     """
     path = find_session(session_id, directory, config_dir)
@@ -78,7 +78,7 @@ def archive_session(session_id: str, directory: AnyPath | None = None, *, config
 
 
 def unarchive_session(session_id: str, directory: AnyPath | None = None, *, config_dir: AnyPath | None = None) -> None:
-    """Take back `archive_session`. The arguments and errors are the same, without `SessionBusyError`."""
+    """Undo `archive_session`. Takes the same arguments and raises the same errors except `SessionBusyError`."""
     _archive(find_session(session_id, directory, config_dir), session_id, archived=False)
 
 
@@ -92,7 +92,7 @@ def delete_session(session_id: str, directory: AnyPath | None = None, *, config_
 
     Raises:
         SessionNotFoundError: There is no such session.
-        SessionBusyError: A process is at work on it.
+        SessionBusyError: A process has it open.
         SessionError: A file cannot be deleted.
     """
     path = find_session(session_id, directory, config_dir)
@@ -101,7 +101,7 @@ def delete_session(session_id: str, directory: AnyPath | None = None, *, config_
     try:
         os.unlink(path)
         if os.path.islink(folder):
-            os.unlink(folder)  # what it leads to is not the session's
+            os.unlink(folder)  # its target does not belong to the session
         elif os.path.isdir(folder):
             shutil.rmtree(folder)
     except OSError as error:
@@ -125,7 +125,7 @@ def checked_tag(tag: str | None) -> str:
 
 
 def check_idle(session_id: str, config_dir: AnyPath | None) -> None:
-    """Raise SessionBusyError if a process is at work on a session."""
+    """Raise SessionBusyError if a process has the session open."""
     process = process_on(config_folder(config_dir), session_id)
     if process is not None:
         raise SessionBusyError(session_id, process.pid, process.status)
@@ -163,7 +163,7 @@ def note_line(note: dict[str, Any], session_id: str) -> bytes:
 
 
 def _visible(text: str) -> str:
-    """Normalize a text and remove what nobody sees: directional marks, zero-width and private characters."""
+    """Normalize a text and remove invisible characters: directional marks, zero-width and private ones."""
     for _ in range(8):
         before, text = text, unicodedata.normalize("NFKC", text)
         text = "".join(char for char in text if char == " " or unicodedata.category(char) not in _INVISIBLE)

@@ -23,17 +23,17 @@ LINKED: Final = frozenset({"user", "assistant", "system", "attachment", "progres
 _READ: Final = frozenset(kind.encode() for kind in (*LINKED, "last-prompt"))
 _NOTE: Final = b'{"type":"'
 _DEEP: Final = MOST_LEVELS * 4
-"""How many brackets a line may have before its depth is checked."""
+"""The number of brackets in a line above which its depth is checked."""
 
 
 class Ids(msgspec.Struct, gc=False):
-    """The part of a message that says which answer it belongs to."""
+    """The part of a message that identifies its answer."""
 
     id: str | None = None
 
 
 class Kept(msgspec.Struct, rename="camel", gc=False):
-    """The messages that a compaction kept as they are."""
+    """The messages that a compaction kept unchanged."""
 
     anchor_uuid: str | None = None
     uuids: list[str] = []
@@ -46,7 +46,7 @@ class Compaction(msgspec.Struct, rename="camel", gc=False):
 
 
 class Entry(msgspec.Struct, rename="camel", gc=False):
-    """What an entry says of its place in the conversation."""
+    """An entry's links to the rest of the conversation."""
 
     type: str = ""
     uuid: str | None = None
@@ -70,12 +70,12 @@ class Entry(msgspec.Struct, rename="camel", gc=False):
 
     @property
     def is_message(self) -> bool:
-        """Whether it is of the user, the model or a tool."""
+        """Whether it is a message of the user, the model or a tool."""
         return self.type == "user" or self.type == "assistant"
 
     @property
     def is_shown(self) -> bool:
-        """Whether it is a message that was not written for the model only, or by a team mate."""
+        """Whether it is a message that people should see, rather than one for the model only or from a teammate."""
         return self.is_message and not self.is_meta and not self.team_name
 
 
@@ -101,7 +101,7 @@ def read_entry(line: bytes) -> Entry | None:
 
 
 def _read_carefully(line: bytes) -> Entry:
-    """Read an entry of which fields have unexpected types, without them."""
+    """Read an entry without its fields of unexpected types."""
     value = read_json(line)
     if not isinstance(value, dict):
         raise ValueError("not a JSON object")
@@ -148,9 +148,9 @@ _decode_message: Final = msgspec.json.Decoder(_Readable).decode
 
 
 def read_message(line: bytes, parent_tool_use_id: str | None = None) -> tuple[TranscriptMessage, str | None]:
-    """Return the message in a `user` or `assistant` line, and what is wrong with it, if anything.
+    """Return the message in a `user` or `assistant` line, and the problem with it, if any.
 
-    `raw` of the message is the entry as the CLI wrote it. Blocks that do not fit their model are `UnknownBlock`s.
+    `raw` of the message is the entry as the CLI wrote it. Blocks that do not match their model become `UnknownBlock`s.
 
     Raises:
         ValueError: The line is not such an entry.
@@ -194,7 +194,7 @@ def _message(found: _Readable, call: str | None) -> TranscriptMessage:
 
 
 def _read_misfit(line: bytes) -> tuple[_Readable, str | None]:
-    """Read a message that its decoder refuses, as far as it can be read."""
+    """Read as much as possible of a message that its decoder rejects."""
     text = line.decode("utf-8", "replace")
     problem = None if "\ufffd" not in text else "not UTF-8"
     try:
@@ -210,7 +210,7 @@ def _read_misfit(line: bytes) -> tuple[_Readable, str | None]:
 
 
 def _fit(value: Any) -> tuple[_Readable, str | None]:
-    """Read an entry that does not fit its model, without the fields that do not."""
+    """Read an entry without the fields that do not match its model."""
     kind = value.get("type") if isinstance(value, dict) else None
     if kind not in ("user", "assistant"):
         raise ValueError("not a message")
@@ -229,7 +229,7 @@ def _fit(value: Any) -> tuple[_Readable, str | None]:
 
 
 def _fit_content(model: type[UserContent] | type[AssistantContent], given: Any) -> tuple[Any, str | None]:
-    """Return a message with its blocks as unknown ones if they do not fit."""
+    """Return a message, with blocks that do not match their model as unknown ones."""
     try:
         return fit(model, given)[0], None
     except Misfit as error:

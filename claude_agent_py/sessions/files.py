@@ -1,4 +1,4 @@
-"""Change files of which other programs are readers or writers. All calls block."""
+"""Change files that other programs read and write. All calls block."""
 
 import contextlib
 import os
@@ -8,20 +8,20 @@ from collections.abc import Iterable
 from typing import Final
 
 _COMPLETES_WITHIN: Final = 1.0
-"""Seconds for which another program's half-written line is waited for."""
+"""Seconds to wait for another program to complete its line."""
 _FLAGS: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 
 
 def write_whole(path: str, parts: Iterable[bytes], *, replace: bool = False) -> None:
-    """Write a file that is there as a whole or not at all, readable by this user only.
+    """Write a file atomically, readable by this user only.
 
     Args:
         path: Where to write it.
         parts: Its content.
-        replace: Replace a file that is there.
+        replace: Replace an existing file.
 
     Raises:
-        OSError: It cannot be written, or is there already.
+        OSError: It cannot be written or exists already.
     """
     folder, name = os.path.split(path)
     draft = os.path.join(folder, f".{name}.{secrets.token_hex(8)}")
@@ -47,7 +47,7 @@ def append_line(path: str, line: bytes, *, has_writer: bool) -> None:
     Args:
         path: The file.
         line: The line, with its line break.
-        has_writer: Another program may be in the middle of a line, which is waited for.
+        has_writer: Another program may be writing a line: wait until it is complete.
 
     Raises:
         OSError: The file is missing, empty, a link or not writable.

@@ -1,8 +1,8 @@
 """Where the CLI keeps sessions, and how to find one.
 
 `<config>/projects/<key of the directory>/<session id>.jsonl` is a transcript; `<session id>/` beside it has those of
-the subagents. Ids and links are checked here: nothing outside of the folder of projects is read or changed. All calls
-block.
+the subagents. Ids and links are checked here, so that nothing outside of the projects folder is read or changed. All
+calls block.
 """
 
 import os
@@ -26,7 +26,7 @@ _MOST_POINTER: Final = 64 * 1024
 
 
 def is_id(session_id: object) -> bool:
-    """Return whether something is the id of a session: a uuid."""
+    """Return whether a value is a session id, that is, a uuid."""
     return isinstance(session_id, str) and _ID.fullmatch(session_id) is not None
 
 
@@ -64,7 +64,7 @@ def projects_folder(config_dir: AnyPath | None) -> str:
 def project_folders(
     config_dir: AnyPath | None, directory: AnyPath | None = None, *, include_worktrees: bool = True
 ) -> list[str]:
-    """Return the existing folders of a directory and the other working trees of its repository, or of all projects."""
+    """Return the project folders of a directory and its repository's other working trees, or all of them."""
     root = projects_folder(config_dir)
     if directory is None:
         return [os.path.join(root, name) for name in _folders_in(root)]
@@ -87,7 +87,7 @@ def _folders_in(root: str) -> list[str]:
 
 
 def _is_inside(root: str, name: str) -> bool:
-    """Return whether a name is a folder in the root. A link may lead to another project, but not out."""
+    """Return whether a name is a folder in the root. A link must not lead out of the root."""
     path = os.path.join(root, name)
     if not os.path.isdir(path):
         return False
@@ -124,7 +124,7 @@ def regular_file(path: str) -> os.stat_result | None:
 
 
 def session_id_of(name: str) -> str | None:
-    """Return the id of the session whose transcript has this name, or None for another file."""
+    """Return the session id in a transcript's file name, or None for other files."""
     stem = name[:_ID_CHARS]
     return stem if name[_ID_CHARS:] == _SUFFIX and _ID.fullmatch(stem) else None
 
@@ -133,7 +133,7 @@ def session_id_of(name: str) -> str | None:
 
 
 def worktrees(directory: AnyPath) -> list[str]:
-    """Return the working trees of the git repository of a directory. Reads git's files, and does not run git."""
+    """Return the working trees of a directory's git repository. Reads git's files instead of running git."""
     common = _git_folder(os.path.realpath(directory))
     if common is None:
         return []
@@ -168,7 +168,7 @@ def _upwards(folder: str) -> Iterator[str]:
 
 
 def _pointer(path: str) -> str | None:
-    """Return the path in a file of git, or None if there is no such file."""
+    """Return the path stored in a file of git, or None if the file does not exist."""
     try:
         return os.fsdecode(read_bytes(path, most_bytes=_MOST_POINTER)[0]).strip() or None
     except OSError:

@@ -35,9 +35,9 @@ from claude_agent_py.sessions.subagent import (
 )
 
 _REPLACED: Final = b'{"type":"content-replacement"'
-"""Notes on tool results that the CLI cut; without them the copy would have other results than the original."""
+"""Notes on tool results that the CLI shortened; without them the copy's results would differ from the original's."""
 _CALL: Final = re.compile(rb'"id":"([^"\\\\]{1,256})"')
-"""The ids in a block of the model's, of which one is that of a call."""
+"""The ids in a block of an answer, including that of a call."""
 
 
 class _Place(msgspec.Struct, rename="camel", gc=False):
@@ -55,9 +55,9 @@ def fork_session(
     *,
     config_dir: AnyPath | None = None,
 ) -> SessionInfo:
-    """Copy a session, also while a process is at work on it, and return the copy, which can be resumed.
+    """Copy a session, even while a process has it open, and return the copy, which can be resumed.
 
-    The subagents that were launched in the copied part are copied with all that they wrote.
+    Subagents launched in the copied part are copied whole.
 
     Args:
         session_id: The id of the session to copy, which is not changed.
@@ -69,7 +69,7 @@ def fork_session(
     Raises:
         SessionNotFoundError: There is no such session.
         OptionsError: The id is not a uuid.
-        SessionError: It has no messages, or not that one, or the copy cannot be written.
+        SessionError: It has no messages, it lacks that message, or the copy cannot be written.
     """
     source = find_session(session_id, directory, config_dir)
     name = (title or "").strip() or f"{info_of(source, session_id).summary or 'Forked session'} (fork)"
@@ -94,10 +94,10 @@ class _Copying:
         self._session_id = session_id
         self._copy_id = copy_id
         self._calls: set[str] = set()
-        """The ids in what was copied, those of tool calls among them."""
+        """The ids in the copied entries, including those of tool calls."""
 
     def lines(self, last: str | None, title: str) -> Iterator[bytes]:
-        """Yield the lines of the copy, and at the end write its subagents, so that they are there before it is."""
+        """Yield the lines of the copy, then write its subagents, so that they exist before it does."""
         snapshot = Snapshot(self._source, os.path.getsize(self._source))
         has_message = is_complete = False
         for line in _sound_lines(snapshot):
@@ -107,8 +107,8 @@ class _Copying:
                     continue
                 entry = read_entry(line)
             except ValueError:
-                continue  # a damaged line helps nobody in a copy
-            if entry is not None and entry.explicit and last is None:  # says at which message the conversation is
+                continue  # a damaged line is useless in a copy
+            if entry is not None and entry.explicit and last is None:  # names the current message of the conversation
                 yield self._moved(line)
             if entry is None or not entry.is_linked or entry.is_sidechain:
                 continue
@@ -130,7 +130,7 @@ class _Copying:
             self._calls.update(found.decode("utf-8", "replace") for found in _CALL.findall(line))
 
     def _copy_subagents(self, *, is_whole: bool) -> None:
-        """Copy the subagents that copied calls launched, and those that calls of these launched."""
+        """Copy the subagents launched by copied calls, and recursively those that they launched."""
         left = [read_subagent(path, self._session_id)[1] for path in agent_files(self._source.removesuffix(".jsonl"))]
         while taken := [agent for agent in left if is_whole or agent.tool_use_id in self._calls]:
             left = [agent for agent in left if agent not in taken]
@@ -158,14 +158,14 @@ class _Copying:
 
 
 def _sound_lines(snapshot: Snapshot) -> Iterator[bytes]:
-    """Yield the lines that are whole, in UTF-8."""
+    """Yield the complete lines, in UTF-8."""
     for _, line in snapshot.forwards():
         if line:
             yield line if line.isascii() else line.decode("utf-8", "replace").encode()  # as the CLI reads it
 
 
 def _moved(line: bytes, session_id: str, copy_id: str, origin: str | None = None) -> bytes:
-    """Return a line of a session as one of its copy, with a note on where it comes from."""
+    """Return a line rewritten for the copy, with a note of its origin."""
     line = line.strip(b"\0 \t\r")
     moved = line.replace(f'"sessionId":"{session_id}"'.encode(), f'"sessionId":"{copy_id}"'.encode())
     added = b""

@@ -17,12 +17,12 @@ from claude_agent_py.wire.timestamps import seconds
 
 HEAD_BYTES: Final = 64 * 1024
 FIRST_BYTES: Final = 16 * 1024
-"""How much is read at first; nearly always the first prompt is there."""
+"""How much is read at first; it almost always contains the first prompt."""
 TAIL_BYTES: Final = 64 * 1024
 FAR_TAIL_BYTES: Final = 256 * 1024
-"""How far back a title is looked for, if the tail has none."""
+"""How far back to look for a title if the tail has none."""
 DEEP_BYTES: Final = 64 * 1024 * 1024
-"""How far back it is looked for if a single session is asked for."""
+"""How far back to look for it when a single session is requested."""
 _BLOCK: Final = 1024 * 1024
 _MOST_NOTE: Final = 64 * 1024
 PROMPT_CHARS: Final = 200
@@ -40,22 +40,22 @@ _MESSAGE: Final = b',"message":{'
 _BRANCH: Final = b'"gitBranch":"'
 _SIDECHAIN: Final = b'"isSidechain":true'
 _BEFORE_MESSAGE: Final = 512
-"""How many bytes of an entry come before its message at most."""
+"""The maximum number of bytes before the message in an entry."""
 _COMMAND: Final = re.compile(r"<command-name>(.*?)</command-name>", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionInfo:
-    """A session, as far as the beginning and the end of its transcript tell. Times are milliseconds since the epoch."""
+    """A session, as described by both ends of its transcript. Times are in milliseconds since the epoch."""
 
     session_id: str
     summary: str
-    """What to call it: its title, otherwise the latest or the first prompt."""
+    """A name for it: its title, otherwise the latest or the first prompt."""
     last_modified: int
     file_size: int
     """Bytes."""
     custom_title: str | None = None
-    """The title: the one that was set, otherwise the CLI's own."""
+    """The title that was set, otherwise the one that the CLI generated."""
     first_prompt: str | None = None
     """At most 200 characters."""
     last_prompt: str | None = None
@@ -65,10 +65,10 @@ class SessionInfo:
     created_at: int | None = None
     archived: bool = False
     cost_usd: float | None = None
-    """What the session cost, by the CLI's estimate when it last exited; None if it did not exit yet."""
+    """The cost of the session, estimated by the CLI when it last exited; None if it has not exited yet."""
     message_count: int | None = None
-    """How many entries of the user, the model and tools the transcript has, abandoned branches included; None if it is
-    too large to have been read as a whole."""
+    """The number of entries of the user, the model and tools in the transcript, including abandoned branches; None if
+    it was too large to read in full."""
     path: str = ""
     """The transcript."""
 
@@ -88,7 +88,7 @@ class _Content(msgspec.Struct, gc=False):
 
 
 class _Line(msgspec.Struct, rename="camel", gc=False):
-    """The fields of entries and notes that are of interest here."""
+    """The relevant fields of entries and notes."""
 
     type: str = ""
     uuid: str | None = None
@@ -120,12 +120,12 @@ def _line(data: bytes) -> _Line | None:
 def read_info(
     path: str, session_id: str, known: SessionInfo | None = None, *, is_deep: bool = False
 ) -> SessionInfo | None:
-    """Read what a transcript says about its session, or return None if it is not one that was begun by a prompt.
+    """Read a transcript's description of its session, or return None if the session did not begin with a prompt.
 
     Args:
         path: The transcript.
         session_id: Its id.
-        known: What an earlier, shorter state of the same file said.
+        known: The result for an earlier, shorter state of the same file.
         is_deep: Look far back for the title and the tag.
 
     Raises:
@@ -139,9 +139,7 @@ def read_info(
         if first is None:
             return None
         last = _Last(ends, is_deep=is_deep)
-        title, tag = last.titles(), last.tag()
-        if known is not None:
-            title, tag = title or known.custom_title, known.tag if tag is None else tag
+        title, tag = _title_and_tag(last, known)
         prompt, recap, cost = last.of(b"last-prompt"), last.of(b"summary"), last.of(b"cost-state")
         last_prompt = prompt.last_prompt if prompt else None
         summary = title or last_prompt or (recap and recap.summary) or first.prompt
@@ -167,6 +165,13 @@ def read_info(
         os.close(descriptor)
 
 
+def _title_and_tag(last: "_Last", known: SessionInfo | None) -> tuple[str | None, str | None]:
+    title, tag = last.titles(), last.tag()
+    if known is None:
+        return title, tag
+    return title or known.custom_title, known.tag if tag is None else tag
+
+
 class _Ends:
     """The beginning and the end of a file."""
 
@@ -185,14 +190,14 @@ class _Ends:
         return os.read(self._descriptor, size)
 
     def read_more_head(self) -> bool:
-        """Extend the beginning; return whether there was more."""
+        """Read more of the beginning; return whether there was more."""
         if self.is_whole or len(self.head) > FIRST_BYTES:
             return False
         self.head = self._read(0, HEAD_BYTES)
         return len(self.head) > FIRST_BYTES
 
     def far_tail(self) -> bytes:
-        """Return what is before the tail, or nothing if that is the beginning."""
+        """Return the part before the tail; empty if that is the beginning."""
         start = max(0, self.size - FAR_TAIL_BYTES)
         return b"" if self.is_whole else self._read(start, self.size - TAIL_BYTES - start)
 
@@ -219,7 +224,7 @@ class _First:
 
 
 def _first(ends: _Ends) -> _First | None:
-    """Return what the beginning says, or None if it is the beginning of a subagent's transcript."""
+    """Return the fields of the beginning, or None for a subagent's transcript."""
     while True:
         found, command = _First(), ""
         for data in _complete_lines(ends):
@@ -255,7 +260,7 @@ def _complete_lines(ends: _Ends) -> Iterator[bytes]:
 
 
 def _prompt(content: str | list[_Text]) -> tuple[str, str]:
-    """Return the prompt in a message, and the slash command in it, if either is there."""
+    """Return the prompt and the slash command in a message, if any."""
     texts = [content] if isinstance(content, str) else [block.text or "" for block in content if block.type == "text"]
     command = ""
     for text in texts:
@@ -275,7 +280,7 @@ class _Last:
         self._ends = ends
         self._notes = _notes(ends.tail)
         self._first: dict[bytes, bytes] = {}
-        """Those in the beginning, which count last."""
+        """Those in the beginning, which have the lowest precedence."""
         self._is_far = ends.is_whole
         self._is_deep = is_deep and ends.size > FAR_TAIL_BYTES
 
@@ -285,7 +290,7 @@ class _Last:
         return None if note is None else _line(note)
 
     def titles(self) -> str | None:
-        """Return the title that was set last, otherwise the CLI's own, or None."""
+        """Return the title that was set last, otherwise the generated one, or None."""
         for kind in (b"custom-title", b"ai-title"):
             note = self._anywhere(kind)
             title = note and (note.custom_title or note.ai_title)
@@ -299,7 +304,7 @@ class _Last:
         return note.tag if note else None
 
     def branch(self) -> str | None:
-        """Return the git branch of the last entry. Entries end with it, so what tools wrote comes before."""
+        """Return the git branch of the last entry. It is at the end of an entry, after any output of tools."""
         tail = self._ends.tail
         start = tail.rfind(_BRANCH)
         end = tail.find(b'"', start + len(_BRANCH))

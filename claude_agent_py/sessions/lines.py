@@ -1,7 +1,7 @@
 """Read the lines of a transcript, forwards or backwards, in bounded memory.
 
-A transcript is a JSON Lines file that only grows, while its CLI runs. A `Snapshot` is its state at one size: what is
-appended later is not read, so that two passes over it see the same lines. All calls block.
+A transcript is a JSON Lines file that grows while its CLI runs. A `Snapshot` is its state at one size: later lines are
+not read, so that two passes see the same lines. All calls block.
 """
 
 import os
@@ -18,7 +18,7 @@ _BUFFER: Final = 256 * 1024
 
 @dataclass(frozen=True, slots=True)
 class DamagedLine:
-    """A line of a transcript that was skipped, or of which a part was."""
+    """A line of a transcript that was skipped, wholly or in part."""
 
     offset: int
     """Where the line begins, in bytes."""
@@ -32,7 +32,7 @@ class Snapshot:
     path: str
     size: int
     owner: object = field(default=None, repr=False, compare=False)
-    """What keeps the file while it is alive; None for a file of the CLI's."""
+    """Keeps a temporary file in existence; None for a file of the CLI."""
 
     @contextmanager
     def open(self, buffering: int = _BUFFER) -> Iterator[IO[bytes]]:
@@ -83,7 +83,7 @@ class Snapshot:
 
 
 class _Rest:
-    """The end of a line whose start was not read yet, in pieces, last first."""
+    """The pieces of a line whose start was not read yet, last first."""
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
@@ -100,7 +100,7 @@ class _Rest:
             self._pieces.append(piece)
 
     def before(self, piece: bytes) -> bytes | None:
-        """Return the whole line, which starts with `piece`, and forget it. None if it is too long."""
+        """Return the complete line, which starts with `piece`, and clear it. None if it is too long."""
         if not self._size:
             return piece
         self.add(piece)

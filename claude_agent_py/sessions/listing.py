@@ -1,7 +1,7 @@
 """List the sessions on disk, newest first.
 
-What was read of a file is remembered while its size and time stay the same, in this process only, so that listing again
-costs little more than reading the folder. All calls block.
+What was read from a file is cached in this process until its size or time changes, so that listing again costs little
+more than reading the folder. All calls block.
 """
 
 import os
@@ -15,7 +15,7 @@ from claude_agent_py.sessions.folders import AnyPath, find_session, project_fold
 from claude_agent_py.sessions.info import SessionInfo, read_info
 
 MOST_KNOWN: Final = 100_000
-"""How many files are remembered."""
+"""The maximum number of cached files."""
 
 
 @dataclass(slots=True)
@@ -52,13 +52,12 @@ def list_sessions(
 ) -> list[SessionInfo]:
     """Return the sessions of a project, or of all, newest first.
 
-    Reads the beginning and the end of each transcript, of files that were not listed before, and with a `limit` only of
-    as many as are returned.
+    Reads the beginning and the end of each transcript that is not cached; with a `limit`, only of those returned.
 
     Args:
         directory: The working directory of the sessions; by default all directories.
-        limit: How many to return at most.
-        offset: How many of the newest to leave out.
+        limit: The maximum number to return.
+        offset: The number of newest sessions to skip.
         include_worktrees: Include the sessions of the other working trees of the directory's git repository.
         archived: True for archived sessions only, False for the others only.
         config_dir: The CLI's configuration folder; by default `CLAUDE_CONFIG_DIR`, or `~/.claude`.
@@ -88,7 +87,7 @@ def check_page(limit: int | None, offset: int) -> None:
 def get_session_info(
     session_id: str, directory: AnyPath | None = None, *, config_dir: AnyPath | None = None
 ) -> SessionInfo:
-    """Return what the beginning and the end of a session's transcript say, and its title from further back.
+    """Return a session's description, from the beginning and the end of its transcript and its title from further back.
 
     Args:
         session_id: The session's id.
@@ -103,7 +102,7 @@ def get_session_info(
 
 
 def info_of(path: str, session_id: str) -> SessionInfo:
-    """Return what a transcript says, even if nobody prompted yet."""
+    """Return a transcript's description, even if it has no prompt yet."""
     file = _file(path, session_id, os.stat(path))
     info = _info(file, is_deep=True)
     if info is None:

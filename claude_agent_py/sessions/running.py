@@ -1,8 +1,7 @@
-"""Which process of the CLI is at work on a session, by the records that the CLI keeps of its processes.
+"""Find the CLI process that has a session open, from the records that the CLI keeps.
 
-`<config>/sessions/<pid>.json` is there while a process runs (measured with CLI 2.1.328). It names the session, and when
-the process started in the kernel's clock, so that another process with the same id is not taken for it. All calls
-block.
+`<config>/sessions/<pid>.json` exists while a process runs (measured with CLI 2.1.328). It has the id of the session and
+the process's start time on the kernel's clock, which tells it from a later process with the same id. All calls block.
 """
 
 import contextlib
@@ -27,7 +26,12 @@ class RunningProcess:
 
     pid: int
     status: str | None
-    """What it says it does: `busy` or `idle`; None if it does not say."""
+    """Its reported state: `busy`, `idle` or `waiting`; None if it reports none."""
+    waiting_for: str | None = None
+    """What a `waiting` process waits for, such as `permission prompt`."""
+    started: str | None = None
+    """Its start in ticks of this machine's kernel, which tells it apart from a later process with the same id; None if
+    unknown here: in another container, or on a system other than Linux."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +44,11 @@ class RunningSession:
     started_at: float
     """When the process started, in seconds since the epoch."""
     program: str
-    """What started the CLI, as it says itself: `cli`, `sdk-py`, ..."""
+    """What started the CLI, as it reports: `cli`, `sdk-py`, ..."""
 
 
 def running_sessions(config_dir: AnyPath | None = None) -> list[RunningSession]:
-    """Return the sessions that processes of the CLI on this machine have open, the latest first.
+    """Return the sessions that CLI processes on this machine have open, latest first.
 
     `config_dir` is the CLI's configuration folder; by default `CLAUDE_CONFIG_DIR`, or `~/.claude`.
     """
@@ -63,9 +67,9 @@ def running_sessions(config_dir: AnyPath | None = None) -> list[RunningSession]:
 
 
 def process_on(config: str, session_id: str) -> RunningProcess | None:
-    """Return the process that is at work on a session, or None.
+    """Return the process that has a session open, or None.
 
-    A process in another container counts as running while its record is there: nobody here can tell.
+    A process in another container counts as running while its record exists, because it cannot be checked from here.
     """
     for record in _records(config):
         if str(record.get("sessionId", "")).lower() == session_id.lower():
@@ -87,8 +91,10 @@ def _records(config: str) -> Iterator[dict[str, Any]]:
 
 
 def _process(record: dict[str, Any]) -> RunningProcess:
-    status = record.get("status")
-    return RunningProcess(record["pid"], status if isinstance(status, str) else None)
+    told = (record.get(name) for name in ("status", "waitingFor", "procStart"))
+    status, waiting_for, started = (value if isinstance(value, str) else None for value in told)
+    is_here = sys.platform == "linux" and not _is_elsewhere(record)
+    return RunningProcess(record["pid"], status, waiting_for, started if is_here else None)
 
 
 def _record(path: str) -> dict[str, Any]:
@@ -100,8 +106,7 @@ def _record(path: str) -> dict[str, Any]:
 
 
 def _is_running(record: dict[str, Any]) -> bool:
-    domain = record.get("pidDomain")
-    if isinstance(domain, str) and _is_elsewhere(domain):
+    if _is_elsewhere(record):
         return True
     pid = record["pid"]
     if pid <= 0 or not _exists(pid):
@@ -110,9 +115,10 @@ def _is_running(record: dict[str, Any]) -> bool:
     return found is None or not isinstance(known, str) or found[1] == known
 
 
-def _is_elsewhere(domain: str) -> bool:
-    """Return whether a process counts its ids in another namespace than this one: `linux:<machine>:pid:[<number>]`."""
-    if not domain.startswith("linux:") or sys.platform != "linux":
+def _is_elsewhere(record: dict[str, Any]) -> bool:
+    """Return whether a process is in another pid namespace than this one: `linux:<machine>:pid:[<number>]`."""
+    domain = record.get("pidDomain")
+    if not isinstance(domain, str) or not domain.startswith("linux:") or sys.platform != "linux":
         return False
     with contextlib.suppress(OSError):
         return not domain.endswith(f":{os.readlink('/proc/self/ns/pid')}")

@@ -17,9 +17,9 @@ from claude_agent_py.wire.messages.content import TextBlock, ToolResultBlock, To
 from claude_agent_py.wire.messages.conversation import AssistantMessage
 
 _AROUND: Final = 60
-"""How many characters of an excerpt are on each side of what was found."""
+"""The number of characters in an excerpt on each side of the match."""
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_.,:;!?=() -]+")
-"""Characters that JSON writes as they are."""
+"""Characters that JSON does not escape."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class SearchHit:
     session: SessionInfo
     message: TranscriptMessage
     excerpt: str
-    """The first place where the text is, with what is around it."""
+    """The first match, with the text around it."""
 
     @property
     def session_id(self) -> str:
@@ -47,14 +47,13 @@ def search_sessions(
 ) -> Iterator[SearchHit]:
     """Yield the messages that contain a text, newest sessions first, each session from its beginning.
 
-    Prompts, answers, the arguments of tool calls and their results are searched, compacted parts included, upper and
-    lower case being the same. Abandoned branches and subagents are not searched. A session that cannot be read is left
-    out.
+    Searches prompts, answers, and the arguments and results of tool calls, including compacted parts, ignoring case.
+    Abandoned branches and subagents are not searched. Unreadable sessions are skipped.
 
     Args:
         text: The text.
         directory: The working directory of the sessions; by default all directories.
-        limit: How many messages to find at most.
+        limit: The maximum number of messages to find.
         include_worktrees: Include the sessions of the other working trees of the directory's git repository.
         config_dir: The CLI's configuration folder; by default `CLAUDE_CONFIG_DIR`, or `~/.claude`.
 
@@ -87,7 +86,7 @@ def _search(text: str, sessions: list[SessionInfo], limit: int | None) -> Iterat
 
 
 def find_in(message: TranscriptMessage, text: str) -> str | None:
-    """Return the part of a message where a text is, or None."""
+    """Return an excerpt of a message around a text, or None."""
     wanted = text.casefold()
     for part in _texts(message):
         place = part.casefold().find(wanted)
@@ -120,7 +119,7 @@ def _strings(value: object) -> Iterator[str]:
 
 
 def _raw_pattern(text: str) -> "re.Pattern[bytes] | None":
-    """Return a pattern for what a file with the text contains, however it is written, or None if nothing is certain."""
+    """Return a pattern that matches every file containing the text, however it is escaped, or None if there is none."""
     plain = max(_PLAIN.findall(text), key=len, default="")
     return re.compile(re.escape(plain.encode()), re.IGNORECASE) if len(plain) > 2 else None
 

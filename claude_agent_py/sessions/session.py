@@ -1,7 +1,7 @@
 """`Session`: a conversation on disk, as a value.
 
-Reading it needs no process, and is safe while the CLI is at work on it: a session shows its files as they were when it
-was made. All calls block.
+Reading it needs no process and is safe while the CLI has it open: a session shows its files as they were when it was
+created. All calls block.
 """
 
 import os
@@ -25,10 +25,10 @@ from claude_agent_py.wire.base import JSONObject
 
 
 class Session:
-    """A conversation on disk, as it was when this was made. Get one with `get_session`."""
+    """A conversation on disk at the time of creation. Get one with `get_session`."""
 
     def __init__(self, info: SessionInfo, *, config_dir: AnyPath | None = None, owner: object = None) -> None:
-        """Make a session of what `list_sessions` returned. `owner` keeps its files while it is alive."""
+        """Create a session from an item of `list_sessions`. `owner` keeps temporary files in existence."""
         self.info: SessionInfo = info
         self.snapshot: Snapshot = Snapshot(info.path, info.file_size, owner)
         """The transcript's lines. Internal to this package."""
@@ -49,11 +49,11 @@ class Session:
 
     @cached_property
     def history(self) -> Transcript:
-        """The conversation from the first message, with what was compacted away."""
+        """The conversation from the first message on, including compacted parts."""
         return Transcript(self.snapshot, self.id, whole=True)
 
     def to_api_messages(self) -> list[JSONObject]:
-        """Return `messages` as the Messages API takes them, without those that the CLI adds for the model only.
+        """Return `messages` in the form of the Messages API, without those that the CLI adds for the model only.
 
         The list can be continued: append a user message. See `to_api_messages` in `claude_agent_py.messages` for what
         is left out.
@@ -62,7 +62,7 @@ class Session:
 
     @cached_property
     def subagents(self) -> Sequence[StoredSubagent]:
-        """The subagents, those of subagents and workflows included, in the order in which they were started."""
+        """The subagents, including those of subagents and workflows, in the order of their starts."""
         files, owner = agent_files(self.info.path.removesuffix(".jsonl")), self.snapshot.owner
         found = [read_subagent(path, self.id, owner) for path in files]
         return [agent for _, agent in sorted(found, key=lambda one: (one[0], one[1].agent_id))]
@@ -77,11 +77,11 @@ class Session:
 
     @cached_property
     def tasks(self) -> Sequence[StoredTask]:
-        """The background tasks, in the order in which they were launched. Those that a process left are stopped."""
+        """The background tasks, in the order of their launches. Tasks left by a process that ended count as stopped."""
         return tasks_in(self.snapshot, self.id, self.subagents, is_running=self.process is not None)
 
     def tasks_of_ended_process(self) -> Sequence[StoredTask]:
-        """Return the tasks as `tasks`, all of them over: a process that is at work on the session is not theirs."""
+        """Return `tasks`, all of them over, because the process that has the session open did not launch them."""
         return tasks_in(self.snapshot, self.id, self.subagents, is_running=False)
 
     @cached_property
@@ -91,7 +91,7 @@ class Session:
 
     @property
     def process(self) -> RunningProcess | None:
-        """The process that is at work on the session now, or None."""
+        """The process that has the session open now, or None."""
         config = self._config_dir or os.path.dirname(os.path.dirname(os.path.dirname(self.info.path)))
         return process_on(config_folder(config), self.id)
 

@@ -1,4 +1,4 @@
-"""What a session used: tokens by its messages, and the cost by the CLI's note. All calls block."""
+"""What a session used: tokens from its messages, the cost from the CLI's note. All calls block."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,12 +28,12 @@ class SessionUsage:
     """The tokens and the cost of a session."""
 
     by_model: Mapping[str, Usage] = field(default_factory=dict)
-    """The tokens of the messages of the main agent and its subagents, added up by model. The CLI's own requests, for
-    summaries for example, are not included."""
+    """The tokens of the messages of the main agent and its subagents, by model. Excludes the CLI's own requests, for
+    example for summaries."""
     cost_usd: float | None = None
-    """The CLI's estimate when it last exited, its own requests included; None if it did not exit yet."""
+    """The CLI's estimate when it last exited, including its own requests; None if it has not exited yet."""
     reported: Mapping[str, ModelUsage] = field(default_factory=dict)
-    """The CLI's own count by model when it last exited."""
+    """The CLI's count by model when it last exited."""
 
     @property
     def total(self) -> Usage:
@@ -41,19 +41,23 @@ class SessionUsage:
         return _sum(self.by_model.values())
 
 
-class _Cost(msgspec.Struct, rename="camel", gc=False):
+class CostNote(msgspec.Struct, rename="camel", gc=False):
+    """What the CLI writes when it exits: the cost of the session so far."""
+
     total_cost_usd: float | None = msgspec.field(name="totalCostUSD", default=None)
     model_usage: dict[str, ModelUsage] = {}
+    has_unknown_model_cost: bool = False
+    """Whether the cost of a model is a guess."""
 
 
-_decode: Final = msgspec.json.Decoder(_Cost).decode
+_decode: Final = msgspec.json.Decoder(CostNote).decode
 
 
 def usage_of(
     snapshot: Snapshot, history: Iterable[TranscriptMessage], subagents: Sequence[StoredSubagent]
 ) -> SessionUsage:
     """Return what a session used."""
-    cost = _last_cost(snapshot)
+    cost = last_cost(snapshot)
     spent: dict[str, list[Usage]] = {}
     for messages in (history, *(agent.messages for agent in subagents)):
         for model, usage in _answers(messages):
@@ -62,7 +66,7 @@ def usage_of(
 
 
 def _answers(messages: Iterable[TranscriptMessage]) -> Iterable[tuple[str, Usage]]:
-    """Yield the model and the usage of each answer. All of its blocks have one; that of the last counts."""
+    """Yield the model and the usage of each answer. All of its blocks have a usage; the last one counts."""
     last: AssistantMessage | None = None
     for message in chain(messages, (None,)):
         if isinstance(message, AssistantMessage) and last is not None and message.message_id == last.message_id:
@@ -82,11 +86,17 @@ def _sum(all_usage: Iterable[Usage]) -> Usage:
     return Usage(**counted)
 
 
-def _last_cost(snapshot: Snapshot) -> _Cost:
+def last_cost(snapshot: Snapshot) -> CostNote:
+    """Return the CLI's last note on the cost, empty if there is none. Raises OSError."""
     for _, line in snapshot.backwards():
-        if line is not None and line.startswith(_COST):
-            try:
-                return _decode(line)
-            except ValueError:
-                continue
-    return _Cost()
+        if line is not None and (cost := read_cost(line)) is not None:
+            return cost
+    return CostNote()
+
+
+def read_cost(line: bytes) -> CostNote | None:
+    """Return the CLI's note on the cost in a line of a transcript; None for any other line."""
+    try:
+        return _decode(line) if line.startswith(_COST) else None
+    except ValueError:
+        return None

@@ -1,6 +1,6 @@
-"""The background tasks of a session on disk, by the results of the tools that launched them and by their ends.
+"""The background tasks of a session on disk, from the results of the tools that launched them and from their ends.
 
-The end of a task is in a notification that the model got, otherwise the task's own files tell. All calls block.
+The end of a task is in a notification to the model, or else inferred from the task's own files. All calls block.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ from claude_agent_py.wire.timestamps import seconds
 
 LEFT_BEHIND: Final = "its process ended before it did"
 _WITH_PROCESS: Final = "the previous session ended"
-"""What the CLI (2.1.328) says of a task that was running when its process ended."""
+"""The CLI's (2.1.328) text for a task that was running when its process ended."""
 _SENDER: Final = "task-notification"
 _NOTIFICATION: Final = re.compile(r"<task-notification>\s*(?P<body><task-id>.*?)</task-notification>", re.DOTALL)
 _FIELD: Final = re.compile(
@@ -56,42 +56,31 @@ class StoredTask:
     subagent: StoredSubagent | None = None
     """Its conversation, if it is a subagent."""
     parent_id: str | None = None
-    """The task of the subagent that launched it; None if that was the main agent, or is unknown."""
+    """The task of the subagent that launched it; None for the main agent, or if unknown."""
     spent: Mapping[str, Counts] = field(default_factory=dict, repr=False)
-    """What its transcript says that it used, by model. Internal to this package."""
+    """The tokens counted in its transcript, by model. Internal to this package."""
 
     @property
     def status(self) -> TaskStatus:
-        """Its state."""
+        """Its status."""
         return TaskStatus.RUNNING if self.outcome is None else self.outcome.status
 
 
 def tasks_in(
     snapshot: Snapshot, session_id: str, subagents: Sequence[StoredSubagent], *, is_running: bool
 ) -> list[StoredTask]:
-    """Return the tasks of a session, in the order in which they were launched, those of subagents last."""
-    found = _Launches()
+    """Return the tasks of a session, in the order of their launches, those of subagents last."""
+    found = Launches()
     found.read(snapshot, Transcript(snapshot, session_id, whole=True), None)
     for agent in subagents:
         with contextlib.suppress(SessionError):  # it was removed meanwhile
             found.read(snapshot_of(agent.path, session_id, agent.owner), agent.messages, agent.agent_id)
-    tasks = found.tasks
-    for agent in subagents:
-        task = tasks.get(agent.agent_id) or StoredTask(id=agent.agent_id, type="local_agent")
-        call = agent.tool_use_id or task.tool_use_id
-        tasks[task.id] = replace(
-            task,
-            description=agent.description or task.description,
-            tool_use_id=call,
-            subagent=agent,
-            parent_id=task.parent_id or found.callers.get(call or ""),
-            spent=_spent(agent.path),
-        )
-    return [_ended(_written_to(task, found.writes), found.ends.get(task.id), is_running) for task in tasks.values()]
+    spent = {agent.agent_id: _spent(agent.path) for agent in subagents}
+    return found.tasks_with(subagents, spent, is_running=is_running)
 
 
-class _Launches:
-    """What the transcripts of a session say of the tasks that were launched and ended in them."""
+class Launches:
+    """The tasks launched and ended in the transcripts of a session."""
 
     def __init__(self) -> None:
         self.tasks: dict[str, StoredTask] = {}
@@ -103,22 +92,44 @@ class _Launches:
 
     def read(self, snapshot: Snapshot, messages: Iterable[TranscriptMessage], agent_id: str | None) -> None:
         """Read one transcript: that of a subagent, or of the main agent."""
-        for end in _notified(snapshot):
-            self.ends[end.task_id] = end
-        calls, inputs = OpenCalls(), dict[str, dict[str, Any]]()
+        for _, line in snapshot.forwards():
+            self.note_ends(line)
+        reader = LaunchReader(self, agent_id)
         for message in messages:
-            if isinstance(message, AssistantMessage):
-                calls.note(message)
-                inputs |= {block.id: block.input for block in message.tool_uses if block.name in TASK_TOOLS}
-                self.callers |= dict.fromkeys((block.id for block in message.tool_uses), agent_id)
-                continue
-            at = seconds(message.timestamp)
-            for said in announcements(message, calls):
-                self._take(said, inputs.get(said.tool_use_id or "", {}), at, agent_id)
-            for block in message.tool_results:
-                inputs.pop(block.tool_use_id, None)
+            reader.read(message)
 
-    def _take(self, said: Announcement, given: dict[str, Any], at: float | None, agent_id: str | None) -> None:
+    def note_ends(self, line: bytes | None) -> None:
+        """Note the ends of tasks of which a line notifies the model."""
+        for end in _notified(line):
+            self.ends[end.task_id] = end
+
+    def tasks_with(
+        self,
+        subagents: Sequence[StoredSubagent],
+        spent: Mapping[str, Mapping[str, Counts]],
+        *,
+        is_running: bool,
+    ) -> list[StoredTask]:
+        """Return the tasks in the order in which they were launched, those of subagents last.
+
+        `spent` is what the subagents used, by id and model.
+        """
+        tasks = dict(self.tasks)
+        for agent in subagents:
+            task = tasks.get(agent.agent_id) or StoredTask(id=agent.agent_id, type="local_agent")
+            call = agent.tool_use_id or task.tool_use_id
+            tasks[task.id] = replace(
+                task,
+                description=agent.description or task.description,
+                tool_use_id=call,
+                subagent=agent,
+                parent_id=task.parent_id or self.callers.get(call or ""),
+                spent=spent.get(agent.agent_id, {}),
+            )
+        return [_ended(_written_to(task, self.writes), self.ends.get(task.id), is_running) for task in tasks.values()]
+
+    def take(self, said: Announcement, given: dict[str, Any], at: float | None, agent_id: str | None) -> None:
+        """Take what the CLI said in a tool result of an agent."""
         if said.word == "writes":
             self.writes[said.task_id] = said.output_file
         elif said.word in ("launched", "completed"):
@@ -129,6 +140,29 @@ class _Launches:
             self.ends.setdefault(said.task_id, TaskOutcome(said.task_id, TaskStatus.STOPPED, Evidence.TOOL_RESULT))
 
 
+class LaunchReader:
+    """Reads one transcript, message by message: that of a subagent, or of the main agent (None)."""
+
+    def __init__(self, launches: Launches, agent_id: str | None) -> None:
+        self._launches = launches
+        self._agent_id = agent_id
+        self._calls = OpenCalls()
+        self._inputs: dict[str, dict[str, Any]] = {}
+
+    def read(self, message: TranscriptMessage) -> None:
+        """Take the next message."""
+        if isinstance(message, AssistantMessage):
+            self._calls.note(message)
+            self._inputs |= {block.id: block.input for block in message.tool_uses if block.name in TASK_TOOLS}
+            self._launches.callers |= dict.fromkeys((block.id for block in message.tool_uses), self._agent_id)
+            return
+        at = seconds(message.timestamp)
+        for said in announcements(message, self._calls):
+            self._launches.take(said, self._inputs.get(said.tool_use_id or "", {}), at, self._agent_id)
+        for block in message.tool_results:
+            self._inputs.pop(block.tool_use_id, None)
+
+
 def _spent(path: str) -> Mapping[str, Counts]:
     try:
         return count_transcript(path).by_model
@@ -137,7 +171,7 @@ def _spent(path: str) -> Mapping[str, Counts]:
 
 
 def _launched(said: Announcement, given: dict[str, Any], at: float | None) -> StoredTask:
-    """Return a task, described by the result of the call that launched it, otherwise by what that call was given."""
+    """Return a task, described by the result of the call that launched it, otherwise by the call's input."""
     described = (said.description, given.get("description"), given.get("command"))
     return StoredTask(
         id=said.task_id,
@@ -161,7 +195,7 @@ def _completed(said: Announcement, at: float | None) -> TaskOutcome:
 
 
 def _ended(task: StoredTask, end: TaskOutcome | None, is_running: bool) -> StoredTask:
-    """Add the end of a task: the one that was reported, otherwise what its files say, otherwise that of its process."""
+    """Add the end of a task: the reported one, otherwise the one shown by its files, otherwise that of its process."""
     if end is None:
         finding = _look(task)
         if finding is not None and finding.status is not None:
@@ -187,7 +221,7 @@ def _ended(task: StoredTask, end: TaskOutcome | None, is_running: bool) -> Store
 
 
 def _usage(task: StoredTask, end: TaskOutcome) -> TaskUsage | None:
-    """Return what the CLI reported, with all tokens of the transcript: it reports those of one request."""
+    """Return the reported usage, with all tokens of the transcript: the CLI reports those of one request."""
     written = sum(map(sum, task.spent.values()))
     if not written or (end.usage is not None and end.usage.total_tokens >= written):
         return end.usage
@@ -203,22 +237,21 @@ def _look(task: StoredTask) -> Finding | None:
 # Notifications ---------------------------------------------------------------------------------------------------
 
 
-def _notified(snapshot: Snapshot) -> Iterator[TaskOutcome]:
-    """Yield the ends of tasks of which the model was notified, in a turn of their own or within another."""
-    for _, line in snapshot.forwards():
-        if line is None or b"<task-notification>" not in line or b'"task-notification"' not in line:
-            continue
-        try:
-            entry = read_json(line)
-        except ValueError:
-            continue
-        if isinstance(entry, dict):
-            for text in _texts(entry):
-                yield from (_outcome(found["body"], entry) for found in _NOTIFICATION.finditer(text))
+def _notified(line: bytes | None) -> Iterator[TaskOutcome]:
+    """Yield the ends of tasks in a notification to the model, in its own turn or within another."""
+    if line is None or b"<task-notification>" not in line or b'"task-notification"' not in line:
+        return
+    try:
+        entry = read_json(line)
+    except ValueError:
+        return
+    if isinstance(entry, dict):
+        for text in _texts(entry):
+            yield from (_outcome(found["body"], entry) for found in _NOTIFICATION.finditer(text))
 
 
 def _texts(entry: dict[str, Any]) -> Iterator[str]:
-    """Yield the texts of an entry that the CLI wrote about tasks. A prompt may look the same, but says who wrote it."""
+    """Yield the texts in an entry that the CLI wrote about tasks. A prompt with the same text has another origin."""
     attachment = entry.get("attachment")
     holder = attachment if isinstance(attachment, dict) else entry
     origin = holder.get("origin")

@@ -36,7 +36,7 @@ class StoredSubagent:
     """A subagent of a session on disk."""
 
     agent_id: str
-    """Its id, which is its task's."""
+    """Its id, which is also its task's."""
     path: str
     """Its transcript."""
     agent_type: str | None = None
@@ -50,7 +50,7 @@ class StoredSubagent:
     was_stopped: bool = False
     session_id: str = ""
     owner: object = field(default=None, repr=False, compare=False)
-    """What keeps its files. Internal to this package."""
+    """Keeps temporary files in existence. Internal to this package."""
 
     @cached_property
     def messages(self) -> Transcript:
@@ -64,7 +64,7 @@ class StoredSubagent:
 
 
 def snapshot_of(path: str, session_id: str, owner: object = None) -> Snapshot:
-    """Return a transcript as it is now. Raises SessionError if it is gone."""
+    """Return a snapshot of a transcript. Raises SessionError if it is gone."""
     status = regular_file(path)
     if status is None:
         raise SessionError(f"the transcript {path} cannot be read: no such file", session_id=session_id)

@@ -1,4 +1,4 @@
-"""`Transcript`: the messages of a conversation on disk, read when they are asked for."""
+"""`Transcript`: the messages of a conversation on disk, read on demand."""
 
 from array import array
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
@@ -18,9 +18,9 @@ _PAGE: Final = 200
 
 
 class Transcript(Sequence[TranscriptMessage]):
-    """The messages of a conversation, in order, as a sequence that reads them from the file when they are asked for.
+    """The messages of a conversation, in order, as a sequence that reads them from the file on demand.
 
-    It shows the file as it was when the transcript was made; what the CLI writes later is not seen. Iterating reads one
+    It shows the file as it was when the transcript was created, without what the CLI writes later. Iterating reads one
     message at a time, a slice reads those in it, and `async for` reads in a thread. The first use reads the file once,
     to find the messages that belong to the conversation, and keeps 8 bytes for each.
 
@@ -55,7 +55,7 @@ class Transcript(Sequence[TranscriptMessage]):
 
     @property
     def damage(self) -> Sequence[DamagedLine]:
-        """The lines that were skipped or do not fit, as far as the file was read, at most 1000."""
+        """The lines read so far that were skipped or do not match their model, at most 1000."""
         known = {line.offset: line for line in self._chain.damage}
         known |= {offset: DamagedLine(offset, reason) for offset, reason in self._misfits.items()}
         return [known[offset] for offset in sorted(known)]

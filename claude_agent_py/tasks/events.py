@@ -47,11 +47,11 @@ class TaskEvent:
 
     task_id: str
     at: float
-    """When this side noticed, in seconds since the epoch."""
+    """When this process noticed, in seconds since the epoch."""
     run_id: str | None = None
     author: str = field(default="", kw_only=True, compare=False)
     """The name of the agent that acted; empty for the main agent and the program around it. A subagent is the author of
-    what it does itself; its launcher is, if it begins, is moved or stopped, and of everything that a shell does."""
+    what it does itself; its launcher is the author of its start, move or stop, and of everything that a shell does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class TaskStarted(TaskEvent):
 
 @dataclass(frozen=True, slots=True)
 class TaskReopened(TaskEvent):
-    """A task that was over runs again: it was resumed, or had been taken to be over wrongly."""
+    """A finished task runs again: it was resumed, or was wrongly considered finished."""
 
     kind: ClassVar[str] = "reopened"
 
@@ -97,7 +97,7 @@ class TaskBackgrounded(TaskEvent):
 
 @dataclass(frozen=True, slots=True)
 class TaskStatusChanged(TaskEvent):
-    """The status changed. After a final status comes `TaskFinished`, once the report arrived."""
+    """The status changed. A final status is followed by `TaskFinished` once the report has arrived."""
 
     kind: ClassVar[str] = "status_changed"
 
@@ -107,7 +107,7 @@ class TaskStatusChanged(TaskEvent):
 
 @dataclass(frozen=True, slots=True)
 class TaskAsked(TaskEvent):
-    """The task asks a person. Its status is `awaiting_user` until all its questions are settled."""
+    """The task asks a person a question. Its status is `awaiting_user` until all its questions are settled."""
 
     kind: ClassVar[str] = "asked"
 
@@ -125,7 +125,7 @@ class TaskAnswered(TaskEvent):
 
 @dataclass(frozen=True, slots=True)
 class TaskChanged(TaskEvent):
-    """The description, the type, the agent or the parent of a task became known, or another one."""
+    """The description, type, agent or parent of a task became known or changed."""
 
     kind: ClassVar[str] = "changed"
 
@@ -146,16 +146,16 @@ class TaskOutputAvailable(TaskEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskFinished(TaskEvent):
-    """A run is over. Comes once for each run, whatever the CLI sent, twice or never."""
+    """A run is over. Emitted exactly once per run, even if the CLI reports the end twice or never."""
 
     kind: ClassVar[str] = "finished"
 
     outcome: TaskOutcome
     message: TaskNotificationMessage | None = field(default=None, repr=False)
-    """The CLI's notification; None if none came."""
+    """The CLI's notification; None if it sent none."""
 
     def notification(self) -> TaskNotificationMessage:
-        """Return the CLI's notification, or if none came, one with the same content (its `uuid` is empty)."""
+        """Return the CLI's notification or, if it sent none, one with the same content and an empty `uuid`."""
         outcome = self.outcome
         return self.message or TaskNotificationMessage(
             task_id=outcome.task_id,
@@ -169,7 +169,7 @@ class TaskFinished(TaskEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskRevised(TaskEvent):
-    """More became known of an end that was reported before, for example by a late notification."""
+    """More became known about an end reported earlier, for example from a late notification."""
 
     kind: ClassVar[str] = "revised"
 

@@ -70,7 +70,7 @@ class TaskIntake:
 
         Args:
             config_dir: The CLI's configuration directory, which has the transcripts of subagents.
-            grace: How long to wait before something is inferred.
+            grace: How long to wait before inferring the end of a task.
             message_limit: How many messages of subagents to keep for `Task.messages()`, over all tasks.
             clock: Returns the time, in seconds since the epoch.
         """
@@ -83,9 +83,9 @@ class TaskIntake:
         self.changed: RepeatingEvent = RepeatingEvent()
         """Set when any task begins or ends."""
         self.stoppers: dict[str, Callable[[], Awaitable[object]]] = {}
-        """How to stop the tasks that are not the CLI's."""
+        """Functions that stop adopted tasks, by task id."""
         self.is_copy = False
-        """Whether the tasks came out of a pickle, so that nothing happens to them any more."""
+        """Whether the tasks were unpickled and therefore no longer change."""
         self._ledger = Ledger(self.registry)
         self._reconciler = Reconciler(self.registry, self.paths, clock, self.publish)
         self._reconciling = 0
@@ -94,14 +94,14 @@ class TaskIntake:
         """Set when there is something to decide before `_next_check`."""
         self._next_check = math.inf
         self._start_reconciling: Callable[[], object] | None = None
-        """Starts the worker that decides about tasks; None once it was started."""
+        """Starts the worker of `reconcile_forever`; None once started."""
         self._events: dict[str, RepeatingEvent] = {}
         self._observers: list[tuple[Observer, Callable[[], bool]]] = []
         self._watchers: list[Watcher] = []
         self._streams: weakref.WeakSet[EventStream[Any]] | tuple[()] = ()
         self._is_over = False
         self._is_orphaned = False
-        """The CLI is gone, and tasks that are not its own go on."""
+        """Whether the CLI has ended while adopted tasks are still running."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle what is known, without the session."""
@@ -110,7 +110,7 @@ class TaskIntake:
     # From the session
 
     def track(self, message: Any, line: bytes = b"", /) -> None:
-        """Take in a message, of any type; `line` is its line, if decoding that yields it. Never raises."""
+        """Track a message of any type; `line` is the line it was decoded from, if any. Never raises."""
         take = self._TAKERS.get(type(message))
         if take is not None:
             if self._is_over:
@@ -124,21 +124,21 @@ class TaskIntake:
         self._safely(self._take_hook, event, data)
 
     def track_prompt(self, request_id: str, agent_id: str | None, asked: Asked | None = None) -> None:
-        """Note that a subagent asks the user (a permission, a question): it is `awaiting_user`. Never raises."""
+        """Record that a subagent asks the user (for permission, or a question); it is `awaiting_user`. Never raises."""
         self._safely(self._apply, self._ledger.asked, request_id, agent_id or "", asked or Asked())
 
     def track_answer(self, agent_id: str | None, answered: Answered) -> None:
-        """Note the answer to what a subagent asked. Never raises."""
+        """Record the answer to a subagent's question. Never raises."""
         self._safely(self._apply, self._ledger.told_answer, agent_id or "", answered)
 
     def track_prompt_end(self, request_id: str) -> None:
-        """Note that a prompt was answered or withdrawn. Never raises."""
+        """Record that a question was answered or withdrawn. Never raises."""
         self._safely(self._apply, self._ledger.answered, request_id)
 
     def process_exited(self, reason: str) -> None:
-        """End the tasks of the CLI as failed, because its process ended for this reason, and the streams of events.
+        """The CLI's process ended: mark its tasks as failed for this reason, and end the streams of events.
 
-        Adopted tasks go on, and with them the streams. Messages of another process may be tracked afterwards.
+        If adopted tasks are running, the streams continue until they end. Messages of a new process may follow.
         """
         self._is_orphaned = True
         self._safely(self._apply, self._ledger.process_exited, reason)
@@ -156,7 +156,7 @@ class TaskIntake:
         Args:
             message: Its start.
             stop: Called to stop the task, in place of a request to the CLI.
-            brief: What it was given besides its prompt, for `Task.brief`.
+            brief: Its input besides the prompt, for `Task.brief`.
             author: Who launched it; None means the agent of its parent.
         """
         self.stoppers[message.task_id] = stop
@@ -177,10 +177,10 @@ class TaskIntake:
         parent_id: str | None = None,
         spent: Mapping[str, Counts] | None = None,
     ) -> None:
-        """Add a task that an earlier process of the session ran, without events. A task that is known stays as it is.
+        """Add a task that an earlier process of the session ran, without events. Does nothing if the task is known.
 
         Args:
-            outcome: Its end, and what it names.
+            outcome: How it ended.
             task_type: For example `local_agent`.
             prompt: What a subagent was asked.
             tool_use_id: The call that launched it.
@@ -188,7 +188,7 @@ class TaskIntake:
             spawn_depth: Its level in the tree.
             transcript_path: A subagent's transcript.
             parent_id: The task of the subagent that launched it.
-            spent: What its transcript says that it used, by model.
+            spent: The tokens counted in its transcript, by model.
         """
         if outcome.task_id in self.registry.records:
             return
@@ -209,13 +209,13 @@ class TaskIntake:
             self.paths.note_output(record.id, outcome.output_file)
 
     def ends_by(self, task_id: str, by: EndedBy) -> None:
-        """Note who or what ends the current run of a task, before its end. The first note counts."""
+        """Record who or what is ending the current run of a task. The first call counts."""
         record = self.registry.records.get(task_id)
         if record is not None and record.runs:
             record.run.ended_by = record.run.ended_by or by
 
     def writes_to(self, task_id: str, path: str) -> None:
-        """Note where an adopted task writes its text, or the transcript of an agent."""
+        """Record where an adopted task writes its output or transcript."""
         record = self.registry.records.get(task_id)
         if record is not None and record.runs:
             record.transcript_path = path if record.is_agent else record.transcript_path
@@ -223,14 +223,14 @@ class TaskIntake:
             self.publish()
 
     def paths_of(self, task_id: str) -> list[str]:
-        """Return where the output of a task may be (a subagent's transcript), the likeliest place first."""
+        """Return the possible paths of a task's output (or a subagent's transcript), most likely first."""
         return self.paths.of(self.registry.records[task_id])
 
     def _safely(self, take: Callable[..., None], *args: Any) -> None:
         try:
             take(*args)
         except Exception:
-            logger.exception("The task ledger failed; the session goes on")
+            logger.exception("The task ledger failed; the session continues")
 
     def _apply(self, change: Callable[..., None], *args: Any) -> None:
         change(*args, self.clock())
@@ -242,7 +242,7 @@ class TaskIntake:
 
     def _take_progress(self, message: TaskProgressMessage, line: bytes) -> None:
         self._take(message, line)
-        self._wake(message.task_id)  # also if no event was made of it
+        self._wake(message.task_id)  # even without an event
 
     def _take_conversation(self, message: Any, line: bytes) -> None:
         self._take(message, line)
@@ -266,7 +266,7 @@ class TaskIntake:
         TaskProgressMessage: _take_progress,
         InitMessage: _take_init,
     }
-    """What takes the messages that say something about tasks; all others are ignored."""
+    """Handlers by message type. Other messages are ignored."""
 
     def _take_hook(self, event: str, data: Mapping[str, Any]) -> None:
         self.paths.note_hook(data)
@@ -296,7 +296,7 @@ class TaskIntake:
         return stream
 
     def watch(self, watcher: Watcher) -> Callable[[], None]:
-        """Call a function synchronously on each change, also on one without an event. Returns what removes it."""
+        """Call a function synchronously on each change, even without an event. Returns a function that removes it."""
         self._watchers.append(watcher)
         return partial(self._watchers.remove, watcher)
 
@@ -366,7 +366,7 @@ class TaskIntake:
         return self._events.setdefault(task_id, RepeatingEvent())
 
     async def wait(self, event: RepeatingEvent, timeout: float | None = None) -> None:
-        """Wait for an event, at most `timeout` seconds, and reconcile if no worker does.
+        """Wait for an event, at most `timeout` seconds, and reconcile unless a worker does.
 
         This ends even if the message about the end of a task was lost. Raises TaskError for an unpickled copy, which
         never changes, unless there is a timeout.
@@ -386,11 +386,11 @@ class TaskIntake:
             await self.wait(event)
 
     def reconcile_with(self, start: Callable[[], object]) -> None:
-        """Have `start` called, once, when there is anything for `reconcile_forever` to do."""
+        """Call `start` once, when `reconcile_forever` first has something to do."""
         self._start_reconciling = start
 
     async def reconcile_forever(self) -> None:
-        """Decide about tasks whose end was not reported, until cancelled. For a worker of the session."""
+        """Infer unreported ends of tasks until cancelled. Run by a worker of the session."""
         self._reconciling += 1
         try:
             while True:
@@ -404,7 +404,7 @@ class TaskIntake:
             self._wake_all()  # waiters reconcile themselves again
 
     async def deliver_forever(self, report: Report | None = None) -> None:
-        """Call the listeners until the session is over and their queues are empty. For a worker of the session."""
+        """Call the listeners until the session is over and their queues are empty. Run by a worker of the session."""
         await self.listeners.deliver_forever(report)
 
     def _wake(self, task_id: str) -> None:

@@ -14,7 +14,7 @@ from claude_agent_py.tasks.events import EVENT_TYPES, TaskEvent, TaskFinished, T
 
 Told = TypeVar("Told")
 TaskListener: TypeAlias = Callable[[Told], object]
-"""A function that is told of task events. Async or plain; a plain one runs in a worker thread."""
+"""A function that is called with task events. Async or plain; a plain one runs in a worker thread."""
 Listener: TypeAlias = TaskListener[Any]
 What: TypeAlias = str | type[TaskEvent] | None
 """Which events: a class, a `kind`, `"notification"`, or None for all."""
@@ -25,14 +25,14 @@ EventT = TypeVar("EventT", bound=TaskEvent)
 
 
 class EventStream(Stream[EventT]):
-    """The events of tasks. For a reader that is slow, progress is left out; starts and ends never are."""
+    """The events of tasks. A slow reader misses progress events, but no others."""
 
     def __init__(self, kind: type[TaskEvent] = TaskEvent, limit: int = QUEUE_LIMIT) -> None:
         super().__init__()
         self.kind = kind
         self._limit = limit
         self.skipped: int = 0
-        """How many progress events were left out."""
+        """How many progress events were dropped."""
 
     def put(self, item: EventT) -> None:
         """Add an event if it is of the stream's kind."""
@@ -85,7 +85,7 @@ class Listeners:
             self._start()
 
     def deliver_with(self, start: Callable[[], object]) -> None:
-        """Have `start`, which runs `deliver_forever`, called when a listener is added, and now if there is one."""
+        """Call `start`, which runs `deliver_forever`, when a listener is added, and now if there is one."""
         self._start = start
         if self._registered:
             start()
@@ -106,23 +106,23 @@ class Listeners:
         return any(registered.listener == listener for registered in self._registered)
 
     def put(self, event: TaskEvent) -> None:
-        """Queue an event for all who want it."""
+        """Queue an event for the listeners of its kind."""
         for registered in self._registered:
             registered.put(event)
 
     def want(self, kind: type[TaskEvent]) -> bool:
-        """Return whether any listener is told events of a kind."""
+        """Return whether any listener receives events of a kind."""
         return bool(self._registered) and any(issubclass(kind, registered.kind) for registered in self._registered)
 
     def close(self) -> None:
-        """Let the workers end once everything queued is told."""
+        """Let the workers end once their queues are empty."""
         self._is_closed = True
         for registered in self._registered:
             registered.queue.end()
         self._changed.set()
 
     def reopen(self) -> None:
-        """Begin again, for another process: the same listeners, with new queues."""
+        """Start again for a new process, with the same listeners and new queues."""
         for registered in self._registered:
             registered.queue = self._queue(registered.listener)
         self._is_closed = False

@@ -1,7 +1,7 @@
 """All tasks of a session: `client.tasks`.
 
-`TaskManager` is the user's view of what `TaskIntake` takes in. It can be used alone, on recorded messages for instance:
-without a session everything works but the requests to the CLI.
+`TaskManager` is the user's view of `TaskIntake`. It can be used alone, for example on recorded messages: without a
+session, everything works except requests to the CLI.
 """
 
 import os
@@ -13,18 +13,8 @@ import anyio
 from claude_agent_py._errors import OptionsError, TaskError, TaskNotFoundError, TaskTimeoutError
 from claude_agent_py._protocol.ports import ControlPort
 from claude_agent_py.tasks.events import (
-    TaskAnswered,
-    TaskAsked,
-    TaskBackgrounded,
-    TaskChanged,
     TaskEvent,
     TaskFinished,
-    TaskOutputAvailable,
-    TaskProgressed,
-    TaskReopened,
-    TaskRevised,
-    TaskStarted,
-    TaskStatusChanged,
 )
 from claude_agent_py.tasks.files.reading import OutputReader, TaskOutput
 from claude_agent_py.tasks.intake import TaskIntake, Watcher, steady_time
@@ -40,6 +30,11 @@ from claude_agent_py.wire.messages.tasks import TaskNotificationMessage
 
 ListenerT = TypeVar("ListenerT", bound=Listener)
 TaskOrId: TypeAlias = Task | str
+OtherKind: TypeAlias = Literal[
+    "started", "reopened", "progressed", "backgrounded", "status_changed", "asked", "answered", "changed",
+    "output_available", "revised",
+]  # fmt: skip
+"""Kinds of events whose listeners are not checked; pass the class of the events for that."""
 
 
 class TaskManager:
@@ -59,9 +54,9 @@ class TaskManager:
 
         Args:
             control: Sends requests to the CLI. Without it, `stop` and `move_to_background` raise TaskError.
-            intake: Takes in what the session says. Without it the manager makes one, from the other arguments.
+            intake: Tracks the session's messages. By default the manager makes one from the other arguments.
             config_dir: The CLI's configuration directory, which has the transcripts of subagents.
-            grace: How long to wait before something is inferred.
+            grace: How long to wait before inferring the end of a task.
             message_limit: How many messages of subagents to keep for `Task.messages()`, over all tasks.
             clock: Returns the time, in seconds since the epoch.
         """
@@ -74,7 +69,7 @@ class TaskManager:
         self._tasks: dict[str, Task] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle what is known of the tasks, without the session: nothing more happens to the tasks of a copy."""
+        """Pickle the tasks without the session. The tasks of the copy no longer change."""
         return _copy_of, (self._intake,)
 
     def __repr__(self) -> str:
@@ -117,7 +112,7 @@ class TaskManager:
 
     @property
     def prices(self) -> dict[str, ModelPrice]:
-        """The prices from which the cost of subagents is derived, by model: add those that you know.
+        """The prices used to derive the cost of subagents, by model. Add those that you know.
 
         A model without a price here has the one that the CLI's own sums imply (`ResultMessage.model_usage`), known once
         a turn is over; until then the cost is None.
@@ -150,10 +145,11 @@ class TaskManager:
     # Events
 
     def track(self, message: Any, line: bytes = b"", /) -> list[TaskEvent]:
-        """Take in a message of the session, of any type, and return the task events that it caused.
+        """Track a message of any type, and return the task events that it caused.
 
-        Quick, does no I/O, never raises. Order, repetitions and gaps do no harm. `line` is the line that the message
-        was decoded from, if known: it is kept in place of a subagent's message, in a tenth of the memory.
+        Does no I/O and never raises. Messages may be repeated, missing or out of order. `line` is the line that the
+        message was decoded from, if known: a subagent's message is kept in this form, which takes a tenth of the
+        memory.
         """
         events: list[TaskEvent] = []
         stop_observing = self._intake.observe(events.extend)
@@ -168,37 +164,7 @@ class TaskManager:
     def events(self, what: type[EventT]) -> EventStream[EventT]: ...
 
     @overload
-    def events(self, what: Literal["started"]) -> EventStream[TaskStarted]: ...
-
-    @overload
-    def events(self, what: Literal["reopened"]) -> EventStream[TaskReopened]: ...
-
-    @overload
-    def events(self, what: Literal["progressed"]) -> EventStream[TaskProgressed]: ...
-
-    @overload
-    def events(self, what: Literal["backgrounded"]) -> EventStream[TaskBackgrounded]: ...
-
-    @overload
-    def events(self, what: Literal["status_changed"]) -> EventStream[TaskStatusChanged]: ...
-
-    @overload
-    def events(self, what: Literal["asked"]) -> EventStream[TaskAsked]: ...
-
-    @overload
-    def events(self, what: Literal["answered"]) -> EventStream[TaskAnswered]: ...
-
-    @overload
-    def events(self, what: Literal["changed"]) -> EventStream[TaskChanged]: ...
-
-    @overload
-    def events(self, what: Literal["output_available"]) -> EventStream[TaskOutputAvailable]: ...
-
-    @overload
     def events(self, what: Literal["finished"]) -> EventStream[TaskFinished]: ...
-
-    @overload
-    def events(self, what: Literal["revised"]) -> EventStream[TaskRevised]: ...
 
     @overload
     def events(self, what: What) -> EventStream[Any]: ...
@@ -206,10 +172,10 @@ class TaskManager:
     def events(self, what: What = None) -> EventStream[Any]:
         """Return the events from now on, to be iterated with `async for`. It ends when the session is over.
 
-        It ends without an error also when the CLI has died, after the events that say what failed with it.
+        If the CLI dies, the tasks that fail with it are reported first, and the iteration ends without an error.
 
         Args:
-            what: Only these: an event class, or its `kind`. None means all.
+            what: The events to yield: an event class or its `kind`. None means all.
         """
         return self._intake.stream(what)
 
@@ -231,99 +197,11 @@ class TaskManager:
 
     @overload
     def on(
-        self, what: Literal["started"], listener: None = None
-    ) -> Callable[[TaskListener[TaskStarted]], TaskListener[TaskStarted]]: ...
-
-    @overload
-    def on(self, what: Literal["started"], listener: TaskListener[TaskStarted]) -> TaskListener[TaskStarted]: ...
-
-    @overload
-    def on(
-        self, what: Literal["reopened"], listener: None = None
-    ) -> Callable[[TaskListener[TaskReopened]], TaskListener[TaskReopened]]: ...
-
-    @overload
-    def on(self, what: Literal["reopened"], listener: TaskListener[TaskReopened]) -> TaskListener[TaskReopened]: ...
-
-    @overload
-    def on(
-        self, what: Literal["progressed"], listener: None = None
-    ) -> Callable[[TaskListener[TaskProgressed]], TaskListener[TaskProgressed]]: ...
-
-    @overload
-    def on(
-        self, what: Literal["progressed"], listener: TaskListener[TaskProgressed]
-    ) -> TaskListener[TaskProgressed]: ...
-
-    @overload
-    def on(
-        self, what: Literal["backgrounded"], listener: None = None
-    ) -> Callable[[TaskListener[TaskBackgrounded]], TaskListener[TaskBackgrounded]]: ...
-
-    @overload
-    def on(
-        self, what: Literal["backgrounded"], listener: TaskListener[TaskBackgrounded]
-    ) -> TaskListener[TaskBackgrounded]: ...
-
-    @overload
-    def on(
-        self, what: Literal["status_changed"], listener: None = None
-    ) -> Callable[[TaskListener[TaskStatusChanged]], TaskListener[TaskStatusChanged]]: ...
-
-    @overload
-    def on(
-        self, what: Literal["status_changed"], listener: TaskListener[TaskStatusChanged]
-    ) -> TaskListener[TaskStatusChanged]: ...
-
-    @overload
-    def on(
-        self, what: Literal["asked"], listener: None = None
-    ) -> Callable[[TaskListener[TaskAsked]], TaskListener[TaskAsked]]: ...
-
-    @overload
-    def on(self, what: Literal["asked"], listener: TaskListener[TaskAsked]) -> TaskListener[TaskAsked]: ...
-
-    @overload
-    def on(
-        self, what: Literal["answered"], listener: None = None
-    ) -> Callable[[TaskListener[TaskAnswered]], TaskListener[TaskAnswered]]: ...
-
-    @overload
-    def on(self, what: Literal["answered"], listener: TaskListener[TaskAnswered]) -> TaskListener[TaskAnswered]: ...
-
-    @overload
-    def on(
-        self, what: Literal["changed"], listener: None = None
-    ) -> Callable[[TaskListener[TaskChanged]], TaskListener[TaskChanged]]: ...
-
-    @overload
-    def on(self, what: Literal["changed"], listener: TaskListener[TaskChanged]) -> TaskListener[TaskChanged]: ...
-
-    @overload
-    def on(
-        self, what: Literal["output_available"], listener: None = None
-    ) -> Callable[[TaskListener[TaskOutputAvailable]], TaskListener[TaskOutputAvailable]]: ...
-
-    @overload
-    def on(
-        self, what: Literal["output_available"], listener: TaskListener[TaskOutputAvailable]
-    ) -> TaskListener[TaskOutputAvailable]: ...
-
-    @overload
-    def on(
         self, what: Literal["finished"], listener: None = None
     ) -> Callable[[TaskListener[TaskFinished]], TaskListener[TaskFinished]]: ...
 
     @overload
     def on(self, what: Literal["finished"], listener: TaskListener[TaskFinished]) -> TaskListener[TaskFinished]: ...
-
-    @overload
-    def on(
-        self, what: Literal["revised"], listener: None = None
-    ) -> Callable[[TaskListener[TaskRevised]], TaskListener[TaskRevised]]: ...
-
-    @overload
-    def on(self, what: Literal["revised"], listener: TaskListener[TaskRevised]) -> TaskListener[TaskRevised]: ...
 
     @overload
     def on(
@@ -336,15 +214,22 @@ class TaskManager:
     ) -> TaskListener[TaskNotificationMessage]: ...
 
     @overload
+    def on(self, what: OtherKind, listener: None = None) -> Callable[[ListenerT], ListenerT]: ...
+
+    @overload
+    def on(self, what: OtherKind, listener: ListenerT) -> ListenerT: ...
+
+    @overload
     def on(self, what: TaskListener[TaskEvent]) -> TaskListener[TaskEvent]: ...
 
     def on(self, what: What | Listener = None, listener: Listener | None = None) -> Any:
         """Call a function for each event: `on(f)` for all, `on(TaskFinished, f)` or `on("finished", f)` for some.
 
+        A type checker checks `f` for a class of events, `"finished"` and `"notification"`, not for the other words.
         `on("notification", f)` calls it once for each end, with a `TaskNotificationMessage` (made up if the CLI sent
         none). Without a function it is a decorator. The function is plain or async; it runs in a worker of its own, a
-        plain one in a thread. What it raises is logged and reported, and it is called for the next event all the same.
-        For a slow listener, progress is left out.
+        plain one in a thread. Its exceptions are logged and reported, and do not end the calls. A slow listener misses
+        progress events.
         """
         if listener is not None:
             return self._listen(what, listener)
@@ -357,7 +242,7 @@ class TaskManager:
         return listener
 
     def watch(self, watcher: Watcher) -> Callable[[], None]:
-        """Call a function synchronously on each change, also on one without an event. Returns what removes it."""
+        """Call a function synchronously on each change, even without an event. Returns a function that removes it."""
         return self._intake.watch(watcher)
 
     def so_far(self) -> list[TaskEvent]:
@@ -366,7 +251,7 @@ class TaskManager:
         return [event for record in records.values() for event in record.retold(records.get(record.parent_id or ""))]
 
     def catch_up(self, listener: Listener) -> None:
-        """Tell a listener that `on` added the start and the end of each run so far."""
+        """Call a listener added by `on` with the start and the end of each run so far."""
         self._intake.listeners.tell(listener, self.so_far())
 
     def listens(self, listener: Listener) -> bool:
@@ -384,7 +269,7 @@ class TaskManager:
 
         Raises:
             TaskNotFoundError: The id is unknown.
-            TaskTimeoutError: It was not over in time.
+            TaskTimeoutError: It did not end in time.
         """
         return await self[task_id].wait(timeout)
 
@@ -397,7 +282,7 @@ class TaskManager:
 
         Raises:
             TaskNotFoundError: An id is unknown.
-            TaskTimeoutError: Not all were over in time; `task_ids` names those that were not.
+            TaskTimeoutError: Some did not end in time; `task_ids` has them.
         """
         check_timeout(timeout)
         chosen = self._chosen(task_ids)
@@ -415,11 +300,11 @@ class TaskManager:
         return [await task.wait() for task in over if task.done]
 
     async def wait_any(self, task_ids: Iterable[TaskOrId] | None = None, *, timeout: float | None = None) -> Task:
-        """Wait until one of these tasks (None: of all) is over, and return it. One that is over already counts.
+        """Wait until one of these tasks (None means all) is over, and return it. A task that is already over counts.
 
         Raises:
             TaskNotFoundError: An id is unknown.
-            TaskTimeoutError: None was over in time.
+            TaskTimeoutError: None ended in time.
             TaskError: There is no task to wait for.
         """
         async for task in self.as_completed(task_ids, timeout=timeout):
@@ -427,9 +312,9 @@ class TaskManager:
         raise TaskError("no task to wait for", task_id="")
 
     def as_completed(self, task_ids: Iterable[TaskOrId] | None = None, *, timeout: float | None = None) -> Completions:
-        """Iterate tasks as they end: first those that are over, then each when its run ends.
+        """Iterate over tasks as they end: first those that are over, then each one when its run ends.
 
-        Without `task_ids` it goes on as long as a task runs, including those that start meanwhile. Iterating raises
+        Without `task_ids` it continues while any task runs, including those that start meanwhile. Iterating raises
         TaskTimeoutError if it takes longer than `timeout` seconds, counted from the first step.
         """
         check_timeout(timeout)
@@ -450,13 +335,13 @@ class TaskManager:
     async def output(
         self, task_id: TaskOrId, block: bool = True, timeout: float = 30.0, *, tail_bytes: int | None = None
     ) -> TaskOutput:
-        """Return the output of a task with its state, like the model's `TaskOutput` tool did.
+        """Return the output of a task with its state, as the model's tool `TaskOutput` did.
 
         Args:
             task_id: The task, or its id.
             block: Whether to wait for its end.
             timeout: How long to wait, in seconds. If it runs out, `retrieval_status` says so; nothing is raised.
-            tail_bytes: Only about the last so many bytes.
+            tail_bytes: Read only about this many bytes from the end.
 
         Raises:
             TaskNotFoundError: The id is unknown.
@@ -480,7 +365,7 @@ class TaskManager:
 
         Raises:
             TaskNotFoundError: The id is unknown.
-            TaskTimeoutError: It was not over `timeout` seconds after the request.
+            TaskTimeoutError: It did not end within `timeout` seconds of the request.
             ControlError: The request failed.
         """
         return await self[task_id].stop(timeout)
@@ -488,11 +373,11 @@ class TaskManager:
     async def stop_all(self, timeout: float = 10.0) -> list[TaskOutcome]:
         """Stop every task that runs except ambient ones, and return the outcomes.
 
-        Subagents are stopped first: one that is stopped launches no more, and its shells' ends do not wake it. The
-        outcomes of shells that end meanwhile are returned, too.
+        Subagents are stopped first, so that they launch nothing more and are not woken when their shells end. The
+        outcomes of shells that end meanwhile are included.
 
         Raises:
-            TaskTimeoutError: Not all were over in time; the others are stopped.
+            TaskTimeoutError: Some did not end in time; the others are stopped.
             ControlError: A request failed; the others are stopped.
         """
         check_timeout(timeout)
@@ -502,7 +387,7 @@ class TaskManager:
         async def stop(task: Task) -> None:
             try:
                 outcomes.append(await task.stop(timeout))
-            except Exception as error:  # so that the others are stopped all the same
+            except Exception as error:  # so that the others are still stopped
                 failures.append(error)
 
         chosen = self.running

@@ -1,4 +1,4 @@
-"""Store the messages of subagents, by task, up to a limit over all tasks.
+"""Store the messages of subagents by task, up to a common limit.
 
 Beyond the limit the oldest are dropped, and a reader sees a `MessageGap` in their place. The transcript on disk still
 has them. Messages are stored as their lines if possible, which takes a tenth of the memory.
@@ -22,7 +22,7 @@ SubagentMessage: TypeAlias = AssistantMessage | UserMessage | PermissionDeniedMe
 
 @dataclass(frozen=True, slots=True)
 class MessageGap:
-    """Stands for messages that are no longer kept."""
+    """Takes the place of messages that were dropped."""
 
     task_id: str
     missed: int
@@ -46,7 +46,7 @@ class MessageLog:
         """The order in which messages came; None before the first one, because an empty deque takes 600 bytes."""
 
     def add(self, task_id: str, message: SubagentMessage, line: bytes = b"") -> None:
-        """Keep a message, or its line if that decodes to it."""
+        """Store a message, or the line it was decoded from."""
         if self._limit <= 0:
             return
         kept = self._by_task.get(task_id)
@@ -66,7 +66,7 @@ class MessageLog:
         return [_message(each) for each in kept.messages] if kept else []
 
     def read(self, task_id: str, position: int) -> tuple[SubagentMessage | MessageGap | None, int]:
-        """Return the message at a position (a gap if forgotten, None if still to come) and the next position."""
+        """Return the message at a position (a gap if dropped, None if not received yet) and the next position."""
         kept = self._by_task.get(task_id)
         if kept is None:
             return None, position

@@ -18,7 +18,7 @@ class EndedBy(StrEnum):
     MODEL = "model"
     """The model, with its tool `TaskStop`."""
     PARENT = "parent"
-    """The end of what it belonged to: the turn or the agent that waited for it, or the agent that launched it."""
+    """The end of its owner: the turn or agent that waited for it, or the agent that launched it."""
     TIMEOUT = "timeout"
     """Its time limit."""
     PROCESS = "process"
@@ -39,7 +39,7 @@ class TaskOutcome:
     failure_reason: str | None = None
     """Why it failed, or by whom it was stopped; None if it completed or the reason is unknown."""
     output_file: str | None = None
-    """The path of the output (a shell's text, a subagent's transcript); None if the CLI named none."""
+    """The path of the output (a shell's text, a subagent's transcript); None if the CLI did not report it."""
     usage: TaskUsage | None = None
     exit_code: int | None = None
     """The exit status of a shell; None for other tasks, or if unknown."""
@@ -49,7 +49,7 @@ class TaskOutcome:
     started_at: float | None = None
     """Seconds since the epoch."""
     ended_at: float | None = None
-    """Seconds since the epoch, by the CLI's clock if it said."""
+    """Seconds since the epoch, by the CLI's clock if it reported the time."""
     description: str = ""
     ended_by: EndedBy | None = None
     """Who or what ended it; None if it ended by itself, or this is unknown. `PARENT` may be inferred."""
@@ -69,7 +69,7 @@ class TaskOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What the files of a task say. `status` is None unless they say that it is over."""
+    """What the files of a task say. `status` is None unless they show its end."""
 
     evidence: Evidence
     status: TaskStatus | None = None

@@ -24,7 +24,7 @@ from claude_agent_py.tasks.tree import add_usage, draw, label_of
 from claude_agent_py.wire.messages.tasks import TaskStatus, TaskUsage
 
 STOPPED_HERE: Final = "stopped by this program"
-"""The reason of a task that was stopped with `stop` or `stop_all`, which closing a client does too."""
+"""The reason of a task that was stopped with `stop` or `stop_all`, or by closing the client."""
 
 
 def check_timeout(timeout: object) -> None:
@@ -111,12 +111,12 @@ class Task:
 
     @property
     def prompt(self) -> str | None:
-        """What a subagent was asked in the current run; the script of a workflow; None for a shell."""
+        """The prompt of a subagent's current run; the script of a workflow; None for a shell."""
         return self._record.run.prompt
 
     @property
     def brief(self) -> Mapping[str, Any]:
-        """What a child agent was given: `title`, `intent`, `artifacts` and `priority`. Empty for other tasks."""
+        """The input of a child agent: `title`, `intent`, `artifacts` and `priority`. Empty for other tasks."""
         return self._record.brief
 
     @property
@@ -159,7 +159,7 @@ class Task:
 
     @property
     def is_backgrounded(self) -> bool:
-        """Whether it runs in the background, so that the agent that launched it goes on."""
+        """Whether it runs in the background, so that the agent that launched it continues."""
         return bool(self._record.is_backgrounded)
 
     @property
@@ -187,7 +187,7 @@ class Task:
 
     @property
     def usage(self) -> TaskUsage | None:
-        """What the current run used so far, added up from its messages; None for a shell.
+        """The usage of the current run so far, summed over its messages; None for a shell.
 
         While it runs `total_tokens` is a lower bound, because output tokens are only in the transcript, which is
         counted at the end; it never falls. `cost_usd` is derived (see `TaskManager.prices`), or None.
@@ -196,7 +196,7 @@ class Task:
 
     @property
     def total_usage(self) -> TaskUsage:
-        """What all runs of the task and of everything below it used."""
+        """The usage of all runs of the task and of everything below it."""
         below = [node.task for node in self.tree().walk()]
         prices = self._intake.registry.prices
         return add_usage([task._record.usage_of(run, prices) for task in below for run in task._record.runs])
@@ -235,7 +235,7 @@ class Task:
 
     @property
     def parent_id(self) -> str | None:
-        """The id of the subagent that launched it, even if nothing else is known of that."""
+        """The id of the subagent that launched it, even if nothing else is known about the subagent."""
         return self._record.parent_id
 
     @property
@@ -257,13 +257,13 @@ class Task:
         return 1 if parent is None else parent.depth + 1
 
     def tree(self) -> "TaskNode":
-        """Return it with everything below it."""
+        """Return the task with everything below it."""
         return build_tree([self], lambda task: task.children).roots[0]
 
     # What to do with it
 
     async def wait(self, timeout: float | None = None) -> TaskOutcome:
-        """Wait for the end of the current run, and return its outcome, also that of a task that failed.
+        """Wait for the end of the current run, and return its outcome. A failed task has an outcome, too.
 
         Any number of coroutines may wait. A timeout or a cancellation of the wait never disturbs the task.
 
@@ -271,13 +271,13 @@ class Task:
             timeout: Seconds; None waits as long as it takes.
 
         Raises:
-            TaskTimeoutError: It was not over in time.
+            TaskTimeoutError: It did not end in time.
         """
         check_timeout(timeout)
         intake, record, run = self._intake, self._record, self._record.run
         with anyio.move_on_after(timeout):
             await intake.wait_until(lambda: run.outcome is not None and not run.is_to_count, intake.event(record.id))
-        if run.outcome is None and run.status.is_terminal:  # it is over, only the report is late
+        if run.outcome is None and run.status.is_terminal:  # it is over, but its report is late
             intake.registry.conclude(record, None, intake.clock())
             intake.publish()
         if run.outcome is None:
@@ -288,14 +288,14 @@ class Task:
         """Stop it, and return its outcome once it is over. Does nothing to a task that is over.
 
         Raises:
-            TaskTimeoutError: It was not over `timeout` seconds after the request.
+            TaskTimeoutError: It did not end within `timeout` seconds of the request.
             ControlError: The request failed.
         """
         check_timeout(timeout)
         if not self.done:
             run = self._record.run
             earlier = run.ended_by
-            run.stop_reason = STOPPED_HERE  # noted first: the end may come before the confirmation
+            run.stop_reason = STOPPED_HERE  # set first, because the end may arrive before the confirmation
             run.ended_by = earlier or EndedBy.PROGRAM
             try:
                 await self._request_stop()
@@ -318,7 +318,7 @@ class Task:
     async def move_to_background(self, timeout: float = 10.0) -> bool:
         """Move a foreground task to the background, and return whether it runs there now.
 
-        False if the CLI had nothing to move: the task ended meanwhile, or is a shell younger than some seconds.
+        False if the CLI had nothing to move: the task has ended, or is a shell that started only seconds ago.
 
         Raises:
             ControlError: The request failed, for example because background tasks are disabled.
@@ -350,7 +350,7 @@ class Task:
         become U+FFFD.
 
         Args:
-            tail_bytes: Read only about the last so many bytes, without loading a long output into memory.
+            tail_bytes: Read only about this many bytes from the end, without loading a long output into memory.
 
         Raises:
             TaskOutputError: The output cannot be read; has the path and the reason.
@@ -360,9 +360,9 @@ class Task:
     def follow(self) -> Follow:
         """Follow the output live: `async for chunk in task.follow()`, from its beginning until the task is over.
 
-        Chunks are text as it came, not lines. One piece of a large file is in memory at a time. A subagent's report is
-        awaited for up to 10 s after its end, because the CLI writes it later than it says so. Iterating raises
-        TaskOutputError if the file is missing, unreadable or deleted.
+        Chunks are text as it came, not lines. One piece of a large file is in memory at a time. After the end of a
+        subagent, it waits up to 10 s for the report, because the CLI writes it late. Iterating raises TaskOutputError
+        if the file is missing, unreadable or deleted.
         """
         intake, record = self._intake, self._record
         event = intake.event(record.id)
@@ -375,13 +375,13 @@ class Task:
         )
 
     async def transcript(self, *, nested: bool = True) -> list[TranscriptMessage]:
-        """Read the messages of a subagent, and with `nested` those of the subagents below it, in the order of time.
+        """Read the messages of a subagent and, with `nested`, those of the subagents below it, in chronological order.
 
-        `agent_id` of a message says whose it is. Read from the CLI's file, or if that cannot be read, from the messages
-        that came.
+        `agent_id` of a message identifies its subagent. Reads the CLI's file or, if that is impossible, the received
+        messages.
 
         Raises:
-            TaskOutputError: There are neither, or it is a shell, which has no messages.
+            TaskOutputError: There are none, or the task is a shell, which has no messages.
         """
         below = [node.task._record for node in self.tree().walk() if node.task.is_agent]
         others = [record for record in below if record is not self._record] if nested else []
@@ -389,14 +389,14 @@ class Task:
 
     @property
     def seen_messages(self) -> list[SubagentMessage]:
-        """The messages of a subagent so far, as far as they are kept. See `messages` for which come."""
+        """The stored messages of a subagent. See `messages` for which ones the CLI sends."""
         return self._intake.messages.of(self.id)
 
     def messages(self) -> AsyncIterator[SubagentMessage | MessageGap]:
-        """Iterate the messages of a subagent: those so far, then live until the current run is over.
+        """Iterate over the messages of a subagent: those so far, then live until the current run is over.
 
         A foreground subagent sends only its tool calls and their results, unless `forward_subagent_text` is on. A
-        `MessageGap` stands for messages that are no longer kept.
+        `MessageGap` takes the place of messages that were dropped.
         """
         intake, record = self._intake, self._record
         event = intake.event(record.id)
@@ -424,7 +424,7 @@ class TaskNode:
 
     @property
     def usage(self) -> TaskUsage:
-        """What the task and all below it used. Durations are added up, also of tasks that ran in parallel."""
+        """The usage of the task and all below it. Durations are summed, even of tasks that ran in parallel."""
         return add_usage([node.task.usage for node in self.walk()])
 
 
@@ -447,7 +447,7 @@ class TaskTree:
 
     @property
     def usage(self) -> TaskUsage:
-        """What all tasks used."""
+        """The usage of all tasks."""
         return add_usage([node.task.usage for node in self.walk()])
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""Draw trees of tasks, and add up what tasks used."""
+"""Draw trees of tasks, and sum up the usage of tasks."""
 
 from collections.abc import Iterator, Sequence
 from typing import Protocol
@@ -7,7 +7,7 @@ from claude_agent_py.wire.messages.tasks import TaskStatus, TaskUsage
 
 
 def add_usage(parts: Sequence[TaskUsage | None]) -> TaskUsage:
-    """Add up what tasks used."""
+    """Sum up the usage of tasks."""
     known = [part for part in parts if part is not None]
     costs = [part.cost_usd for part in known if part.cost_usd is not None]
     return TaskUsage(

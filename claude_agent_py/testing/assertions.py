@@ -15,16 +15,16 @@ MAIN: Final = "main"
 """Who the main agent is in `by`."""
 
 SHOWN_CHARS: Final = 160
-"""An input is cut to so many characters in a diff."""
+"""The maximum length of an input in a diff."""
 
 Actual = TypeVar("Actual", contravariant=True)
 
 
 class Expected(Protocol[Actual]):
-    """Something expected of a run."""
+    """An expectation of a run."""
 
     def misfits(self, actual: Actual, /) -> list[str]:
-        """Return what is not as expected, a line for each difference."""
+        """Return the differences from the expectation, one per line."""
         ...
 
     def is_like(self, actual: Actual, /) -> bool:
@@ -72,7 +72,7 @@ class ExpectedCall:
         return actual.name == self.name or {actual.name, self.name} <= LAUNCHING_TOOLS
 
     def misfits(self, actual: ToolCallRecord) -> list[str]:
-        """Return what is not as expected, a line for each difference."""
+        """Return the differences from the expectation, one per line."""
         if not self.is_like(actual):
             return [f"another tool: {actual.name}"]
         wrong = [
@@ -109,7 +109,7 @@ class ExpectedTask:
         return fits(self.description, actual.description)
 
     def misfits(self, actual: Task) -> list[str]:
-        """Return what is not as expected, a line for each difference."""
+        """Return the differences from the expectation, one per line."""
         found = {"description": actual.description, **task_facts(actual)}
         return [
             f"{name}: expected {_shown(getattr(self, name))}, was {_shown(value)}"
@@ -234,9 +234,9 @@ def assert_agent(result: "RunResult[Any]") -> AgentAssertions:
 
 
 def aligned(expected: Sequence[Any], actual: Sequence[Any]) -> list[tuple[Any, Any]]:
-    """Pair what is expected with what was found, in order; None stands for what has no counterpart.
+    """Pair expected with found items, in order. None marks a missing counterpart.
 
-    Of all ways to pair them it takes one with the most that fit, and then with the most that are alike.
+    The pairing has the most matches and, among those, the most similar items.
     """
 
     def worth(wanted: Expected[Any], found: Any) -> int:

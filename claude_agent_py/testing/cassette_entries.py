@@ -14,11 +14,11 @@ from claude_agent_py.testing.scrubbing import without_times
 
 FACTS: Final = ("model", "tools", "system")
 SHOWN_CHARS: Final = 2000
-"""A line of a diff is cut to so many characters."""
+"""The maximum length of a line in a diff."""
 
 
 class CassetteMismatch(AssertionError):
-    """A program asked the model something else than was recorded. The text has a diff."""
+    """A program made a request that differs from the recording. The text has a diff."""
 
 
 @dataclass
@@ -32,7 +32,7 @@ class Entry:
     lines: list[str]
     """What is new in the request: prompts, results of tools, notifications."""
     facts: dict[str, Any]
-    """`model` and so on, as far as they are compared."""
+    """The compared fields besides the conversation, such as `model`."""
     answer: dict[str, Any] = field(default_factory=dict)
     """`{"message": ...}` of the Messages API, or `{"status": ..., "error": ...}`."""
     asked: int = 0

@@ -20,17 +20,17 @@ from claude_agent_py.testing.script import Answer, Failure
 from claude_agent_py.testing.scripted_model import DEFAULT_REPLY, ScriptedModel
 from claude_agent_py.testing.scrubbing import Places, ids_in, paths_of, secrets_of
 from claude_agent_py.testing.spoken import conversation_of, spoken
-from claude_agent_py.testing.upstream import Upstream
+from claude_agent_py.testing.upstream import LOGIN_STANDIN, Upstream
 
 if TYPE_CHECKING:
     from claude_agent_py.options.client_options import ClientOptions
 
 CassetteMode: TypeAlias = Literal["none", "once", "all"]
-"""`none` only replays, `once` records a cassette that is not there, `all` records it anew."""
+"""`none` only replays, `once` records a missing cassette, `all` records it again."""
 
 FORMAT: Final = 1
 REFUSED: Final = (401, 403)
-"""The statuses of a key that the API does not accept; nothing is saved then."""
+"""The statuses for a rejected API key; nothing is saved then."""
 HOLD: Final = 60.0
 """Seconds for which an answer waits for the requests that came before it in the recording."""
 
@@ -45,14 +45,16 @@ class Cassette:
         path: The file.
         mode: Whether to record.
         upstream: The URL of the Messages API to record; None means the variable `ANTHROPIC_BASE_URL`, else Anthropic's.
-            The key is that of `ANTHROPIC_API_KEY` or `ANTHROPIC_AUTH_TOKEN`. The CLI does not get it.
+            The key is that of `ANTHROPIC_API_KEY`, `ANTHROPIC_AUTH_TOKEN` or `CLAUDE_CODE_OAUTH_TOKEN`, else of the
+            CLI's login. The CLI that is recorded does not get it.
         match: What has to be as recorded beside the conversation: `"model"`, `"tools"` (their names), `"system"`.
         ignore: Regular expressions; what they match in the conversation may differ, such as a count or a date.
         scrub: More texts to replace in the file, each with its placeholder.
         cwd: The working directory of the sessions; None makes a temporary one.
 
     Raises:
-        OptionsError: There is no such cassette and `mode` is `none`, the file is no cassette, or there is no key.
+        OptionsError: The cassette is missing and `mode` is `none`, the file is not a cassette, or there is neither an
+            API key nor a login.
     """
 
     def __init__(
@@ -76,13 +78,16 @@ class Cassette:
         if not exists and mode == "none":
             told = f"no recording at {self.path}; run pytest with --cassette-mode=once to record it"
             raise OptionsError(told, option="cassette")
-        if not self.is_recording:
-            self._entries = _load(self.path)
         self._matching = Matching(match, ignore)
         self._upstream = Upstream.from_environment(upstream) if self.is_recording else None
+        self._has_login = self._upstream is not None and self._upstream.is_login
+        """Whether the CLI acts as one with a subscription's login, which has other models by default."""
+        if not self.is_recording:
+            self._entries, self._has_login = _load(self.path)
         self._model = ScriptedModel(self._answer, agents={lambda _: True: self._answer}, side=self._answer)
         self._cwd = Path(cwd).resolve() if cwd is not None else None
-        self._scrub = {**secrets_of(os.environ), **(scrub or {})}
+        own = {self._upstream.secret: "<key>"} if self._upstream is not None else {}
+        self._scrub = {**own, **secrets_of(os.environ), **(scrub or {})}
         self._changed = threading.Condition()
         self._closing = False
         self._steps = 0
@@ -118,7 +123,9 @@ class Cassette:
 
     def options(self, **overrides: Any) -> "ClientOptions":
         """Return options for a session that is recorded or replayed, as `ScriptedModel.options` does."""
-        defaults = {} if self._cwd is None else {"cwd": self._cwd}
+        defaults: dict[str, Any] = {} if self._cwd is None else {"cwd": self._cwd}
+        if self._has_login:
+            defaults["env"] = {**LOGIN_STANDIN, **overrides.pop("env", {})}
         return self._model.options(**(defaults | overrides))
 
     @property
@@ -128,7 +135,7 @@ class Cassette:
 
     @property
     def unplayed(self) -> list[str]:
-        """What was recorded and not asked for in the replay, as far as it is new in each request."""
+        """The recorded requests that the replay did not make, without the parts that repeat earlier ones."""
         left = [] if self.is_recording else [e for at, e in enumerate(self._entries) if at not in self._asked]
         return ["\n".join(entry.lines) for entry in left if entry.conversation != "side"]
 
@@ -197,7 +204,8 @@ class Cassette:
     def _save(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         entries = [entry.to_json() for entry in sorted(self._entries, key=lambda entry: entry.asked)]
-        text = json.dumps({"cassette": FORMAT, "entries": entries}, indent=1, ensure_ascii=False)
+        head = {"cassette": FORMAT} | ({"login": True} if self._has_login else {})
+        text = json.dumps({**head, "entries": entries}, indent=1, ensure_ascii=False)
         for value in self._scrub:
             if value in text:
                 raise RuntimeError(f"a secret is left in the recording, which is not saved: {self._scrub[value]}")
@@ -206,14 +214,15 @@ class Cassette:
         partial.replace(self.path)
 
 
-def _load(path: Path) -> list[Entry]:
+def _load(path: Path) -> tuple[list[Entry], bool]:
+    """Return the entries, and whether they were recorded with a login."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
         if found["cassette"] != FORMAT:
             raise OptionsError(f"{path} has the format {found['cassette']!r}, not {FORMAT}", option="cassette")
-        return [Entry.from_json(one) for one in found["entries"]]
+        return [Entry.from_json(one) for one in found["entries"]], found.get("login") is True
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise OptionsError(f"{path} is no cassette: {error!r}", option="cassette") from None
+        raise OptionsError(f"{path} is not a cassette: {error!r}", option="cassette") from None
 
 
 def _texts(request: RecordedRequest) -> list[str]:

@@ -19,7 +19,7 @@ from claude_agent_py.runs import run
 from claude_agent_py.testing.evaluation_page import page_of
 
 REASON_CHARS: Final = 4000
-"""The reason of a failure is cut to so many characters."""
+"""The maximum length of the reason of a failure."""
 
 
 @dataclass(frozen=True)
@@ -191,7 +191,7 @@ async def evaluate(
 
 
 async def _tried(case: Case, asked: Callable[[], Any]) -> Trial:
-    """Run a case and check it. Whatever goes wrong is the reason of a failure: the other trials go on."""
+    """Run a case and check it. Any error becomes the reason of its failure, and does not affect other trials."""
     began = time.monotonic()
     try:
         result: RunResult[Any] = await asked()

@@ -69,7 +69,7 @@ def _mismatches(item: pytest.Item) -> list[str]:
 
 @pytest.fixture(name="_claude_stage")
 def claude_stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Stage]":
-    """Set up what stands in for the model or the CLI in this test."""
+    """Set up the stand-in for the model or the CLI in this test."""
     from claude_agent_py.testing.stage import Stage
 
     with Stage(lambda: tmp_path_factory.mktemp("fake_cli")) as stage:
@@ -153,11 +153,11 @@ def fake_cli(_claude_stage: "Stage") -> "MakeFakeCLI":
 
 @pytest.fixture
 def claude_options(_claude_stage: "Stage") -> "MakeOptions":
-    """Make options for what stands in for the model; keywords are those of `ClientOptions`."""
+    """Create options for the stand-in of the test. The keywords are those of `ClientOptions`."""
     return _claude_stage.options
 
 
 @pytest.fixture
 def claude_client(_claude_stage: "Stage") -> "MakeClient":
-    """Make a client, for `async with`, of what stands in for the model; keywords are those of `ClientOptions`."""
+    """Create a client of the stand-in of the test, for `async with`. The keywords are those of `ClientOptions`."""
     return _claude_stage.client

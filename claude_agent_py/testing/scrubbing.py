@@ -30,7 +30,7 @@ _IDS: Final = (
     ("uuid", re.compile(r"\b([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})\b")),
     ("task", re.compile(r"(?:agentId: |with ID: |<task-id>|[/\\]tasks[/\\])([0-9a-z]{9,20})\b")),
 )
-"""Ids that the CLI makes up, by what stands before them."""
+"""Ids that the CLI generates, by the text before them."""
 
 _TIMES: Final = re.compile(
     r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?"
@@ -98,7 +98,7 @@ def paths_of(cwd: Path, home: Path, root: Path) -> dict[str, str]:
 
 
 def ids_in(texts: Iterable[str]) -> dict[str, str]:
-    """Return the ids that the CLI made up, each with a placeholder, numbered as they occur."""
+    """Return the generated ids, each with a placeholder, numbered in order of occurrence."""
     joined = "\n".join(texts)
     found: dict[str, str] = {}
     for kind, pattern in _IDS:

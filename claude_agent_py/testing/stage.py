@@ -1,4 +1,4 @@
-"""`Stage`: what stands in for the model or the CLI in one test. The fixtures of `pytest_plugin` are its methods."""
+"""`Stage`: the stand-ins for the model or the CLI in one test. The fixtures of `pytest_plugin` are its methods."""
 
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack

@@ -94,7 +94,7 @@ async def _is_not_changed_through_what_was_appended(store: SessionStore) -> None
 async def _ignores_a_repeated_batch(store: SessionStore) -> None:
     batch = [entry(number) for number in range(20)]
     await store.append(a_key(), batch[:10])
-    await store.append(a_key(), batch[5:])  # a batch of which nobody knew whether it had arrived
+    await store.append(a_key(), batch[5:])  # a batch that may have arrived already
     await store.append(a_key(), batch)
     assert await store.load(a_key()) == batch, "an entry whose uuid is there must not be stored again"
     await store.append(a_key(), [entry(50), entry(50)])
@@ -215,7 +215,7 @@ async def _keeps_summaries(store: SessionStore) -> None:
     await store.append(a_key(), [note("custom-title", customTitle="last"), note("tag", tag=ODD)])
     [summary] = await full.list_session_summaries("-work")
     assert summary["data"].get("custom_title") == "last", "a summary follows the last append"
-    assert summary["data"].get("tag") == ODD, "the data of a summary is kept as it is"
+    assert summary["data"].get("tag") == ODD, "the data of a summary is kept unchanged"
     if implements(store, "list_sessions"):
         [listed] = await full.list_sessions("-work")
         assert summary["mtime"] >= listed["mtime"], "both times are those of the last append"

@@ -2,18 +2,29 @@
 
 import json
 import os
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from claude_agent_py._errors import OptionsError
+from claude_agent_py.sessions.stores.materialise import credentials_of
 
 ANTHROPIC: Final = "https://api.anthropic.com"
 TIMEOUT: Final = 600.0
 """Seconds without a byte of the answer."""
+
+NO_KEY: Final = (
+    "to record a cassette, set it, ANTHROPIC_AUTH_TOKEN or CLAUDE_CODE_OAUTH_TOKEN (from `claude setup-token`), or log "
+    "in with `claude`"
+)
+LOGIN_STANDIN: Final = {"ANTHROPIC_API_KEY": "", "CLAUDE_CODE_OAUTH_TOKEN": "sk-ant-oat01-stands-in"}
+"""Variables of a CLI that is recorded with a login. It does not have the login, but its requests have to be like those
+of one that has: the API refuses the token without their headers."""
 
 NOT_SENT: Final = frozenset(
     {"host", "connection", "content-length", "accept-encoding", "x-api-key", "authorization", "transfer-encoding"}
@@ -27,21 +38,25 @@ class Upstream:
 
     url: str
     headers: Mapping[str, str] = field(repr=False)
+    secret: str = field(repr=False)
+    """The key or token in them."""
+    is_login: bool = False
+    """Whether it is the token of a subscription's login."""
 
     @classmethod
     def from_environment(cls, url: str | None = None) -> "Upstream":
-        """Return the API at `url`, by default that of `ANTHROPIC_BASE_URL`, with the key of the environment.
+        """Return the API at `url`, by default that of `ANTHROPIC_BASE_URL`, with the key or login that the CLI has.
 
         Raises:
-            OptionsError: The environment has no key.
+            OptionsError: There is neither a key nor a login, or the login has expired.
         """
+        base = (url or os.environ.get("ANTHROPIC_BASE_URL") or ANTHROPIC).rstrip("/")
         if key := os.environ.get("ANTHROPIC_API_KEY"):
-            headers = {"x-api-key": key}
-        elif token := os.environ.get("ANTHROPIC_AUTH_TOKEN"):
-            headers = {"authorization": f"Bearer {token}"}
-        else:
-            raise OptionsError("set it to record a cassette; replaying needs no key", option="ANTHROPIC_API_KEY")
-        return cls((url or os.environ.get("ANTHROPIC_BASE_URL") or ANTHROPIC).rstrip("/"), headers)
+            return cls(base, {"x-api-key": key}, key)
+        if token := os.environ.get("ANTHROPIC_AUTH_TOKEN"):
+            return cls(base, {"authorization": f"Bearer {token}"}, token)
+        token = os.environ.get("CLAUDE_CODE_OAUTH_TOKEN") or _token_of_login()
+        return cls(base, {"authorization": f"Bearer {token}"}, token, is_login=True)
 
     def send(self, body: Mapping[str, Any], headers: Mapping[str, str]) -> dict[str, Any]:
         """Send a request and return its answer: `{"message": ...}`, or `{"status": ..., "error": ...}`.
@@ -67,6 +82,28 @@ class Upstream:
     def _opener(self) -> urllib.request.OpenerDirector:
         is_local = urlsplit(self.url).hostname in ("127.0.0.1", "localhost", "::1")
         return urllib.request.build_opener(*([urllib.request.ProxyHandler({})] if is_local else []))
+
+
+def _token_of_login() -> str:
+    """Return the token of the login that the CLI keeps (`claude auth login`).
+
+    Raises:
+        OptionsError: There is none, or it has expired. This side does not renew it: that would log the CLI out.
+    """
+    given = os.environ.get("CLAUDE_CONFIG_DIR")
+    found = credentials_of(os.environ, Path(given) if given else Path.home() / ".claude")
+    try:
+        login = json.loads(found or "{}").get("claudeAiOauth") or {}
+        token, ends_at = str(login.get("accessToken") or ""), float(login.get("expiresAt") or "inf") / 1000
+    except (ValueError, TypeError, AttributeError):
+        token, ends_at = "", 0.0
+    if not token:
+        raise OptionsError(f"{NO_KEY}; replaying needs no key", option="ANTHROPIC_API_KEY")
+    if ends_at <= time.time():
+        raise OptionsError(
+            "the login has expired: run `claude` once, which renews it", option="CLAUDE_CODE_OAUTH_TOKEN"
+        )
+    return token
 
 
 def _refusal(error: urllib.error.HTTPError) -> dict[str, Any]:

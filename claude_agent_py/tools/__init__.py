@@ -45,26 +45,9 @@ if TYPE_CHECKING:
         SendMessageInput as SendMessageInput,
         SendMessageOutput as SendMessageOutput,
         SkillInput as SkillInput,
-        SubagentHandbackInput as SubagentHandbackInput,
         TaskInput as TaskInput,
         WorkflowInput as WorkflowInput,
         WorkflowOutput as WorkflowOutput,
-    )
-    from claude_agent_py.wire.tools.artifacts import (
-        ArtifactAssetDeleteOutput as ArtifactAssetDeleteOutput,
-        ArtifactAssetListOutput as ArtifactAssetListOutput,
-        ArtifactAssetReadOutput as ArtifactAssetReadOutput,
-        ArtifactAssetUploadOutput as ArtifactAssetUploadOutput,
-        ArtifactAssetUploadsOutput as ArtifactAssetUploadsOutput,
-        ArtifactInput as ArtifactInput,
-        ArtifactListOutput as ArtifactListOutput,
-        ArtifactOutput as ArtifactOutput,
-        ArtifactPinOutput as ArtifactPinOutput,
-        ArtifactPublishOutput as ArtifactPublishOutput,
-        ArtifactReadOutput as ArtifactReadOutput,
-        ArtifactStatusOutput as ArtifactStatusOutput,
-        ArtifactUnwatchOutput as ArtifactUnwatchOutput,
-        ArtifactWatchOutput as ArtifactWatchOutput,
     )
     from claude_agent_py.wire.tools.background import (
         MonitorInput as MonitorInput,
@@ -87,7 +70,6 @@ if TYPE_CHECKING:
         PowerShellOutput as PowerShellOutput,
     )
     from claude_agent_py.wire.tools.files import (
-        ArtifactRead as ArtifactRead,
         FileEditInput as FileEditInput,
         FileEditOutput as FileEditOutput,
         FileReadImageOutput as FileReadImageOutput,
@@ -118,18 +100,10 @@ if TYPE_CHECKING:
     from claude_agent_py.wire.tools.mcp import (
         ListMCPResourcesInput as ListMCPResourcesInput,
         ListMCPResourcesOutput as ListMCPResourcesOutput,
-        MCPInput as MCPInput,
-        MCPOutput as MCPOutput,
         MCPResource as MCPResource,
         MCPResourceContent as MCPResourceContent,
-        ReadMCPResourceDirInput as ReadMCPResourceDirInput,
-        ReadMCPResourceDirOutput as ReadMCPResourceDirOutput,
         ReadMCPResourceInput as ReadMCPResourceInput,
         ReadMCPResourceOutput as ReadMCPResourceOutput,
-        RefreshedServer as RefreshedServer,
-        RefreshMCPToolsInput as RefreshMCPToolsInput,
-        RefreshMCPToolsOutput as RefreshMCPToolsOutput,
-        WaitForMCPServersInput as WaitForMCPServersInput,
     )
     from claude_agent_py.wire.tools.planning import (
         EnterPlanModeInput as EnterPlanModeInput,
@@ -140,8 +114,6 @@ if TYPE_CHECKING:
         ExitPlanModeOutput as ExitPlanModeOutput,
         ExitWorktreeInput as ExitWorktreeInput,
         ExitWorktreeOutput as ExitWorktreeOutput,
-        ProposeGoalInput as ProposeGoalInput,
-        ProposeGoalOutput as ProposeGoalOutput,
     )
     from claude_agent_py.wire.tools.questions import (
         AskUserQuestionInput as AskUserQuestionInput,
@@ -163,18 +135,8 @@ if TYPE_CHECKING:
         CronJob as CronJob,
         CronListInput as CronListInput,
         CronListOutput as CronListOutput,
-        PushNotificationInput as PushNotificationInput,
-        PushNotificationOutput as PushNotificationOutput,
-        ReadNotificationsInput as ReadNotificationsInput,
-        ReadNotificationsOutput as ReadNotificationsOutput,
-        ReceivedNotification as ReceivedNotification,
-        RemoteTriggerInput as RemoteTriggerInput,
-        RemoteTriggerOutput as RemoteTriggerOutput,
         ScheduleWakeupInput as ScheduleWakeupInput,
         ScheduleWakeupOutput as ScheduleWakeupOutput,
-        SendUserFileInput as SendUserFileInput,
-        SendUserMessageInput as SendUserMessageInput,
-        SendUserMessageOutput as SendUserMessageOutput,
     )
     from claude_agent_py.wire.tools.search import (
         GlobInput as GlobInput,

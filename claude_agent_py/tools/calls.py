@@ -31,7 +31,7 @@ class ToolCall:
     """The id of the `tool_use` block; None for a call without one, such as a call in text."""
     name: str
     input: Any
-    """A dict. Anything else is kept as it is and rejected when the call runs."""
+    """A dict. Anything else is kept, and rejected when the call runs."""
     problem: str = ""
     """Why the call cannot run, for the model; empty if it can."""
 

@@ -245,15 +245,15 @@ class ToolChain:
 
         A step is one call of the model and of the tools that it asks for. The messages are always complete: each call
         has its result, so a later loop or request may continue them. All functions may be async or plain; a plain one
-        runs in a thread. What they raise ends the loop and is raised here. Cancelling cancels what runs; `on_step` has
-        been told of the steps before.
+        runs in a thread. Their exceptions end the loop and are raised here. Cancelling cancels what is running;
+        `on_step` has been called for the earlier steps.
 
         Args:
             call_model: Called with a copy of the messages so far, in the form of the Messages API. Returns the model's
                 answer: a response of the Messages API, a list of content blocks, or text.
             messages: The conversation to begin with, which is not changed; or its first message, or
                 a prompt.
-            max_steps: How many times the model is called at most. The tools of the last step still run.
+            max_steps: The maximum number of calls of the model. The tools of the last step still run.
             stop_when: Called after each step with calls; returns whether to stop.
             on_step: Called after each step.
             text_format: For a model that calls tools in text; see `execute`.

@@ -43,8 +43,9 @@ class ToolContext(HandlerContext):
     notify: Notify = field(default=_drop, repr=False)
 
     def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
-        """Report progress without blocking. Safe to call from the tool's thread. Ignored if the caller did not ask
-        for progress.
+        """Report progress without blocking.
+
+        Safe to call from the tool's thread. Ignored if the caller did not ask for progress.
 
         `progress` must increase with every report. The CLI does not extend the call's timeout for it.
         """

@@ -1,6 +1,6 @@
 """The text that the model gets when a tool fails.
 
-The message of a `ToolError` is meant for the model and kept as it is, up to the CLI's limit for results. Other
+The message of a `ToolError` is meant for the model and kept unchanged, up to the CLI's limit for results. Other
 exceptions are shortened to type and message, with anything that looks like a secret redacted.
 """
 

@@ -43,7 +43,8 @@ class LoopResult:
     """How a loop ended."""
 
     ended: Literal["answered", "stopped", "max_steps"]
-    """`answered`: the model called no tool. `stopped`: `stop_when` returned true. `max_steps`: there were so many."""
+    """`answered`: the model called no tool. `stopped`: `stop_when` returned true. `max_steps`: the limit was
+    reached."""
     steps: Sequence[LoopStep]
     """The steps, in order; at least one."""
     messages: Sequence[JSONObject] = field(repr=False)
@@ -149,5 +150,5 @@ def _sent(block: JSONObject | ToolCall) -> JSONObject | None:
 
 
 def _is_paused(response: Any) -> bool:
-    """Return whether the API paused a long turn, which goes on with the next request."""
+    """Return whether the API paused a long turn, which continues with the next request."""
     return stop_reason_of(response) == "pause_turn"

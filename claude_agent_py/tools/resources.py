@@ -22,7 +22,7 @@ Content: TypeAlias = str | bytes | File | Any
 class Resource:
     """A resource to read under a URI. `content` is its value, or an async or plain function that returns it.
 
-    Text, bytes and `File`s are sent as they are, other values as JSON.
+    Text, bytes and `File`s are sent unchanged, other values as JSON.
     """
 
     uri: str

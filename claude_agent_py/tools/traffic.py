@@ -26,7 +26,7 @@ from claude_agent_py.wire.messages.tasks import TaskStartedMessage
 from claude_agent_py.wire.timestamps import seconds
 
 CANCELLED_KINDS: Final = frozenset({"interrupted", "cancelled"})
-"""Values of `non_execution_kind` for a call that nobody refused."""
+"""Values of `non_execution_kind` for a call that was not refused."""
 
 
 class ToolCallStatus(StrEnum):
@@ -187,7 +187,7 @@ class ToolTraffic:
         return self._records.get(tool_use_id)
 
     def forget(self, tool_use_id: str) -> None:
-        """Forget a call, to save memory. A result that comes later belongs to none."""
+        """Forget a call, to save memory. A later result is ignored."""
         self._records.pop(tool_use_id, None)
         self._clock.pop(tool_use_id, None)
 

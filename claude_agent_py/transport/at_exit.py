@@ -13,14 +13,14 @@ GRACE: Final = 2.0
 """How long the programs may take after SIGTERM, together, in seconds; then they are killed."""
 
 PAUSE: Final = 0.01
-"""Between two looks whether they are gone, in seconds."""
+"""Seconds between two checks whether they are gone."""
 
 _running: dict[int, tuple[int, str]] = {}
 """The programs by their process ids: who started it (a forked copy of us did not), and its mark."""
 
 
 def end_at_exit(pid: int, mark: str) -> None:
-    """See to it that a program of ours does not outlive the interpreter."""
+    """Register a program, which then does not outlive the interpreter."""
     if sys.platform != "win32":
         _running[pid] = os.getpid(), mark
 

@@ -9,7 +9,7 @@ class Transport(ABC):
     """Moves bytes between a session and a `claude` program. Used by one session, once.
 
     A session calls `start` first, then `receive` from one worker, `send` from one worker at a time, and `run` in a
-    worker of its own; `close` may come at any time, from any worker, more than once.
+    worker of its own if the transport `needs_run`; `close` may come at any time, from any worker, more than once.
     """
 
     ignores_options: ClassVar[bool] = False
@@ -18,7 +18,7 @@ class Transport(ABC):
     `Client(options, transport=...)` refuses them. It is not needed with `ClientOptions(spawn=...)`."""
 
     on_stderr: Callable[[str], None] | None = None
-    """To be called with every line of stderr, on the event loop, once the transport is run; quick, and never raises. A
+    """Call it with every line of stderr, on the event loop, once the transport is run. It is quick and never raises. A
     session sets it before `start`, unless it is set."""
 
     @abstractmethod
@@ -56,7 +56,7 @@ class Transport(ABC):
 
     @abstractmethod
     async def end_input(self) -> None:
-        """Tell the program that no more input comes. Idempotent."""
+        """Close the program's stdin. Idempotent."""
 
     @abstractmethod
     async def close(self, *, grace: float = 5.0) -> None:
@@ -64,6 +64,14 @@ class Transport(ABC):
 
         `grace` is how long, in seconds, the program may take to end by itself before it is ended by force.
         """
+
+    @property
+    def needs_run(self) -> bool:
+        """Whether `run` has to run in a worker from the start.
+
+        Otherwise it only waits for the end of stderr, and may be called once the output has ended.
+        """
+        return True
 
     async def run(self) -> None:  # noqa: B027 - a default, not a forgotten abstract method
         """Do the transport's background work, such as reading stderr, until it is done."""
@@ -79,7 +87,7 @@ class Transport(ABC):
 
     @property
     def stderr_tail(self) -> str:
-        """The last that the program wrote to stderr."""
+        """The end of the program's stderr."""
         return ""
 
     @property

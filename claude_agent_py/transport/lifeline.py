@@ -1,6 +1,6 @@
 """`Lifeline`: has the kernel end a program when this process dies, even by SIGKILL. Linux only.
 
-The program inherits the reading end of a pipe to which nobody writes, and this process keeps the writing end. The
+The program inherits the reading end of a pipe that is never written to, and this process keeps the writing end. The
 reading end is in signal-driven mode (`O_ASYNC`, see fcntl(2)) and belongs to the program's process group, so when the
 writing end closes, the kernel sends SIGTERM to that group.
 
@@ -22,7 +22,7 @@ _held: Final[set[int]] = set()
 
 
 class Lifeline:
-    """Ties one program to this process. Does nothing but on Linux, or where the kernel cannot do it."""
+    """Ties one program to this process. Does nothing on other systems than Linux, or if the kernel cannot do it."""
 
     def __init__(self) -> None:
         self._inherited: int | None = None

@@ -1,4 +1,4 @@
-"""Waiting for a process to exit, and killing it together with its descendants.
+"""Killing a process together with its descendants.
 
 The shells that the CLI starts lead process groups of their own, so its descendants are looked up while their parents
 are alive (in /proc on Linux, with `ps` on other POSIX systems). Orphans of a CLI that died are found by a mark in their
@@ -15,15 +15,10 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import anyio
-from anyio.abc import Process
 from anyio.lowlevel import RunVar
 
-from claude_agent_py._event_loop import in_trio, run_file_work
+from claude_agent_py._event_loop import run_file_work
 from claude_agent_py._proc import contents, parent_and_start
-
-LOOK_FIRST: Final = 0.1
-LOOK_EVERY: Final = 1.0
-"""Seconds between checks for the end of a process where the system does not report it: short at first, then longer."""
 
 GATHER: Final = 0.01
 """Seconds that a scan waits for other sessions to share it: about as long as a killed process takes to exit."""
@@ -48,22 +43,6 @@ def groups_of(user: str | int | None) -> dict[str, Any]:
     if entry.pw_uid == os.geteuid():
         return {}
     return {"group": entry.pw_gid, "extra_groups": os.getgrouplist(entry.pw_name, entry.pw_gid)}
-
-
-async def wait_for_exit(process: Process) -> int:
-    """Wait until a process has exited, but not its descendants, and return its exit status.
-
-    On asyncio before anyio 4.16, `wait()` returns only once the pipes are closed, and descendants may hold them open.
-    The status is polled there.
-    """
-    if hasattr(process, "_exited") or in_trio():
-        return await process.wait()
-    pause = LOOK_FIRST
-    while process.returncode is None:
-        with anyio.move_on_after(pause):
-            await process.wait()
-        pause = min(2 * pause, LOOK_EVERY)
-    return process.returncode
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +123,7 @@ def _children(parent: int) -> list[ProcessID]:
 
 
 def kill_each(processes: Collection[ProcessID]) -> None:
-    """Kill these processes, as far as they are running."""
+    """Kill those of these processes that are still running."""
     running = process_table([process.pid for process in processes]) if processes else {}
     for process in processes:
         if process.pid in running and running[process.pid][1] == process.started:
@@ -211,7 +190,7 @@ _last_scan: "RunVar[_Scan]" = RunVar("claude_agent_py_last_scan")
 async def kill_all_bearing(mark: str) -> None:
     """Kill every process that inherited `MARK` with this value, until there are none. Only on Linux.
 
-    Whoever comes while another close is about to scan shares that scan.
+    Concurrent closes share a scan.
     """
     if process_table is not in_proc:
         return

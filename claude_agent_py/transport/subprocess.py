@@ -3,25 +3,26 @@
 It ends with the end of its input, then SIGTERM, then SIGKILL of the group and all descendants, each with a time limit.
 """
 
-import contextlib
-import functools
+import math
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 import anyio
-from anyio.abc import Process
+from anyio.lowlevel import checkpoint
 
 from claude_agent_py._configuration import Unshown
 from claude_agent_py._errors import CLIStartError
-from claude_agent_py._event_loop import PipeWriter, is_read_to_its_end, pipe_writer
+from claude_agent_py._event_loop import asyncio_loop
 from claude_agent_py._launch.launch_plan import LaunchPlan
 from claude_agent_py._streams import LazyEvent
+from claude_agent_py.transport.anyio_process import AnyioProcess
 from claude_agent_py.transport.at_exit import end_at_exit, forget
 from claude_agent_py.transport.base import Transport
 from claude_agent_py.transport.lifeline import Lifeline
+from claude_agent_py.transport.pidfd_process import PidfdProcess, has_pidfds
 from claude_agent_py.transport.processes import (
     MARK,
     ProcessID,
@@ -30,13 +31,7 @@ from claude_agent_py.transport.processes import (
     kill_all_bearing,
     kill_found,
     signal_group,
-    wait_for_exit,
 )
-
-READ_BYTES: Final = 256 * 1024
-"""The most that one read takes; pipes hold 64 KiB by default on Linux."""
-
-LARGER_THAN_A_READ: Final = 2 * READ_BYTES
 
 TERM_SHARE: Final = 0.6
 """The largest share of `force` after SIGTERM. The CLI takes 1.5 s if it has shells to end (measured, 2.1.328)."""
@@ -62,6 +57,9 @@ CREATION_FLAGS: Final = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
 """Windows' way to a process group; other systems have sessions."""
 
 
+AnyProcess: TypeAlias = PidfdProcess | AnyioProcess
+
+
 class StderrTail:
     """The last bytes of stderr, and its whole lines as they come."""
 
@@ -72,7 +70,11 @@ class StderrTail:
         self._rest = b""
 
     def feed(self, data: bytes) -> None:
-        """Take what was written. A line that is longer than the tail comes in pieces."""
+        """Take what was written, `b""` at its end. A line that is longer than the tail comes in pieces."""
+        if not data and self._rest:
+            self._on_line(self._rest.decode(errors="replace"))
+            self._rest = b""
+            return
         self._tail += data
         del self._tail[: max(0, len(self._tail) - self._max_bytes)]
         *lines, self._rest = (self._rest + data).split(b"\n")
@@ -81,26 +83,9 @@ class StderrTail:
         for line in lines:
             self._on_line(line.decode(errors="replace").rstrip("\r"))
 
-    def end(self) -> None:
-        """Return the last line, if it has no newline."""
-        if self._rest:
-            self._on_line(self._rest.decode(errors="replace"))
-        self._rest = b""
-
     def text(self) -> str:
         """Return the tail as text."""
         return self._tail.decode(errors="replace")
-
-
-@functools.cache
-def _keep_read_buffers() -> None:
-    """Make glibc allocate the buffer of each read on its heap instead of mapping it.
-
-    asyncio allocates 256 KiB for each read. glibc maps blocks above a threshold, and raises the threshold to the size
-    of the largest mapped block that was freed. Freeing one larger block once saves three system calls and two page
-    faults for each read, which is a third of the cost of a message that arrives alone.
-    """
-    bytes(LARGER_THAN_A_READ)
 
 
 class SubprocessTransport(Transport):
@@ -122,10 +107,8 @@ class SubprocessTransport(Transport):
         self._owner = os.getpid()
         self.on_stderr = on_stderr
         self._stderr = StderrTail(plan.stderr_bytes, self._tell)
-        self._process: Process | None = None
+        self._process: AnyProcess | None = None
         self._lifeline: Lifeline | None = None
-        self._writer: PipeWriter | None = None
-        """Writes to stdin at once, where the event loop can."""
         self._input_ended = False
         self._is_closed = False
         self._closing: LazyEvent | None = None
@@ -146,23 +129,13 @@ class SubprocessTransport(Transport):
         Raises:
             CLIStartError: The system cannot start it; the text says why.
         """
-        _keep_read_buffers()
+        await checkpoint()  # from here on nothing waits but anyio
         try:
             self._lifeline = Lifeline()
-            with anyio.CancelScope(shield=True):  # asyncio leaks pipes if it is cancelled here
-                self._process = await anyio.open_process(
-                    self._argv,
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.PIPE,
-                    cwd=self._cwd,
-                    env=self._environment(),
-                    user=self._user,
-                    **groups_of(self._user),
-                    start_new_session=sys.platform != "win32",
-                    creationflags=CREATION_FLAGS,
-                    pass_fds=self._lifeline.pass_fds,
-                )
+            if (loop := asyncio_loop()) is not None and has_pidfds():
+                self._process = PidfdProcess(loop, self._argv, self._stderr.feed, **self._how(self._lifeline))
+            else:
+                self._process = await AnyioProcess.start(self._argv, self._stderr.feed, **self._how(self._lifeline))
         except BaseException as error:
             if self._lifeline is not None:
                 self._lifeline.close()
@@ -172,87 +145,78 @@ class SubprocessTransport(Transport):
             raise CLIStartError(f"the CLI cannot be started: {error}", cli_path=self._argv[0]) from error
         self._env = None
         self._lifeline.tie(self._running().pid)
-        self._writer = pipe_writer(self._running().stdin)
         self._owner = os.getpid()
         end_at_exit(self._running().pid, self._mark)
 
-    def _environment(self) -> dict[str, str]:
+    def _how(self, lifeline: Lifeline) -> dict[str, Any]:
+        """Return arguments of `subprocess.Popen`. Never in a variable, which tracebacks may show: it has secrets."""
         env = self._env or {}
-        return {**(env.copy() if isinstance(env, Unshown) else env), MARK: self._mark}
+        return {
+            "cwd": self._cwd,
+            "env": {**(env.copy() if isinstance(env, Unshown) else env), MARK: self._mark},
+            "user": self._user,
+            **groups_of(self._user),
+            "start_new_session": sys.platform != "win32",
+            "creationflags": CREATION_FLAGS,
+            "pass_fds": lifeline.pass_fds,
+        }
 
     async def receive(self) -> bytes:
         """Return the next bytes of stdout; `b""` at its end."""
         process = self._running()
-        assert process.stdout is not None  # noqa: S101 - it was asked for
         if self._stdout_over is None:
             self._stdout_over = LazyEvent()
         try:
-            return await process.stdout.receive(READ_BYTES)
-        except (anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError):
-            self._stdout_over.set()
-            return b""
+            data = await process.receive()
         except BaseException:
             self._stdout_over.set()  # the reader is cancelled, and will read no more
             raise
+        if not data:
+            self._stdout_over.set()
+        return data
 
     async def send(self, data: bytes) -> None:
         """Write to stdin."""
         process = self._running()
         if self._input_ended or self._is_forked:
             raise anyio.ClosedResourceError
-        assert process.stdin is not None  # noqa: S101 - it was asked for
-        try:
-            await process.stdin.send(data)
-        except (BrokenPipeError, ConnectionResetError) as error:
-            raise anyio.BrokenResourceError from error
+        await process.send(data)
 
     @property
     def can_send_nowait(self) -> bool:
         """Whether stdin has taken everything so far."""
-        writer = self._writer
-        return (
-            writer is not None
-            and not self._input_ended
-            and not self._is_forked
-            and not writer.is_closing()
-            and not writer.transport.get_write_buffer_size()
-        )
+        process = self._process
+        return process is not None and not self._input_ended and not self._is_forked and process.can_send_nowait
 
     def send_nowait(self, data: bytes) -> None:
         """Write to stdin without waiting."""
-        assert self._writer is not None  # noqa: S101 - `can_send_nowait` says so
-        self._writer.write(data)
+        self._running().send_nowait(data)
 
     async def end_input(self) -> None:
         """Close stdin."""
         process = self._running()
         if not self._input_ended and not self._is_forked:
             self._input_ended = True
-            assert process.stdin is not None  # noqa: S101 - it was asked for
-            if self._writer is not None:
-                self._writer.close()
-                return
-            with contextlib.suppress(OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
-                await process.stdin.aclose()
+            await process.end_input()
+
+    @property
+    def needs_run(self) -> bool:
+        """Whether stderr is read by `run`, and not by the event loop."""
+        return self._running().needs_run
 
     async def run(self) -> None:
         """Read stderr until it ends."""
-        process = self._running()
-        assert process.stderr is not None  # noqa: S101 - it was asked for
-        with contextlib.suppress(anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError):
-            while True:
-                self._stderr.feed(await process.stderr.receive(READ_BYTES))
-        self._stderr.end()
+        await self._running().read_stderr()
 
     async def wait(self) -> int | None:
         """Wait for the program to exit and return its exit status."""
-        return await wait_for_exit(self._running())
+        return await self._running().wait()
 
     async def close(self, *, grace: float = 5.0) -> None:
         """End the program: end of input, `grace` seconds, SIGTERM, `force` seconds, SIGKILL. Shielded.
 
-        What it started ends with it, also what detached itself; but not where its input was ended before, so that it
-        could finish by itself. In a copy of this process that `os.fork` made this does nothing.
+        Its descendants end with it, even detached ones, unless its input was ended earlier so that it could finish by
+        itself. In a copy of this process that `os.fork` made this does nothing.
         """
         if self._is_forked:
             return
@@ -262,14 +226,14 @@ class SubprocessTransport(Transport):
             return
         self._closing = closing = LazyEvent()
         try:
-            with anyio.CancelScope(shield=True):  # asyncio's own cancellation gets through: then the next one goes on
+            with anyio.CancelScope(shield=True):  # asyncio's own cancellation gets through; the next close continues
                 await self._end(self._process, grace)
             self._is_closed = True
         finally:
             self._closing = None
             closing.set()
 
-    async def _end(self, process: Process, grace: float) -> None:
+    async def _end(self, process: AnyProcess, grace: float) -> None:
         was_left = self._input_ended
         below = await self._below(process)  # while their parent lives: orphans cannot be found that way any more
         await self.end_input()
@@ -296,11 +260,8 @@ class SubprocessTransport(Transport):
             self._lifeline.close()
         if process.returncode is not None:
             forget(process.pid)
-            if not (is_read_to_its_end(process.stdout) and is_read_to_its_end(process.stderr)):
-                await process.aclose()
-            return
-        with anyio.CancelScope(deadline=deadline):
-            await process.aclose()
+        with anyio.CancelScope(deadline=math.inf if process.returncode is not None else deadline):
+            await process.close()
 
     def _at_most(self, share: float, deadline: float) -> anyio.CancelScope:
         """Return a scope that ends after this share of `force`, or at the deadline."""
@@ -311,17 +272,17 @@ class SubprocessTransport(Transport):
         """Whether this is a copy, made by `os.fork`, of the process that the program belongs to."""
         return self._owner != os.getpid()
 
-    async def _below(self, process: Process) -> list[ProcessID]:
-        """Return what the process has started. Nothing once it is gone: its number may be another one's by then."""
+    async def _below(self, process: AnyProcess) -> list[ProcessID]:
+        """Return the process's descendants. Empty once it is gone, because its id may have been reused."""
         return [] if process.returncode is not None else await find_descendants(process.pid, self._force * LOOK_SHARE)
 
-    async def _is_gone(self, process: Process, within: float) -> bool:
+    async def _is_gone(self, process: AnyProcess, within: float) -> bool:
         if process.returncode is None:
             with anyio.move_on_after(within):
-                await wait_for_exit(process)
+                await process.wait()
         return process.returncode is not None
 
-    def _running(self) -> Process:
+    def _running(self) -> AnyProcess:
         if self._process is None:
             raise anyio.ClosedResourceError
         return self._process

@@ -6,7 +6,7 @@ The tables derive from the unions: to add a message, add it to `SystemMessage` o
 from collections.abc import Mapping
 from typing import Any, Final, TypeAlias, get_args
 
-from claude_agent_py.wire.control.frames import ControlFrame, ControlRequest
+from claude_agent_py.wire.control.frames import ControlFrame
 from claude_agent_py.wire.messages import conversation, notices, occasional, system, tasks
 from claude_agent_py.wire.messages.stream import StreamEventMessage
 from claude_agent_py.wire.unknown import MalformedFrame, UnknownMessage
@@ -54,7 +54,6 @@ TopLevelMessage: TypeAlias = (
     | occasional.PromptSuggestionMessage
     | occasional.ConversationResetMessage
     | occasional.ActiveGoalMessage
-    | occasional.AutocompactStateMessage
 )
 """Every known message of any other type."""
 
@@ -72,10 +71,4 @@ def model_of(raw: Mapping[str, Any]) -> type | None:
     """Return the model for a frame's type and subtype, or None if they are unknown."""
     if raw["type"] == "system":
         return SYSTEM_MODELS.get(raw["subtype"])
-    model = MODELS.get(raw["type"])
-    if model is ControlRequest:
-        from claude_agent_py.wire.control import requests  # needed only by programs that play the part of the CLI
-
-        if requests.is_ours(raw.get("request")):
-            return requests.ControlRequestToCLI
-    return model
+    return MODELS.get(raw["type"])

@@ -78,7 +78,7 @@ def test_connecting_to_the_real_program_is_measured() -> None:
 
 @pytest.mark.real_cli
 def test_the_pool_is_measured() -> None:
-    printed = printed_by(start("pool --rounds=1 --runs=4"))
+    printed = printed_by(start("pool --rounds=1 --runs=1"))
     for way in ("the CLI alone", r"pool.query\(\), a spare", r"pool.query\(\), a parked spare", "a script", "pool"):
         assert re.search(rf"{way}{FIGURE}", printed), printed
 

@@ -96,7 +96,7 @@ async def test_watch_shows_what_a_running_session_does(capsys: pytest.CaptureFix
             [task] = row["tasks"]
             assert (task["type"], task["description"]) == ("local_agent", "auth")
             assert await anyio.to_thread.run_sync(main, [*arguments, "--once"]) == 0
-            assert f"● auth [local_agent] {task['id']}" in capsys.readouterr().out
+            assert f"● auth (general-purpose) [running] {task['id']}" in capsys.readouterr().out
             gate.open()
             assert [one.id for one in (await run).tasks] == [task["id"]]
         assert running_sessions(config_dir) == []

@@ -10,9 +10,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import anyio
 from leftovers import processes_with
+from stoppable_postgres import PostgresServer
 
 from claude_agent_py.fleet import Fleet, FleetSession
 from claude_agent_py.sessions import PostgresStore, SQLiteStore
@@ -119,6 +121,16 @@ def fleet_in(folder: Path, model: ScriptedModel, **more: Any) -> Iterator[FleetS
         yield made
     finally:
         made.end()
+
+
+def new_database(postgres: PostgresServer) -> str:
+    """Return the URL of a new database."""
+    import psycopg
+
+    with psycopg.connect(postgres.url, autocommit=True) as connection:
+        name = f"fleet_{connection.info.backend_pid}"
+        connection.execute(f"CREATE DATABASE {name}".encode())
+    return urlsplit(postgres.url)._replace(path=f"/{name}").geturl()
 
 
 async def until(is_so: Callable[[], Any], what: str = "") -> None:

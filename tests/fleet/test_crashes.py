@@ -8,11 +8,10 @@ from typing import Any
 
 import anyio
 import pytest
-from fleets import LEASE, PATIENCE, FleetSetUp, clis, events_of, fleet_in, task_of, until
+from fleets import LEASE, PATIENCE, FleetSetUp, clis, events_of, fleet_in, new_database, task_of, until
 from leftovers import is_alive, processes_with
 
 from claude_agent_py.fleet import FleetSession
-from claude_agent_py.sessions import SQLiteStore
 from claude_agent_py.testing import Gate, Reply, ScriptedModel, tool_use
 
 pytestmark = [
@@ -24,7 +23,7 @@ pytestmark = [
 
 
 async def stored(made: FleetSetUp, session: FleetSession) -> list[dict[str, Any]]:
-    store, info = SQLiteStore(made.store_at), await session.info()
+    store, info = made.store(), await session.info()
     try:
         found = await store.load({"project_key": "fleet", "session_id": info.cli_session_id})
     finally:
@@ -84,7 +83,11 @@ async def events_of_now(session: FleetSession) -> list[Any]:
     return found
 
 
-async def test_a_worker_that_slept_past_its_lease_writes_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["SQLite", "PostgreSQL"])
+async def test_a_worker_that_slept_past_its_lease_writes_nothing(
+    tmp_path: Path, kind: str, request: pytest.FixtureRequest
+) -> None:
+    url = None if kind == "SQLite" else new_database(request.getfixturevalue("postgres"))
     gate = Gate()
     seen = 0
 
@@ -95,7 +98,7 @@ async def test_a_worker_that_slept_past_its_lease_writes_nothing(tmp_path: Path)
         seen += 1
         return Reply(f"answer {seen}", after=gate) if seen == 1 else f"answer {seen}"
 
-    with ScriptedModel(answer) as model, fleet_in(tmp_path, model) as made:
+    with ScriptedModel(answer) as model, fleet_in(tmp_path, model, url=url, store=url) as made:
         fleet = made.fleet()
         sleeper = made.start_worker(machine="a")
         fleet.agent("worker")

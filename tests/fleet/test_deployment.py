@@ -16,12 +16,13 @@ from claude_agent_py.cli.main import make_parser
 DEPLOY = Path(__file__).parent.parent.parent / "deploy"
 
 
-def check_command(words: list[str], memory_limit: int) -> None:
-    """Check a command by the command line's own parser, and that the sessions fit into the limit."""
+def check_command(words: list[str], memory_limit: int, seconds: int) -> None:
+    """Check a command by the command line's own parser, that the sessions fit, and that a drain ends in time."""
     assert Path(words[0]).name == "claude-agent-py"
     arguments = make_parser(words[1:]).parse_args(words[1:])
     assert arguments.fleet == "agents:fleet"
     assert read_size(arguments.memory, option="memory") < memory_limit
+    assert 0 < arguments.grace <= seconds - 60
 
 
 def test_the_systemd_unit() -> None:
@@ -30,7 +31,9 @@ def test_the_systemd_unit() -> None:
     unit.read(DEPLOY / "fleet-worker.service")
     assert set(unit.sections()) == {"Unit", "Service", "Install"}
     service = unit["Service"]
-    check_command(shlex.split(service["ExecStart"]), read_size(service["MemoryMax"] + "iB", option="memory"))
+    memory = read_size(service["MemoryMax"] + "iB", option="memory")
+    minutes = int(service["TimeoutStopSec"].removesuffix("min"))
+    check_command(shlex.split(service["ExecStart"]), memory, minutes * 60)
     assert (service["KillMode"], service["Restart"], service["User"]) == ("mixed", "always", "fleet")
 
 
@@ -58,10 +61,8 @@ def test_the_kubernetes_manifests() -> None:
     assert deployment["selector"]["matchLabels"] == labels == budget["selector"]["matchLabels"]
     pod = deployment["template"]["spec"]
     [worker] = pod["containers"]
-    check_command(
-        [*worker["command"], *worker["args"]], read_size(worker["resources"]["limits"]["memory"] + "B", option="m")
-    )
+    memory = read_size(worker["resources"]["limits"]["memory"] + "B", option="m")
+    check_command([*worker["command"], *worker["args"]], memory, pod["terminationGracePeriodSeconds"])
     assert {mount["name"] for mount in worker["volumeMounts"]} == {volume["name"] for volume in pod["volumes"]}
     assert pod["securityContext"]["runAsNonRoot"] is True
-    assert pod["terminationGracePeriodSeconds"] >= 60
     assert "secretRef" in worker["envFrom"][0]

@@ -5,6 +5,8 @@ from typing import Any
 
 import anyio
 import pytest
+from anyio import to_thread
+from dbos import DBOS, DBOSConfig
 from fleets import PATIENCE, events_of, fleet_in, until
 
 from claude_agent_py import RetryPolicy
@@ -128,6 +130,20 @@ async def test_one_worker_in_a_process(tmp_path: Path) -> None:
         assert len(await fleet.workers()) == 1
     async with fleet.worker():  # one after another is fine
         pass
+    own: DBOSConfig = {"name": "mine", "system_database_url": f"sqlite:///{tmp_path / 'own.db'}", "log_level": "ERROR"}
+    for is_launched in (False, True):
+        try:
+            DBOS(config=own)
+            if is_launched:
+                DBOS.launch()
+            with pytest.raises(FleetError, match="this process has a DBOS already"):
+                async with fleet.worker():
+                    pass
+            if is_launched:
+                assert await DBOS.list_workflows_async() == []  # it still runs
+            assert await fleet.workers() == []
+        finally:
+            await to_thread.run_sync(DBOS.destroy)
     fleet.close()
 
 

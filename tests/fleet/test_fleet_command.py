@@ -1,18 +1,23 @@
 """The command `fleet`, with the real CLI: a worker in a process of its own, and all else from a shell."""
 
 import json
-import os
 import signal
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
+import anyio
 import pytest
-from fleets import PATIENCE, fleet_in, given_options
+from anyio import to_thread
+from fleets import PATIENCE, FleetSetUp, clis, fleet_in, given_options, until
 
 from claude_agent_py.cli.main import main
-from claude_agent_py.testing import Reply, ScriptedModel, tool_use
+from claude_agent_py.fleet import Fleet
+from claude_agent_py.testing import Gate, Reply, ScriptedModel, tool_use
 
 MODULE = """
 import json
@@ -92,21 +97,52 @@ def follow(url: str) -> Any:
             process.kill()
 
 
+@pytest.mark.anyio
+@pytest.mark.real_cli
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 @pytest.mark.skipif(sys.platform == "win32", reason="sends SIGTERM")
-def test_a_worker_drains_on_sigterm(tmp_path: Path) -> None:
-    module = MODULE.replace('json.load(open("given.json"))', '{"url": "sqlite:///fleet.db", "options": {}}')
-    (tmp_path / "agents.py").write_text(module)
-    command = [sys.executable, "-m", "claude_agent_py", "fleet", "worker", "agents:fleet"]
-    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE) as process:
+async def test_a_worker_drains_on_sigterm_and_gives_back_what_takes_longer(tmp_path: Path) -> None:
+    gate = Gate()
+
+    def start_worker(made: FleetSetUp, *more: str) -> "subprocess.Popen[bytes]":
+        command = [sys.executable, "-m", "claude_agent_py", "fleet", "worker", "agents:fleet", "--folder", "ws", *more]
+        process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE)
+        made.processes.append(process)
         assert process.stdout is not None
         assert b"runs" in process.stdout.readline()
-        os.kill(process.pid, signal.SIGTERM)
-        assert process.wait(PATIENCE) == 0
+        return process
+
+    with ScriptedModel(lambda request: Reply("at last", after=gate)) as model, fleet_in(tmp_path, model) as made:
+        (tmp_path / "agents.py").write_text(MODULE)
+        (tmp_path / "given.json").write_text(json.dumps({"url": made.url, "options": given_options(model)}))
+        fleet = made.fleet()
+        impatient = start_worker(made, "--grace", "0.5")
+        first = await fleet.start("asker", "take your time")
+        await until(lambda: gate.reached == 1, "it runs")
+        impatient.send_signal(signal.SIGTERM)
+        assert await to_thread.run_sync(impatient.wait, PATIENCE) == 0
+        info = await first.info()
+        assert (info.state, info.worker, clis(model), await fleet.workers()) == ("queued", None, [], [])
+        patient = start_worker(made)
+        await until(lambda: gate.reached == 2, "it goes on")
+        patient.send_signal(signal.SIGTERM)
+
+        async def drains() -> bool:
+            return [worker.is_draining for worker in await fleet.workers()] == [True]
+
+        await until(drains, "it drains")
+        second = await fleet.start("asker", "another one")
+        gate.open()
+        assert await to_thread.run_sync(patient.wait, PATIENCE) == 0
+        result = await first.result(timeout=PATIENCE)
+        assert (result.text, result.crashes) == ("at last", 0)
+        assert (await second.info()).state == "queued"
 
 
 def test_mistakes_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CLAUDE_AGENT_FLEET", raising=False)
     url = f"sqlite:///{tmp_path / 'fleet.db'}"
+    anyio.run(Fleet(url).list)
     for arguments, told in [
         (["list"], "pass --url or set CLAUDE_AGENT_FLEET"),
         (["worker", "no_such_module"], "cannot be loaded"),
@@ -121,9 +157,59 @@ def test_mistakes_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str], m
 def test_a_database_that_cannot_be_is_told_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     other = tmp_path / "other.db"
     other.write_text("This is no database, and long enough to have a header of one. " * 4)
+    store = tmp_path / "store.db"
+    with closing(sqlite3.connect(store)) as connection:
+        connection.execute("CREATE TABLE entries (id)")
     for path, told in (
         (tmp_path / "missing" / "fleet.db", "the folder of the fleet's database does not exist"),
         (other, "the database of the fleet cannot be read: file is not a database"),
+        (tmp_path / "flete.db", f"there is no database {tmp_path / 'flete.db'}"),
+        (store, f"there is no fleet in the database {store}"),
     ):
-        assert main(["fleet", "list", "--url", f"sqlite:///{path}"]) == 1
-        assert told in capsys.readouterr().err
+        before = sorted(tmp_path.iterdir())
+        for words in COMMANDS:
+            assert main(["fleet", *words, "--url", f"sqlite:///{path}"]) == 1
+            assert told in capsys.readouterr().err
+        assert sorted(tmp_path.iterdir()) == before
+    with closing(sqlite3.connect(store)) as connection:
+        assert connection.execute("SELECT name FROM sqlite_master").fetchall() == [("entries",)]
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)
+
+
+COMMANDS = [
+    ["start", "x", "hi"],
+    ["list"],
+    ["list", "--workers"],
+    ["show", "x"],
+    ["send", "x", "hi"],
+    ["answer", "x", "i", "allow"],
+    ["cancel", "x"],
+    ["retry", "x"],
+    ["events", "x"],
+    ["drain"],
+]
+
+
+@pytest.mark.parametrize(
+    ("user", "database"), [("tester", "no_such_database"), ("no_such_user", "postgres")], ids=["database", "user"]
+)
+def test_a_postgres_url_that_is_wrong_is_told_at_once(
+    postgres_server: str, capsys: pytest.CaptureFixture[str], user: str, database: str
+) -> None:
+    port = urlsplit(postgres_server).port
+    assert main(["fleet", "list", "--url", f"postgresql://{user}@127.0.0.1:{port}/{database}"]) == 1
+    assert "does not exist" in capsys.readouterr().err
+
+
+def test_no_tables_are_made_in_another_postgres_database(
+    postgres_server: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import psycopg
+
+    with psycopg.connect(postgres_server, autocommit=True) as connection:
+        connection.execute("CREATE DATABASE not_a_fleet")
+    url = urlunsplit(urlsplit(postgres_server)._replace(path="/not_a_fleet"))
+    assert main(["fleet", "list", "--url", url]) == 1
+    assert "there is no fleet in the database not_a_fleet" in capsys.readouterr().err
+    with psycopg.connect(url) as connection:
+        assert connection.execute("SELECT 1 FROM pg_tables WHERE schemaname = 'public'").fetchall() == []

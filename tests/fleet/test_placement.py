@@ -76,6 +76,72 @@ async def test_the_limit_of_a_tenant_and_the_weights_of_agents(tmp_path: Path) -
 
 
 @on_asyncio
+async def test_a_tenant_with_few_sessions_does_not_wait_for_one_with_many(tmp_path: Path) -> None:
+    held = Held(tmp_path)
+    held.fleet.agent("one", held.options)
+    for tenant, count in (("many", 30), ("few", 3)):
+        for _ in range(count):
+            await held.fleet.start("one", "hi", tenant=tenant)
+    urgent = await held.fleet.start("one", "hi", tenant="many", priority=1)
+    async with held.fleet.worker(sessions=5):
+        running = await held.running(5)
+        assert urgent.id in {info.id for info in running}
+        assert Counter(info.tenant for info in running) == {"many": 3, "few": 2}
+        for info in await held.fleet.list(state="queued"):
+            await held.fleet.session(info.id).cancel()
+        held.gate.open()
+        await held.fleet.drain()
+    held.fleet.close()
+
+
+@on_asyncio
+async def test_shares_of_tenants_hold_where_one_session_runs_at_a_time(tmp_path: Path) -> None:
+    held = Held(tmp_path)
+    held.gate.open()
+    held.fleet.agent("one", held.options)
+    await held.fleet.tenant("many", weight=3)
+    for tenant, count in (("many", 8), ("few", 3)):
+        for _ in range(count):
+            await held.fleet.start("one", "hi", tenant=tenant)
+    async with held.fleet.worker(sessions=1):
+        await held.finish()
+    begun = {info.tenant: [] for info in await held.fleet.list()}  # type: dict[str, list[float]]
+    for info in await held.fleet.list():
+        begun[info.tenant].append((await held.fleet.session(info.id).outcome()).started_at or 0.0)
+    order = [tenant for _, tenant in sorted((at, tenant) for tenant, times in begun.items() for at in times)]
+    assert order == ["many", "few", *["many"] * 3, "few", *["many"] * 3, "few", "many"]
+    held.fleet.close()
+
+
+@on_asyncio
+async def test_a_tenant_has_a_limit_and_a_share_of_its_own(tmp_path: Path) -> None:
+    held = Held(tmp_path, tenant_limit=3)
+    held.fleet.agent("one", held.options)
+    async with Fleet(held.fleet.database.url) as outside:  # any process sets it, and all workers keep to it
+        await outside.tenant("small", limit=1)
+        await outside.tenant("large", limit=9, weight=6)
+        for wrong in ({"limit": 0}, {"weight": 0.0}, {"weight": float("nan")}):
+            with pytest.raises(OptionsError, match="must be more than 0"):
+                await outside.tenant("small", **wrong)
+    for tenant in ("small", "other", "large"):
+        for _ in range(9):
+            await held.fleet.start("one", "hi", tenant=tenant)
+    async with held.fleet.worker(sessions=8):
+        running = await held.running(8)
+        assert Counter(info.tenant for info in running) == {"small": 1, "other": 1, "large": 6}
+        told = {info.name: (info.limit, info.weight, info.sessions) for info in await held.fleet.tenants()}
+        assert told == {
+            "small": (1, 1.0, {"running": 1, "queued": 8}),
+            "other": (None, 1.0, {"running": 1, "queued": 8}),
+            "large": (9, 6.0, {"running": 6, "queued": 3}),
+        }
+        await held.fleet.tenant("large", limit=1)  # those that run go on
+        await held.fleet.tenant("small", limit=2)
+        await held.finish()
+    held.fleet.close()
+
+
+@on_asyncio
 async def test_memory_bounds_what_a_worker_takes(tmp_path: Path) -> None:
     held = Held(tmp_path)
     held.fleet.agent("one", held.options)

@@ -94,6 +94,31 @@ async def test_a_quick_answer_keeps_the_process_and_a_question_is_asked_once(tmp
         assert await fleet.interactions() == []
 
 
+async def test_a_model_that_would_word_its_question_anew_is_told_the_call_to_make(tmp_path: Path) -> None:
+    """The call is not in the model's history, so that a model can only repeat it if it is told."""
+    asked: list[str] = []
+
+    def answer(request: Any) -> Any:
+        if request.tool_results:
+            return "built " + ("release" if "release" in json.dumps(request.tool_results[-1]) else "?")
+        asked.append(request.last_user_text)
+        told = asked[-1].partition("- AskUserQuestion ")[2].partition("\n")[0]
+        anew = json.loads(json.dumps(QUESTION).replace("Which target?", f"Which one of them ({len(asked)})?"))
+        return Reply(tool_use("AskUserQuestion", json.loads(told) if told else anew))
+
+    with ScriptedModel(answer) as model, fleet_in(tmp_path, model) as made:
+        fleet = made.fleet()
+        fleet.agent("slow", options(made), patience=0.2)
+        async with fleet.worker(folder=tmp_path / "ws"):
+            session = await fleet.start("slow", "build it")
+            await until_state(session, "waiting")
+            [question] = await session.interactions()
+            assert await session.answer(question.id, ["release"])
+            assert (await session.result(timeout=PATIENCE)).text == "built release"
+    assert len(asked) == 2
+    assert "the person has answered by now" in asked[1]
+
+
 async def test_a_rate_limit_is_waited_for_without_a_process(tmp_path: Path) -> None:
     asked: list[float] = []
     resets_at = 0

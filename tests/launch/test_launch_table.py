@@ -4,7 +4,6 @@ import pytest
 
 from claude_agent_py import ClientOptions
 from claude_agent_py._launch.table import AWAITED, TABLE, Field, Flag, Here, Row, Settings, Start, Variable
-from claude_agent_py.wire.control.requests import InitializeRequest
 
 
 def test_every_option_is_in_the_table() -> None:
@@ -14,11 +13,6 @@ def test_every_option_is_in_the_table() -> None:
 def test_no_flag_is_written_twice() -> None:
     names = [row.name for row in TABLE if isinstance(row, Flag | Variable | Field)]
     assert len(names) == len(set(names))
-
-
-def test_fields_are_those_of_the_request() -> None:
-    known = set(InitializeRequest.__struct_encode_fields__)
-    assert {row.name for row in TABLE if isinstance(row, Field)} | AWAITED.keys() <= known
 
 
 def test_long_lists_go_where_there_is_room() -> None:

@@ -70,7 +70,7 @@ class Receiver:
 
 def spans_of_json(request: dict[str, Any]) -> list[Any]:
     """Return the spans of a request in JSON, whose ids are hexadecimal, unlike those of protobuf's own JSON."""
-    made = json_format.ParseDict(_with_base64(request), ExportTraceServiceRequest(), ignore_unknown_fields=True)
+    made = json_format.ParseDict(_with_base64(request), ExportTraceServiceRequest())
     return _spans(made)
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 import recordings_loader as recordings
 from chromium import PROGRAM, Browser
-from otlp_receiver import spans_of_json
 
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.observe import Span, Timeline
@@ -173,32 +172,6 @@ def test_the_page_needs_no_network() -> None:
     assert data is not None
     assert not set("<>&") & set(data[1])
     assert len(json.loads(data[1])["spans"]) == len(recorded("turns/two_shells").spans)
-
-
-def test_the_exports_are_what_other_tools_read() -> None:
-    timeline = recorded("turns/nested_agents")
-    trace = timeline.to_chrome_trace()["traceEvents"]
-    bars = [event for event in trace if event["ph"] == "X"]
-    assert {event["args"]["id"] for event in bars} == {span.id for span in timeline.spans}
-    starts = {event["id"] for event in trace if event["ph"] == "s"}
-    assert starts
-    assert starts == {event["id"] for event in trace if event["ph"] == "f"}
-    open_until: dict[tuple[int, int], int] = {}
-    for event in sorted((event for event in bars if event["tid"] > 1), key=lambda event: event["ts"]):
-        place = (event["pid"], event["tid"])
-        assert event["ts"] + 1 >= open_until.get(place, 0)  # no bar hides another
-        open_until[place] = event["ts"] + event["dur"]
-
-    spans = spans_of_json(timeline.to_otlp())
-    assert len(spans) == len(timeline.spans)
-    ids = {span.span_id for span in spans}
-    assert all(not span.parent_span_id or span.parent_span_id in ids for span in spans)
-    assert all(len(span.trace_id) == 16 and len(span.span_id) == 8 for span in spans)
-    assert timeline.to_otlp() == recorded("turns/nested_agents").to_otlp()
-
-    chart = of([Span(id="x", kind="tool", name=HOSTILE[0] + ":;#\n", start=1.0, end=2.0, status="error")]).to_mermaid()
-    assert re.search(r"^    [\w .,+/()-]+ :crit, 1000, 2000$", chart, re.MULTILINE)
-    assert len(timeline.to_mermaid(most=3).splitlines()) < 20
 
 
 def test_a_name_decides_the_format(tmp_path: Path) -> None:

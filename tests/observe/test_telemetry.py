@@ -4,21 +4,23 @@ import logging
 from collections.abc import Iterator
 from typing import Any
 
+import anyio
 import pytest
 import recordings_loader as recordings
 from opentelemetry import trace
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from claude_agent_py import ClientOptions, UserMessage
+from claude_agent_py import Client, ClientOptions, UserMessage
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.observe import Telemetry, instrument, uninstrument
 from claude_agent_py.observe.sources import fold_frame
 from claude_agent_py.observe.telemetry import telemetry_of
 from claude_agent_py.observe.tracing import Tracer
+from claude_agent_py.testing import FakeCLI, Gate, frames, steps
 from claude_agent_py.wire import decode
 
 
@@ -178,6 +180,44 @@ def test_each_recording_is_traced_without_a_failure(sdk: Recorded, caplog: pytes
     assert len(sdk.spans) > 1000
     calls = [attributes(span) for span in sdk.spans if span.name.startswith("execute_tool")]
     assert [call for call in calls if "gen_ai.agent.id" in call and "gen_ai.agent.name" not in call] == []
+
+
+@pytest.mark.anyio
+async def test_readers_have_a_message_before_its_spans_are_made(sdk: Recorded) -> None:
+    happened: list[str] = []
+    called = anyio.Event()
+
+    class Noting(SpanProcessor):
+        def on_end(self, span: ReadableSpan) -> None:
+            happened.append(span.name)
+            if span.name == "execute_tool Bash":
+                called.set()
+
+    sdk.tracers.add_span_processor(Noting())
+    call = frames.assistant([frames.tool_use_block("Bash", {"command": "ls"}, id="t1")])
+    before = steps.emit(frames.init(**frames.prompt_field("uuid")), call, frames.tool_result("t1", "a.py"))
+    gate = Gate()
+    fake = FakeCLI(steps.wait_for_prompt(), before, steps.wait_gate(gate), steps.emit(frames.result("Done.")))
+    async with Client(ClientOptions(telemetry=sdk.telemetry()), transport=fake.transport()) as client:
+        with anyio.fail_after(60):
+            async for message in client.query("hello"):
+                happened.append(message.type)
+                if message.type == "user":
+                    assert "execute_tool Bash" not in happened
+                    await called.wait()  # without another message
+                    gate.open()
+                if message.type == "result":
+                    assert happened[-2:] == ["invoke_agent", "result"]
+
+
+def test_many_messages_at_once_are_folded_before_they_take_memory(sdk: Recorded) -> None:
+    tracer = sdk.telemetry().observer()
+    for number in range(1500):
+        tracer.message(decode(recordings.as_line(frames.assistant(f"text {number}"))))
+    assert 990 < len([span for span in sdk.spans if span.name.startswith("chat")]) <= 1000
+    assert tracer.is_behind
+    tracer.ended()
+    assert len([span for span in sdk.spans if span.name.startswith("chat")]) == 1500
 
 
 def test_the_option_and_the_program_decide(sdk: Recorded) -> None:

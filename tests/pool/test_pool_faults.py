@@ -1,14 +1,16 @@
 """Pools whose processes fail, and the end of pools."""
 
 from pathlib import Path
+from typing import Any
 
 import anyio
+import anyio.from_thread
 import pytest
 from anyio.lowlevel import checkpoint
 from leftovers import is_alive, kill, until_gone
 from pool_peers import PATIENCE, Peers, until, until_settled
 
-from claude_agent_py import ClientOptions, CLIExitError, CLIStartError, ConnectionClosedError, Timeouts
+from claude_agent_py import ClientOptions, CLIExitError, CLIStartError, ConnectionClosedError, Hooks, Timeouts
 from claude_agent_py.errors import LocalProtocolError
 from claude_agent_py.pool import Pool, PoolTimeoutError, member
 from claude_agent_py.testing import FakeCLI, frames, steps
@@ -154,7 +156,32 @@ async def test_close_while_handing_out(turns: int) -> None:
     assert pool.stats().processes == 0
 
 
-async def test_drain_serves_who_waits_and_refuses_who_comes() -> None:
+@pytest.mark.parametrize("is_async", [True, False])
+async def test_a_hook_may_close_the_pool_but_not_drain_it(is_async: bool) -> None:
+    told: list[str] = []
+
+    async def close(*args: Any) -> None:
+        with pytest.raises(LocalProtocolError, match="drained by a handler"):
+            await pool.drain()
+        await pool.close()
+        told.append("closed")
+
+    hooks = Hooks()
+    hooks.add("PreToolUse", close if is_async else lambda *args: anyio.from_thread.run(close))
+    asked = {"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {}, "tool_use_id": "t1"}
+    peers = Peers(steps.wait_for_prompt(), frames.hook_callback("r1", "hook_0", asked))
+    pool = Pool(peers.options(hooks=hooks), size=2, max_size=3)
+    with anyio.fail_after(PATIENCE):
+        async with pool:
+            await pool.ready()
+            with pytest.raises(ConnectionClosedError):
+                await pool.run("hi")
+    assert told == ["closed"]
+    assert pool.stats().processes == 0
+
+
+@pytest.mark.parametrize("lot", range(4))  # trio draws lots who wakes first: the drain, or who was promised a process
+async def test_drain_serves_who_waits_and_refuses_who_comes(lot: int) -> None:
     pool, texts = Pool(Peers().options(), size=1, max_size=1), list[str]()
     await pool.open()
 
@@ -173,6 +200,28 @@ async def test_drain_serves_who_waits_and_refuses_who_comes() -> None:
             assert (await client.query("hi")).text == "done"
     assert texts == ["done"]
     assert pool.stats().processes == 0
+
+
+async def test_drain_while_handing_out() -> None:
+    for turns in range(6):
+        pool, ended = Pool(Peers().options(), size=1, max_size=1), list[str]()
+        await pool.open()
+        await pool.ready()
+
+        async def use(pool: Pool[Any] = pool, ended: list[str] = ended) -> None:
+            try:
+                ended.append((await pool.run("hi")).text)
+            except ConnectionClosedError as error:
+                ended.append(str(error))
+
+        with anyio.fail_after(PATIENCE):
+            async with anyio.create_task_group() as group:
+                group.start_soon(use)
+                for _ in range(turns):
+                    await checkpoint()
+                await pool.drain()
+        assert ended == ["done"] or ended[0].startswith("the pool "), (turns, ended)
+        assert pool.stats().processes == 0
 
 
 async def test_drain_within_a_limit() -> None:

@@ -74,129 +74,184 @@ async def ran(
                 return Ran(model, [agent.task for agent in client.agents])
 
 
-@about("disallowed_tools")
-async def test_tools_and_servers_are_taken_away() -> None:
-    servers = {"mcp_servers": {"far": SERVER, "other": SERVER}}
-    run = await ran(options=servers, disallowed_tools=["Write", "mcp__other"])
-    offered = set(run.agent[0].tool_names)
-    assert "Read" in offered
-    assert "Write" not in offered
-    assert "mcp__far__" in run.told
-    assert "mcp__other__" not in run.told
+async def each_ran(
+    workers: dict[str, tuple[dict[str, Any], Any]],
+    *,
+    prepare: Callable[[Sandbox], object] = lambda sandbox: None,
+    options: dict[str, Any] | None = None,
+) -> tuple[dict[str, list[RecordedRequest]], list[RecordedRequest]]:
+    """Run several agents in one session, each with its own fields and script; return their requests, and all."""
+    agents = {
+        name: AgentDefinition(**{"description": "Works", "prompt": "You work.", **fields})
+        for name, (fields, _) in workers.items()
+    }
+    prompts = {name: f"LOOK<{name}>" for name in workers}
+    scripts = {prompts[name]: script for name, (_, script) in workers.items()}
+    calls = [launch(prompt, agent=name) for name, prompt in prompts.items()]
+    main = [*(calls[first : first + 5] for first in range(0, len(calls), 5)), "ok"]
+    with ScriptedModel(main, agents=scripts) as model:
+        prepare(model.sandbox)
+        async with Client(model.options(agents=agents, **(options or {}))) as client:
+            with anyio.fail_after(120):
+                await client.query("go", until="idle")
+        return {name: model.requests_of(prompt) for name, prompt in prompts.items()}, model.requests
 
 
-@about("model", "effort")
-async def test_a_model_and_an_effort_of_its_own() -> None:
-    run = await ran(model="haiku", effort="max", options={"model": "opus", "effort": "low"})
-    assert "haiku" in run.agent[0].model
-    assert run.agent[0].body["output_config"] == {"effort": "max"}
-    assert "opus" in run.main[0].model
-    assert run.main[0].body["output_config"] == {"effort": "low"}
+def told(requests: list[RecordedRequest]) -> str:
+    """Return the first request of an agent."""
+    return json.dumps(requests[0].body)
 
 
-@about("max_turns")
-async def test_an_agent_stops_at_its_limit_of_model_calls() -> None:
-    run = await ran(lambda request: bash("echo again"), max_turns=2)
-    assert len(run.agent) == 2
-    assert "stopped at its 2-turn limit" in str(run.main[-1].tool_results)
+MEMORIES = ("user", "project", "local")
+
+
+def write_all(sandbox: Sandbox) -> None:
+    """Write a repository with a skill, instructions, and memories of each agent that has some."""
+    project = sandbox.cwd / ".claude"
+    skill = project / "skills" / "birds"
+    skill.mkdir(parents=True)
+    (skill / "SKILL.md").write_text("---\nname: birds\ndescription: About birds\n---\nThe lapwing nests in March.\n")
+    (sandbox.cwd / "CLAUDE.md").write_text("Write no commas.")
+    memories = (sandbox.config_dir / "agent-memory", project / "agent-memory", project / "agent-memory-local")
+    for name, folder in zip(MEMORIES, memories, strict=True):
+        for agent in MEMORIES:
+            (folder / f"{agent}-memory").mkdir(parents=True)
+            (folder / f"{agent}-memory" / "MEMORY.md").write_text(f"Remembered for {name}.")
+    commit = ["-c", "user.name=t", "-c", "user.email=t@t", "commit", "-q", "--allow-empty", "-m", "x"]
+    for command in (["init", "-q", "."], commit):
+        subprocess.run(["git", *command], cwd=sandbox.cwd, check=True)
+
+
+@about("disallowed_tools", "model", "effort", "max_turns", "skills", "memory", "isolation")
+@about("auto_compact_window", "omit_claude_md", "color")
+async def test_each_field_does_what_it_says_for_its_agent_and_for_no_other() -> None:
+    big = Usage(input_tokens=150_000)
+    long = [Reply([bash("echo a")], usage=big), Reply([bash("echo b")], usage=big), "report"]
+    asks_where = [bash("pwd"), "report"]
+    run, everything = await each_ran(
+        {
+            "plain": ({}, asks_where),
+            "barred": ({"disallowed_tools": ["Write", "mcp__other"]}, "report"),
+            "small": ({"model": "haiku", "effort": "max"}, "report"),
+            "limited": ({"max_turns": 2}, lambda request: bash("echo again")),
+            "skilled": ({"skills": ["birds"]}, "report"),
+            **{f"{scope}-memory": ({"memory": scope}, "report") for scope in MEMORIES},
+            "isolated": ({"isolation": "worktree"}, asks_where),
+            "remote": ({"isolation": "remote"}, asks_where),
+            "early": ({"auto_compact_window": 100_000}, long),
+            "late": ({}, long),
+            "uninstructed": ({"omit_claude_md": True}, "report"),
+            "instructed": ({"omit_claude_md": False}, "report"),
+            "red": ({"color": "red"}, "report"),
+        },
+        prepare=write_all,
+        options={"mcp_servers": {"far": SERVER, "other": SERVER}, "model": "opus", "effort": "low"},
+    )
+    main = [request for request in everything if request.agent == "main"]
+
+    def those(text: str, *among: str) -> set[str]:
+        return {name for name in among or run if text in told(run[name])}
+
+    assert {name for name in run if "Write" not in run[name][0].tool_names} == {"barred"}
+    assert {name for name in run if "Read" not in run[name][0].tool_names} == set()
+    assert those("mcp__far__") == set(run)
+    assert those("mcp__other__") == set(run) - {"barred"}
+
+    assert "opus" in main[0].model
+    assert main[0].body["output_config"] == {"effort": "low"}
+    assert {name for name in run if "haiku" in run[name][0].model} == {"small"}
+    assert run["small"][0].body["output_config"] == {"effort": "max"}
+
+    assert len(run["limited"]) == 2
+    limits = [block for request in main for block in request.tool_results if "2-turn limit" in str(block)]
+    assert "stopped at its 2-turn limit" in str(limits)
+
+    assert those("The lapwing nests in March.") == {"skilled"}
+    for scope in MEMORIES:
+        assert those(f"Remembered for {scope}.") == {f"{scope}-memory"}
+    here = {
+        name
+        for name in ("plain", "isolated", "remote")
+        if "/.claude/worktrees/agent-" in str(run[name][1].tool_results)
+    }
+    assert here == {"isolated", "remote"}
+    assert those("Write no commas.") == set(run) - {"uninstructed"}
+
+    compactions = [request for request in everything if request.request_class == "compaction"]
+    assert {name for name in run if any(request.contains(f"LOOK<{name}>") for request in compactions)} == {"early"}
+
+    assert AgentDefinition(description="w", prompt="p", color="red").to_wire() == {"description": "w", "prompt": "p"}
+    assert '"red"' not in told(run["red"]).replace('"LOOK<red>"', "")
 
 
 @about("permission_mode")
 @pytest.mark.parametrize(
-    ("session", "own", "outcome"),
+    ("session", "outcomes"),
     [
-        ("default", "acceptEdits", "written"),
-        ("default", "dontAsk", "denied"),
-        ("default", None, "asked"),
-        ("default", "bypassPermissions", "asked"),
-        ("dontAsk", "acceptEdits", "written"),
-        ("dontAsk", "bypassPermissions", "denied"),
-        ("acceptEdits", "dontAsk", "written"),  # the mode of the session prevails
-        ("bypassPermissions", "dontAsk", "written"),
+        ("default", {"acceptEdits": "written", "dontAsk": "denied", None: "asked", "bypassPermissions": "asked"}),
+        ("dontAsk", {"acceptEdits": "written", "bypassPermissions": "denied"}),
+        ("acceptEdits", {"dontAsk": "written"}),  # the mode of the session prevails
+        ("bypassPermissions", {"dontAsk": "written"}),
     ],
 )
 @pytest.mark.filterwarnings("ignore:can_use_tool will not be called")
-async def test_a_permission_mode_of_its_own(session: Any, own: Any, outcome: str) -> None:
+async def test_a_permission_mode_of_its_own(session: Any, outcomes: dict[Any, str]) -> None:
     asked: list[str] = []
 
     async def refuse(request: PermissionRequest, context: PermissionContext) -> Deny:
-        asked.append(request.tool_name)
+        asked.append(request.raw_input["file_path"])
         return Deny("Not now.")
 
-    run = await ran(
-        [tool_use("Write", {"file_path": "made.txt", "content": "x"}), "report"],
-        permission_mode=own,
+    def writes(path: str) -> Any:
+        return [tool_use("Write", {"file_path": path, "content": "x"}), "report"]
+
+    run, _ = await each_ran(
+        {str(own): ({"permission_mode": own}, writes(f"{own}.txt")) for own in outcomes},
         options={"permission_mode": session, "can_use_tool": refuse},
     )
-    said = str(run.agent[1].tool_results)
-    assert asked == (["Write"] if outcome == "asked" else [])
-    assert ("File created" in said) is (outcome == "written")
-    assert ("don't ask mode" in said) is (outcome == "denied")
+    for own, outcome in outcomes.items():
+        said = str(run[str(own)][1].tool_results)
+        assert any(path.endswith(f"{own}.txt") for path in asked) is (outcome == "asked"), own
+        assert ("File created" in said) is (outcome == "written"), own
+        assert ("don't ask mode" in said) is (outcome == "denied"), own
 
 
 @about("mcp_servers")
 async def test_servers_of_its_own_come_on_top_and_names_change_nothing() -> None:
-    options = {"mcp_servers": {"far": SERVER}}
-    own = await ran(mcp_servers=[{"mine": SERVER}], tools=["Read"], options=options)
-    assert set(own.agent[0].tool_names) == {"Read", "mcp__mine__add"}
-    assert "mcp__mine" not in str(own.main[-1].body)
-    named = await ran(mcp_servers=["far"], tools=["Read"], options=options)
-    assert named.agent[0].tool_names == ["Read"]
-    unknown = await ran(mcp_servers=["nowhere"], options=options)
-    assert "mcp__far__" in unknown.told
-
-
-@about("skills")
-@pytest.mark.parametrize("skills", [["birds"], None])
-async def test_skills_are_in_the_context_from_the_start(skills: Any) -> None:
-    def write(sandbox: Sandbox) -> None:
-        folder = sandbox.cwd / ".claude" / "skills" / "birds"
-        folder.mkdir(parents=True)
-        (folder / "SKILL.md").write_text(
-            "---\nname: birds\ndescription: About birds\n---\nThe lapwing nests in March.\n"
-        )
-
-    run = await ran(prepare=write, skills=skills)
-    assert ("The lapwing nests in March." in run.told) is (skills is not None)
+    run, everything = await each_ran(
+        {
+            "own": ({"mcp_servers": [{"mine": SERVER}], "tools": ["Read"]}, "report"),
+            "named": ({"mcp_servers": ["far"], "tools": ["Read"]}, "report"),
+            "unknown": ({"mcp_servers": ["nowhere"]}, "report"),
+        },
+        options={"mcp_servers": {"far": SERVER}},
+    )
+    assert set(run["own"][0].tool_names) == {"Read", "mcp__mine__add"}
+    assert not any(request.contains("mcp__mine") for request in everything if request.agent == "main")
+    assert run["named"][0].tool_names == ["Read"]
+    assert "mcp__far__" in told(run["unknown"])
 
 
 @about("background")
-@pytest.mark.parametrize(
-    ("own", "asked", "in_background"),
-    [(True, False, True), (False, None, True), (None, None, True), (False, False, False), (None, False, False)],
-)
-async def test_only_true_decides_where_it_runs(own: Any, asked: Any, in_background: bool) -> None:
-    run = await ran(background=own, main=[launch(background=asked), "ok", "ok"])
-    assert [task.is_backgrounded for task in run.tasks] == [in_background]
-
-
-@about("memory")
-@pytest.mark.parametrize("scope", ["user", "project", "local"])
-async def test_its_memory_is_in_its_system_prompt(scope: Any) -> None:
-    def write(sandbox: Sandbox) -> None:
-        project = sandbox.cwd / ".claude"
-        for name, folder in (
-            ("user", sandbox.config_dir / "agent-memory"),
-            ("project", project / "agent-memory"),
-            ("local", project / "agent-memory-local"),
-        ):
-            (folder / "worker").mkdir(parents=True)
-            (folder / "worker" / "MEMORY.md").write_text(f"Remembered for {name}.")
-
-    run = await ran(prepare=write, memory=scope)
-    assert [name for name in ("user", "project", "local") if f"Remembered for {name}." in run.told] == [scope]
-
-
-@about("isolation")
-@pytest.mark.parametrize("isolation", ["worktree", "remote", None])
-async def test_an_isolated_agent_works_in_a_worktree_as_does_a_remote_one_here(isolation: Any) -> None:
-    def make_repository(sandbox: Sandbox) -> None:
-        commit = ["-c", "user.name=t", "-c", "user.email=t@t", "commit", "-q", "--allow-empty", "-m", "x"]
-        for command in (["init", "-q", "."], commit):
-            subprocess.run(["git", *command], cwd=sandbox.cwd, check=True)
-
-    run = await ran([bash("pwd"), "report"], prepare=make_repository, isolation=isolation)
-    assert ("/.claude/worktrees/agent-" in str(run.agent[1].tool_results)) is (isolation is not None)
+async def test_only_true_decides_where_it_runs() -> None:
+    cases: dict[tuple[bool | None, bool | None], bool] = {
+        (True, False): True,
+        (False, None): True,
+        (None, None): True,
+        (False, False): False,
+        (None, False): False,
+    }
+    agents = {
+        str(own): AgentDefinition(description="Works", prompt="You work.", background=own)
+        for own in (True, False, None)
+    }
+    calls = [launch(f"LOOK<{own} {asked}>", background=asked, agent=str(own)) for own, asked in cases]
+    with ScriptedModel([*calls, *["ok"] * 5]) as model:
+        async with Client(model.options(agents=agents)) as client:
+            with anyio.fail_after(60):
+                await client.query("go", until="idle")
+                ran_in = {agent.task.prompt: agent.task.is_backgrounded for agent in client.agents}
+    assert ran_in == {f"LOOK<{own} {asked}>": where for (own, asked), where in cases.items()}
 
 
 @about("initial_prompt")
@@ -205,27 +260,6 @@ async def test_the_first_prompt_is_that_of_the_main_agent() -> None:
     assert [request.last_user_text for request in as_main.main] == ["Begin here.", "go"]
     as_subagent = await ran(initial_prompt="Begin here.")
     assert not as_subagent.agent[0].contains("Begin here.")
-
-
-@about("auto_compact_window")
-@pytest.mark.parametrize("window", [100_000, None])
-async def test_its_conversation_is_compacted_earlier(window: int | None) -> None:
-    big = Usage(input_tokens=150_000)
-    run = await ran(
-        [Reply([bash("echo a")], usage=big), Reply([bash("echo b")], usage=big), "report"], auto_compact_window=window
-    )
-    compactions = [request for request in run.all if request.request_class == "compaction"]
-    assert bool(compactions) is (window is not None)
-
-
-@about("omit_claude_md")
-@pytest.mark.parametrize("omits", [True, False, None])
-async def test_project_instructions_are_left_out(omits: bool | None) -> None:
-    def write(sandbox: Sandbox) -> None:
-        (sandbox.cwd / "CLAUDE.md").write_text("Write no commas.")
-
-    run = await ran(prepare=write, omit_claude_md=omits)
-    assert ("Write no commas." in run.told) is (omits is not True)
 
 
 @about("observer", "observer_message", "observe_tool_results", "observe_subagents")
@@ -300,13 +334,6 @@ async def test_command_hooks_run_for_its_own_calls() -> None:
         assert (folder[0] / "ran.txt").read_text().split() == ["PreToolUse", "Stop"]
 
 
-@about("color")
-async def test_a_colour_is_not_told() -> None:
-    run = await ran(color="red")
-    assert AgentDefinition(description="w", prompt="p", color="red").to_wire() == {"description": "w", "prompt": "p"}
-    assert '"red"' not in run.told
-
-
 # Reminders -------------------------------------------------------------------------------------------------------
 
 
@@ -316,21 +343,19 @@ def counts(requests: list[RecordedRequest]) -> list[int]:
 
 @about("critical_system_reminder")
 @pytest.mark.each_backend
-@pytest.mark.parametrize("background", [True, False])
-async def test_a_reminder_is_in_every_request_of_its_agent(background: bool) -> None:
+async def test_a_reminder_is_in_every_request_of_its_agent() -> None:
     script = [[bash("echo a"), bash("echo b")], tool_use("NoSuchTool", {}), "report"]
-    other = {"other": AgentDefinition(description="Other", prompt="p")}
-    run = await ran(
-        script,
-        main=[launch(background=background), launch("ELSE", agent="other"), *["ok"] * 4],
-        agents=other,
-        scripts={"ELSE": [bash("echo c"), "report"]},
-        critical_system_reminder=REMINDER,
-    )
-    assert counts(run.agent) == [1, 2, 3]
-    assert sum(counts(run.main)) == 0
-    others = [request for request in run.all if request.agent == "ELSE"]
-    assert counts(others) == [0, 0]
+    reminded = AgentDefinition(description="Works", prompt="You work.", critical_system_reminder=REMINDER)
+    agents = {"worker": reminded, "other": AgentDefinition(description="Other", prompt="p")}
+    main = [launch("FRONT"), launch("BACK", background=True), launch("ELSE", agent="other"), *["ok"] * 4]
+    scripts = {"FRONT": script, "BACK": script, "ELSE": [bash("echo c"), "report"]}
+    with ScriptedModel(main, agents=scripts) as model:
+        async with Client(model.options(agents=agents)) as client:
+            with anyio.fail_after(60):
+                await client.query("go", until="idle")
+    assert counts(model.requests_of("FRONT")) == counts(model.requests_of("BACK")) == [1, 2, 3]
+    assert sum(counts(model.requests_of("main"))) == 0
+    assert counts(model.requests_of("ELSE")) == [0, 0]
 
 
 async def test_a_reminder_survives_a_compaction_and_a_resumption() -> None:

@@ -39,9 +39,7 @@ EVERY_METHOD: dict[str, tuple[Ask, Check | tuple[type[Exception], str]]] = {
     "side_question": (lambda c: c.side_question("why?", history=[("who?", "me")]), lambda r: r.response == "Because."),
     "conversation.generate_title": (lambda c: c.conversation.generate_title("a test"), lambda r: r.title is None),
     "conversation.rename": (lambda c: c.conversation.rename("A test"), lambda r: r is None),
-    "conversation.set_color": (lambda c: c.conversation.set_color("blue"), refused("unsupported_request")),
     "conversation.export": (lambda c: c.conversation.export(), lambda r: "Hello there." in r.text),
-    "conversation.set_has_subscribers": (lambda c: c.conversation.set_has_subscribers(None), lambda r: r is None),
     "set_model": (lambda c: c.set_model("sonnet"), lambda r: "sonnet" in r.model),
     "list_models": (lambda c: c.list_models(), lambda r: "default" in [model.value for model in r.models]),
     "set_permission_mode": (lambda c: c.set_permission_mode("plan"), lambda r: r.mode == "plan"),
@@ -79,10 +77,6 @@ EVERY_METHOD: dict[str, tuple[Ask, Check | tuple[type[Exception], str]]] = {
     "mcp.set_permission_mode": (
         lambda c: c.mcp.set_permission_mode("nobody", "default"),
         lambda warning: "not yet known" in warning,
-    ),
-    "mcp.send_message": (
-        lambda c: c.mcp.send_message("nobody", {"jsonrpc": "2.0", "method": "x"}),
-        lambda r: r is None,
     ),
     "mcp.authenticate": (
         lambda c: c.mcp.authenticate("small"),

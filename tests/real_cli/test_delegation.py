@@ -224,10 +224,10 @@ async def test_a_foreground_report_is_cut_for_the_model_and_whole_on_the_task() 
 
 
 @pytest.mark.each_backend
-@pytest.mark.parametrize("last", ["redact", "look"])
-async def test_a_limit_does_not_undo_a_redaction(last: str) -> None:
-    """Hooks of a call run at the same time, and the CLI takes the replacement that comes last."""
-    done = {"redact": anyio.Event(), "look": anyio.Event()}
+async def test_a_limit_does_not_undo_a_redaction() -> None:
+    """Hooks of a call run at the same time, and the CLI takes the replacement that comes last: once each comes last."""
+    last = "redact"
+    done: dict[str, anyio.Event] = {}
 
     async def redact(input: Any, context: HookContext) -> PostToolUseOutput:
         if last == "redact":
@@ -243,15 +243,18 @@ async def test_a_limit_does_not_undo_a_redaction(last: str) -> None:
         done["look"].set()
 
     hooks = {"PostToolUse": [HookMatcher("^(Agent|Bash)$", redact), HookMatcher("Task", look)]}
-    with ScriptedModel([launch("LOOK"), text("ok")], agents={"LOOK": text(LONG)}) as model:
+    with ScriptedModel([launch("LOOK"), text("ok")] * 2, agents={"LOOK": text(LONG)}) as model:
         options = model.options(agents={"reader": READER}, delegation_guide=GUIDE, hooks=hooks)
         async with Client(options) as client:
-            with anyio.fail_after(60):
-                await client.query("go", until="idle")
-        (read,) = reports_read(model.requests_of("main"))
-    assert read.startswith("XXXXX number 0 of the report.")
-    assert "Sentence" not in read
-    assert len(read) <= 500
+            for last in ("redact", "look"):
+                done.update(redact=anyio.Event(), look=anyio.Event())
+                with anyio.fail_after(60):
+                    await client.query("go", until="idle")
+                (read,) = reports_read(model.requests_of("main"))
+                assert read.startswith("XXXXX number 0 of the report."), last
+                assert "Sentence" not in read
+                assert len(read) <= 500
+    assert len(model.requests_of("LOOK")) == 2
 
 
 async def test_a_background_agent_is_asked_once_to_shorten_its_report(caplog: pytest.LogCaptureFixture) -> None:

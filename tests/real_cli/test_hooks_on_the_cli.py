@@ -121,40 +121,41 @@ async def ends_it_all(input: HookInput, context: HookContext) -> None:
     raise TheEnd
 
 
+FAILING = [
+    raises,
+    ends_it_all,
+    raises_in_a_thread,
+    is_too_slow,
+    is_late_and_lets_through,
+    blocks_the_loop_and_lets_through,
+    returns_rubbish,
+    returns_a_misspelt_denial,
+    returns_the_answer_of_another_event,
+]
+
+
 @pytest.mark.each_backend
-@pytest.mark.parametrize(
-    "guard",
-    [
-        raises,
-        ends_it_all,
-        raises_in_a_thread,
-        is_too_slow,
-        is_late_and_lets_through,
-        blocks_the_loop_and_lets_through,
-        returns_rubbish,
-        returns_a_misspelt_denial,
-        returns_the_answer_of_another_event,
-    ],
-)
-async def test_a_dangerous_command_does_not_run_when_its_guard_fails(tmp_path: Path, guard: Any) -> None:
-    with ScriptedModel(
-        [shell("touch main-ran"), agent("Do it"), text("done")],
-        agents={"Do it": [shell("touch agent-ran"), text("tried")]},
-    ) as model:
+async def test_a_dangerous_command_does_not_run_when_its_guard_fails(tmp_path: Path) -> None:
+    """The first is an option; the others take its place one after the other, each for a turn."""
+    script = [shell("touch main-ran"), agent("Do it"), text("done")]
+    with ScriptedModel(script * len(FAILING), agents={"Do it": [shell("touch agent-ran"), text("tried")]}) as model:
+        matcher = HookMatcher("Bash", FAILING[0], timeout=0.5)
         options = model.options(
-            cwd=tmp_path,
-            agents=AGENTS,
-            permission_mode="bypassPermissions",
-            hooks={"PreToolUse": [HookMatcher("Bash", guard, timeout=0.5)]},
+            cwd=tmp_path, agents=AGENTS, permission_mode="bypassPermissions", hooks={"PreToolUse": [matcher]}
         )
-        with anyio.fail_after(60):
+        with anyio.fail_after(240):
             async with Client(options) as client:
-                result = await client.query("go", until="idle")
-                errors = list(client.handler_errors)
-    assert result.text == "done"
-    assert list(tmp_path.iterdir()) == []
-    assert "failed" in result_of(model, "Do it")
-    assert [guard.__name__ in error.handler for error in errors] == [True, True]
+                for number, guard in enumerate(FAILING):
+                    if guard is not FAILING[0]:
+                        assert await client.hooks.remove(matcher)
+                        matcher = await client.hooks.add("PreToolUse", HookMatcher("Bash", guard, timeout=0.5))
+                    result = await client.query("go", until="idle")
+                    name = guard.__name__
+                    assert result.text == "done", name
+                    assert list(tmp_path.iterdir()) == [], name
+                    assert "failed" in result_of(model, "Do it"), name
+                    assert [name in error.handler for error in client.handler_errors[2 * number :]] == [True, True]
+    assert len(model.requests_of("Do it")) == 2 * len(FAILING)
     assert "sk-secret" not in "".join(map(heard, model.requests))
 
 
@@ -199,70 +200,66 @@ async def test_an_interrupt_cancels_a_handler_and_the_command_does_not_run(tmp_p
 # What PreToolUse can do ------------------------------------------------------------------------------------------
 
 
-async def pre_tool_use(output: Any, tmp_path: Path, **more: Any) -> tuple[RunResult, str, ScriptedModel]:
-    """Run one command under a hook that answers `output`."""
+async def test_every_decision_about_a_call(tmp_path: Path) -> None:
+    """One session, a turn for each answer of the hook."""
+    outputs: list[PreToolUseOutput] = []
     seen: list[PreToolUseInput] = []
+    asked: list[PermissionRequest] = []
 
     def hook(input: PreToolUseInput, context: HookContext) -> Any:
         seen.append(input)
-        return output
+        return outputs[-1]
 
-    with ScriptedModel([shell("touch old"), text("done")]) as model:
-        result = await go(model.options(cwd=tmp_path, hooks={"PreToolUse": [HookMatcher("Bash", hook)]}, **more))
-    assert [input.typed_input() for input in seen] == [BashInput(command="touch old", description="Run it")]
-    return result, result_of(model), model
-
-
-async def test_deny(tmp_path: Path) -> None:
-    denial = PreToolUseOutput(permission_decision="deny", permission_decision_reason="not today")
-    result, told, _ = await pre_tool_use(denial, tmp_path, permission_mode="bypassPermissions")
-    assert "not today" in told
-    assert len(result.permission_denials) == 1
-    assert list(tmp_path.iterdir()) == []
-
-
-async def test_allow_needs_no_prompt(tmp_path: Path) -> None:
-    await pre_tool_use(PreToolUseOutput(permission_decision="allow"), tmp_path, permission_mode="default")
-    assert (tmp_path / "old").exists()
-
-
-async def test_ask_goes_to_the_permission_handler(tmp_path: Path) -> None:
-    asked: list[PermissionRequest] = []
-
-    def decide(request: PermissionRequest, context: Any) -> Deny:
+    def decide(request: PermissionRequest, context: Any) -> Allow | Deny:
         asked.append(request)
-        return Deny("the handler says no")
+        return Deny("the handler says no") if request.decision_reason_type == "hook" else Allow()
 
-    output = PreToolUseOutput(permission_decision="ask", permission_decision_reason="look at it")
-    _, told, _ = await pre_tool_use(output, tmp_path, can_use_tool=decide, permission_mode="default")
-    assert "the handler says no" in told
-    assert [(request.decision_reason_type, request.tool_name) for request in asked] == [("hook", "Bash")]
+    def made() -> set[str]:
+        names = {path.name for path in tmp_path.iterdir()}
+        for name in names:
+            (tmp_path / name).unlink()
+        return names
 
+    with ScriptedModel([shell("touch old"), text("done")] * 6) as model:
+        options = model.options(
+            cwd=tmp_path,
+            permission_mode="default",
+            can_use_tool=decide,
+            hooks={"PreToolUse": [HookMatcher("Bash", hook)]},
+        )
+        with anyio.fail_after(120):
+            async with Client(options) as client:
 
-async def test_a_changed_input_is_what_runs(tmp_path: Path) -> None:
-    output = PreToolUseOutput(permission_decision="allow", updated_input=BashInput(command="touch new"))
-    await pre_tool_use(output, tmp_path, permission_mode="default")
-    assert [path.name for path in tmp_path.iterdir()] == ["new"]
+                async def after(**output: Any) -> RunResult:
+                    outputs.append(PreToolUseOutput(**output))
+                    return await client.query("go", until="idle")
 
+                result = await after(permission_decision="deny", permission_decision_reason="not today")
+                assert "not today" in result_of(model)
+                assert len(result.permission_denials) == 1
+                assert (made(), asked) == (set(), [])
 
-async def test_a_changed_input_without_a_decision_is_what_is_asked_about(tmp_path: Path) -> None:
-    commands: list[Any] = []
+                await after(permission_decision="allow")
+                assert (made(), asked) == ({"old"}, [])
 
-    def decide(request: PermissionRequest, context: Any) -> Allow:
-        commands.append(request.raw_input["command"])
-        return Allow()
+                await after(permission_decision="ask", permission_decision_reason="look at it")
+                assert "the handler says no" in result_of(model)
+                assert [(request.decision_reason_type, request.tool_name) for request in asked] == [("hook", "Bash")]
+                assert made() == set()
 
-    output = PreToolUseOutput(updated_input={"command": "touch new"})
-    await pre_tool_use(output, tmp_path, can_use_tool=decide, permission_mode="default")
-    assert commands == ["touch new"]
-    assert [path.name for path in tmp_path.iterdir()] == ["new"]
+                await after(permission_decision="allow", updated_input=BashInput(command="touch new"))
+                assert (made(), len(asked)) == ({"new"}, 1)
 
+                await after(updated_input={"command": "touch newer"})
+                assert (made(), len(asked)) == ({"newer"}, 2)
+                assert asked[-1].raw_input["command"] == "touch newer"
 
-async def test_added_context_reaches_the_model_and_a_message_the_user(tmp_path: Path) -> None:
-    output = PreToolUseOutput(additional_context="the moon is full", system_message="look out")
-    result, _, model = await pre_tool_use(output, tmp_path, permission_mode="bypassPermissions")
-    assert "the moon is full" in heard(model.requests_of("main")[-1])
-    assert "look out" in str(list(result.messages))
+                result = await after(
+                    permission_decision="allow", additional_context="the moon is full", system_message="look out"
+                )
+                assert "the moon is full" in heard(model.requests_of("main")[-1])
+                assert "look out" in str(list(result.messages))
+    assert [input.typed_input() for input in seen] == [BashInput(command="touch old", description="Run it")] * 6
 
 
 async def test_stopping_ends_the_turn_before_the_tool(tmp_path: Path) -> None:
@@ -423,17 +420,30 @@ def a_text(input: HookInput, context: HookContext) -> PostToolUseOutput:
     return PostToolUseOutput(updated_tool_output="[removed]")
 
 
-@pytest.mark.parametrize(("redact", "read"), [(raises, "withheld"), (no_text, "withheld"), (a_text, "[removed]")])
-async def test_the_model_does_not_read_what_a_redaction_was_to_hide(tmp_path: Path, redact: Any, read: str) -> None:
+async def test_the_model_does_not_read_what_a_redaction_was_to_hide(tmp_path: Path) -> None:
     (tmp_path / "key").write_text("secret-key")
-    how: Any = {"on_failure": "block"} if redact is raises else {}
-    hooks = {"PostToolUse": [HookMatcher(None, redact, **how)]}
-    look = Reply(tool_use("Read", {"file_path": str(tmp_path / "key")}))
-    with ScriptedModel([shell("cat key"), look, text("done")]) as model:
-        await go(model.options(cwd=tmp_path, permission_mode="bypassPermissions", hooks=hooks))
-    requests = model.requests_of("main")
-    assert all(read in str(request.tool_results[-1]) for request in requests[1:])
-    assert "secret-key" not in heard(requests[-1])
+    (tmp_path / "key2").write_text("secret-key")
+    (tmp_path / "key3").write_text("secret-key")
+    redactions = [
+        (HookMatcher(None, raises, on_failure="block"), "withheld"),
+        (HookMatcher(None, no_text), "withheld"),
+        (HookMatcher(None, a_text), "[removed]"),
+    ]
+    script: list[Any] = []
+    for name in ("key", "key2", "key3"):  # what was read before is not read again
+        script += [shell(f"cat {name}"), Reply(tool_use("Read", {"file_path": str(tmp_path / name)})), text("done")]
+    before = None
+    with ScriptedModel(script) as model, anyio.fail_after(120):
+        async with Client(model.options(cwd=tmp_path, permission_mode="bypassPermissions")) as client:
+            for redact, read in redactions:
+                if before is not None:
+                    await client.hooks.remove(before)
+                before = await client.hooks.add("PostToolUse", redact)
+                await client.query("go", until="idle")
+                requests = model.requests_of("main")[-2:]
+                assert [read in str(request.tool_results[-1]) for request in requests] == [True, True]
+                assert "secret-key" not in heard(requests[-1])
+    assert len(model.requests_of("main")) == 9
 
 
 NOTEBOOK = """{"cells": [{"cell_type": "code", "id": "a", "source": ["secret-key"], "metadata": {}, "outputs": [],

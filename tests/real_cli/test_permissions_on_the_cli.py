@@ -2,6 +2,8 @@
 
 import sys
 from collections.abc import Callable, Coroutine
+from inspect import isawaitable
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -164,16 +166,28 @@ def has_no_opinion(request: Any, context: Any) -> Any:
     return None
 
 
+FAILING = [raises, returns_true, returns_the_wire_reply, has_no_opinion]
+
+
 @pytest.mark.each_backend
-@pytest.mark.parametrize("handler", [raises, returns_true, returns_the_wire_reply, has_no_opinion])
-async def test_a_dangerous_command_does_not_run_when_its_handler_fails(tmp_path: Path, handler: Any) -> None:
+async def test_a_dangerous_command_does_not_run_when_its_handler_fails(tmp_path: Path) -> None:
+    """One handler after the other, each for a turn."""
+
+    async def decide(request: PermissionRequest, context: PermissionContext) -> Any:
+        answer = failing(request, context)
+        return await answer if isawaitable(answer) else answer
+
     with ScriptedModel(
-        [shell("touch main-ran"), agent("Do it"), text("done")],
+        [shell("touch main-ran"), agent("Do it"), text("done")] * len(FAILING),
         agents={"Do it": [shell("touch agent-ran"), text("tried")]},
     ) as model:
-        result = await go(asking(model, tmp_path, agents=AGENTS, can_use_tool=handler))
-    assert result.text == "done"
-    assert list(tmp_path.iterdir()) == []
+        with anyio.fail_after(120):
+            async with Client(asking(model, tmp_path, agents=AGENTS, can_use_tool=decide)) as client:
+                for failing in FAILING:
+                    result = await client.query("go", until="idle")
+                    assert result.text == "done", failing
+                    assert list(tmp_path.iterdir()) == [], failing
+    assert len(model.requests_of("Do it")) == 2 * len(FAILING)
     assert "sk-secret" not in "".join(str(request.body) for request in model.requests)
 
 
@@ -292,27 +306,27 @@ QUESTIONS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("answer", "told"),
-    [
+async def test_questions_are_answered(tmp_path: Path) -> None:
+    cases: list[tuple[Any, list[str]]] = [
         (Answers({"Color": "Red", "Size": ["S", "L"]}, notes={"Color": "dark"}), ["Red", "S, L"]),
         (["something in between", None], ["something in between"]),
         (None, ["did not answer"]),
         (Deny("ask me tomorrow"), ["ask me tomorrow"]),
         ({"Colour": "Red"}, ["on_question failed"]),
-    ],
-)
-async def test_questions_are_answered(tmp_path: Path, answer: Any, told: list[str]) -> None:
+    ]
     seen: list[Any] = []
 
     async def on_question(questions: Any, context: PermissionContext) -> Any:
-        seen.extend(question.header for question in questions)
-        return answer
+        seen.append([question.header for question in questions])
+        return cases[len(seen) - 1][0]
 
-    with ScriptedModel([Reply(tool_use("AskUserQuestion", QUESTIONS)), text("done")]) as model:
-        await go(asking(model, tmp_path, on_question=on_question))
-    assert seen == ["Color", "Size"]
-    assert all(part in result_of(model) for part in told), result_of(model)
+    script = [Reply(tool_use("AskUserQuestion", QUESTIONS)), text("done")]
+    with ScriptedModel(script * len(cases)) as model, anyio.fail_after(120):
+        async with Client(asking(model, tmp_path, on_question=on_question)) as client:
+            for answer, told in cases:
+                await client.query("go", until="idle")
+                assert all(part in result_of(model) for part in told), (answer, result_of(model))
+    assert seen == [["Color", "Size"]] * len(cases)
 
 
 async def test_without_a_handler_the_model_cannot_ask(tmp_path: Path) -> None:
@@ -323,43 +337,43 @@ async def test_without_a_handler_the_model_cannot_ask(tmp_path: Path) -> None:
     assert "AskUserQuestion" not in tools
 
 
-@pytest.mark.parametrize("answer", [Allow(), Deny("think again")])
-async def test_a_plan_is_approved_or_refused(tmp_path: Path, answer: Any) -> None:
+async def test_a_plan_is_refused_and_then_approved(tmp_path: Path) -> None:
     plans: list[Plan] = []
 
     def on_plan(plan: Plan, context: PermissionContext) -> Any:
         plans.append(plan)
-        return answer
+        return Deny("think again") if len(plans) == 1 else Allow()
 
-    with ScriptedModel([Reply(tool_use("ExitPlanMode", {"plan": "1. do it"})), text("done")]) as model:
+    call = Reply(tool_use("ExitPlanMode", {"plan": "1. do it"}))
+    with ScriptedModel([call, call, text("done")]) as model:
         options = model.options(cwd=tmp_path, permission_mode="plan", on_plan=on_plan)
         await go(options)
-    assert len(plans) == 1
-    assert ("think again" in result_of(model)) == isinstance(answer, Deny)
+    assert len(plans) == 2
+    _, refused, approved = model.requests_of("main")
+    assert "think again" in str(refused.tool_results)
+    assert "think again" not in str(approved.tool_results)
 
 
 # Elicitation -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("mode", "answer", "told"),
-    [
+async def test_a_server_asks(tmp_path: Path) -> None:
+    cases: list[tuple[str, Any, list[str]]] = [
         ("form", Accept({"name": "Ada", "age": 36}), ['"accept"', '"Ada"', "36"]),
         ("form", Decline(), ['"decline"']),
         ("form", Cancel(), ['"cancel"']),
         ("form", Accept({"name": "A", "age": "old"}), ['"cancel"']),
         ("url", Accept(), ['"accept"']),
-    ],
-)
-async def test_a_server_asks(tmp_path: Path, mode: str, answer: Any, told: list[str]) -> None:
+    ]
     asked: list[ElicitationRequest] = []
 
     def on_elicitation(request: ElicitationRequest, context: PermissionContext) -> Any:
         asked.append(request)
-        return answer
+        return cases[len(asked) - 1][1]
 
     server = MCPStdioServer(command=sys.executable, args=[str(Path(__file__).with_name("eliciting_mcp_server.py"))])
-    with ScriptedModel([Reply(tool_use("mcp__asker__ask", {"mode": mode})), text("done")]) as model:
+    script = [[Reply(tool_use("mcp__asker__ask", {"mode": mode})), text("done")] for mode, _, _ in cases]
+    with ScriptedModel(list(chain(*script))) as model, anyio.fail_after(120):
         options = asking(
             model,
             tmp_path,
@@ -368,12 +382,14 @@ async def test_a_server_asks(tmp_path: Path, mode: str, answer: Any, told: list[
             on_elicitation=on_elicitation,
             env={**model.environment(), "ENABLE_TOOL_SEARCH": "false"},
         )
-        await go(options)
-    (request,) = asked
-    assert (request.server_name, request.mode) == ("asker", mode)
-    assert list(request.form.fields) == (["name", "age"] if mode == "form" else [])
-    sent = result_of(model).replace("\\", "")
-    assert all(part in sent for part in told), sent
+        async with Client(options) as client:
+            for mode, answer, told in cases:
+                await client.query("go", until="idle")
+                assert (asked[-1].server_name, asked[-1].mode) == ("asker", mode)
+                assert list(asked[-1].form.fields) == (["name", "age"] if mode == "form" else [])
+                sent = result_of(model).replace("\\", "")
+                assert all(part in sent for part in told), (answer, sent)
+    assert len(asked) == len(cases)
 
 
 # The inbox -------------------------------------------------------------------------------------------------------

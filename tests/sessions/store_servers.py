@@ -5,39 +5,22 @@ A test is skipped, with the reason, where the program or the package of its serv
 
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-STARTS_WITHIN = 60.0
+from stoppable_postgres import PostgresServer, wait_until
 
 
 def free_port() -> int:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return int(listener.getsockname()[1])
-
-
-def wait_until(is_ready: Callable[[], Any], process: "subprocess.Popen[bytes] | None" = None) -> None:
-    """Wait until a server answers."""
-    deadline = time.monotonic() + STARTS_WITHIN
-    while True:
-        try:
-            is_ready()
-        except Exception:
-            if time.monotonic() > deadline or (process is not None and process.poll() is not None):
-                raise
-            time.sleep(0.05)
-        else:
-            return
 
 
 def stop(process: "subprocess.Popen[bytes]") -> None:
@@ -61,40 +44,33 @@ def program(name: str, *folders: str) -> str:
 
 
 @pytest.fixture(scope="session")
-def postgres_server() -> Iterator[str]:
-    """Yield the connection string of a PostgreSQL server."""
-    psycopg = pytest.importorskip("psycopg")
+def postgres() -> Iterator[PostgresServer]:
+    """Yield a PostgreSQL server that runs. A test that stops it starts it again."""
+    pytest.importorskip("psycopg")
     folders = [str(path) for path in sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)]
     initdb, postgres = program("initdb", *folders), program("postgres", *folders)
-    folder = Path(os.path.realpath(tempfile.mkdtemp(prefix="pg-", dir="/tmp")))  # short, open to its user
-    data, sockets = folder / "data", folder / "sockets"
-    sockets.mkdir()
     user: dict[str, Any] = {}
     if hasattr(os, "geteuid") and os.geteuid() == 0:  # the server refuses to run as root
+        import pwd
+
         user = {"user": "postgres"}
         try:
-            shutil.chown(folder, "postgres")
-            shutil.chown(sockets, "postgres")
-        except LookupError:
+            pwd.getpwnam("postgres")
+        except KeyError:
             pytest.skip("PostgreSQL does not run as root, and there is no user postgres")
-    command = [initdb, "-D", str(data), "-U", "tester", "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C"]
-    subprocess.run(command, check=True, capture_output=True, cwd="/", **user)
-    port = free_port()
-    settings = ["-c", "fsync=off", "-c", "listen_addresses=127.0.0.1", "-k", str(sockets), "-p", str(port)]
-    process = subprocess.Popen(
-        [postgres, "-D", str(data), *settings], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/", **user
-    )
-    url = f"postgresql://tester@127.0.0.1:{port}/postgres"
+    server = PostgresServer(initdb, postgres, free_port(), user)
     try:
-        wait_until(lambda: psycopg.connect(url).close(), process)
-        yield url
+        server.start()
+        yield server
     finally:
-        process.send_signal(signal.SIGINT)  # a fast shutdown: connections are closed
-        try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
-            stop(process)
-        shutil.rmtree(folder, ignore_errors=True)
+        server.stop()
+        server.remove()
+
+
+@pytest.fixture(scope="session")
+def postgres_server(postgres: PostgresServer) -> str:
+    """Return the connection string of a PostgreSQL server."""
+    return postgres.url
 
 
 @pytest.fixture

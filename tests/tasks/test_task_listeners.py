@@ -50,9 +50,9 @@ def test_what_is_asked_for_is_what_a_type_checker_sees() -> None:
     assert_type(manager.events(), EventStream[TaskEvent])
     assert_type(manager.events("finished"), EventStream[TaskFinished])
     assert_type(manager.events(TaskProgressed), EventStream[TaskProgressed])
-    with_kinds = [get_type_hints(overload)["what"] for overload in get_overloads(TaskManager.events)]
+    with_kinds = [get_type_hints(overload)["what"] for overload in get_overloads(TaskManager.on)]
     said = {kind for hint in with_kinds if get_origin(hint) is Literal for kind in get_args(hint)}
-    assert said == {kind.kind for kind in EVENT_TYPES}
+    assert said == {"notification", *(kind.kind for kind in EVENT_TYPES)}
 
 
 async def test_several_readers_each_get_everything() -> None:

@@ -130,7 +130,7 @@ def test_tracking_never_raises(caplog: pytest.LogCaptureFixture) -> None:
     assert manager.track(message(frames.task_started("a1"))) == []
     intake_of(manager).track_hook("SubagentStart", {"agent_id": "a1", "agent_type": "x"})
     intake_of(manager).process_exited("over")
-    assert caplog.text.count("the session goes on") == 3
+    assert caplog.text.count("the session continues") == 3
 
 
 @pytest.mark.parametrize("odd", [None, 5, "text", {"type": "system", "subtype": "task_started"}, b"", object()])

@@ -1,6 +1,7 @@
 """Cassettes with the real CLI: a scripted model stands in for the real one while they are recorded."""
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,57 @@ async def test_a_session_with_tools_is_recorded_once_and_replayed_elsewhere_with
     assert there != cwd
     assert replay.unplayed == []
     replay.check()
+
+
+TOKEN = "sk-ant-oat01-of-a-subscription-0123456789"
+
+
+@pytest.mark.parametrize("where", ["CLAUDE_CODE_OAUTH_TOKEN", "login", "ANTHROPIC_AUTH_TOKEN"])
+async def test_a_subscription_is_recorded_without_its_token(
+    where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = TOKEN if where != "ANTHROPIC_AUTH_TOKEN" else "opaque/token:of-a-gateway"
+    monkeypatch.delenv("ANTHROPIC_API_KEY")
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "config"))
+    if where == "login":
+        ends = (time.time() + 3600) * 1000
+        login = {"accessToken": token, "refreshToken": "sk-ant-ort01-renews", "expiresAt": ends}
+        (tmp_path / "config").mkdir()
+        (tmp_path / "config" / ".credentials.json").write_text(json.dumps({"claudeAiOauth": login}))
+    else:
+        monkeypatch.setenv(where, token)
+    path = tmp_path / "recorded.json"
+
+    def real(request: Any) -> Any:
+        if not request.tool_results:
+            return tool_use("Bash", {"command": "env | grep -E 'OAUTH|AUTH_TOKEN'; true"})
+        assert token not in str(request.messages)  # the CLI and its tools do not have it
+        return f"The token is {token}."
+
+    with ScriptedModel(real) as upstream:
+        async with Cassette(path, mode="once", upstream=upstream.url) as recording:
+            assert await ask(recording, "Say it") == [f"The token is {token}."]
+        [asked, *_] = upstream.requests_of("main")
+    assert asked.headers["authorization"] == f"Bearer {token}"
+    assert "x-api-key" not in asked.headers
+    assert ("oauth-" in asked.headers["anthropic-beta"]) is (where != "ANTHROPIC_AUTH_TOKEN")
+    assert not [secret for secret in (token, "sk-ant", "ort01") if secret in path.read_text()]
+    monkeypatch.delenv(where, raising=False)
+    (tmp_path / "config" / ".credentials.json").unlink(missing_ok=True)
+    async with Cassette(path) as replay:
+        assert await ask(replay, "Say it") != []
+    replay.check()
+
+
+def test_a_login_that_has_expired_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path))
+    login = {"accessToken": TOKEN, "expiresAt": 1_700_000_000_000}
+    (tmp_path / ".credentials.json").write_text(json.dumps({"claudeAiOauth": login}))
+    with pytest.raises(OptionsError, match="has expired: run `claude` once") as caught:
+        Cassette(tmp_path / "x.json", mode="all")
+    assert TOKEN not in str(caught.value)
 
 
 async def test_another_prompt_is_a_mismatch_with_a_diff(tmp_path: Path) -> None:
@@ -147,7 +199,8 @@ def test_what_cannot_be_replayed_or_recorded_says_why(tmp_path: Path, monkeypatc
     with pytest.raises(OptionsError, match="model, tools, system"):
         Cassette(tmp_path / "x.json", mode="all", match=["modle"])
     monkeypatch.delenv("ANTHROPIC_API_KEY")
-    with pytest.raises(OptionsError, match="replaying needs no key"):
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path))  # without a login
+    with pytest.raises(OptionsError, match=r"claude setup-token.*replaying needs no key"):
         Cassette(tmp_path / "x.json", mode="all")
 
 

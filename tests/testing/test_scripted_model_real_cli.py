@@ -98,37 +98,34 @@ def test_requests_beside_the_conversation_use_up_no_script() -> None:
     assert {request.request_class for request in model.requests_of("side")} == {"auxiliary", "compaction"}
 
 
-@pytest.mark.parametrize(
-    ("status", "error"),
-    [(400, "unknown"), (403, "authentication_failed"), (404, "model_not_found")],
-)
-def test_a_refusal_is_the_result_and_does_not_wear_off(status: int, error: str) -> None:
-    with ScriptedModel([Failure(status, "no good"), "fine"]) as model, running(model) as cli:
-        cli.send("hi")
-        cli.until(1)
-        cli.send("again")
-        cli.until(2)
-    assert cli.results[0]["is_error"]
-    assert cli.of_type("assistant")[0]["error"] == error
-    assert cli.results[1]["result"] == "fine"
+def test_a_refusal_is_the_result_and_does_not_wear_off() -> None:
+    errors = {400: "unknown", 403: "authentication_failed", 404: "model_not_found"}
+    script = [answer for status in errors for answer in (Failure(status, "no good"), "fine")]
+    with ScriptedModel(script) as model, running(model) as cli:
+        for number, (status, error) in enumerate(errors.items()):
+            before = len(cli.frames)
+            cli.send("hi")
+            cli.until(2 * number + 1)
+            refused = [frame for frame in cli.frames[before:] if frame["type"] == "assistant"]
+            cli.send("again")
+            cli.until(2 * number + 2)
+            assert cli.results[-2]["is_error"], status
+            assert refused[0]["error"] == error
+            assert cli.results[-1]["result"] == "fine", status
 
 
-@pytest.mark.parametrize(
-    ("status", "error"),
-    [(401, "authentication_failed"), (429, "rate_limit"), (500, "server_error"), (529, "overloaded")],
-)
-def test_a_failure_is_tried_again_with_the_next_reply(status: int, error: str) -> None:
-    with ScriptedModel([Failure(status, retry_after=0), "fine"], on_exhausted="fail") as model:
-        cli = ask(model, "hi")
-    retry = cli.of_type("system", "api_retry")[0]
-    assert (retry["error_status"], retry["error"]) == (status, error)
-    assert cli.results[0]["result"] == "fine"
-
-
-def test_retry_after_is_obeyed() -> None:
-    with ScriptedModel([Failure(429, retry_after=1), "fine"]) as model:
-        cli = ask(model, "hi")
-    assert cli.of_type("system", "api_retry")[0]["retry_delay_ms"] >= 1000
+def test_a_failure_is_tried_again_with_the_next_reply_and_retry_after_is_obeyed() -> None:
+    errors = {401: "authentication_failed", 429: "rate_limit", 500: "server_error", 529: "overloaded"}
+    script = [answer for status in errors for answer in (Failure(status, retry_after=0), f"fine after {status}")]
+    script = [*script, Failure(429, retry_after=1), "later"]
+    with ScriptedModel(script, on_exhausted="fail") as model, running(model) as cli:
+        for number in range(len(errors) + 1):
+            cli.send("hi")
+            cli.until(number + 1)
+    retries = cli.of_type("system", "api_retry")
+    assert {retry["error_status"]: retry["error"] for retry in retries} == errors
+    assert [result["result"] for result in cli.results] == [*(f"fine after {status}" for status in errors), "later"]
+    assert retries[-1]["retry_delay_ms"] >= 1000
 
 
 def test_a_stream_cut_before_a_block_is_tried_again() -> None:

@@ -1,5 +1,6 @@
 """The subprocess transport against small programs that behave, misbehave, and leave others behind."""
 
+import asyncio
 import gc
 import os
 import signal
@@ -7,7 +8,7 @@ import sys
 import textwrap
 import threading
 import weakref
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
@@ -268,6 +269,38 @@ async def test_a_program_that_writes_to_stderr_only_is_not_held_up() -> None:
     code = "import sys; sys.stderr.write('x' * 1_000_000); sys.stderr.flush(); print('through')"
     async with running(program(code)) as transport:
         assert await read_line(transport) == b"through\n"
+
+
+# Systems without pidfds
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.parametrize(
+    "check",
+    [
+        test_what_is_sent_comes_back,
+        test_large_lines_go_both_ways_at_the_same_time,
+        test_several_may_wait_for_the_end,
+        test_the_end_is_noticed_although_a_grandchild_holds_the_pipes,
+        test_sending_to_a_program_that_is_gone_fails,
+        test_a_cancelled_receive_loses_nothing,
+        test_stderr_comes_line_by_line_and_its_end_is_kept,
+        test_of_a_long_stderr_only_the_end_is_kept,
+    ],
+)
+async def test_asyncio_without_pidfds(check: Callable[[], Awaitable[None]], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subprocess, "has_pidfds", lambda: False)
+    await check()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no pidfds")
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_with_pidfds_a_program_takes_neither_a_thread_nor_a_task() -> None:
+    threads, tasks = threading.active_count(), len(asyncio.all_tasks())
+    transport = program(ECHO)
+    await transport.start()
+    assert (threading.active_count(), len(asyncio.all_tasks())) == (threads, tasks)
+    await transport.close()
 
 
 # Starts that fail

@@ -24,7 +24,6 @@ from claude_agent_py.control import (
     ControlFailure,
     ControlResponse,
     ControlSuccess,
-    InitializeRequest,
     MCPSetServersRequest,
     UpdateEnvironmentVariables,
 )
@@ -45,7 +44,6 @@ from claude_agent_py.messages import (
 )
 from claude_agent_py.wire import decode, encode
 from claude_agent_py.wire.base import dump
-from claude_agent_py.wire.control.requests import ControlRequestToCLI
 from claude_agent_py.wire.fitting import fit
 
 
@@ -347,22 +345,12 @@ def test_answers_are_made() -> None:
     assert "error_code" not in as_json(ControlResponse.failure("r", "no"))["response"]
 
 
-def test_fields_of_initialize_are_camel_case_on_the_wire() -> None:
-    body = InitializeRequest(append_system_prompt="a", forward_subagent_text=True, json_schema={"type": "object"})
-    assert as_json(ControlRequestToCLI(request_id="r", request=body))["request"] == {
-        "subtype": "initialize",
-        "appendSystemPrompt": "a",
-        "forwardSubagentText": True,
-        "jsonSchema": {"type": "object"},
-    }
-
-
 @pytest.mark.parametrize(
     "model",
     [
         UpdateEnvironmentVariables(variables={"KEY": "hunter2"}),
         MCPSetServersRequest(servers={"s": {"type": "http", "headers": {"Authorization": "hunter2"}}}),
-        InitializeRequest(settings={"env": {"KEY": "hunter2"}}, mcp_servers={"s": {"env": {"KEY": "hunter2"}}}),
+        decode('{"type":"control_request","request_id":"r","request":{"subtype":"initialize","agents":"hunter2"}}'),
     ],
     ids=lambda model: type(model).__name__,
 )

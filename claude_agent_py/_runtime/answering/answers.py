@@ -429,7 +429,7 @@ def _is_telling(message: Any) -> bool:
 
 
 def _given_session_id(options: ClientOptions) -> str | None:
-    """Return the session id that the options determine, or None: a fork gets a new one, and a title is no id."""
+    """Return the session id that the options determine, or None: a fork gets a new one, and a title is not an id."""
     if options.session_id is not None:
         return str(options.session_id)
     return None if options.fork_session else known_id(options.resume)

@@ -33,16 +33,14 @@ def needs_servers(options: ClientOptions) -> bool:
     return bool(options.custom_tools or options.hosted_mcp_servers)
 
 
-PARTS: Final[Mapping[str, Callable[[ClientOptions], bool]]] = {
-    "claude_agent_py._runtime.session.startup": needs_session,
-    "claude_agent_py._runtime.answering.delegating": needs_hooks,
-    "claude_agent_py.hooks.dispatcher": needs_hooks,
-    "claude_agent_py.hooks.live": depends_on_hooks,
-    "claude_agent_py.permissions.dispatcher": needs_permissions,
-    "claude_agent_py.tools.host": needs_servers,
-    "claude_agent_py.tools.server": needs_servers,
+PARTS: Final[Mapping[Callable[[ClientOptions], bool], tuple[str, ...]]] = {
+    needs_session: ("claude_agent_py._runtime.session.startup",),
+    needs_hooks: ("claude_agent_py._runtime.answering.delegating", "claude_agent_py.hooks.dispatcher"),
+    depends_on_hooks: ("claude_agent_py.hooks.live",),
+    needs_permissions: ("claude_agent_py.permissions.dispatcher",),
+    needs_servers: ("claude_agent_py.tools.host", "claude_agent_py.tools.server"),
 }
-"""The modules that a start imports, and which options need them."""
+"""The modules that a start imports, by what tells from the options whether they are needed."""
 
 _loaded: set[str] = set()
 """Not `sys.modules`, which also has modules that another thread is still loading."""
@@ -50,7 +48,12 @@ _loaded: set[str] = set()
 
 async def load_parts(options: ClientOptions) -> None:
     """Import what these options need, in a thread unless it is loaded."""
-    missing = [module for module, is_needed in PARTS.items() if module not in _loaded and is_needed(options)]
+    missing = [
+        module
+        for is_needed, modules in PARTS.items()
+        if not _loaded.issuperset(modules) and is_needed(options)
+        for module in modules
+    ]
     if missing:
         await run_file_work(_load, missing)
 

@@ -1,4 +1,4 @@
-"""`Controls`: the base of typed control requests, which builds requests and reads replies by their models."""
+"""`Asking` builds control requests and reads replies by their models; `Controls` is the base of the groups."""
 
 from __future__ import annotations
 
@@ -13,42 +13,37 @@ if TYPE_CHECKING:
     from claude_agent_py._protocol.ports import ControlPort
 
 
-class Controls:
-    """Control requests that are sent through a `ControlPort`."""
+class Asking:
+    """Sends control requests by their models."""
 
-    def __init__(self, port: ControlPort) -> None:
-        self._port = port
+    @property
+    def _port(self) -> ControlPort:
+        """Sends the requests. Not the client itself: the groups refer to it and would keep the client alive."""
+        raise NotImplementedError
 
     async def _ask(
         self, request: type[WireModel], reply: type[Reply], /, *, timeout: float | None = None, **fields: Any
     ) -> Reply:
-        return await ask(self._port, request, reply, timeout=timeout, **fields)
+        """Send a request and read its reply. Fields have their Python names."""
+        body = _body(request, fields)
+        subtype = body.pop("subtype")
+        return read_reply(reply, subtype, await self._port.control(subtype, timeout=timeout, **body))
 
     async def _tell(self, request: type[WireModel], /, *, timeout: float | None = None, **fields: Any) -> JSONObject:
-        return await tell(self._port, request, timeout=timeout, **fields)
+        """Send a request whose reply has no model, and return the payload."""
+        body = _body(request, fields)
+        return await self._port.control(body.pop("subtype"), timeout=timeout, **body)
 
 
-async def ask(
-    port: ControlPort,
-    request: type[WireModel],
-    reply: type[Reply],
-    /,
-    *,
-    timeout: float | None = None,
-    **fields: Any,
-) -> Reply:
-    """Send a request and read its reply. Fields go in by their Python names."""
-    body = _body(request, fields)
-    subtype = body.pop("subtype")
-    return read_reply(reply, subtype, await port.control(subtype, timeout=timeout, **body))
+class Controls(Asking):
+    """A group of control requests."""
 
+    def __init__(self, port: ControlPort) -> None:
+        self._sender = port
 
-async def tell(
-    port: ControlPort, request: type[WireModel], /, *, timeout: float | None = None, **fields: Any
-) -> JSONObject:
-    """Send a request whose reply has no model; return the payload."""
-    body = _body(request, fields)
-    return await port.control(body.pop("subtype"), timeout=timeout, **body)
+    @property
+    def _port(self) -> ControlPort:
+        return self._sender
 
 
 def given(**fields: Any) -> dict[str, Any]:

@@ -46,10 +46,6 @@ class ConversationControls(Controls):
         """
         await self._tell(control.RenameSessionRequest, title=title, **given(source=source, session_id=session_id))
 
-    async def set_color(self, color: str) -> None:
-        """Set the colour of the session. A CLI without a terminal refuses it (`unsupported_request`)."""
-        await self._tell(control.SetColorRequest, color=color)
-
     async def export(self) -> control.ExportConversationReply:
         """Return the conversation as text, as `/export` writes it, and a suggested file name."""
         return await self._ask(control.ExportConversationRequest, control.ExportConversationReply)
@@ -59,13 +55,6 @@ class ConversationControls(Controls):
         return await self._ask(
             control.CancelAsyncMessageRequest, control.CancelAsyncMessageReply, message_uuid=message_uuid
         )
-
-    async def set_has_subscribers(self, has_subscribers: bool | None) -> None:
-        """Tell the CLI whether the stream has readers; None means unknown.
-
-        Only has an effect if the CLI delays events (`CLAUDE_CODE_STREAM_EVENT_HOLD_MS`).
-        """
-        await self._tell(control.SetHasSubscribersRequest, has_subscribers=has_subscribers)
 
     async def plan(self) -> control.GetPlanReply:
         """Return the plan that the agent wrote in plan mode; `exists` is False if it has not written one."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Iterable, Mapping
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -34,14 +33,6 @@ REPLY_SLACK: Final = 5.0
 """How many seconds longer than the call its reply may take."""
 
 
-def _rfc3339(time: datetime | str | None) -> str | None:
-    if not isinstance(time, datetime):
-        return time
-    if time.tzinfo is None:
-        raise OptionsError("needs a time zone: datetime.now(UTC) + ...", option="expires_at")
-    return time.isoformat()
-
-
 class MCPControls(Controls):
     """The MCP servers of a running session. The methods raise what those of `Client` raise."""
 
@@ -50,13 +41,9 @@ class MCPControls(Controls):
         self._mcp_host = host
         """The host of the servers in this process, if any."""
 
-    async def status(self, *, live_reply: bool = False) -> list[MCPServerStatus]:
-        """Return the status of every server: whether it is connected, its error, and its tools.
-
-        `live_reply` only affects cloud and remote sessions: the reply then goes only to clients that are attached now.
-        """
-        body = given(live_reply=live_reply)
-        return (await self._ask(control.MCPStatusRequest, control.MCPStatusReply, **body)).mcp_servers
+    async def status(self) -> list[MCPServerStatus]:
+        """Return the status of every server: whether it is connected, its error, and its tools."""
+        return (await self._ask(control.MCPStatusRequest, control.MCPStatusReply)).mcp_servers
 
     async def ready(self, timeout: float | None = None) -> list[MCPServerStatus]:
         """Wait until no server is connecting, and return them all.
@@ -159,9 +146,6 @@ class MCPControls(Controls):
         timeout: float | None = None,
         check_permissions: bool = False,
         result_not_for_model: bool = False,
-        expires_at: datetime | str | None = None,
-        input_files: Sequence[Mapping[str, Any]] = (),
-        output_files: Sequence[Mapping[str, Any]] = (),
     ) -> control.MCPCallReply:
         """Call a tool of an external server without the model. The call does not become part of the conversation.
 
@@ -173,15 +157,8 @@ class MCPControls(Controls):
                 limit. Otherwise the tool is called regardless of the rules.
             result_not_for_model: Return the server's own content blocks, without what the CLI does for a model, such as
                 cutting long results.
-            expires_at: Do not call the tool after this time, with a time zone; text is sent as it is (RFC 3339).
-                Required with `output_files`.
-            input_files: For cloud sessions: files to fetch for the call, as `{"name": ..., "lane_path": ...}`. The
-                argument `"{{in:name}}"` becomes the path.
-            output_files: For cloud sessions: files to keep after the call, as `{"name": ..., "lane_path": ...,
-                "if_match": ...}`. The argument `"{{out:name}}"` becomes the path. See `staging` of the reply.
 
         Raises:
-            OptionsError: `expires_at` has no time zone.
             ControlRejectedError: The tool failed (`error` is its message), or the server is not connected or runs in
                 this process.
         """
@@ -196,9 +173,6 @@ class MCPControls(Controls):
                 timeout_ms=None if timeout is None else round(timeout * MILLISECONDS),
                 check_permissions=check_permissions,
                 result_not_for_model=result_not_for_model,
-                expires_at=_rfc3339(expires_at),
-                input_files=[dict(one) for one in input_files] or None,
-                output_files=[dict(one) for one in output_files] or None,
             ),
         )
 
@@ -265,19 +239,12 @@ class MCPControls(Controls):
         """Read a resource of an external server. The CLI only serves URIs that begin with `ui://`."""
         return await self._ask(control.MCPReadResourceRequest, control.MCPReadResourceReply, server_name=name, uri=uri)
 
-    async def set_permission_mode(
-        self,
-        name: str,
-        mode: Literal["default", "auto"] | None,
-        *,
-        ask_for_tools: Sequence[Mapping[str, Any]] | None = None,
-    ) -> str | None:
+    async def set_permission_mode(self, name: str, mode: Literal["default", "auto"] | None) -> str | None:
         """Set a stricter permission mode for the tools of one server; None removes it.
 
         Args:
             name: Its name in the configuration.
             mode: Applies to the server when the session's own mode would allow more.
-            ask_for_tools: Passed to the CLI as is.
 
         Returns:
             A warning, for example that the server is not known yet, or None.
@@ -285,21 +252,9 @@ class MCPControls(Controls):
         Raises:
             ControlRejectedError: The mode is not supported.
         """
-        payload = await self._tell(
-            control.SetMCPPermissionModeOverrideRequest,
-            server_name=name,
-            mode=mode,
-            **given(ask_for_tools=None if ask_for_tools is None else [dict(tool) for tool in ask_for_tools]),
-        )
+        payload = await self._tell(control.SetMCPPermissionModeOverrideRequest, server_name=name, mode=mode)
         warning = payload.get("warning")
         return warning if isinstance(warning, str) else None
-
-    async def send_message(self, name: str, message: Mapping[str, Any]) -> None:
-        """Send a JSON-RPC message to the CLI from a server in this process, such as a progress notification.
-
-        A response arrives as a message to the server. The CLI ignores messages of unknown servers.
-        """
-        await self._tell(control.MCPMessageRequest, server_name=name, message=dict(message))
 
     # Servers in this process -------------------------------------------------------------------------------------
 

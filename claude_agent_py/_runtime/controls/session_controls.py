@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from claude_agent_py import control  # loads its models on first use, to keep the import of the client fast
-from claude_agent_py._runtime.controls.base import ask, given, tell
+from claude_agent_py._runtime.controls.base import Asking, given
 from claude_agent_py._runtime.controls.conversation import ConversationControls
 from claude_agent_py._runtime.controls.files import FileControls
 from claude_agent_py._runtime.controls.mcp import MCPControls
@@ -19,7 +19,6 @@ from claude_agent_py._runtime.controls.settings import SettingsControls
 from claude_agent_py._runtime.controls.usage import UsageControls
 
 if TYPE_CHECKING:
-    from claude_agent_py._protocol.ports import ControlPort
     from claude_agent_py._runtime.runs.run import InterruptReceipt
     from claude_agent_py.tools.host import MCPHost
     from claude_agent_py.wire.control.permissions import PermissionMode
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 ThinkingDisplay: TypeAlias = Literal["summarized", "omitted", "highlights"]
 
 
-class SessionControls:
+class SessionControls(Asking):
     """Control requests to a running session, between turns or during one.
 
     Each method sends one control request and returns when the CLI has replied, usually within milliseconds. Fields of
@@ -46,11 +45,6 @@ class SessionControls:
         ConnectionClosedError: The session is not open, or was closed before the reply.
         CLIExitError: The CLI has exited.
     """
-
-    @property
-    def _port(self) -> ControlPort:
-        """Sends the requests. Not the client itself: the groups refer to it and would keep the client alive."""
-        raise NotImplementedError
 
     @property
     def _max_budget_usd(self) -> float | None:
@@ -96,9 +90,7 @@ class SessionControls:
         """
         from claude_agent_py._runtime.runs.run import InterruptReceipt
 
-        reply = await ask(
-            self._port, control.InterruptRequest, control.InterruptReply, **given(cancel_queued=cancel_queued)
-        )
+        reply = await self._ask(control.InterruptRequest, control.InterruptReply, **given(cancel_queued=cancel_queued))
         return InterruptReceipt(
             outcome="too_late" if reply.turn == "idle" else "interrupted",
             still_queued=tuple(reply.still_queued),
@@ -118,8 +110,7 @@ class SessionControls:
             timeout: Seconds to wait for the answer; None means `Timeouts.control`.
         """
         earlier = [{"question": asked, "response": answer} for asked, answer in history]
-        return await ask(
-            self._port,
+        return await self._ask(
             control.SideQuestionRequest,
             control.SideQuestionReply,
             timeout=timeout,
@@ -133,7 +124,7 @@ class SessionControls:
         When the process exits, `messages()` ends and open runs fail. `close()` is still needed: it waits for the
         process, kills it if necessary, and releases the resources of the session.
         """
-        await tell(self._port, control.EndSessionRequest)
+        await self._tell(control.EndSessionRequest)
 
     async def set_model(self, model: str | None = None) -> control.SetModelReply:
         """Switch to another model, from the next API call on; None means the session's default.
@@ -141,11 +132,11 @@ class SessionControls:
         The CLI accepts any name. An unknown name fails at the next turn (`ModelNotFoundError`). `list_models` returns
         the names; the reply has the model that the name resolves to.
         """
-        return await ask(self._port, control.SetModelRequest, control.SetModelReply, model=model)
+        return await self._ask(control.SetModelRequest, control.SetModelReply, model=model)
 
     async def list_models(self) -> control.ListModelsReply:
         """Return the models that are currently available."""
-        return await ask(self._port, control.ListModelsRequest, control.ListModelsReply)
+        return await self._ask(control.ListModelsRequest, control.ListModelsReply)
 
     async def set_permission_mode(self, mode: PermissionMode) -> control.SetPermissionModeReply:
         """Change the permission mode. A `status` message follows. `manual` is an alias of `default`.
@@ -154,7 +145,7 @@ class SessionControls:
             ControlRejectedError: The mode is unknown, or it is `bypassPermissions` and the session was started without
                 the option that allows it.
         """
-        return await ask(self._port, control.SetPermissionModeRequest, control.SetPermissionModeReply, mode=mode)
+        return await self._ask(control.SetPermissionModeRequest, control.SetPermissionModeReply, mode=mode)
 
     async def set_max_thinking_tokens(
         self,
@@ -170,12 +161,12 @@ class SessionControls:
             thinking_display: What the API returns of it; None restores the default.
         """
         display: dict[str, Any] = {} if thinking_display == "unchanged" else {"thinking_display": thinking_display}
-        await tell(self._port, control.SetMaxThinkingTokensRequest, max_thinking_tokens=max_thinking_tokens, **display)
+        await self._tell(control.SetMaxThinkingTokensRequest, max_thinking_tokens=max_thinking_tokens, **display)
 
     async def version(self) -> control.GetBinaryVersionReply:
         """Return the version and the build time of the CLI."""
-        return await ask(self._port, control.GetBinaryVersionRequest, control.GetBinaryVersionReply)
+        return await self._ask(control.GetBinaryVersionRequest, control.GetBinaryVersionReply)
 
     async def status(self) -> control.GetStatusReply:
         """Return the output of `/status`, as rows for display: version, account, model, servers, settings."""
-        return await ask(self._port, control.GetStatusRequest, control.GetStatusReply)
+        return await self._ask(control.GetStatusRequest, control.GetStatusReply)

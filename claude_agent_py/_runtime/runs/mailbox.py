@@ -44,7 +44,7 @@ class Mailbox:
         """How many messages on disk have been read."""
         self._is_closed = False
         self._is_discarded = False
-        """Nobody wants the messages."""
+        """Whether the messages are discarded."""
         self._failure: BacklogError | None = None
         """Why messages were dropped; raised after the messages before them."""
         self._wakeup: anyio.Event | None = None

@@ -1,4 +1,7 @@
-"""`RunResult`: the result of a run, built from its messages."""
+"""`RunResult`: the result of a run, built from its messages.
+
+Imports nothing of the tasks and the protocol: they load while the CLI starts.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,22 +12,21 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
 
 from claude_agent_py._errors import LOGIN_HINT, RunFailed
-from claude_agent_py._protocol.verdict import Failure, failure_of
-from claude_agent_py._runtime.runs.run_mailbox import RunMailbox
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.options.output_shape import Output
-from claude_agent_py.tasks.task import Task
-from claude_agent_py.tasks.tree import add_usage
-from claude_agent_py.tools.traffic import ToolCallRecord, ToolTraffic
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultMessage, UserMessage
-from claude_agent_py.wire.messages.tasks import TaskUsage
 from claude_agent_py.wire.messages.usage import ModelUsage, PermissionDenial, Usage
 
 if TYPE_CHECKING:
+    from claude_agent_py._protocol.verdict import Failure
     from claude_agent_py._runtime.runs.message_types import RunMessage
+    from claude_agent_py._runtime.runs.run_mailbox import RunMailbox
     from claude_agent_py._runtime.runs.subagents import Subagent
     from claude_agent_py.observe.timeline import Timeline
+    from claude_agent_py.tasks.task import Task
+    from claude_agent_py.tools.traffic import ToolCallRecord
+    from claude_agent_py.wire.messages.tasks import TaskUsage
 
 REPR_CHARS: Final = 80
 
@@ -52,7 +54,7 @@ class RunResult(Generic[Output]):
     """All result messages of the run, in order. With `until="idle"` they include those of follow-up turns of tasks."""
     messages: Sequence["RunMessage"]
     """The messages of the run, in order, without deltas of partial messages."""
-    tasks: Sequence[Task] = ()
+    tasks: Sequence["Task"] = ()
     """The background tasks started in the run, by the main agent or its subagents."""
     agents: Sequence["Subagent"] = ()
     """The subagents and child agents among `tasks`, with their definitions."""
@@ -169,12 +171,15 @@ class RunResult(Generic[Output]):
         return spent
 
     @property
-    def usage_by_agent(self) -> Mapping[str, TaskUsage]:
+    def usage_by_agent(self) -> Mapping[str, "TaskUsage"]:
         """What each agent used in this run: the main agent (`""`), and the subagents and child agents by their names.
 
         Tokens are counted from messages. The cost of a subagent is derived (`cost_is_derived`), and that of the main
         agent is what it leaves of `cost_usd`; None if a price is unknown. Child agents are not part of `cost_usd`.
         """
+        from claude_agent_py.tasks.tree import add_usage
+        from claude_agent_py.wire.messages.tasks import TaskUsage
+
         used: dict[str, list[TaskUsage]] = {}
         for agent in self.agents:
             if agent.usage is not None:
@@ -203,20 +208,22 @@ class RunResult(Generic[Output]):
         return [denial for result in self.results for denial in result.permission_denials]
 
     @property
-    def unfinished_tasks(self) -> Sequence[Task]:
+    def unfinished_tasks(self) -> Sequence["Task"]:
         """The tasks that are still running, and the `late_tasks`, stopped or not."""
         return [task for task in self.tasks if not task.done or task.id in self.late_tasks]
 
     @cached_property
-    def tool_calls(self) -> Sequence[ToolCallRecord]:
+    def tool_calls(self) -> Sequence["ToolCallRecord"]:
         """Every tool call of the run with its result, including those of subagents if the CLI forwards them."""
+        from claude_agent_py.tools.traffic import ToolTraffic
+
         traffic = ToolTraffic()
         for message in self.messages:
             traffic.fold(message)
         return traffic.calls
 
     @property
-    def refused_agents(self) -> Sequence[ToolCallRecord]:
+    def refused_agents(self) -> Sequence["ToolCallRecord"]:
         """The tool calls that failed to start a subagent: nested too deep, too many at once, unknown, or denied.
 
         The `text` of each has the reason. Calls of subagents are included if the CLI forwards them.
@@ -253,6 +260,8 @@ class RunResult(Generic[Output]):
 
     def error(self) -> "RunError | None":
         """Return the error of the run, with this result attached, or None on success."""
+        from claude_agent_py._protocol.verdict import failure_of
+
         if self.message is None and self.was_interrupted:
             return InterruptedRunError("the run was interrupted", result=self)
         if self.message is None:
@@ -267,7 +276,7 @@ class RunResult(Generic[Output]):
 
 
 def make_result(
-    mailbox: RunMailbox, tasks: Sequence[Task], agents: Sequence["Subagent"], options: ClientOptions
+    mailbox: "RunMailbox", tasks: Sequence["Task"], agents: Sequence["Subagent"], options: ClientOptions
 ) -> RunResult:
     """Return the result of a finished run.
 
@@ -445,7 +454,7 @@ ERRORS: Final[Mapping[str, type[RunError]]] = {
 """The classes of run errors by name."""
 
 
-def make_error(failure: Failure) -> RunError:
+def make_error(failure: "Failure") -> RunError:
     """Return the error of a failure, without its result."""
     if failure.error == "RateLimitedError":
         return RateLimitedError(failure.text, resets_at=failure.resets_at)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Generator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self
@@ -102,10 +102,10 @@ class Run(Generic[Output]):
 
     def __aiter__(self) -> AsyncIterator[RunMessage]:
         self._begin_again()
-        return _Messages(self)
+        return _Messages(self, self._ready, self._next)
 
     def _begin_again(self) -> None:
-        """After the last message, restart with the recorded messages. A run that goes on continues."""
+        """After the last message, restart with the recorded messages, unless the run has been resumed."""
         if self._is_exhausted and self._reads == "mailbox" and not self.done:
             self._is_exhausted = False
         elif self._is_exhausted:
@@ -151,12 +151,12 @@ class Run(Generic[Output]):
         of the CLI are in that error, not in the text.
         """
         self._begin_again()
-        return _Text(self)
+        return _Text(self, _Messages(self, self._ready, self._next))
 
     def tool_calls(self) -> AsyncIterator[ToolCallRecord]:
         """Iterate over the run's tool calls as their results arrive. Consumes the run's messages."""
         self._begin_again()
-        return _ToolCalls(self)
+        return _ToolCalls(self, _Messages(self, self._ready, self._next))
 
     # Result ------------------------------------------------------------------------------------------------------
 
@@ -278,8 +278,12 @@ async def _dequeue(session: Session, prompt: str) -> bool:
 
 
 class _Messages:
-    def __init__(self, run: Run) -> None:
+    def __init__(
+        self, run: Run, ready: Callable[[], RunMessage | None], next_one: Callable[[], Awaitable[RunMessage]]
+    ) -> None:
         self._run = run
+        self._ready = ready
+        self._next = next_one
 
     def __repr__(self) -> str:
         return f"<messages of {self._run!r}>"
@@ -288,17 +292,18 @@ class _Messages:
         return self
 
     async def __anext__(self) -> RunMessage:
-        message = self._run._ready()
-        return await self._run._next() if message is None else message
+        message = self._ready()
+        return await self._next() if message is None else message
 
 
 class _Text:
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, messages: _Messages) -> None:
         from claude_agent_py._protocol.text import TextFold
 
         self._run = run
+        self._messages = messages
         self._fold = TextFold()
-        self._ready: deque[str] = deque()
+        self._pieces: deque[str] = deque()
 
     def __repr__(self) -> str:
         return f"<text of {self._run!r}>"
@@ -307,26 +312,24 @@ class _Text:
         return self
 
     async def __anext__(self) -> str:
-        while not self._ready:
-            message = self._run._ready()
-            self._ready.extend(self._fold.feed(await self._next() if message is None else message))
-        return self._ready.popleft()
-
-    async def _next(self) -> RunMessage:
-        try:
-            return await self._run._next()
-        except StopAsyncIteration:
-            await self._run  # raises for an error result
-            raise
+        while not self._pieces:
+            try:
+                message = await anext(self._messages)
+            except StopAsyncIteration:
+                await self._run  # raises for an error result
+                raise
+            self._pieces.extend(self._fold.feed(message))
+        return self._pieces.popleft()
 
 
 class _ToolCalls:
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, messages: _Messages) -> None:
         from claude_agent_py.tools.traffic import ToolTraffic
 
         self._run = run
+        self._messages = messages
         self._traffic = ToolTraffic()
-        self._ready: deque[ToolCallRecord] = deque()
+        self._calls: deque[ToolCallRecord] = deque()
 
     def __repr__(self) -> str:
         return f"<tool calls of {self._run!r}>"
@@ -335,6 +338,6 @@ class _ToolCalls:
         return self
 
     async def __anext__(self) -> ToolCallRecord:
-        while not self._ready:
-            self._ready.extend(self._traffic.fold(await self._run._next()))
-        return self._ready.popleft()
+        while not self._calls:
+            self._calls.extend(self._traffic.fold(await anext(self._messages)))
+        return self._calls.popleft()

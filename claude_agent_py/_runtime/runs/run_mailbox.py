@@ -29,7 +29,7 @@ class RunMailbox(Mailbox):
         self.is_sealed = False
         """Whether it has all its prompts."""
         self.moved_to: Any = None
-        """The session in which the run goes on, if its first one died and was reopened."""
+        """The session in which the run continues, if its first one died and was reopened."""
         self.sent: list[UserMessage] = []
         """The prompts, in the order sent."""
         self.messages: Record = Record(max_bytes)

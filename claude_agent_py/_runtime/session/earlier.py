@@ -36,7 +36,7 @@ class Earlier:
         self.tasks: Sequence[StoredTask] = self._session.tasks_of_ended_process()
 
     def recall_tasks(self, intake: TaskIntake) -> None:
-        """Add the tasks to those of the session that goes on."""
+        """Add the tasks to those of the resumed session."""
         for task in self.tasks:
             agent = task.subagent
             if task.outcome is not None:

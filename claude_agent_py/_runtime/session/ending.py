@@ -31,7 +31,8 @@ logger: logging.Logger = logging.getLogger("claude_agent_py")
 TasksAtClose: TypeAlias = Literal["stop", "wait", "leave"]
 
 NOT_CONNECTED: Final = "the client is not connected; use `async with`, or call connect() first"
-CLOSED: Final = "the client is closed; open a new one to go on"
+CLOSED: Final = "the client is closed; open a new one to continue"
+ADVICE: Final = 'await them before (client.tasks.wait_all()), or close(tasks="wait")'
 
 LOOK_EVERY: Final = 0.1
 """Seconds between checks whether a CLI closed with `tasks="leave"` is idle."""
@@ -43,7 +44,8 @@ DRAIN_GRACE: Final = 1.0
 """Seconds to wait for the end of stdout and stderr after the process exited: a grandchild may hold them open."""
 
 EXIT_GRACE: Final = 3.0
-"""How long a CLI whose output has ended may take to exit before it counts as gone without an exit status, in s."""
+"""How long a CLI may take to exit after the end of its output, in seconds. Then it counts as gone without an exit
+status."""
 
 BUSY_GRACE: Final = 0.3
 """Seconds that a busy CLI gets to exit by itself. It would first finish its turn and its tasks."""
@@ -73,7 +75,7 @@ class SessionPort(Protocol):
         ...
 
     def stop_timer(self) -> None:
-        """Let the timer see that the session is to close."""
+        """Make the timer close the session."""
         ...
 
     def dismiss(self) -> None:
@@ -127,13 +129,15 @@ class Ending:
         self.stream_over: LazyEvent = LazyEvent()
         """Set at the end of the CLI's output."""
         self._over = LazyEvent()
+        self.advice: str = ADVICE
+        """How to wait for the background tasks that `close` would stop, for the warning."""
         self.told: frozenset[str] = frozenset()
         """The tasks already reported as running after their run ended."""
 
     # Closing -----------------------------------------------------------------------------------------------------
 
     def be_ready(self) -> None:
-        """Let `close` and `abort` have an effect from now on: the session is open, in this event loop."""
+        """Enable `close` and `abort`, because the session is open in this event loop."""
         self._stop_timer = from_any_thread(self._session.stop_timer)
 
     @property
@@ -141,16 +145,13 @@ class Ending:
         """Whether this side ends or has ended the session."""
         return self._engine.state in REQUESTED
 
-    async def close(
-        self, *, tasks: TasksAtClose = "stop", wait: bool = True, advice: str = "", client: object = None
-    ) -> None:
+    async def close(self, *, tasks: TasksAtClose = "stop", wait: bool = True, client: object = None) -> None:
         """Close the session. Idempotent; takes at most `Timeouts.close` and leaves no process and no worker behind.
 
         Args:
             tasks: What to do with running background tasks: `stop` stops them; `wait` waits for them within the time
                 limit; `leave` returns at once and lets them finish while the event loop runs.
             wait: Whether to wait until the session is closed.
-            advice: How to wait for tasks instead of stopping them, for the warning.
             client: Kept alive until the session is closed, because handlers may use it.
 
         Cancelling stops the waiting, not the closing. Does nothing in a process made by `os.fork`.
@@ -167,7 +168,7 @@ class Ending:
         with anyio.move_on_after(budget) as bound:
             try:
                 if tasks != "leave" and session.tasks.live_ids():  # child agents may outlive the CLI
-                    await self._end_tasks(tasks, patience, advice)
+                    await self._end_tasks(tasks, patience)
             finally:
                 left = max(busy, patience - (anyio.current_time() - started))
                 grace = left if self._is_idle() else min(left, busy)
@@ -201,7 +202,7 @@ class Ending:
         turns = self._engine.turns
         return not turns.open_runs and not self._session.tasks.live_ids() and turns.is_idle(anyio.current_time())
 
-    async def _end_tasks(self, how: TasksAtClose, limit: float, advice: str) -> None:
+    async def _end_tasks(self, how: TasksAtClose, limit: float) -> None:
         tasks = self._session.tasks
         with anyio.move_on_after(limit):
             try:
@@ -209,7 +210,7 @@ class Ending:
                     await tasks.wait_all()
                     return
                 if names := self._session.names_of(tasks.live_ids() - self.told):
-                    logger.warning("closing ends background tasks that run: %s; %s", names, advice)
+                    logger.warning("closing ends background tasks that run: %s; %s", names, self.advice)
                 await tasks.stop_all()
             except ClaudeAgentError:
                 return  # the end of the process stops the rest
@@ -243,7 +244,7 @@ class Ending:
             await self.wait_for_stream(DRAIN_GRACE)
 
     def _is_left(self, transport: "Transport") -> bool:
-        """Return whether the CLI goes on with its tasks after `close(tasks="leave")`."""
+        """Return whether the CLI is finishing its tasks after `close(tasks="leave")`."""
         return self._engine.state is State.LEFT and not self._is_gone(transport)
 
     def _is_gone(self, transport: "Transport") -> bool:

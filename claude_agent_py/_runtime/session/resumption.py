@@ -1,4 +1,4 @@
-"""`Resumption`: what an earlier process of the session left unfinished, and this one goes on with.
+"""`Resumption`: what an earlier process of the session left unfinished and this one continues.
 
 A turn that the CLI takes up by itself (`resume_interrupted_turn`), and the runs of a session that `reopen` moved here.
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class SessionPort(Protocol):
-    """The session, as it goes on with earlier work."""
+    """The session, as seen by its resumption."""
 
     options: "ClientOptions"
 
@@ -56,7 +56,7 @@ class Resumption:
         self.run: RunMailbox | None = None
         """The run of the turn that an earlier process left, once the CLI has taken it up."""
         self.carried: list[RunMailbox] = []
-        """The runs of the session's last process that go on here."""
+        """The runs of the session's last process that continue here."""
         self._prompts: tuple[str, ...] | None = None
         """The prompts of that turn; None until the CLI has said which it takes up, if any."""
         self._is_known = LazyEvent()
@@ -104,7 +104,7 @@ class Resumption:
         self._is_known.set()
 
     def give_up(self) -> None:
-        """Let nobody wait any longer: the session is over."""
+        """Wake all waiters, because the session is over."""
         self._is_known.set()
 
     def settle_carried(self, known: Collection[str]) -> None:

@@ -206,13 +206,16 @@ class Session:
 
     async def _live(self, transport: "Transport", ready: LazyEvent) -> None:
         """Run the workers until the session closes. When this returns, the process has exited."""
-        stderr_over = LazyEvent()
         try:
             async with anyio.create_task_group() as workers:
                 self._workers = workers
                 self.answers.attach(workers)
-                workers.start_soon(self._run_transport, transport, stderr_over)
-                workers.start_soon(self._pump, transport, stderr_over)
+                read_stderr = transport.run
+                if transport.needs_run:
+                    stderr_over = LazyEvent()
+                    workers.start_soon(self._run_transport, transport, stderr_over)
+                    read_stderr = stderr_over.wait
+                workers.start_soon(self._pump, transport, read_stderr)
                 if self.storing is not None:
                     workers.start_soon(self._run, self.storing.run)
                 self.intake.reconcile_with(self._reconcile)
@@ -304,7 +307,7 @@ class Session:
     # Workers -----------------------------------------------------------------------------------------------------
 
     @worker
-    async def _pump(self, transport: "Transport", stderr_over: LazyEvent) -> None:
+    async def _pump(self, transport: "Transport", read_stderr: Callable[[], Awaitable[None]]) -> None:
         engine, act, log, now = self._engine, self.act, self._log, clock()
         with anyio.CancelScope() as scope:
             while data := await transport.receive():
@@ -312,7 +315,7 @@ class Session:
                     log.received(data)
                 events = engine.receive_data(data[:PIECE_BYTES], now())
                 if len(events) == 1 and type(events[0]) is RequestReceived and len(data) <= PIECE_BYTES:
-                    successor = functools.partial(self._pump, transport, stderr_over)
+                    successor = functools.partial(self._pump, transport, read_stderr)
                     if await self._answer_here(events[0], scope, successor):
                         return
                     continue
@@ -320,6 +323,9 @@ class Session:
                 for start in range(PIECE_BYTES, len(data), PIECE_BYTES):
                     await checkpoint()  # let readers take what has arrived
                     act(engine.receive_data(data[start : start + PIECE_BYTES], now()))
+                if self.observers and any(observer.is_behind for observer in self.observers):
+                    await checkpoint()  # readers come first
+                    self._let_observers_catch_up()
                 del data, events  # else up to 256 KiB would stay while it waits
         if scope.cancelled_caught:
             return  # the request it was answering was cancelled; a successor pumps
@@ -328,10 +334,13 @@ class Session:
         if transport.exit_code is None:  # errors show the exit status and the last of stderr
             with anyio.move_on_after(EXIT_GRACE):
                 await transport.wait()
-        if not stderr_over.is_set():
-            with anyio.move_on_after(DRAIN_GRACE):
-                await stderr_over.wait()
+        with anyio.move_on_after(DRAIN_GRACE):
+            await read_stderr()
         act(engine.receive_eof(anyio.current_time()))
+
+    def _let_observers_catch_up(self) -> None:
+        for observer in self.observers:
+            observer.catch_up()
 
     @worker
     async def _write(self, transport: "Transport") -> None:

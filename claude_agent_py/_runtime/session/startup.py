@@ -1,5 +1,6 @@
 """Initializing a session over a started CLI, and refusing a CLI that did not accept the options."""
 
+import contextlib
 import logging
 import os
 from collections.abc import Sequence
@@ -33,6 +34,7 @@ from claude_agent_py._runtime.session.reply_reading import read_reply
 from claude_agent_py._runtime.session.session import Session
 from claude_agent_py.options.delegation import depends_on_hooks
 from claude_agent_py.wire import codec
+from claude_agent_py.wire.base import keep_source
 from claude_agent_py.wire.control.initialize import InitializeReply
 from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultMessage
 from claude_agent_py.wire.messages.system import InitMessage
@@ -143,9 +145,12 @@ class _Startup:
         if self._follows_plan:
             self._plan.check_reply(payload)
         try:
-            return read_reply(InitializeReply, "initialize", payload)
+            info = read_reply(InitializeReply, "initialize", payload)
         except RemoteProtocolError as error:
             raise await self._error(f"the CLI sent an invalid reply to initialize: {error}") from error
+        with contextlib.suppress(ValueError):  # NaN, which only a dict can hold
+            keep_source(info, "_source", codec.encode_json(payload))  # it stays, and text takes a third of the memory
+        return info
 
     async def _prepare(self, models: Sequence[type]) -> None:
         """Build, while the CLI starts, what the first messages and hooks would have to wait for."""

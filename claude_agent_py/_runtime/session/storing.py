@@ -170,7 +170,7 @@ class Storing:
         self.options = options.replace(resume=session_id, continue_conversation=False)
 
     async def _go_on_with(self, place: Place, transcript: str, folder: Path) -> None:
-        """Give the CLI what the store did not take on this machine, too, and the store all of it later."""
+        """Also give the CLI the entries of this machine that the store lacks, and send them to the store later."""
         own = str(folder / place.session) + SUFFIX
         if place.subpath:
             own = path_below(str(folder / place.session), place.subpath)
@@ -276,7 +276,7 @@ class Storing:
     # After it ended ----------------------------------------------------------------------------------------------
 
     async def end(self) -> None:
-        """Give the leases back, and remove the folder unless it has entries that the store lacks.
+        """Release the leases, and remove the folder unless it has entries that the store lacks.
 
         Idempotent, and shielded from cancellation.
         """

@@ -21,7 +21,7 @@ SETTLED_AFTER: Final = 0.15
 class MarkdownText(Static):
     """Markdown, or with `is_plain` any text, which the mouse can select.
 
-    Links are not clickable: their addresses are the model's.
+    Links cannot be clicked, because their addresses are the model's.
     """
 
     def __init__(self, source: str = "", *, is_plain: bool = False, id: str | None = None) -> None:  # noqa: A002

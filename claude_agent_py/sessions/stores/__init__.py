@@ -1,4 +1,4 @@
-"""Session stores: transcripts kept outside of the machine that the CLI runs on.
+"""Session stores, which keep transcripts outside of the CLI's machine.
 
 `claude_agent_py.sessions` has the public names.
 """

@@ -1,4 +1,4 @@
-"""`BlockingStore`: the base of the stores of this package, which work in threads, on asyncio and trio alike."""
+"""`BlockingStore`: the base of this package's stores. Their work runs in threads, on asyncio and trio."""
 
 import json
 from collections.abc import Callable
@@ -32,11 +32,11 @@ T = TypeVar("T")
 Arguments = TypeVarTuple("Arguments")
 
 THREADS: Final = 20
-"""How many calls of stores run at once in an event loop."""
+"""How many store calls may run at once in an event loop."""
 _threads: "RunVar[anyio.CapacityLimiter]" = RunVar("claude_agent_py_store_threads")
 
 ChangeLease = Callable[[LeaseState, float], LeaseState]
-"""From the state and the time to the new state."""
+"""Returns the new state for the old state and the time."""
 
 
 class Place(NamedTuple):
@@ -87,7 +87,7 @@ def decoded(text: str | bytes) -> SessionStoreEntry:
 
 
 def unique(entries: list[SessionStoreEntry]) -> list[SessionStoreEntry]:
-    """Return entries without those that repeat a uuid."""
+    """Return entries without repeated uuids."""
     seen: set[str] = set()
     kept = []
     for entry in entries:
@@ -108,15 +108,15 @@ def next_summary(text: str | bytes | None, place: Place, new: list[SessionStoreE
 
 
 class BlockingStore:
-    """A store whose work blocks. A call that is cancelled may still be carried out: repeating it does no harm."""
+    """A store whose work blocks. A cancelled call may still be carried out; it is safe to repeat it."""
 
     async def append(self, key: SessionKey, entries: list[SessionStoreEntry], *, epoch: int | None = None) -> None:
-        """Append entries, except those whose `uuid` is there.
+        """Append entries, except those whose `uuid` is already stored.
 
         Args:
             key: The transcript.
             entries: JSON objects.
-            epoch: That of the writer's lease; None writes without one.
+            epoch: The epoch of the writer's lease; None writes without a lease.
 
         Raises:
             StoreError: They cannot be stored.
@@ -160,7 +160,7 @@ class BlockingStore:
         return sorted(await self._in_thread("list the subagents of", place, self._subpaths, place))
 
     async def delete(self, key: SessionKey) -> None:
-        """Delete a session with its subagents, or one transcript. Its leases are kept, so late writers are refused.
+        """Delete a session with its subagents, or one transcript. Keeps its leases, so that late writers are refused.
 
         Raises:
             StoreError: It cannot be deleted.
@@ -184,7 +184,7 @@ class BlockingStore:
         """Become the writer of a session. See `LeasingStore.acquire_lease`.
 
         Raises:
-            SessionLeasedError: Somebody else is its writer.
+            SessionLeasedError: Another process writes it.
             StoreError: The store failed.
         """
         place = _session_of(key)
@@ -197,7 +197,7 @@ class BlockingStore:
         """Extend a lease.
 
         Raises:
-            StaleLeaseError: Somebody else has acquired it.
+            StaleLeaseError: Another process has acquired it.
             StoreError: The store failed.
         """
         place = _session_of(lease.key)
@@ -205,7 +205,7 @@ class BlockingStore:
         return Lease(place.key, lease.holder, state.epoch, state.expires_at)
 
     async def release_lease(self, lease: Lease) -> None:
-        """Give a lease back. Does nothing if somebody else has it.
+        """Release a lease. Does nothing if another process has acquired it.
 
         Raises:
             StoreError: The store failed.
@@ -228,10 +228,10 @@ class BlockingStore:
             told = f"{type(self).__name__} cannot {what} {described(place.key)}: {type(error).__name__}: {error}"
             raise StoreError(told, key=place.key, session_id=place.session or None) from error
 
-    # For the stores: each blocks, and may be called in several threads at once
+    # Implemented by the stores. Each method blocks, and may be called from several threads at once.
 
     def _append(self, place: Place, rows: list[Row], epoch: int | None) -> None:
-        """Append rows whose uuids differ, except those that are there. All or nothing."""
+        """Append rows with different uuids, except those already stored. All or nothing."""
         raise NotImplementedError
 
     def _load(self, place: Place) -> list[str] | list[bytes]:

@@ -29,7 +29,7 @@ from claude_agent_py.sessions.stores.reading import SECONDS, find_place, not_fou
 logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 RELEASE_SECONDS: Final = 2.0
-"""How long giving a lease back may take, in seconds; it ends by itself later."""
+"""How long releasing a lease may take, in seconds; otherwise it expires later."""
 
 
 async def rename_session_via_store(
@@ -71,7 +71,10 @@ async def tag_session_via_store(
     project_key: str | None = None,
     timeout: float = SECONDS,
 ) -> None:
-    """Set or, with None, remove the tag of a session in a store. The arguments and errors are as for the title."""
+    """Set or, with None, remove the tag of a session in a store.
+
+    Takes the arguments and raises the errors of `rename_session_via_store`.
+    """
     note = {"type": "tag", "tag": checked_tag(tag)}
     place = await find_place(session_store, session_id, directory, project_key, timeout)
     await _append(session_store, place, note, timeout)
@@ -123,7 +126,7 @@ async def fork_session_via_store(
     project_key: str | None = None,
     timeout: float = SECONDS,
 ) -> SessionInfo:
-    """Copy a session within its store, also while a process writes it, and return the copy, which can be resumed.
+    """Copy a session within its store, even while a process writes it, and return the copy, which can be resumed.
 
     Args:
         session_store: The store.
@@ -136,8 +139,8 @@ async def fork_session_via_store(
 
     Raises:
         SessionNotFoundError: The store does not have the session.
-        SessionError: It has no messages, or not that one.
-        StoreError: The store failed, or took too long. A part of the copy may be there.
+        SessionError: It has no messages or lacks that message.
+        StoreError: The store failed or took too long. A part of the copy may exist.
         OptionsError: The id is not a uuid.
     """
     place = await find_place(session_store, session_id, directory, project_key, timeout)

@@ -25,7 +25,7 @@ async def import_session(
     include_subagents: bool = True,
     timeout: float = SECONDS,
 ) -> int:
-    """Copy a session on disk, with its subagents, to a store. What the store has already is skipped.
+    """Copy a session on disk, with its subagents, to a store. Entries that the store already has are skipped.
 
     Args:
         store: The store.
@@ -41,10 +41,10 @@ async def import_session(
 
     Raises:
         SessionNotFoundError: There is no such session on disk.
-        StoreError: The store failed, or took too long. Repeating the call goes on from there.
+        StoreError: The store failed or took too long. Repeating the call continues from there.
         OptionsError: The id is not a uuid.
 
-    Cancelling leaves what was copied so far.
+    Cancelling keeps the entries copied so far.
     """
     path = await run_file_work(find_session, session_id, directory, config_dir)
     project = project_key or os.path.basename(os.path.dirname(path))
@@ -66,7 +66,7 @@ async def push(
     project_key: str | None = None,
     timeout: float = SECONDS,
 ) -> int:
-    """Send the entries of a session again that its store did not take. See `import_session`, which this calls.
+    """Send entries again that the session's store did not accept. See `import_session`, which this calls.
 
     Args:
         store: The store.
@@ -105,7 +105,7 @@ async def export_session(
     Args:
         store: The store.
         session_id: The session's id.
-        directory: The working directory in which the CLI is to find it; by default the current one.
+        directory: The working directory in which the CLI should find it; by default the current one.
         config_dir: The CLI's configuration folder; by default `CLAUDE_CONFIG_DIR`, or `~/.claude`.
         project_key: The project in the store; by default that of the directory, or else the one that has the session.
         timeout: Seconds that each call of the store may take.
@@ -143,7 +143,7 @@ async def copy_session(
     """Copy a session, with its subagents, to another store. Entries with a uuid that the target has are skipped.
 
     Args:
-        source: The store that has it.
+        source: The store that has the session.
         target: The other store.
         session_id: The session's id.
         project_key: The project in the source; by default that of the current directory, or else the one that has it.
@@ -155,7 +155,7 @@ async def copy_session(
 
     Raises:
         SessionNotFoundError: The source does not have the session.
-        StoreError: A store failed, or took too long. Repeating the call goes on from there.
+        StoreError: A store failed or took too long. Repeating the call continues from there.
         OptionsError: The id is not a uuid.
     """
     place = await find_place(source, session_id, None, project_key, timeout)

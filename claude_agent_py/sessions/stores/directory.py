@@ -28,12 +28,12 @@ from claude_agent_py.sessions.stores.leases import LeaseState, check_epoch
 
 VERSION: Final = 1
 LOCK_SECONDS: Final = 30.0
-"""How long another process is waited for. One that was stopped while it wrote never goes on."""
+"""How long to wait for another process, which may have been stopped while writing."""
 _RETRY_SECONDS: Final = 0.002
 _SUFFIX: Final = ".jsonl"
 _FLAGS: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 _KNOWN: Final = 64
-"""Of how many transcripts the uuids are remembered."""
+"""The number of transcripts whose uuids are cached."""
 
 
 class _Uuids:
@@ -49,7 +49,7 @@ class DirectoryStore(SummarisingStore):
     """Keeps sessions as JSON Lines files, which `list_sessions(config_dir=root)` and the other functions can read.
 
     Several processes may use it at once, also over a network file system whose locks work. Links in the folder are not
-    followed: what they stand for is left out of lists, and refused where it is asked for.
+    followed: they are left out of lists, and using one raises an error.
 
     Args:
         root: The folder; created if missing, readable by this user only.
@@ -145,7 +145,7 @@ class DirectoryStore(SummarisingStore):
                 self._note(place, noted)
 
     def _uuids(self, place: Place, file: BinaryIO) -> _Uuids:
-        """Return the uuids of a transcript, of which only what is new is read. Cuts off a half-written line."""
+        """Return the uuids of a transcript, reading only its new part. Cuts off an incomplete last line."""
         with self._threads:
             known = self._read.pop(place, None) or _Uuids()
         status = os.fstat(file.fileno())
@@ -220,7 +220,7 @@ class DirectoryStore(SummarisingStore):
 
 
 def _name(part: str) -> str:
-    """Return a part of a key as the name of a file: letters, digits and some signs stay as they are."""
+    """Return a part of a key as a file name. Letters, digits and some punctuation are kept."""
     name = quote(part, safe="~@+=, ")
     return name.replace(".", "%2E") if not part.strip(".") else name
 
@@ -243,7 +243,7 @@ def _content(path: Path) -> bytes:
 
 
 def _write(file: BinaryIO, data: bytes) -> None:
-    """Append data and wait until it is on the disk. If that fails, the file is as before."""
+    """Append data and wait until it is on disk. On failure, restore the file."""
     start = file.seek(0, os.SEEK_END)
     try:
         file.write(data)

@@ -1,7 +1,7 @@
 """Leases: at most one process writes a session of a store at a time.
 
-Each lease has an epoch, which grows with every new holder. An append with the epoch of an earlier holder is refused, so
-a process that slept through the end of its lease does no harm.
+Each lease has an epoch, which grows with every new holder. An append with an earlier epoch is refused, so that a
+process whose lease has expired unnoticed does no harm.
 """
 
 from dataclasses import dataclass
@@ -20,14 +20,14 @@ class Lease:
 
     key: SessionKey
     holder: str
-    """Who has it, for people: host, process and a random part."""
+    """The holder, for people: host, process and a random part."""
     epoch: int
     expires_at: float
     """In seconds since the epoch, by the clock of the store."""
 
 
 class LeaseState(NamedTuple):
-    """What a store keeps of the leases of a session, also when nobody holds one."""
+    """What a store keeps about the leases of a session, even when it is free."""
 
     epoch: int = 0
     holder: str = ""
@@ -43,7 +43,7 @@ class LeasingStore(SessionStore, Protocol):
         Args:
             key: The transcript.
             entries: The entries.
-            epoch: That of the writer's lease; None writes without a lease.
+            epoch: The epoch of the writer's lease; None writes without a lease.
 
         Raises:
             StaleLeaseError: There is a lease with a higher epoch. Nothing was written.
@@ -57,12 +57,12 @@ class LeasingStore(SessionStore, Protocol):
 
         Args:
             key: The session.
-            holder: Who becomes it. The holder of a lease may acquire it again.
-            ttl: For how many seconds.
-            steal: Take the lease from a holder that is believed dead. What it still writes is refused.
+            holder: The new writer. The holder of a lease may acquire it again.
+            ttl: How many seconds the lease lasts.
+            steal: Take the lease from a holder that is believed dead. Its later writes are refused.
 
         Raises:
-            SessionLeasedError: Somebody else holds it.
+            SessionLeasedError: Another process holds it.
         """
         ...
 
@@ -70,12 +70,12 @@ class LeasingStore(SessionStore, Protocol):
         """Extend a lease, which may have expired meanwhile.
 
         Raises:
-            StaleLeaseError: Somebody else has acquired it.
+            StaleLeaseError: Another process has acquired it.
         """
         ...
 
     async def release_lease(self, lease: Lease) -> None:
-        """Give a lease back. Does nothing if somebody else has it."""
+        """Release a lease. Does nothing if another process has acquired it."""
         ...
 
 
@@ -89,7 +89,7 @@ def acquired(
     if state.expires_at > now and state.holder != holder and not steal:
         raise SessionLeasedError(
             f"session {described(key)} is being written by {state.holder}, for another "
-            f"{state.expires_at - now:.0f} s unless it goes on",
+            f"{state.expires_at - now:.0f} s unless it renews its lease",
             session_id=key["session_id"],
             holder=state.holder,
             expires_at=state.expires_at,
@@ -112,7 +112,7 @@ def check_epoch(state: LeaseState, key: SessionKey, epoch: int | None) -> None:
     """Raise StaleLeaseError if a later lease was acquired."""
     if epoch is not None and state.epoch != epoch:
         raise StaleLeaseError(
-            f"session {described(key)} is written by {state.holder or 'somebody else'} now "
+            f"session {described(key)} is written by {state.holder or 'another process'} now "
             f"(epoch {state.epoch}, this was {epoch})",
             session_id=key["session_id"],
             holder=state.holder,

@@ -1,4 +1,4 @@
-"""Between stores and the files of the CLI: what a transcript on disk has that a store lacks, and the reverse."""
+"""Transfers between stores and the CLI's files: find the entries that a store lacks, and write transcripts to disk."""
 
 import json
 import os
@@ -21,9 +21,9 @@ SUFFIX: Final = ".jsonl"
 NOT_MIRRORED: Final = "api-request"
 """The beginning of the types of entries that the CLI does not mirror: copies of its requests."""
 TIP: Final = "last-prompt"
-"""The type of the entry that can say at which message the conversation is."""
+"""The type of the entry that can name the current message of the conversation."""
 METADATA: Final = "agent_metadata"
-"""The type of the entry that stands for the file `.meta.json` beside the transcript of a subagent."""
+"""The type of the entry that holds the file `.meta.json` beside the transcript of a subagent."""
 BATCH_ENTRIES: Final = 500
 BATCH_CHARS: Final = 1024 * 1024
 
@@ -32,7 +32,7 @@ Watch = Callable[[SessionStoreEntry], object]
 
 
 def place_of(path: str, project: str) -> Place | None:
-    """Return the place of a transcript of the CLI, in a project of the store. None if it is none.
+    """Return the place in a project of the store for a transcript file, or None for other files.
 
     `<config>/projects/<any>/<session>.jsonl` or `.../<session>/<subpath>.jsonl`.
     """
@@ -50,12 +50,12 @@ def place_of(path: str, project: str) -> Place | None:
 async def send_missing(
     path: str, key: SessionKey, stored: list[SessionStoreEntry], append: Append, watch: "Watch | None" = None
 ) -> int:
-    """Append those entries of a transcript on disk that are not stored, in batches; return how many.
+    """Append the missing entries of a transcript on disk, in batches, and return how many.
 
     `watch` is told of all entries of the file.
 
     Raises:
-        StoreError: There is no such file.
+        StoreError: The file does not exist.
     """
     batches = _batches(_missing(path, stored, watch))
     count = 0
@@ -66,10 +66,10 @@ async def send_missing(
 
 
 async def send_older(path: str, key: SessionKey, stored: list[SessionStoreEntry], append: Append) -> int:
-    """Append what is missing as `send_missing` does, and keep the conversation where the store has it.
+    """Append missing entries like `send_missing`, and keep the conversation at the store's current message.
 
-    The CLI goes on from the last message of a file. If the store has messages that the file does not have, the session
-    went on elsewhere meanwhile: then a note says that it goes on from there, and what is appended is a branch.
+    The CLI continues from the last message of a file. If the store has messages that the file lacks, the session has
+    continued elsewhere: a note then names that message, and the appended entries become a branch.
     """
     tip = _Tip(stored)
     count = await send_missing(path, key, stored, append, tip.watch)
@@ -81,9 +81,9 @@ async def send_older(path: str, key: SessionKey, stored: list[SessionStoreEntry]
 
 
 def add_missing(source: str, target: str, stored: list[SessionStoreEntry]) -> bool:
-    """Append to a transcript that was written from a store what another one has beyond it. Blocks.
+    """Append the further entries of another transcript to one written from a store. Blocks.
 
-    Return False, and change nothing, if the store has messages that the other one does not have.
+    Returns False without changes if the store has messages that the other transcript lacks.
     """
     tip = _Tip(stored)
     entries = [entry for entry, _ in _missing(source, stored, tip.watch) if entry["type"] != METADATA]
@@ -95,19 +95,19 @@ def add_missing(source: str, target: str, stored: list[SessionStoreEntry]) -> bo
 
 
 class _Tip:
-    """Whether a transcript has the message at which the store's conversation is."""
+    """Finds whether a transcript has the current message of the store's conversation."""
 
     def __init__(self, stored: list[SessionStoreEntry]) -> None:
         self.uuid: str | None = _tip(stored)
         self.is_known: bool = self.uuid is None
 
     def watch(self, entry: SessionStoreEntry) -> None:
-        """Take an entry of the transcript."""
+        """Process an entry of the transcript."""
         self.is_known = self.is_known or entry.get("uuid") == self.uuid
 
 
 def _tip(stored: list[SessionStoreEntry]) -> str | None:
-    """Return the uuid of the message at which a conversation is, or None if it has none."""
+    """Return the uuid of a conversation's current message, or None if it has no messages."""
     for entry in reversed(cast("list[dict[str, Any]]", stored)):
         if entry["type"] == TIP and entry.get("explicit") is True and isinstance(entry.get("leafUuid"), str):
             return str(entry["leafUuid"])
@@ -130,14 +130,14 @@ def _batches(entries: Iterator[tuple[SessionStoreEntry, int]]) -> Iterator[list[
 
 
 class Tail:
-    """Notes the entries of a file after the one with a uuid; None notes all."""
+    """Collects the entries of a file after the one with a uuid; None collects all."""
 
     def __init__(self, last: str | None) -> None:
         self.marks: list[Mark] = []
         self._last = last
 
     def add(self, entry: SessionStoreEntry) -> None:
-        """Take the next entry of the file."""
+        """Process the next entry of the file."""
         mark = mark_of(entry)
         if mark == self._last:
             self.marks.clear()
@@ -146,7 +146,7 @@ class Tail:
 
 
 def reported_at_start(path: str) -> Reported:
-    """Return what was reported of a transcript when its CLI starts: all that is there. Blocks."""
+    """Return the reported state of a transcript when its CLI starts: all of it. Blocks."""
     notes: list[Mark] = []
     for _, line in Snapshot(path, os.path.getsize(path)).backwards():
         entry = _entry(line or b"")
@@ -220,7 +220,7 @@ def transcripts_of(path: str) -> Iterator[tuple[str, str]]:
     yield path, ""
     folder = Path(path.removesuffix(SUFFIX))
     if folder.is_symlink():
-        return  # what it leads to is not the session's
+        return  # its target does not belong to the session
     for found in sorted(folder.rglob(f"*{SUFFIX}")):
         if regular_file(str(found)) is not None:
             yield str(found), found.relative_to(folder).as_posix().removesuffix(SUFFIX)
@@ -230,7 +230,7 @@ def write_transcript(path: str, entries: list[SessionStoreEntry]) -> None:
     """Write a transcript for the CLI, and the description of a subagent beside it. Blocks.
 
     Raises:
-        FileExistsError: It is there.
+        FileExistsError: It exists already.
         OSError: It cannot be written.
     """
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)

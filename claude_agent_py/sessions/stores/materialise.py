@@ -1,8 +1,8 @@
 """Resume from a store: write a session into a private configuration folder, from which the CLI resumes it.
 
 The folder has what a login needs (credentials, settings), links to the user's own agents, skills and the like, and the
-transcripts. Only this user can read it. It is removed when the CLI has ended; the folder of a process that was killed
-is emptied of secrets by the next one, and its transcripts are brought to the store when their session is resumed.
+transcripts. Only this user can read it. It is removed when the CLI has ended. If this process is killed, the next one
+removes the secrets from its folder, and the transcripts are sent to the store when their session is resumed.
 """
 
 import contextlib
@@ -46,7 +46,7 @@ PREFIX: Final = "claude-agent-py-session-"
 _OURS: Final = re.compile(rf"{PREFIX}[0-9a-f]{{16}}")
 SETTINGS: Final = ("settings.json", "cowork_settings.json")
 LINKED: Final = ("CLAUDE.md", "agents", "commands", "output-styles", "plugins", "rules", "skills")
-"""What of the user's folder is linked: files for the model, which the CLI only reads, and plugins."""
+"""The linked parts of the user's folder: files for the model, which the CLI only reads, and plugins."""
 KEPT_DAYS: Final = 7
 """How long the transcripts of a killed process are kept."""
 NEW_SECONDS: Final = 60.0
@@ -68,7 +68,7 @@ class PrivateFolder:
         return self.path / "projects"
 
     def remove(self, *, keep_transcripts: bool = False) -> None:
-        """Remove it, or everything except for the transcripts. Blocks; never raises."""
+        """Remove it, or everything except the transcripts. Blocks; never raises."""
         if self._owner != os.getpid():
             return
         self._at_exit.detach()
@@ -86,12 +86,12 @@ def make_folder(env: Mapping[str, str] | None, user: str | int | None = None) ->
     """Make a private configuration folder with what a login needs. Blocks.
 
     Args:
-        env: The environment of the CLI, which says where the user's own folder is; None takes nothing from there.
-        user: The operating system user that the folder is for, if not that of this process. Only that user's own files
+        env: The environment of the CLI, which determines the user's own folder; None uses nothing from there.
+        user: The operating system user who gets the folder, if not that of this process. Only that user's own files
             are copied: a link in its home could lead to files that only this process may read.
 
     Raises:
-        StoreError: It cannot be made.
+        StoreError: It cannot be created.
     """
     parent = Path(tempfile.gettempdir()).resolve()
     _sweep(parent)
@@ -134,7 +134,7 @@ def _carry_over(env: Mapping[str, str], target: Path, uid: int | None) -> None:
     home = Path(env.get("HOME") or env.get("USERPROFILE") or Path.home())
     given = env.get("CLAUDE_CONFIG_DIR")
     source = Path(given) if given else home / ".claude"
-    _write(target / ".credentials.json", _credentials(env, source, uid))
+    _write(target / ".credentials.json", credentials_of(env, source, uid))
     _write(target / ".claude.json", _content(source / ".claude.json" if given else home / ".claude.json", uid))
     for name in LINKED:
         if (source / name).exists():
@@ -164,11 +164,8 @@ def _content(path: Path, uid: int | None) -> bytes | None:
         return None
 
 
-def _credentials(env: Mapping[str, str], source: Path, uid: int | None) -> bytes | None:
-    """Return the credentials without the token that renews them.
-
-    That token can be used once: the copy would use it up, and log the user out.
-    """
+def credentials_of(env: Mapping[str, str], source: Path, uid: int | None = None) -> bytes | None:
+    """Return the credentials without the refresh token. It works only once: using the copy would log the user out."""
     content = _content(source / ".credentials.json", uid)
     if content is None and sys.platform == "darwin" and "CLAUDE_CONFIG_DIR" not in env:
         content = _keychain(env)
@@ -194,7 +191,7 @@ def _keychain(env: Mapping[str, str]) -> bytes | None:
 
 
 def _settings(content: bytes | None, *, has_plugins: bool) -> bytes | None:
-    """Return the user's settings without what would lead out of the folder, or install plugins into it."""
+    """Return the user's settings without those that point outside the folder or install plugins into it."""
     parsed = _object(content)
     if parsed is None:
         return content
@@ -231,8 +228,8 @@ async def write_session(
         include_subagents: Write the transcripts of subagents, too.
 
     Raises:
-        StoreError: The store failed, took too long, or returned what is no transcript.
-        FileExistsError: The session is there.
+        StoreError: The store failed, took too long, or returned an invalid transcript.
+        FileExistsError: The session exists already.
         OSError: It cannot be written.
     """
     entries = await load(store, place, timeout)
@@ -256,7 +253,7 @@ async def _write_entries(path: str, entries: list[SessionStoreEntry], place: Pla
 
 
 async def load(store: SessionStore, place: Place, timeout: float) -> list[SessionStoreEntry] | None:
-    """Load a transcript. Raises StoreError, also if the store returns anything but entries."""
+    """Load a transcript. Raises StoreError, including for an invalid transcript."""
     async with asked(f"load {described(place.key)}", timeout):
         entries: Any = await store.load(place.key)
     if entries is None:
@@ -287,7 +284,9 @@ async def subpaths(store: SessionStore, place: Place, timeout: float) -> list[st
 
 
 async def find_project(store: SessionStore, session_id: str, default: str, timeout: float) -> str:
-    """Return the project of a session: the default one if it has the session, or else the only one. Raises StoreError.
+    """Return the project of a session: the default one if it has the session, otherwise the only one that does.
+
+    Raises StoreError.
 
     Stores of the official protocol cannot look into other projects.
     """
@@ -304,7 +303,7 @@ async def find_project(store: SessionStore, session_id: str, default: str, timeo
 
 
 async def newest_session(store: SessionStore, project: str, timeout: float) -> str | None:
-    """Return the id of the session of a project that was written last, no subagent's. Raises StoreError."""
+    """Return the id of the most recently written session of a project, ignoring subagents. Raises StoreError."""
     times = await session_times(store, project, timeout)
     for session_id in sorted(times, key=lambda each: times[each], reverse=True):
         entries = await load(store, Place(project, session_id), timeout)
@@ -316,7 +315,7 @@ async def newest_session(store: SessionStore, project: str, timeout: float) -> s
 async def session_times(store: SessionStore, project: str, timeout: float) -> dict[str, int]:
     """Return when each session of a project was last written, in milliseconds. Raises StoreError.
 
-    What is not named by a uuid is no session of the CLI, and left out.
+    Ignores names that are not uuids, which the CLI does not use for sessions.
     """
     async with asked(f"list the sessions of {project}", timeout):
         listed = await store.list_sessions(project)  # type: ignore[attr-defined]
@@ -325,7 +324,7 @@ async def session_times(store: SessionStore, project: str, timeout: float) -> di
 
 @contextlib.asynccontextmanager
 async def asked(what: str, timeout: float) -> AsyncIterator[None]:
-    """Make errors of a store, and its silence, a StoreError."""
+    """Convert errors and timeouts of a store to StoreError."""
     try:
         with anyio.fail_after(timeout):
             yield
@@ -341,9 +340,9 @@ async def asked(what: str, timeout: float) -> AsyncIterator[None]:
 
 
 async def send_leftovers(place: Place, load_stored: Any, append: Append) -> list[tuple[Place, str]]:
-    """Append what a killed process on this machine did not deliver of a session.
+    """Append entries of a session that a killed process on this machine did not deliver.
 
-    Log failures, and return the places and files of transcripts that the store still lacks entries of.
+    Logs failures, and returns the places and files of transcripts that are still incomplete in the store.
     """
     failed: list[tuple[Place, str]] = []
     for folder in await run_file_work(lambda: list(leftovers(Path(tempfile.gettempdir()).resolve(), _OURS))):
@@ -364,7 +363,7 @@ async def send_leftovers(place: Place, load_stored: Any, append: Append) -> list
 
 
 def _remove_session(folder: Path, transcript: Path) -> None:
-    """Remove a session, and the folder unless it has another one."""
+    """Remove a session, and the folder if it was the only one."""
     shutil.rmtree(transcript.with_suffix(""), ignore_errors=True)
     transcript.unlink(missing_ok=True)
     if not any(folder.glob(f"projects/*/*{SUFFIX}")):
@@ -372,14 +371,14 @@ def _remove_session(folder: Path, transcript: Path) -> None:
 
 
 def _abandon(path: Path, owner: int) -> None:
-    """Remove the secrets of a folder that nobody removed; its transcripts may not be in the store."""
+    """Remove the secrets of an abandoned folder. Keeps the transcripts, which may not be in the store."""
     if owner == os.getpid():
         _strip(path)
         unlock(path)
 
 
 def _sweep(parent: Path) -> None:
-    """Remove the secrets of folders that killed processes left, and all of those that are old."""
+    """Remove the secrets from folders of killed processes, and remove old folders entirely."""
     for path in leftovers(parent, _OURS, min_age=NEW_SECONDS):
         age = time.time() - path.stat().st_mtime
         if age > KEPT_DAYS * 24 * 3600:
@@ -389,7 +388,7 @@ def _sweep(parent: Path) -> None:
 
 
 def _strip(path: Path) -> None:
-    """Remove everything except for the transcripts."""
+    """Remove everything except the transcripts."""
     with contextlib.suppress(OSError):
         for each in path.iterdir():
             if each.name == "projects":

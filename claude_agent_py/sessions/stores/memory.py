@@ -11,7 +11,7 @@ from claude_agent_py.sessions.stores.protocol import SessionKey, SessionStoreEnt
 
 
 class MemoryStore(SummarisingStore):
-    """Keeps sessions in the memory of this process. They are gone when it ends.
+    """Keeps sessions in the memory of this process until it ends.
 
     May be shared by clients in several threads and event loops.
     """
@@ -29,7 +29,7 @@ class MemoryStore(SummarisingStore):
         return sum(not place.subpath for place in self._rows)
 
     def __bool__(self) -> bool:
-        return True  # also when it is empty
+        return True  # even when it is empty
 
     def entries(self, key: SessionKey) -> list[SessionStoreEntry]:
         """Return the entries of a transcript, none for an unknown one. For tests."""

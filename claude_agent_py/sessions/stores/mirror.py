@@ -34,7 +34,7 @@ logger: logging.Logger = logging.getLogger("claude_agent_py")
 Flush = Literal["batched", "eager"]
 
 BATCH_SECONDS: Final = 1.0
-"""How long entries wait for others, in seconds; the end of a turn sends them at once."""
+"""How long entries wait to be batched, in seconds; the end of a turn sends them at once."""
 BATCH_BYTES: Final = 1024 * 1024
 BATCH_ENTRIES: Final = 500
 QUEUE_BYTES: Final = 16 * 1024 * 1024
@@ -42,13 +42,13 @@ QUEUE_BYTES: Final = 16 * 1024 * 1024
 PAUSES: Final = (0.2, 0.8)
 """Seconds between attempts to deliver a batch."""
 BEHIND_SECONDS: Final = (5.0, 60.0)
-"""After how many seconds the worker tries again to catch up: at first, and at most."""
+"""Seconds until the worker tries again to catch up: initially, and at most."""
 
 LAST_ATTEMPTS: Final = 2
-"""How often what is behind is sent at the end: while it is sent, more may have been reported than fits the queue."""
+"""How many times to catch up at the end: meanwhile, more may be reported than fits the queue."""
 
 Report = Callable[[StoreError, bool], Awaitable[None]]
-"""Told of an error, and whether it is the last word."""
+"""Called with an error and whether it is final."""
 
 
 @dataclass(slots=True)
@@ -65,10 +65,10 @@ class Mirror:
     Args:
         store: The store.
         project: The project in the store.
-        holder: Who writes, for leases.
-        report: Told of what cannot be delivered.
+        holder: The name of the writer, for leases.
+        report: Called with entries that cannot be delivered.
         flush: `batched` collects the entries of a turn, `eager` sends them at once.
-        timeout: Seconds that one call of the store may take.
+        timeout: Seconds that each call of the store may take.
     """
 
     def __init__(
@@ -92,18 +92,18 @@ class Mirror:
         self._lost: set[str] = set()
         """The sessions that another process has taken over."""
         self._files: dict[Place, str] = {}
-        """The CLI's file of each transcript, or the one that its entries are kept in."""
+        """The file of each transcript: the CLI's, or the one in which its entries are kept."""
         self.spool: Spool = Spool()
         self._spooled: set[Place] = set()
         """The transcripts whose entries are kept on this machine while they are behind."""
         self._reported: dict[Place, Reported] = {}
         self._queue: dict[Place, _Waiting] = {}
         self._sending: tuple[Place, list[SessionStoreEntry]] | None = None
-        """What is neither in the queue nor delivered."""
+        """Transcripts with entries that are neither queued nor delivered."""
         self._catching_up: Place | None = None
         """The transcript whose file is being sent."""
         self._meanwhile: list[Mark] = []
-        """What was reported of it since."""
+        """Its entries reported meanwhile."""
         self._entries = 0
         self._bytes = 0
         self._behind: dict[Place, StoreError] = {}
@@ -173,15 +173,15 @@ class Mirror:
         return place in self._spooled
 
     def flush(self) -> None:
-        """Send what waits, soon: a turn is over."""
+        """Send the waiting entries soon, because a turn is over."""
         self._now.set()
 
     def begin(self, place: Place, reported: Reported) -> None:
-        """Note what a transcript has when the CLI starts."""
+        """Record the state of a transcript when the CLI starts."""
         self._reported[place] = reported
 
     def expect_behind(self, place: Place, file_path: str, reported: Reported) -> None:
-        """Note that the store may lack entries of a transcript from before this process."""
+        """Record that the store may lack earlier entries of a transcript."""
         self._files[place] = file_path
         self._reported[place] = reported
         self._behind[place] = StoreError("it was not compared yet", key=place.key)
@@ -208,7 +208,7 @@ class Mirror:
         self._drained.set()
 
     async def drain(self, deadline: float) -> None:
-        """Send all that waits, and end `run`. Reports what is not delivered by the deadline, a time of the loop."""
+        """Send all waiting entries, and end `run`. Reports those not delivered by the deadline, in event loop time."""
         self._is_draining = True
         self._something.set()
         self._now.set()
@@ -247,7 +247,7 @@ class Mirror:
             try:
                 await self._append(place.key, entries)
             except Exception as error:
-                is_final = isinstance(error, StaleLeaseError | TimeoutError)  # what timed out may still arrive
+                is_final = isinstance(error, StaleLeaseError | TimeoutError)  # a call that timed out may still succeed
                 if pause is None or is_final:
                     self._keep(place, entries, is_older=True)
                     self._keep(place, self._drop_queued(place))
@@ -277,20 +277,14 @@ class Mirror:
             await self._report(error, False)
 
     async def _catch_up(self, place: Place) -> None:
+        """Send the entries of a transcript that the store lacks. After a failure, the transcript is behind again."""
         if place.session in self._lost:
             return
-        before, path = self._behind.pop(place), self._files[place]
+        before = self._behind.pop(place)
         self._drop_queued(place)  # the file has them
-        reported = self._reported.setdefault(place, Reported()).copy()
-        tail = Tail(reported.last)
         self._catching_up, self._meanwhile = place, []
         try:
-            if place in self._spooled:
-                sent = await self.spool.send(place, self._append)
-            else:
-                with anyio.fail_after(self._timeout):
-                    stored = await self._store.load(place.key)
-                sent = await send_missing(path, place.key, stored or [], self._append, tail.add)
+            sent = await (self._send_spooled(place) if place in self._spooled else self._send_file(place))
         except BaseException as error:
             self._behind[place] = before
             if place in self._spooled:
@@ -299,14 +293,24 @@ class Mirror:
                 raise
             await self._fall_behind(place, error)
         else:
-            if place in self._spooled:
-                if not self.spool.has(place):  # else more was added
-                    self._spooled.discard(place)
-            else:
-                self._note_sent(place, reported.after_sending(tail.marks))
             logger.info("the session store has caught up with %s: %d entries", described(place.key), sent)
         finally:
             self._catching_up, self._meanwhile = None, []
+
+    async def _send_spooled(self, place: Place) -> int:
+        sent = await self.spool.send(place, self._append)
+        if not self.spool.has(place):  # otherwise entries were added meanwhile
+            self._spooled.discard(place)
+        return sent
+
+    async def _send_file(self, place: Place) -> int:
+        reported = self._reported.setdefault(place, Reported()).copy()
+        tail = Tail(reported.last)
+        with anyio.fail_after(self._timeout):
+            stored = await self._store.load(place.key)
+        sent = await send_missing(self._files[place], place.key, stored or [], self._append, tail.add)
+        self._note_sent(place, reported.after_sending(tail.marks))
+        return sent
 
     def _drop_queued(self, place: Place) -> list[SessionStoreEntry]:
         waiting = self._queue.pop(place, None) or _Waiting()
@@ -315,13 +319,13 @@ class Mirror:
         return waiting.entries
 
     def _note_sent(self, place: Place, reported: Reported) -> None:
-        """Leave out of the queue what was reported while its file was sent."""
+        """Remove entries from the queue that were sent with the file."""
         self._reported[place] = reported
         left = Counter(mark for mark in self._meanwhile if reported.take(mark))
         waiting = self._queue.get(place)
         if waiting is not None:
             new: list[SessionStoreEntry] = []
-            for entry in reversed(waiting.entries):  # what was sent before comes first
+            for entry in reversed(waiting.entries):  # entries sent earlier come first
                 mark = mark_of(entry)
                 if left[mark] > 0:
                     left[mark] -= 1
@@ -332,7 +336,7 @@ class Mirror:
     # Leases ------------------------------------------------------------------------------------------------------
 
     def hold(self, lease: Lease) -> None:
-        """Use a lease that was acquired for this mirror."""
+        """Use a lease acquired for this mirror."""
         if self._leases is not None:
             self._leases[lease.key["session_id"]] = lease
 
@@ -359,7 +363,7 @@ class Mirror:
                     logger.warning("the lease of session %s cannot be renewed: %s", session, error)
 
     async def release_leases(self) -> None:
-        """Give the leases back. Never raises."""
+        """Release the leases. Never raises."""
         leases, self._leases = self._leases or {}, {}
         for lease in leases.values():
             try:

@@ -36,9 +36,9 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
 """The statements that lead from each version of the schema to the next, beginning with none."""
 
 FROZEN_SECONDS: Final = 30.0
-"""After which the server rolls back the transaction of a process that was stopped within it."""
+"""The server then rolls back the transaction of a process that was stopped."""
 MOST_IDLE: Final = 8
-"""How many connections stay open when nobody uses them."""
+"""How many unused connections stay open."""
 _NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 _HAS_DATA: Final = "mtime IS NOT NULL"
 _NOW: Final = "extract(epoch from clock_timestamp())"
@@ -79,7 +79,7 @@ class PostgresStore(SummarisingStore):
         return f"PostgresStore(schema={self._schema!r})"  # the connection string may have a password
 
     def close(self) -> None:
-        """Close the connections that nobody uses. They are opened again when they are needed."""
+        """Close unused connections. They are reopened when needed."""
         with self._lock:
             idle = self._idle[:]
             self._idle.clear()
@@ -101,7 +101,7 @@ class PostgresStore(SummarisingStore):
 
     def _borrowed(self) -> "Connection[Any]":
         with self._lock:
-            if self._owner != os.getpid():  # a copy of the process: the connections are those of the other
+            if self._owner != os.getpid():  # in a forked process, the connections belong to the parent
                 self._idle, self._owner = [], os.getpid()
             while self._idle:
                 idle = self._idle.pop()

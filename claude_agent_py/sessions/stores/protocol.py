@@ -1,7 +1,7 @@
 """`SessionStore`: what a store of transcripts implements. Call-compatible with the official Python SDK.
 
-The optional methods are in `FullSessionStore`. A store implements those that it can: whoever needs one looks for it
-first with `implements`.
+The optional methods are in `FullSessionStore`. A store implements those that it can; callers check with `implements`
+first.
 """
 
 from typing import Any, NotRequired, Protocol, Required, TypedDict, runtime_checkable
@@ -26,7 +26,7 @@ class SessionListSubkeysKey(TypedDict):
 
 
 class SessionStoreEntry(TypedDict, total=False):
-    """A line of a transcript: a JSON object. Fields that are not listed here are kept as they are."""
+    """A line of a transcript: a JSON object. Fields not listed here are kept."""
 
     type: Required[str]
     uuid: str
@@ -56,10 +56,10 @@ class SessionStore(Protocol):
     """Keeps transcripts. These two methods are required; those of `FullSessionStore` are optional."""
 
     async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
-        """Append entries to a transcript, in this order and after those that are there.
+        """Append entries to a transcript, in order.
 
-        A batch may come again, if it is not known whether it arrived: skip entries whose `uuid` is there already.
-        Entries without a `uuid` are always appended. If it raises, it is called again with the same entries.
+        A batch may be sent again after an error or a timeout: skip entries whose `uuid` is already stored. Always
+            append entries without a `uuid`.
         """
         ...
 
@@ -89,7 +89,7 @@ class FullSessionStore(SessionStore, Protocol):
 
 
 def implements(store: object, method: str) -> bool:
-    """Return whether a store has an optional method of its own, and not only the placeholder of a protocol."""
+    """Return whether a store implements an optional method, rather than inheriting a protocol's placeholder."""
     if not callable(getattr(store, method, None)):
         return False
     if method in getattr(store, "__dict__", {}):
@@ -109,7 +109,7 @@ def checked(key: SessionKey) -> tuple[str, str, str]:
     Raises:
         StoreError: A part is missing, not text, or empty.
     """
-    given: dict[str, Any] = {**key}  # who calls it may have no type checker
+    given: dict[str, Any] = {**key}  # callers may not use a type checker
     project, session, subpath = given.get("project_key"), given.get("session_id"), given.get("subpath")
     for name, value in (("project_key", project), ("session_id", session)):
         if not isinstance(value, str) or not value or "\0" in value:

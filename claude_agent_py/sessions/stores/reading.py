@@ -1,7 +1,7 @@
-"""Read the sessions of a store, as those on disk are read.
+"""Read the sessions of a store like those on disk.
 
-A session is loaded into a private folder, where the code for sessions on disk reads it. The folder lives as long as
-what was made of it.
+A session is loaded into a private folder, where the code for sessions on disk reads it. The folder exists as long as
+the objects created from it.
 """
 
 import os
@@ -39,7 +39,7 @@ from claude_agent_py.sessions.stores.summary import fold_session_summary
 from claude_agent_py.tasks.files.transcript import TranscriptMessage
 
 SECONDS: Final = 60.0
-"""How long one call of a store may take, by default."""
+"""The default time limit of a store call, in seconds."""
 PREFIX: Final = "claude-agent-py-stored-"
 _OURS: Final = re.compile(rf"{PREFIX}[0-9a-f]{{16}}")
 PROJECT: Final = "stored"
@@ -60,7 +60,7 @@ class LoadedFolder:
         self.path.mkdir(mode=0o700)
         lock(self.path)
         self.remove: Callable[[], object] = weakref.finalize(self, _remove, self.path, os.getpid())
-        """Remove it. Blocks, never raises, and is idempotent."""
+        """Remove it. Blocks; never raises. Idempotent."""
 
     @property
     def projects(self) -> Path:
@@ -167,7 +167,7 @@ async def _derive(places: list[Place], store: SessionStore, timeout: float, data
 
 
 def _info(session_id: str, changed: int, data: Mapping[str, Any]) -> SessionInfo | None:
-    """Return what a summary says, or None for a subagent's and for a session that nobody prompted."""
+    """Return the description in a summary, or None for a subagent or a session without a prompt."""
 
     def text(*names: str) -> str | None:
         return next((found for name in names if isinstance(found := data.get(name), str) and found), None)
@@ -202,10 +202,10 @@ async def get_session_from_store(
     include_subagents: bool = True,
     timeout: float = SECONDS,
 ) -> Session:
-    """Return a session of a store, as it is now.
+    """Return a snapshot of a session in a store.
 
-    It is a value as `get_session` returns it. Its files are in a private folder, which is removed once neither the
-    session nor what was taken from it is in use.
+    The result is like that of `get_session`. Its files are in a private folder, which is removed when the session and
+    the objects obtained from it are no longer in use.
 
     Args:
         session_store: The store.
@@ -217,7 +217,7 @@ async def get_session_from_store(
 
     Raises:
         SessionNotFoundError: The store does not have the session.
-        StoreError: The store failed, took too long, or returned what is no transcript.
+        StoreError: The store failed, took too long, or returned an invalid transcript.
         SessionError: The session cannot be written to a temporary folder.
         OptionsError: The id is not a uuid.
     """
@@ -230,7 +230,7 @@ async def get_session_from_store(
 async def find_place(
     store: SessionStore, session_id: str, directory: AnyPath | None, project_key: str | None, timeout: float
 ) -> Place:
-    """Return the place of a session, which may not be there. Raises OptionsError and StoreError."""
+    """Return the place of a session, which may not exist. Raises OptionsError and StoreError."""
     check_id(session_id)
     if project_key is not None and not isinstance(project_key, str):
         raise OptionsError(f"must be text, not {type(project_key).__name__}", option="project_key")
@@ -269,7 +269,7 @@ def not_found(place: Place) -> SessionNotFoundError:
 async def opened(
     store: SessionStore, place: Place, timeout: float, *, include_subagents: bool = True
 ) -> AsyncIterator[tuple[Session, LoadedFolder]]:
-    """Load a session for a moment."""
+    """Load a session temporarily."""
     path, folder = await load_folder(store, place, timeout, include_subagents=include_subagents)
     try:
         info = await run_file_work(info_of, path, place.session)
@@ -287,7 +287,10 @@ async def get_session_info_from_store(
     project_key: str | None = None,
     timeout: float = SECONDS,
 ) -> SessionInfo:
-    """Return what a session's transcript in a store says. Raises as `get_session_from_store`; `path` is empty."""
+    """Return the description of a session in a store; `path` is empty.
+
+    Raises the errors of `get_session_from_store`.
+    """
     place = await find_place(session_store, session_id, directory, project_key, timeout)
     async with opened(session_store, place, timeout, include_subagents=False) as (session, _):
         return replace(session.info, path="")
@@ -303,7 +306,7 @@ async def get_session_messages_from_store(
     project_key: str | None = None,
     timeout: float = SECONDS,
 ) -> list[TranscriptMessage]:
-    """Return a page of the messages of a session in a store. Raises as `get_session_from_store`."""
+    """Return a page of the messages of a session in a store. Raises the errors of `get_session_from_store`."""
     place = await find_place(session_store, session_id, directory, project_key, timeout)
     async with opened(session_store, place, timeout, include_subagents=False) as (session, _):
         return await run_file_work(page, session.messages, limit, offset)
@@ -317,7 +320,7 @@ async def list_subagents_from_store(
     project_key: str | None = None,
     timeout: float = SECONDS,
 ) -> list[str]:
-    """Return the ids of the subagents of a session in a store; none for an unknown session.
+    """Return the ids of the subagents of a session in a store; empty for an unknown session.
 
     Raises:
         StoreError: The store failed, took too long, or has no `list_subkeys`.
@@ -341,7 +344,7 @@ async def get_subagent_messages_from_store(
     project_key: str | None = None,
     timeout: float = SECONDS,
 ) -> list[TranscriptMessage]:
-    """Return a page of the messages of a subagent in a store. Raises as `get_session_from_store`.
+    """Return a page of the messages of a subagent in a store. Raises the errors of `get_session_from_store`.
 
     Raises SessionError if the session has no such subagent.
     """

@@ -1,7 +1,7 @@
 """`RedisStore`: sessions in Redis. Needs the package `redis`: `pip install claude-agent-py[redis]`.
 
-A transcript is a list of entries and a set of their uuids. What belongs together changes in one transaction, which is
-repeated if somebody else was faster.
+A transcript is a list of entries and a set of their uuids. Related changes are made in one transaction, which is
+repeated after a conflict.
 """
 
 import json
@@ -48,7 +48,7 @@ class RedisStore(SummarisingStore):
         return f"RedisStore(prefix={self._prefix!r})"  # the URL may have a password
 
     def close(self) -> None:
-        """Close the connections. They are opened again when they are needed."""
+        """Close the connections. They are reopened when needed."""
         self._redis.close()
 
     def _key(self, kind: str, *parts: str) -> str:
@@ -64,7 +64,7 @@ class RedisStore(SummarisingStore):
         self._is_ready = True
 
     def _change(self, watched: list[str], work: Callable[[Any], T]) -> T:
-        """Run `work`, which reads and then queues changes after `multi()`, until nobody interferes."""
+        """Run `work`, which reads and then queues changes after `multi()`, until it succeeds without a conflict."""
         self._check_version()
         with self._redis.pipeline() as pipe:
             for _ in range(_ATTEMPTS):
@@ -80,7 +80,7 @@ class RedisStore(SummarisingStore):
     def _append(self, place: Place, rows: list[Row], epoch: int | None) -> None:
         uuids, lease = self._key("uuids", *place), self._key("lease", *place[:2])
         summaries, times = self._key("summaries", place.project), self._key("times", place.project)
-        touched = self._key("touched", *place[:2])  # so that appends to a session exclude each other, and no others
+        touched = self._key("touched", *place[:2])  # so that only appends to the same session exclude each other
 
         def work(pipe: Any) -> None:
             check_epoch(_state(pipe.get(lease)), place.key, epoch)
@@ -182,5 +182,5 @@ def _decoded(data: bytes) -> str:
 
 
 def _quoted(part: str) -> str:
-    """Return a part of a key, which has no colon then."""
+    """Return a part of a key without colons."""
     return quote(_encoded(part), safe="/~@+=, ")

@@ -12,7 +12,7 @@ from typing import TypeAlias
 from claude_agent_py.sessions.stores.protocol import SessionStoreEntry
 
 Mark: TypeAlias = str | int
-"""Stands for an entry: its uuid, or a hash of its content."""
+"""Identifies an entry: its uuid, or a hash of its content."""
 
 
 def uuid_of(entry: SessionStoreEntry) -> str | None:
@@ -22,7 +22,7 @@ def uuid_of(entry: SessionStoreEntry) -> str | None:
 
 
 def mark_of(entry: SessionStoreEntry) -> Mark:
-    """Return what stands for an entry."""
+    """Return the identity of an entry."""
     return uuid_of(entry) or hash(canonical(entry))
 
 
@@ -32,7 +32,7 @@ def canonical(entry: SessionStoreEntry) -> str:
 
 
 class Reported:
-    """What the CLI has reported of one transcript."""
+    """How far the CLI has reported one transcript."""
 
     def __init__(self, last: str | None = None, notes: Iterable[Mark] = (), ahead: Iterable[Mark] = ()) -> None:
         self.last = last
@@ -40,10 +40,10 @@ class Reported:
         self.notes: list[Mark] = list(notes)
         """The entries without a uuid since."""
         self._ahead: list[Mark] = list(ahead)
-        """What was sent before it was reported, in order."""
+        """Entries that were sent before they were reported, in order."""
 
     def copy(self) -> "Reported":
-        """Return the same, to be kept."""
+        """Return a copy."""
         return Reported(self.last, self.notes, self._ahead)
 
     def after_sending(self, tail: Sequence[Mark]) -> "Reported":
@@ -58,7 +58,7 @@ class Reported:
         return Reported(self.last, self.notes, ahead)
 
     def take(self, mark: Mark) -> bool:
-        """Note an entry as reported, and return whether it was not sent yet."""
+        """Record an entry as reported, and return whether it has yet to be sent."""
         if isinstance(mark, str):
             self.last = mark
             self.notes.clear()
@@ -68,7 +68,7 @@ class Reported:
 
     def _was_sent(self, mark: Mark) -> bool:
         if mark not in self._ahead:
-            if isinstance(mark, str):  # written after all that was sent
+            if isinstance(mark, str):  # written after all entries that were sent
                 self._ahead.clear()
             return False
         place = self._ahead.index(mark)

@@ -24,7 +24,7 @@ SUB: Final = "sub"
 _ATTEMPTS: Final = 20
 _MOST_DELETED: Final = 1000
 _KNOWN: Final = 1024
-"""Of how many transcripts the name of the last object is remembered."""
+"""The number of transcripts whose last object name is cached."""
 _NO_OBJECT: Final = frozenset({"NoSuchKey", "404"})
 _CONFLICT: Final = frozenset({"PreconditionFailed", "ConditionalRequestConflict", "412", "409"})
 
@@ -32,9 +32,9 @@ _CONFLICT: Final = frozenset({"PreconditionFailed", "ConditionalRequestConflict"
 class S3Store(BlockingStore):
     """Keeps sessions as objects in a bucket, for any number of machines.
 
-    It keeps no summaries. Entries that are appended twice are stored twice and loaded once. Leases need conditional
+    It keeps no summaries. Entries appended twice are stored twice but loaded once. Leases need conditional
     writes (AWS, MinIO and others have them); an append checks its lease just before it writes, so a writer that loses
-    its lease in that moment still writes one batch. The clocks of the machines have to agree to a few seconds.
+    its lease in that moment still writes one batch. The clocks of the machines must agree to within a few seconds.
 
     Args:
         bucket: The bucket, which exists.
@@ -91,7 +91,7 @@ class S3Store(BlockingStore):
                 raise
 
     def _next(self, place: Place) -> int:
-        """Return a number for the next object, which comes after all that this process knows of."""
+        """Return a number for the next object, greater than all that this process knows."""
         with self._lock:
             last = self._last.get(place)
             if last is None:

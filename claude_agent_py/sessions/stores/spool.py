@@ -1,6 +1,6 @@
-"""`Spool`: keeps entries that the store did not take, where the CLI's own files cannot serve as the queue.
+"""`Spool`: keeps entries that the store did not accept, for when the CLI's own files cannot serve as the queue.
 
-That is so if the CLI runs in a container or on another machine, and if its files are removed with a private home.
+They cannot if the CLI runs in a container or on another machine, or if its files are removed with a private home.
 """
 
 import json
@@ -30,14 +30,14 @@ SENDING: Final = "sending"
 
 
 class Spool:
-    """A private folder with transcripts, made when the first is kept."""
+    """A private folder with transcripts, created for the first one."""
 
     def __init__(self) -> None:
         self.folder: PrivateFolder | None = None
         """The folder; None if nothing is kept."""
 
     def path_of(self, place: Place, project: str = PROJECT) -> str:
-        """Return where a transcript is kept. Makes the folder."""
+        """Return where a transcript is kept. Creates the folder."""
         if self.folder is None:
             self.folder = make_folder(None)
         own = os.path.join(self.folder.projects, project, place.session)
@@ -46,7 +46,7 @@ class Spool:
         return path
 
     def add(self, place: Place, entries: Sequence[SessionStoreEntry], *, is_older: bool = False) -> str:
-        """Add entries to a transcript, behind or, if they are older, before what is there, and return its path."""
+        """Add entries to a transcript, at its end or (older ones) at its start, and return its path."""
         path = self.path_of(place)
         lines = b"".join(json.dumps(entry, separators=(",", ":")).encode() + b"\n" for entry in entries)
         if is_older:
@@ -57,9 +57,9 @@ class Spool:
         return path
 
     async def send(self, place: Place, append: Append) -> int:
-        """Append what is kept of a transcript to the store, in order, and remove it; return how many entries.
+        """Append the kept entries of a transcript to the store, in order, remove them, and return how many.
 
-        What is added meanwhile stays. If the store fails, all that it did not take stays, too.
+        Entries added meanwhile stay, as do those that a failing store did not accept.
         """
         sending, sent, count = self.path_of(place, SENDING), 0, 0
         os.replace(self.path_of(place), sending)
@@ -73,7 +73,10 @@ class Spool:
         return count
 
     def _take_back(self, place: Place, sending: str, sent: int) -> None:
-        """Put what was not sent before what was added meanwhile. Not in a thread, to be done when it is cancelled."""
+        """Put the unsent entries before those added meanwhile.
+
+        Does not use a thread, so that it also works when cancelled.
+        """
         with open(sending, "rb") as file:
             file.seek(sent)
             self._put_first(place, file.read())
@@ -86,18 +89,18 @@ class Spool:
             write_whole(path, [lines, rest], replace=True)
 
     def has(self, place: Place) -> bool:
-        """Return whether something of a transcript is kept."""
+        """Return whether entries of a transcript are kept."""
         return self.folder is not None and os.path.isfile(self.path_of(place))
 
     def keep(self, place: Place, transcript: str) -> None:
-        """Copy a transcript of the CLI, whose folder is about to be removed."""
+        """Copy a transcript of the CLI, because its folder is about to be removed."""
         path = self.path_of(place)
         shutil.copyfile(transcript, path)
         if os.path.isfile(metadata_path(transcript)):
             shutil.copyfile(metadata_path(transcript), metadata_path(path))
 
     def remove(self) -> None:
-        """Remove what was kept: the store has it."""
+        """Remove everything, because the store has it."""
         if self.folder is not None:
             self.folder.remove()
 

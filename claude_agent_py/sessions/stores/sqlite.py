@@ -69,7 +69,7 @@ class SQLiteStore(SummarisingStore):
         return f"SQLiteStore({str(self.path)!r})"
 
     def close(self) -> None:
-        """Close the file. It is opened again when it is needed."""
+        """Close the file. It is reopened when needed."""
         with self._lock:
             if self._connection is not None and self._owner == os.getpid():
                 self._connection.close()
@@ -90,7 +90,7 @@ class SQLiteStore(SummarisingStore):
 
     def _write(self, work: Callable[[sqlite3.Cursor], T]) -> T:
         def begun(cursor: sqlite3.Cursor) -> T:
-            cursor.execute("BEGIN IMMEDIATE")  # reads what it depends on after other writers are done
+            cursor.execute("BEGIN IMMEDIATE")  # reads its dependencies after other writers are done
             return work(cursor)
 
         with self._opened() as connection:

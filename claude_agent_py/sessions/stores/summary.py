@@ -17,7 +17,7 @@ _LAST: Final[Mapping[str, str]] = {
     "summary": "summary_hint",
     "gitBranch": "git_branch",
 }
-"""The fields of entries of which the last value counts, each with its name in the summary."""
+"""Fields of entries whose last value counts, with their names in the summary."""
 _COMMAND: Final = re.compile(r"<command-name>(.*?)</command-name>")
 _NOT_TYPED: Final = re.compile(
     r"^(?:<local-command-stdout>|<session-start-hook>|<tick>|<goal>|"
@@ -68,7 +68,7 @@ def _fold(data: dict[str, Any], entry: Mapping[str, Any]) -> None:
 
 
 def _fold_prompt(data: dict[str, Any], entry: Mapping[str, Any]) -> None:
-    """Note the first prompt that a person typed, or else the first command."""
+    """Record the first prompt typed by a person, or else the first command."""
     if entry.get("type") != "user" or entry.get("isMeta") is True or entry.get("isCompactSummary") is True:
         return
     message = entry.get("message")

@@ -1,4 +1,4 @@
-"""Whether a transcript has the end of a run already, and how long to wait for it. No I/O.
+"""Whether a transcript already contains the end of a run, and how long to wait for it. No I/O.
 
 The CLI writes the last entries of a subagent some time after it says that the subagent is over: measured, some
 milliseconds, and on a busy machine more than half a second.
@@ -13,7 +13,7 @@ from claude_agent_py.wire.messages.tasks import TaskStatus
 from claude_agent_py.wire.timestamps import seconds
 
 LAST_WORDS: Final = 0.5
-"""How long to wait for more after the end of a task, in seconds, if more may come."""
+"""How long to wait for more entries after the end of a task, in seconds."""
 LAST_REPORT: Final = 10.0
 """How long to wait after the end of a task for a report that is missing, in seconds."""
 
@@ -26,7 +26,7 @@ class Ending:
         self._latest_text: AssistantMessage | None = None
 
     def note(self, message: TranscriptMessage) -> None:
-        """Take in the next message."""
+        """Process the next message."""
         self._last = message
         if isinstance(message, AssistantMessage) and message.text:
             self._latest_text = message
@@ -41,7 +41,7 @@ class Ending:
             return 0.0 if is_ended else LAST_WORDS
         if _has(_in_run(run, self._latest_text), report):
             return 0.0 if is_ended or last is self._latest_text else LAST_WORDS
-        # Another report than the last text may come otherwise: a child's that is data, or one that was handed back.
+        # A report may differ from the last text: a child's structured report, or one that was handed back.
         is_verbatim = run.is_report and not record.is_external and not _was_handed_back(run)
         return LAST_WORDS if is_ended and not is_verbatim else LAST_REPORT
 

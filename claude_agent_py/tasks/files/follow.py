@@ -124,7 +124,7 @@ class Follow:
 
     async def _advance(self) -> None:
         """Read once, and pause if there was nothing new."""
-        over_for = self._over_for()  # before reading, so that everything written until then is read
+        over_for = self._seconds_over()  # before reading, so that everything written until then is read
         piece = await self._read(over_for)
         if piece is None:
             await self._wait(PAUSE)
@@ -138,17 +138,17 @@ class Follow:
         elif not self._chunks:
             await self._wait(PAUSE)
 
-    def _over_for(self) -> float | None:
-        """Return for how long the task has been over, in seconds; None while it runs."""
+    def _seconds_over(self) -> float | None:
+        """Return how many seconds ago the task ended; None while it runs."""
         if not self._is_over():
             self._over_since = None
             return None
-        now = anyio.current_time()
-        self._over_since = now if self._over_since is None else self._over_since
-        return now - self._over_since
+        if self._over_since is None:
+            self._over_since = anyio.current_time()
+        return anyio.current_time() - self._over_since
 
     async def _read(self, over_for: float | None) -> Piece | None:
-        """Read the next piece, or return None while the file is missing and may still come."""
+        """Read the next piece, or return None while the file is missing but may still appear."""
         paths = [self._path] if self._path else list(self._paths())
         failure: OSError | None = None
         for path in paths:

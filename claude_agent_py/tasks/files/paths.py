@@ -44,7 +44,7 @@ def _hash(text: str) -> str:
 
 
 class Paths:
-    """The directories of the session, as far as they are known."""
+    """The known directories of the session."""
 
     def __init__(self, config_dir: str | os.PathLike[str] | None = None) -> None:
         self.config_dir: str | os.PathLike[str] | None = config_dir
@@ -52,12 +52,12 @@ class Paths:
         self._subagents: str | None = None
 
     def note_init(self, cwd: str | None, session_id: str | None) -> None:
-        """Note what `system/init` says."""
+        """Record the directory and session from `system/init`."""
         if self._subagents is None and self.config_dir and cwd and session_id:
             self._subagents = os.path.join(self.config_dir, "projects", project_slug(cwd), session_id, "subagents")
 
     def note_hook(self, data: Mapping[str, Any]) -> None:
-        """Note the paths in the input of a hook."""
+        """Record the paths in a hook's input."""
         own, agents = data.get("transcript_path"), data.get("agent_transcript_path")
         if isinstance(agents, str) and agents:
             self._subagents = os.path.dirname(agents)
@@ -65,12 +65,12 @@ class Paths:
             self._subagents = f"{own.removesuffix('.jsonl')}{os.sep}subagents"
 
     def note_output(self, task_id: str, path: str) -> None:
-        """Note where one task writes."""
+        """Record where a task writes."""
         if os.path.basename(path) == f"{task_id}.output":
             self._outputs = os.path.dirname(path)
 
     def of(self, record: Record) -> list[str]:
-        """Return where a subagent's transcript, or the text of another task, may be, the likeliest place first."""
+        """Return where a subagent's transcript, or the text of another task, may be, most likely place first."""
         beside = _join(self._outputs, record.id, f"{record.id}.output")
         outputs = (record.run.output_file, record.output_file, beside)
         if not record.is_agent:

@@ -34,7 +34,8 @@ class TaskOutput:
     """The output of a task with its state, as the model's `TaskOutput` tool returned it. `str()` is the text."""
 
     retrieval_status: Retrieval
-    """`success`: the task is over. `timeout`: it was not over in time. `not_ready`: it runs, and was not waited for."""
+    """`success`: the task is over. `timeout`: it did not end in time. `not_ready`: it is running and was not waited
+    for."""
     task_id: str
     status: TaskStatus
     text: str = ""
@@ -64,7 +65,7 @@ class OutputReader:
         self._messages = messages
         self._control = control
         self._caught_up: set[tuple[str, int]] = set()
-        """The runs, by task and number, whose transcripts are complete or stayed incomplete after a wait."""
+        """The runs, by task and number, that need no more waiting: the transcript is complete, or stayed incomplete."""
 
     async def output(self, record: Record, retrieval: Retrieval, tail_bytes: int | None) -> TaskOutput:
         """Return the output with the state of the task. Raises TaskOutputError only if it is over."""
@@ -136,7 +137,7 @@ class OutputReader:
         return last_report(messages) or record.last_text or record.run.summary
 
     def _seen(self, record: Record) -> list[TranscriptMessage]:
-        """Return the messages that came, of the kinds that a transcript has."""
+        """Return the received messages of the kinds that a transcript contains."""
         seen = self._messages.of(record.id)
         return [message for message in seen if isinstance(message, AssistantMessage | UserMessage)]
 
@@ -153,7 +154,7 @@ class OutputReader:
         return sorted(messages, key=lambda message: message.timestamp or "")
 
     async def _own_transcript(self, record: Record) -> list[TranscriptMessage]:
-        """Read the messages of one subagent. The CLI writes the last ones a while after the end of the task."""
+        """Read the messages of one subagent. The CLI writes the last ones shortly after the task ends."""
         run = (record.id, len(record.runs))
         start = anyio.current_time()
         messages = await self._written_so_far(record)
@@ -190,12 +191,12 @@ def _patience(record: Record, messages: list[TranscriptMessage]) -> float:
 
 
 def _signed(message: TranscriptMessage, agent_id: str) -> TranscriptMessage:
-    """Add the agent id, which the transcript of a child agent lacks: it is that of a session."""
+    """Add the agent id, which a child agent's transcript lacks because it is that of a session."""
     return message if message.agent_id is not None else message.replace(agent_id=agent_id)
 
 
 async def _first_readable(task_id: str, paths: Sequence[str], read: Callable[[str], T]) -> T:
-    """Read the first file that can be read. The error is that of the first file."""
+    """Read the first readable file. If there is none, raise the error of the first."""
     failure: OSError | None = None
     for path in paths:
         try:

@@ -62,7 +62,7 @@ def read_transcript(path: str, *, parent_tool_use_id: str | None = None) -> Iter
 
 
 def parse_entry(line: bytes, parent_tool_use_id: str | None = None) -> TranscriptMessage | None:
-    """Return the message in a line, or None if it has none that this version knows."""
+    """Return the message in a line, or None if it has no known message."""
     if b'"message"' not in line:
         return None
     try:
@@ -110,7 +110,7 @@ def last_report(messages: list[TranscriptMessage]) -> str:
 
 
 def look_at_transcript(path: str) -> Finding | None:
-    """Return whether a subagent is over, as far as its files tell, or None if they cannot be read."""
+    """Return what a subagent's files say about its end, or None if they cannot be read."""
     notes = read_notes(path)
     if notes is not None and not (notes.is_finished or notes.is_stopped):
         return Finding(Evidence.TRANSCRIPT)
@@ -127,7 +127,7 @@ def look_at_transcript(path: str) -> Finding | None:
 
 
 def _status(notes: Notes | None, messages: list[TranscriptMessage]) -> TaskStatus | None:
-    """Return how the agent ended, by the notes, or without them by the last message."""
+    """Return how the agent ended, from the metadata file or else from the last message."""
     if notes is not None and notes.is_stopped:
         return TaskStatus.STOPPED
     status = status_by(messages[-1]) if messages else None
@@ -135,7 +135,7 @@ def _status(notes: Notes | None, messages: list[TranscriptMessage]) -> TaskStatu
 
 
 def status_by(last: TranscriptMessage) -> TaskStatus | None:
-    """Return how the agent ended by its last message, or None if that ends nothing."""
+    """Return how the agent ended according to its last message, or None if that is not an end."""
     if isinstance(last, UserMessage):
         return TaskStatus.STOPPED if _INTERRUPTED.match(last.text) else None
     if last.is_api_error_message:

@@ -1,7 +1,7 @@
 """What the results of tools say about tasks.
 
 Reads `tool_use_result` of the tools that launch, resume, stop or wait for tasks, and pairs each result with its call,
-so that no other tool, an MCP server's for instance, can speak of tasks.
+so that no other tool, such as one of an MCP server, can make claims about tasks.
 """
 
 import re
@@ -18,7 +18,7 @@ _WRITING_TO: Final = ". Output is being written to: "
 _OUTPUT_PATH: Final = re.compile(rf"with ID: (?P<id>[\w-]+){re.escape(_WRITING_TO)}(?P<path>\S[^\n]*?\.output)\b")
 
 Word: TypeAlias = Literal["launched", "resumed", "completed", "stopped", "writes"]
-"""`writes` comes from a text, so it creates no task: it only says where a known one writes."""
+"""`writes` is parsed from text, so it does not create a task; it only says where a known task writes."""
 
 
 @dataclass(frozen=True, slots=True)

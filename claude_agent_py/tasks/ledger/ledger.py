@@ -29,7 +29,7 @@ from claude_agent_py.wire.messages.tasks import (
 STOPPED_BY_MODEL: Final = "stopped by the model (TaskStop)"
 
 HOOKS_ABOUT_TASKS: Final = frozenset({"SubagentStart", "SubagentStop"})
-"""The hooks that are about a task. Others speak of some in `background_tasks`."""
+"""Hooks about a task. Other hooks may list tasks in `background_tasks`."""
 
 _TYPE_OF_LABEL: Final[Mapping[str, str]] = {
     "shell": "local_bash",
@@ -49,7 +49,7 @@ class Ledger:
         self._registry = registry
         self._calls = OpenCalls()
         self._asked: dict[str, str] = {}
-        """The task that asks, by prompt."""
+        """The asking task, by the id of its question."""
 
     # Task messages
 
@@ -68,7 +68,7 @@ class Ledger:
         if message.is_backgrounded is not None:
             registry.set_backgrounded(record, message.is_backgrounded, now)
         registry.confirm(record, run)
-        if not record.is_child_agent:  # it is pending until there is a process for it
+        if not record.is_child_agent:  # pending until its process starts
             registry.signal(record, run, Signal.STARTED, now)
         registry.announce(record, run, now)
         registry.touch(record, now)
@@ -158,7 +158,7 @@ class Ledger:
         registry.end(record, run, message.task_status or TaskStatus.STOPPED, Evidence.NOTIFICATION, now)
 
     def _note_stop(self, record: Record, run: Run) -> None:
-        """Note that the model stops a task: the end comes before the result of its call."""
+        """Record that the model stops a task, because the end arrives before the result of the call."""
         if run.stop_reason is None and self._calls.are_stopping(record.id):
             run.stop_reason, run.ended_by = STOPPED_BY_MODEL, EndedBy.MODEL
 
@@ -175,7 +175,7 @@ class Ledger:
             registry.doubt(registry.records[task_id], Evidence.LEVEL, now)
 
     def _is_as_known(self, item: BackgroundTask) -> bool:
-        """Return whether the list repeats what is known of a task, as it does for nearly all."""
+        """Return whether the list says nothing new about a task, which is almost always so."""
         if item.task_id not in self._registry.background:
             return False
         run = self._registry.records[item.task_id].run
@@ -209,7 +209,7 @@ class Ledger:
                 self._on_announcement(said, now)
 
     def _on_conversation(self, message: AssistantMessage | UserMessage, now: float) -> None:
-        """Take a subagent's message as a sign of life. After its end it is late, and opens nothing."""
+        """Count a subagent's message as a sign of life. A late message, after the end, does not reopen the task."""
         if message.agent_id is None:
             return
         record = self._registry.record(message.agent_id, now)
@@ -231,7 +231,7 @@ class Ledger:
             self._registry.touch(record, now)
 
     def _on_result(self, message: ResultMessage, now: float) -> None:
-        """Doubt the main agent's foreground tasks: its turn is over, and waits for nothing."""
+        """Doubt the main agent's foreground tasks, because the turn that waited for them is over."""
         registry = self._registry
         if registry.prices.learn(message.model_usage):
             registry.price_again()
@@ -286,7 +286,7 @@ class Ledger:
     # Hooks
 
     def fold_hook(self, event: str, data: Mapping[str, Any], now: float) -> None:
-        """Apply the input of a hook. Those about subagents and the end of turns speak of tasks."""
+        """Apply a hook's input. Hooks about subagents and the end of turns mention tasks."""
         if event == "SubagentStart":
             self._on_subagent_start(data, now)
         elif event == "SubagentStop":
@@ -297,7 +297,7 @@ class Ledger:
                 self._on_hook_item(item, now)
 
     def _on_subagent_start(self, data: Mapping[str, Any], now: float) -> None:
-        """Note a subagent that is about to start. It counts as live once the CLI itself mentions it."""
+        """Record a subagent that is about to start. It counts as live once the CLI itself mentions it."""
         agent_id, agent_type = data.get("agent_id"), data.get("agent_type")
         if not isinstance(agent_id, str) or not agent_type:
             return  # a fork of the CLI's own, for example for compaction, has no type
@@ -308,7 +308,7 @@ class Ledger:
             self._registry.open_run(record, None, now)
 
     def _on_subagent_stop(self, data: Mapping[str, Any], now: float) -> None:
-        """Doubt a subagent that is about to stop; a hook may still make it go on."""
+        """Doubt a subagent that is about to stop; a hook may still make it continue."""
         record = self._registry.records.get(str(data.get("agent_id")))
         if record is None or not record.runs:
             return
@@ -333,7 +333,7 @@ class Ledger:
     # Prompts for the user, and the end
 
     def asked(self, request_id: str, task_id: str, asked: Asked, now: float) -> None:
-        """Note that a task asks the user."""
+        """Record that a task asks the user."""
         record = self._registry.records.get(task_id)
         if record is not None and record.runs and record.is_live:
             self._asked[request_id] = task_id
@@ -344,14 +344,14 @@ class Ledger:
             self._registry.say(TaskAsked(task_id, now, record.run.run_id, asked, author=author))
 
     def told_answer(self, task_id: str, answered: Answered, now: float) -> None:
-        """Note the answer to a prompt of a task."""
+        """Record the answer to a task's question."""
         record = self._registry.records.get(task_id)
         if record is not None and record.runs:
             author = self._registry.author_of(record)
             self._registry.say(TaskAnswered(record.id, now, record.run.run_id, answered, author=author))
 
     def answered(self, request_id: str, now: float) -> None:
-        """Note that a prompt was answered or withdrawn."""
+        """Record that a question was answered or withdrawn."""
         record = self._registry.records.get(self._asked.pop(request_id, ""))
         if record is not None:
             record.prompts.discard(request_id)
@@ -359,7 +359,7 @@ class Ledger:
                 self._registry.signal(record, record.run, Signal.ANSWERED, now)
 
     def process_exited(self, reason: str, now: float) -> None:
-        """End everything that the CLI ran: its process is gone."""
+        """End everything that the CLI ran, because its process ended."""
         self._registry.lose_all(reason, now)
         self._asked.clear()
 
@@ -374,7 +374,7 @@ class Ledger:
         ToolProgressMessage: _on_tool_progress,
         ResultMessage: _on_result,
     }
-    """What to call for a message, by its type; all other messages say nothing about tasks."""
+    """Handlers by message type. Other messages are not about tasks."""
 
 
 def _describe(record: Record, message: TaskStartedMessage | BackgroundTask) -> None:
@@ -387,7 +387,7 @@ def _describe(record: Record, message: TaskStartedMessage | BackgroundTask) -> N
 
 
 def _report(record: Record, run: Run, message: TaskNotificationMessage) -> None:
-    """Add what a notification says about the end."""
+    """Add a notification's details about the end."""
     run.notification = message
     # A plain stop repeats the description, which is neither a report nor a reason.
     said = message.summary if message.is_success or message.summary != record.description else ""

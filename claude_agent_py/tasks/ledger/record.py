@@ -29,9 +29,9 @@ class Run:
     run_id: str | None = None
     """None if the CLI has not named one."""
     is_nameless: bool = False
-    """A task message spoke of it without a run id."""
+    """Whether a task message mentioned it without a run id."""
     is_earlier: bool = False
-    """Another process ran it, so that no run id of this one's is its."""
+    """Whether another process ran it, so that run ids of this process are not its own."""
     start_uuid: str = ""
     """The uuid of the start message, to recognise a repetition."""
     tool_use_id: str | None = None
@@ -43,22 +43,22 @@ class Run:
     summary: str = ""
     failure_reason: str | None = None
     stop_reason: str | None = None
-    """Who stopped it, or tries to; counts only if the run ends as stopped."""
+    """Why it is being stopped; used only if the run ends as stopped."""
     ended_by: EndedBy | None = None
-    """Who or what ends it; noted before the end."""
+    """Who or what ends it; recorded before the end."""
     output_file: str | None = None
     spent: Spending = field(default_factory=Spending)
     is_to_count: bool = False
-    """Its transcript is still to be counted."""
+    """Whether its transcript has yet to be counted."""
     exit_code: int | None = None
     is_report: bool = False
     notification: TaskNotificationMessage | None = field(default=None, repr=False)
     is_announced: bool = False
-    """`TaskStarted` or `TaskReopened` went out."""
+    """Whether `TaskStarted` or `TaskReopened` was emitted."""
     outcome: TaskOutcome | None = None
     """Set when the end is settled, which wakes waiters."""
     doubt: Evidence | None = None
-    """Why the run may be over although no signal said so."""
+    """Why the run may be over although no signal reported it."""
     settle_at: float | None = None
     """When to decide: after the grace for a late report, or for a doubt that may pass."""
 
@@ -76,7 +76,7 @@ class Run:
 
     @property
     def begun(self) -> float | None:
-        """When it began, by the CLI's clock; None if its id does not tell.
+        """When it began, by the CLI's clock; None if its id does not contain the time.
 
         Run ids begin with the time in milliseconds, in base 36 (measured; they are promised only to sort).
         """
@@ -113,9 +113,9 @@ class Record:
     """None while unknown."""
     is_ambient: bool = False
     is_external: bool = False
-    """Not run by the CLI, so that the end of its process says nothing of it."""
+    """Whether it is not run by the CLI and so outlives the CLI's process."""
     is_confirmed: bool = False
-    """More than a hook spoke of it."""
+    """Whether anything besides a hook mentioned it."""
     runs: list[Run] = field(default_factory=list)
     """In the order of their run ids; the last is the current one."""
     activity: str = ""
@@ -130,15 +130,15 @@ class Record:
     """Its open permission prompts and questions."""
     children: list[str] = field(default_factory=list)
     brief: Mapping[str, Any] = field(default_factory=dict)
-    """What a child agent was given, besides its prompt."""
+    """A child agent's input besides its prompt."""
     launched_by: str | None = None
     """Who launched it, if that is not its parent."""
     told: tuple[object, ...] | None = None
-    """The essence when events last told of it; None before the first."""
+    """Its essence when last reported in an event; None before."""
 
     @property
     def essence(self) -> tuple[str, str | None, str | None, str | None]:
-        """What `TaskChanged` tells of."""
+        """The fields that `TaskChanged` reports."""
         return self.description, self.type, self.subagent_type, self.parent_id
 
     @property
@@ -148,7 +148,7 @@ class Record:
 
     @property
     def dated_runs(self) -> list[Run]:
-        """The latest runs, as far back as all ids tell when they began."""
+        """The latest runs, back to the last one whose id does not contain its start time."""
         first = next((place for place, run in enumerate(reversed(self.runs)) if run.begun is None), len(self.runs))
         return self.runs[len(self.runs) - first :]
 
@@ -186,7 +186,7 @@ class Record:
         return next((run for run in reversed(self.runs) if run.tool_use_id == tool_use_id), None)
 
     def author(self, launcher: "Record | None", *, acts: bool) -> str:
-        """Return who caused an event: the task's own agent if it `acts` itself, otherwise its launcher."""
+        """Return the author of an event: the task's own agent if it `acts` itself, otherwise its launcher."""
         if acts and self.is_agent:
             return self.subagent_type or self.id
         if self.launched_by is not None:

@@ -35,17 +35,17 @@ _INFERRED_STATUS: Final = {
     Evidence.RESULT: TaskStatus.COMPLETED,
     Evidence.STOP_REQUEST: TaskStatus.STOPPED,
 }
-"""How a run is taken to have ended when this is the only evidence."""
+"""How a run is assumed to have ended when this is the only evidence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Grace:
-    """How long to wait before something is inferred, in seconds."""
+    """How long to wait before inferring an end, in seconds."""
 
     report: float = 0.5
-    """For the notification of a task whose status is final; measured, it is some milliseconds behind."""
+    """For the notification of a task whose status is final; it was measured to be milliseconds behind."""
     doubt: float = 1.0
-    """For a sign of life of a task that seems to be over."""
+    """For a sign of life from a task that seems to be over."""
     quiet: float = 2.0
     """Between two looks at the files of a task that is quiet."""
 
@@ -66,7 +66,7 @@ class Registry:
         self.uncounted: dict[str, tuple[Run, float]] = {}
         """By task: the run whose transcript is still to be counted, and when to give up waiting for its end."""
         self.events: list[TaskEvent] = []
-        """What happened since `take_events`."""
+        """The events since `take_events`."""
         self.agenda: list[str] = []
         """The tasks that need attention since `take_agenda`: they began, or there is a doubt about them."""
         self.wants_progress: Callable[[], bool] = lambda: True
@@ -128,7 +128,7 @@ class Registry:
         return events
 
     def say_changes(self, clock: Callable[[], float]) -> None:
-        """Report what became known of tasks that began, where no other event tells it."""
+        """Report newly known facts of started tasks that no other event reports."""
         for task_id in self.touched:
             record = self.records[task_id]
             if record.told is not None and record.told != record.essence:
@@ -168,7 +168,7 @@ class Registry:
     # Opening
 
     def record(self, task_id: str, now: float) -> Record:
-        """Return the record of a task, a new one if it is unknown."""
+        """Return the record of a task, creating it if necessary."""
         self.touched.add(task_id)
         record = self.records.get(task_id)
         if record is None:
@@ -197,7 +197,7 @@ class Registry:
         return False
 
     def run_of(self, record: Record, run_id: str | None, now: float) -> Run:
-        """Return the run that a message with this run id is about, a new one if it is unknown."""
+        """Return the run for a run id, creating it if necessary."""
         if run_id is not None and record.runs and record.runs[-1].run_id == run_id:
             return record.runs[-1]  # nearly always
         run = next((run for run in reversed(record.runs) if run_id in (None, run.run_id)), None)
@@ -231,7 +231,7 @@ class Registry:
         return run
 
     def confirm(self, record: Record, run: Run) -> None:
-        """Note that the CLI has the task: it counts as live from now on."""
+        """Record that the CLI runs the task, which counts as live from now on."""
         if run is record.run and not record.is_confirmed:
             record.is_confirmed = True
             self._update_sets(record)
@@ -279,7 +279,7 @@ class Registry:
         self.say(TaskReopened(record.id, now, run.run_id, run.prompt, author=self.author_of(record, acts=False)))
 
     def touch(self, record: Record, now: float) -> None:
-        """Note activity. It drops a mere hint that the run is over, and postpones a stronger doubt."""
+        """Record activity. It clears a weak doubt about the run and postpones a stronger one."""
         record.last_activity = now
         run = record.run
         if run.doubt is Evidence.HOOK:
@@ -288,7 +288,7 @@ class Registry:
             run.settle_at = now + self.grace.doubt
 
     def set_backgrounded(self, record: Record, is_backgrounded: bool, now: float) -> None:
-        """Note where a task runs."""
+        """Record whether a task runs in the background."""
         if record.is_backgrounded is is_backgrounded:
             return
         moved = record.is_backgrounded is False and is_backgrounded and record.is_live
@@ -299,7 +299,7 @@ class Registry:
             self.say(TaskBackgrounded(record.id, now, record.run.run_id, author=author))
 
     def set_output(self, record: Record, run: Run, path: str | None, now: float) -> None:
-        """Note where a task writes."""
+        """Record where a task writes."""
         if not path:
             return
         run.output_file = path
@@ -356,9 +356,9 @@ class Registry:
         self._agenda_due = min(self._agenda_due, now)
 
     def count(self, record: Record, run: Run, dated: Sequence[Run], found: Counted | None, now: float) -> None:
-        """Add what the transcript of a task says; look again later if its end is not in it yet.
+        """Add the counts of a task's transcript; look again later if it does not contain the end yet.
 
-        `found.by_run` is about the `dated` runs. Of another run it is all that the others are not known to have used.
+        `found.by_run` covers the `dated` runs. Another run gets everything that those did not use.
         """
         waiting = self.uncounted.get(record.id)
         if waiting is None or waiting[0] is not run:
@@ -378,7 +378,7 @@ class Registry:
         del self.uncounted[record.id]
         run.is_to_count = False
         self.agenda.append(record.id)
-        for each in record.runs:  # also of an earlier run, which may have ended too shortly before to be counted alone
+        for each in record.runs:  # may include an earlier run that ended too recently to be counted separately
             if each.outcome is not None and (each is run or each in dated):
                 self._settle(record, each, now, by_counting=True)
 
@@ -391,12 +391,12 @@ class Registry:
                     run.outcome = record.outcome_of(run, self.prices, parent)
 
     def _doubt_children(self, record: Record, now: float) -> None:
-        """Doubt what runs in the foreground of a subagent that is over: it no longer waits for anything."""
+        """Doubt foreground tasks of a subagent that is over and so no longer waits for them."""
         for child in [self.records[child_id] for child_id in record.children if child_id in self.foreground]:
             self.doubt(child, Evidence.RESULT, now)
 
     def lose_all(self, reason: str, now: float) -> None:
-        """End everything that the CLI's process ran, because the process is gone."""
+        """End everything that the CLI's process ran, because it ended."""
         for record in [record for record in self.records.values() if record.is_live and not record.is_external]:
             run = record.run
             if not run.status.is_terminal:
@@ -407,7 +407,7 @@ class Registry:
     # Doubting
 
     def doubt(self, record: Record, why: Evidence, now: float) -> None:
-        """Note that the current run may be over, to be decided after a grace unless a sign of life comes first."""
+        """Doubt that the current run is live. Decided after a grace period, unless a sign of life comes first."""
         run = record.run
         if not run.is_live or run.status.is_terminal or record.is_external:
             return
@@ -424,7 +424,7 @@ class Registry:
             self._undecided.discard(record.id)
 
     def conclude(self, record: Record, finding: Finding | None, now: float) -> None:
-        """Decide about a task that is due, with what its files say."""
+        """Decide about a task that is due, using its files."""
         run = record.run
         if not run.is_live:
             return
@@ -471,7 +471,7 @@ class Registry:
 
 
 def _share(record: Record, run: Run, dated: Sequence[Run], found: Counted) -> Counted:
-    """Add what a transcript says to each run, and return the share of this one."""
+    """Add a transcript's counts to each run, and return this run's share."""
     if run not in dated:
         others = (other.spent.by_model for other in record.runs if other is not run)
         run.spent.exact = without(found.by_model, others)
@@ -484,7 +484,7 @@ def _share(record: Record, run: Run, dated: Sequence[Run], found: Counted) -> Co
 def _may_be_named(run: Run) -> bool:
     """Return whether an unknown run id may be this run's: so far only signals without a run id spoke of it.
 
-    A run that certainly ended without a run id is an earlier one: the CLI names none that another process left behind.
+    A run that certainly ended without a run id is an earlier one: the CLI gives no run id to runs of another process.
     """
     is_over = run.evidence is not None and run.evidence.is_certain
     return run.run_id is None and not run.is_earlier and not (run.is_nameless and is_over)

@@ -24,7 +24,7 @@ _WEIGHTS: Final[Counts] = (1, 5, 1.25, 2, 0.1)
 """The price of each kind relative to an input token: the same ratios for all models, by their list prices."""
 _WEB_SEARCH_USD: Final = 0.01
 _MOST_MESSAGES: Final = 1024
-"""How many messages of a run are kept apart; the frames of one message come together."""
+"""How many messages of a run are remembered; the frames of one message arrive together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +80,7 @@ class Spending:
     """What one run used so far. No count ever falls."""
 
     reported: TaskUsage | None = None
-    """The most that the CLI reported; its tokens are those of one request."""
+    """The largest figures that the CLI reported; its tokens are those of one request."""
     last_tokens: float = 0
     """The tokens of the latest request, as the CLI reported them."""
     exact: dict[str, Counts] = field(default_factory=dict)
@@ -104,10 +104,10 @@ class Spending:
         self._messages[key] = (model, most(self._messages.get(key, (model, _NONE))[1], counts))
         if len(self._messages) > _MOST_MESSAGES:
             old_model, old = self._messages.pop(next(iter(self._messages)))
-            self._older[old_model] = _sum(self._older.get(old_model, _NONE), old)
+            self._older[old_model] = add_counts(self._older.get(old_model, _NONE), old)
 
     def report(self, usage: TaskUsage | None) -> None:
-        """Add what the CLI reports."""
+        """Add figures that the CLI reports."""
         if usage is None:
             return
         self.last_tokens = usage.total_tokens
@@ -119,10 +119,10 @@ class Spending:
 
     @property
     def by_model(self) -> dict[str, Counts]:
-        """Tokens by model: for each kind the most that is known."""
+        """Tokens by model: the largest known count of each kind."""
         found = dict(self._older)
         for model, counts in self._messages.values():
-            found[model] = _sum(found.get(model, _NONE), counts)
+            found[model] = add_counts(found.get(model, _NONE), counts)
         for model, counts in self.exact.items():
             found[model] = most(found.get(model, _NONE), counts)
         return found
@@ -160,7 +160,7 @@ class Counted:
     is_complete: bool = False
     """Whether the latest answer ends a run: it calls no tool."""
     by_run: Sequence["Counted"] = ()
-    """The same for each run whose begin was given."""
+    """The same for each run whose start was given."""
 
 
 @dataclass(slots=True)
@@ -169,7 +169,7 @@ class _Answer:
 
     model: str
     run: int
-    """Its place among the runs whose begin was given; -1 if it is earlier."""
+    """Its index among the runs whose start was given; -1 if it is earlier."""
     counts: Counts = _NONE
     stop_reason: str | None = None
 
@@ -206,7 +206,7 @@ def _sum_up(answers: Sequence[_Answer]) -> Counted:
     found: dict[str, Counts] = {}
     for answer in answers:
         if any(answer.counts):
-            found[answer.model] = _sum(found.get(answer.model, _NONE), answer.counts)
+            found[answer.model] = add_counts(found.get(answer.model, _NONE), answer.counts)
     if not answers:
         return Counted(found, 0)
     return Counted(found, sum(answers[-1].counts), answers[-1].stop_reason not in (None, "tool_use"))
@@ -233,7 +233,8 @@ def most(one: Counts, other: Counts) -> Counts:
     return _five(map(max, one, other))
 
 
-def _sum(one: Counts, other: Counts) -> Counts:
+def add_counts(one: Counts, other: Counts) -> Counts:
+    """Return the sum of two counts."""
     return _five(mine + theirs for mine, theirs in zip(one, other, strict=True))
 
 

@@ -22,7 +22,7 @@ class Evidence(StrEnum):
     NOTIFICATION = "notification"
     """The task's own notification."""
     UPDATE = "update"
-    """An update with a final status, and no notification after it."""
+    """An update with a final status, without a notification after it."""
     TOOL_RESULT = "tool_result"
     """The result of the tool call that waited for the task, or that stopped it."""
     END_MARKER = "end_marker"
@@ -32,11 +32,11 @@ class Evidence(StrEnum):
     HOOK = "hook"
     """A `SubagentStop` hook, followed by nothing."""
     LEVEL = "level"
-    """The list of live background tasks no longer names it."""
+    """The list of live background tasks no longer contains it."""
     RESULT = "result"
     """The turn that waited for it is over."""
     STOP_REQUEST = "stop_request"
-    """The CLI confirmed that it was told to stop the task."""
+    """The CLI confirmed a request to stop the task."""
     NEXT_RUN = "next_run"
     """The task began another run."""
     PROCESS_EXIT = "process_exit"
@@ -56,7 +56,7 @@ class Evidence(StrEnum):
 
     @property
     def is_certain(self) -> bool:
-        """Whether the CLI itself said that the run is over, and how."""
+        """Whether the CLI itself reported the end and its kind."""
         return self.rank >= _RANKS[Evidence.TOOL_RESULT]
 
 
@@ -142,7 +142,7 @@ TRANSITIONS: Final[tuple[Transition, ...]] = (
     *(Transition(source, Signal.NEW_RUN, TaskStatus.RUNNING) for source in _ENDS.values()),
     *(Transition(source, Signal.SIGN_OF_LIFE, TaskStatus.RUNNING, Guard.INFERRED_END) for source in _ENDS.values()),
 )
-"""Every transition. A signal without a row leaves the state as it is."""
+"""Every transition. A signal without a row does not change the state."""
 
 _BY_SOURCE: Final = {(row.source, row.signal): row for row in TRANSITIONS}
 _SIGNAL_OF_END: Final = {status: signal for signal, status in _ENDS.items()}
@@ -156,7 +156,7 @@ _SIGNAL_OF_STATUS: Final[Mapping[TaskStatus, Signal]] = {
 
 
 def signal_of(status: TaskStatus) -> Signal:
-    """Return the signal that an update to this status stands for."""
+    """Return the signal for an update to this status."""
     return _SIGNAL_OF_STATUS[status]
 
 

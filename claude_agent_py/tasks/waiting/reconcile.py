@@ -1,6 +1,6 @@
 """Reconcile tasks whose end was not reported with their files.
 
-The registry keeps the doubts (the CLI no longer lists the task, its turn is over, a hook said that it stops) and when
+The registry keeps the doubts (the CLI no longer lists the task, its turn is over, a hook announced its stop) and when
 to decide about each; this module waits for that time and reads the files. The files of a quiet task are also read from
 time to time, because they may be the only sign of its end.
 """
@@ -62,7 +62,7 @@ class Reconciler:
         return None if next_time is None else max(_SHORTEST_PAUSE, next_time - self._clock())
 
     async def check(self) -> None:
-        """Decide what is due. May be called at any time, also from several workers."""
+        """Decide what is due. May be called at any time, even from several workers."""
         if self._is_checking:
             return
         self._is_checking = True
@@ -127,7 +127,7 @@ def _count_all(all_paths: Sequence[Sequence[str]], all_begins: Sequence[Sequence
 
 
 def _count_first(paths: Sequence[str], begins: Sequence[float]) -> Counted | None:
-    """Count the first file that can be read: zero if only its directory exists yet, None without even that."""
+    """Count the first readable file. Zero if only its directory exists yet, None without even that."""
     found = next((found for path in paths if (found := _count(path, begins)) is not None), None)
     if found is None and any(os.path.isdir(os.path.dirname(path)) for path in paths if "\0" not in path):
         return Counted({}, 0, by_run=[Counted({}, 0)] * len(begins))
@@ -149,7 +149,7 @@ def _look_at_all(questions: Sequence[_Question]) -> list[Finding | None]:
 
 
 def _look_safely(question: _Question) -> Finding | None:
-    """Look at the files of one task. Whatever is in them, the other tasks are looked at, too."""
+    """Read the files of one task. An error does not affect the other tasks."""
     look = look_at_transcript if question.is_agent else look_at_shell
     try:
         return next((finding for finding in map(look, question.paths) if finding is not None), None)
@@ -159,7 +159,7 @@ def _look_safely(question: _Question) -> Finding | None:
 
 
 def look_at_shell(path: str) -> Finding | None:
-    """Return whether a shell is over, as far as its output file tells, or None if that cannot be read."""
+    """Return what a shell's output file says about its end, or None if it cannot be read."""
     try:
         marker = read_marker(path)
     except OSError:

@@ -125,23 +125,3 @@ class UserDialogRequest(WireModel):
     dialog_kind: str
     payload: JSONObject = field(default_factory=dict)
     tool_use_id: str | None = None
-
-
-# Credentials ----------------------------------------------------------------------------------------------------------
-
-
-class OAuthTokenRefreshRequest(WireModel):
-    """A request for a new OAuth access token; the current one is about to expire."""
-
-    subtype: ClassVar[Literal["oauth_token_refresh"]] = "oauth_token_refresh"
-    kind: str | None = None
-    token_state: str | None = None
-    refused_call: str | None = None
-
-
-class HostAuthTokenRefreshRequest(WireModel):
-    """A request for a new host token; the current one was rejected."""
-
-    subtype: ClassVar[Literal["host_auth_token_refresh"]] = "host_auth_token_refresh"
-    status: Number | None = None
-    token_state: str | None = None

@@ -1,7 +1,7 @@
 """Control frames: requests in both directions, responses and cancellations.
 
-The bodies of requests are in `asks` (from the CLI) and `requests` (to the CLI), the CLI's replies in `initialize` and
-`replies`.
+The bodies of requests from the CLI are in `asks`, the CLI's replies in `initialize` and `replies`. `requests` has the
+bodies that `Client` sends; they are not decoded.
 """
 
 from typing import ClassVar, Literal, TypeAlias
@@ -15,19 +15,20 @@ RequestFromCLI: TypeAlias = (
     | asks.MCPMessageRequest
     | asks.ElicitationRequest
     | asks.UserDialogRequest
-    | asks.OAuthTokenRefreshRequest
-    | asks.HostAuthTokenRefreshRequest
 )
 """The body of a control request from the CLI."""
 
 
 class UnknownControlRequest(UnknownModel, tag_field="subtype"):
-    """A request of a subtype unknown to this version."""
+    """A request of a subtype that the CLI is not known to send, or one that this library sends."""
 
     @property
     def subtype(self) -> str:
         """The request's subtype."""
         return str(self.raw.get("subtype", ""))
+
+    def __repr__(self) -> str:  # the fields may hold secrets
+        return f"UnknownControlRequest(subtype={self.subtype!r})"
 
 
 class ControlRequest(FrameModel):

@@ -73,31 +73,6 @@ class ExportConversationReply(FrameModel):
     default_filename: str = ""
 
 
-# Tasks ----------------------------------------------------------------------------------------------------------------
-
-
-class BackgroundTasksReply(FrameModel):
-    """Whether the tool call was moved to the background; None if the request was for all of them."""
-
-    backgrounded: bool | None = None
-
-
-class GetTaskOutputReply(FrameModel):
-    """The end of a task's output, at most 8 KiB."""
-
-    output: str
-    total_bytes: Number = 0
-    truncated: bool = False
-
-
-class StartShellTaskReply(FrameModel):
-    """The started task, or why it was denied."""
-
-    status: Open[Literal["started", "denied"]]
-    task_id: str | None = None
-    message: str | None = None
-
-
 # Model, permissions, settings -----------------------------------------------------------------------------------------
 
 
@@ -279,17 +254,6 @@ class ContextUsageCategory(CamelModel):
     is_deferred: bool | None = None
 
 
-class GridSquare(CamelModel):
-    """A square of the grid that `/context` draws."""
-
-    color: str = ""
-    is_filled: bool = False
-    category_name: str = ""
-    tokens: Number = 0
-    percentage: Number = 0
-    square_fullness: Number = 0
-
-
 class NamedTokens(CamelModel):
     """The token count of a named item."""
 
@@ -392,7 +356,8 @@ class ContextUsageReply(FrameModel, rename="camel"):
     percentage: Number = 0
     """0 to 100."""
     categories: list[ContextUsageCategory] = field(default_factory=list)
-    grid_rows: list[list[GridSquare]] = field(default_factory=list)
+    grid_rows: list[list[JSONObject]] = field(default_factory=list)
+    """The squares that `/context` draws."""
     memory_files: list[MemoryFileTokens] = field(default_factory=list)
     mcp_tools: list[MCPToolTokens] = field(default_factory=list)
     mcp_instructions: list[MCPInstructionTokens] | None = None
@@ -513,7 +478,6 @@ class MCPCallReply(FrameModel, rename="camel"):
     content: Any = None
     structured_content: JSONObject | None = None
     meta: JSONObject | None = field(default=None, name="_meta")
-    staging: JSONObject | None = None
 
 
 class MCPAuthenticateReply(FrameModel, rename="camel"):
@@ -559,22 +523,6 @@ class ReadFileReply(FrameModel, rename="camel"):
     encoding: Open[Literal["base64"]] | None = None
     lossy: bool | None = None
     """True if some bytes were not valid UTF-8."""
-
-
-class DirectoryEntry(CamelModel):
-    """A file or directory."""
-
-    name: str
-    is_directory: bool = False
-    is_symlink: bool | None = None
-
-
-class ListDirectoryReply(FrameModel, rename="camel"):
-    """The entries of a directory."""
-
-    abs_path: str = ""
-    entries: list[DirectoryEntry]
-    truncated: bool = False
 
 
 class FileSuggestion(WireModel):

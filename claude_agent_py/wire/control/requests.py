@@ -1,73 +1,16 @@
-"""Bodies of the control requests that the SDK sends to the CLI; `asks` has the other direction."""
+"""Bodies of the control requests that methods of `Client` send; `asks` has the other direction.
 
-from typing import Any, ClassVar, Final, Literal, TypeAlias, get_args
+They check the arguments and name the fields of the wire. Requests without arguments from users need no model.
+"""
+
+from typing import ClassVar, Literal
 
 from msgspec import UNSET, UnsetType
 
 from claude_agent_py.wire.base import CamelModel, DiscreetModel, JSONObject, Number, Open, WireModel
-from claude_agent_py.wire.control.asks import MCPMessageRequest
-from claude_agent_py.wire.control.frames import ControlRequest, UnknownControlRequest
 from claude_agent_py.wire.messages.modes import PermissionMode
 
 # The session ----------------------------------------------------------------------------------------------------------
-
-
-class HookCallbackMatcher(CamelModel):
-    """Hook callbacks and the pattern of the events they are called for."""
-
-    matcher: str | None = None
-    hook_callback_ids: list[str]
-    timeout: Number | None = None
-    """Seconds. None waits without a limit."""
-    on_failure: Open[Literal["continue", "block"]] | None = None
-    """What the CLI does with the tool call if the callback fails."""
-
-
-class InitializeRequest(DiscreetModel, rename="camel"):
-    """The first request of a session, with all options that are not command-line flags."""
-
-    HIDDEN: ClassVar[tuple[str, ...]] = (
-        "agents",
-        "sdk_mcp_server_configs",
-        "mcp_servers",
-        "managed_settings",
-        "settings",
-    )
-
-    subtype: ClassVar[Literal["initialize"]] = "initialize"
-    hooks: dict[str, list[HookCallbackMatcher]] | None = None
-    """Matchers by event."""
-    agents: dict[str, JSONObject] | None = None
-    """Definitions by name. If one is invalid, the CLI silently drops all of them."""
-    sdk_mcp_servers: list[str] | None = None
-    sdk_mcp_server_configs: dict[str, JSONObject] | None = None
-    sdk_mcp_server_manifests: dict[str, JSONObject] | None = None
-    sdk_mcp_server_manifests_origin: Open[Literal["host_per_send"]] | None = None
-    json_schema: JSONObject | None = None
-    """Must be an object: the CLI exits on anything else."""
-    system_prompt: str | list[str] | None = None
-    append_system_prompt: str | None = None
-    append_subagent_system_prompt: str | None = None
-    system_prompt_snapshot: bool | None = None
-    plan_mode_instructions: str | None = None
-    tool_aliases: dict[str, str] | None = None
-    exclude_dynamic_sections: bool | None = None
-    title: str | None = None
-    skills: list[str] | None = None
-    prompt_suggestions: bool | None = None
-    agent_progress_summaries: bool | None = None
-    forward_subagent_text: bool | None = None
-    forward_nested_subagent_tool_calls: bool | None = None
-    supported_dialog_kinds: list[str] | None = None
-    per_task_stop_affordance: bool | None = None
-    plugins: list[JSONObject] | None = None
-    """Requires `--await-initialize`."""
-    mcp_servers: dict[str, JSONObject] | None = None
-    """Requires `--await-initialize`."""
-    managed_settings: JSONObject | None = None
-    settings: JSONObject | None = None
-    disallowed_tools: list[str] | None = None
-    workspace_trust: JSONObject | None = None
 
 
 class InterruptRequest(WireModel):
@@ -76,11 +19,6 @@ class InterruptRequest(WireModel):
     subtype: ClassVar[Literal["interrupt"]] = "interrupt"
     cancel_queued: bool | None = None
     """Also drop the queued prompts."""
-    reason: str | None = None
-    send_now: bool | None = None
-    message_uuid: str | None = None
-    for_user_message_uuids: list[str] | None = None
-    spare_background_tasks: bool | None = None
 
 
 class EndSessionRequest(WireModel):
@@ -96,20 +34,6 @@ class RenameSessionRequest(WireModel):
     title: str
     source: Open[Literal["remote", "host"]] | None = None
     session_id: str | None = None
-
-
-class SetColorRequest(WireModel):
-    """Change the color of the session."""
-
-    subtype: ClassVar[Literal["set_color"]] = "set_color"
-    color: str
-
-
-class SetHasSubscribersRequest(WireModel):
-    """Tell the CLI whether the stream has a viewer."""
-
-    subtype: ClassVar[Literal["set_has_subscribers"]] = "set_has_subscribers"
-    has_subscribers: bool | None
 
 
 class CancelAsyncMessageRequest(WireModel):
@@ -148,66 +72,6 @@ class ExportConversationRequest(WireModel):
     """Export the conversation as text."""
 
     subtype: ClassVar[Literal["export_conversation"]] = "export_conversation"
-
-
-class ClaimSessionRequest(DiscreetModel):
-    """Assign a spare process to a session."""
-
-    HIDDEN: ClassVar[tuple[str, ...]] = (
-        "env",
-        "agents",
-    )
-
-    subtype: ClassVar[Literal["claim_session"]] = "claim_session"
-    cwd: str
-    env: dict[str, str] | None = None
-    additional_directories: list[str] | None = None
-    permission_mode: PermissionMode | None = None
-    system_prompt: list[str] | None = None
-    append_system_prompt: str | None = None
-    agents: dict[str, JSONObject] | None = None
-    title: str | None = None
-    sdk_mcp_servers: list[str] | None = None
-    include_initialize: bool | None = None
-    workspace_trust: JSONObject | None = None
-
-
-# Tasks ----------------------------------------------------------------------------------------------------------------
-
-
-class StopTaskRequest(WireModel):
-    """Stop a task. Succeeds even if the task is finished or unknown."""
-
-    subtype: ClassVar[Literal["stop_task"]] = "stop_task"
-    task_id: str
-
-
-class BackgroundTasksRequest(WireModel):
-    """Move a tool call, or all of them, to the background."""
-
-    subtype: ClassVar[Literal["background_tasks"]] = "background_tasks"
-    tool_use_id: str | None = None
-
-
-class GetTaskOutputRequest(WireModel):
-    """Read the end of the output of a shell or monitor; not supported for agents."""
-
-    subtype: ClassVar[Literal["get_task_output"]] = "get_task_output"
-    task_id: str
-
-
-class StartShellTaskRequest(DiscreetModel):
-    """Start a shell command as a task (cloud sessions only)."""
-
-    HIDDEN: ClassVar[tuple[str, ...]] = ("env",)
-
-    subtype: ClassVar[Literal["start_shell_task"]] = "start_shell_task"
-    command: str
-    args: list[str] | None = None
-    cwd: str | None = None
-    env: dict[str, str] | None = None
-    timeout_ms: Number | None = None
-    description: str | None = None
 
 
 # Model, permissions, settings -----------------------------------------------------------------------------------------
@@ -285,7 +149,6 @@ class SetMCPPermissionModeOverrideRequest(CamelModel):
     subtype: ClassVar[Literal["set_mcp_permission_mode_override"]] = "set_mcp_permission_mode_override"
     server_name: str
     mode: PermissionMode | None
-    ask_for_tools: list[JSONObject] | None = None
 
 
 # Status and usage -----------------------------------------------------------------------------------------------------
@@ -342,7 +205,6 @@ class MCPStatusRequest(CamelModel):
     """Get the status of the MCP servers."""
 
     subtype: ClassVar[Literal["mcp_status"]] = "mcp_status"
-    live_reply: bool | None = None
 
 
 class MCPSetServersRequest(DiscreetModel):
@@ -376,12 +238,9 @@ class MCPCallRequest(WireModel):
     tool: str
     """The full name, `mcp__server__tool`."""
     arguments: JSONObject | None = None
-    expires_at: str | None = None
     timeout_ms: Number | None = None
     result_not_for_model: bool | None = None
     check_permissions: bool | None = None
-    input_files: list[JSONObject] | None = None
-    output_files: list[JSONObject] | None = None
 
 
 class MCPReadResourceRequest(CamelModel):
@@ -399,7 +258,6 @@ class MCPAuthenticateRequest(CamelModel):
     server_name: str
     redirect_uri: str | None = None
     redirect_uri_only: bool | None = None
-    live_reply: bool | None = None
 
 
 class MCPOAuthCallbackURLRequest(CamelModel):
@@ -427,13 +285,6 @@ class ReadFileRequest(WireModel):
     path: str
     max_bytes: Number | None = None
     encoding: Open[Literal["utf-8", "base64"]] | None = None
-
-
-class ListDirectoryRequest(WireModel):
-    """List a directory on the machine of the CLI."""
-
-    subtype: ClassVar[Literal["list_directory"]] = "list_directory"
-    path: str
 
 
 class FileSuggestionsRequest(WireModel):
@@ -490,83 +341,3 @@ class ReloadOutputStylesRequest(WireModel):
     """Reload the output styles."""
 
     subtype: ClassVar[Literal["reload_output_styles"]] = "reload_output_styles"
-
-
-class ReloadConnectorsRequest(WireModel):
-    """Reload the connectors."""
-
-    subtype: ClassVar[Literal["reload_connectors"]] = "reload_connectors"
-
-
-# Union ----------------------------------------------------------------------------------------------------------------
-
-RequestToCLI: TypeAlias = (
-    MCPMessageRequest
-    | InitializeRequest
-    | InterruptRequest
-    | EndSessionRequest
-    | RenameSessionRequest
-    | SetColorRequest
-    | SetHasSubscribersRequest
-    | CancelAsyncMessageRequest
-    | RewindFilesRequest
-    | SideQuestionRequest
-    | GenerateSessionTitleRequest
-    | ExportConversationRequest
-    | ClaimSessionRequest
-    | StopTaskRequest
-    | BackgroundTasksRequest
-    | GetTaskOutputRequest
-    | StartShellTaskRequest
-    | SetModelRequest
-    | SetPermissionModeRequest
-    | SetMaxThinkingTokensRequest
-    | ListModelsRequest
-    | ListPermissionRulesRequest
-    | ApplyFlagSettingsRequest
-    | GetSettingsRequest
-    | UpdateSettingsRequest
-    | GetHooksListingRequest
-    | SetMCPPermissionModeOverrideRequest
-    | GetContextUsageRequest
-    | GetSessionCostRequest
-    | GetUsageRequest
-    | GetBinaryVersionRequest
-    | GetStatusRequest
-    | GetPlanRequest
-    | GetWorkspaceDiffRequest
-    | MCPStatusRequest
-    | MCPSetServersRequest
-    | MCPReconnectRequest
-    | MCPToggleRequest
-    | MCPCallRequest
-    | MCPReadResourceRequest
-    | MCPAuthenticateRequest
-    | MCPOAuthCallbackURLRequest
-    | MCPClearAuthRequest
-    | ReadFileRequest
-    | ListDirectoryRequest
-    | FileSuggestionsRequest
-    | SeedReadStateRequest
-    | RegisterRepoRootRequest
-    | SetCwdRequest
-    | ReloadPluginsRequest
-    | ReloadSkillsRequest
-    | ReloadOutputStylesRequest
-    | ReloadConnectorsRequest
-)
-"""The body of a control request to the CLI."""
-
-_OURS: Final = frozenset(model.subtype for model in get_args(RequestToCLI)) - {MCPMessageRequest.subtype}
-
-
-class ControlRequestToCLI(ControlRequest):
-    """A control request from the SDK, as the CLI reads it."""
-
-    request: RequestToCLI | UnknownControlRequest  # type: ignore[assignment]
-
-
-def is_ours(body: Any) -> bool:
-    """Return whether the body of a request is one that the SDK sends."""
-    subtype = body.get("subtype") if isinstance(body, dict) else None
-    return isinstance(subtype, str) and subtype in _OURS

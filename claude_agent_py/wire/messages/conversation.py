@@ -416,20 +416,6 @@ class ResultMessage(AnswerModel):
     """Milliseconds from the request to the first token."""
     ttft_stream_ms: Number | None = None
     time_to_request_ms: Number | None = None
-    time_to_request_from_spawn_ms: Number | None = None
-    time_origin_ms: Number | None = None
-    request_sent_wall_ms: Number | None = None
-    first_content_frame_ms: Number | None = None
-    first_stream_post_ms: Number | None = None
-    first_stream_post_ack_ms: Number | None = None
-    first_stream_post_queue_wait_ms: Number | None = None
-    first_stream_post_queued_behind: str | None = None
-    first_stream_post_wall_ms: Number | None = None
-    first_text_post_ms: Number | None = None
-    first_text_post_queue_wait_ms: Number | None = None
-    first_text_post_queued_behind: str | None = None
-    first_text_post_wall_ms: Number | None = None
-    warm_spare_claimed: bool | None = None
 
     @property
     def is_success(self) -> bool:

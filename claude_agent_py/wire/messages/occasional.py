@@ -4,7 +4,7 @@ from typing import ClassVar, Literal
 
 from msgspec import field
 
-from claude_agent_py.wire.base import CamelModel, JSONObject, MessageModel, Number, Open, WireModel
+from claude_agent_py.wire.base import CamelModel, MessageModel, Number, Open, WireModel
 from claude_agent_py.wire.messages.catalog import SlashCommand
 
 # Type `system` --------------------------------------------------------------------------------------------------------
@@ -261,10 +261,3 @@ class ActiveGoalMessage(MessageModel):
 
     type: ClassVar[Literal["active_goal"]] = "active_goal"
     value: ActiveGoal | None = None
-
-
-class AutocompactStateMessage(MessageModel):
-    """The state of automatic compaction."""
-
-    type: ClassVar[Literal["autocompact_state"]] = "autocompact_state"
-    value: JSONObject

@@ -209,7 +209,3 @@ class SkillInput(FrameModel):
 
     skill: str
     args: str | None = None
-
-
-class SubagentHandbackInput(FrameModel):
-    """Submit a subagent's report to its parent. The CLI does not document the fields; they are in `raw`."""

@@ -20,14 +20,6 @@ class FileReadInput(FrameModel):
     allow_large: bool | None = None
 
 
-class ArtifactRead(WireModel):
-    """An artifact that the call read, and its version."""
-
-    slug: str
-    ver: str | None = None
-    seeded: bool | None = None
-
-
 class TextFile(CamelModel):
     """Lines of a text file."""
 
@@ -87,7 +79,6 @@ class FileReadTextOutput(FrameModel, rename="camel"):
 
     type: ClassVar[Literal["text"]] = "text"
     file: TextFile
-    artifact_read: ArtifactRead | None = None
 
 
 class FileReadImageOutput(FrameModel):

@@ -1,8 +1,8 @@
 """Tools for MCP servers and their resources, and the calls of MCP tools."""
 
-from typing import Any, Literal, TypeAlias
+from typing import TypeAlias
 
-from claude_agent_py.wire.base import CamelModel, FrameModel, Open, WireModel
+from claude_agent_py.wire.base import CamelModel, FrameModel
 
 
 class ListMCPResourcesInput(FrameModel):
@@ -45,50 +45,3 @@ class ReadMCPResourceOutput(FrameModel):
 
     contents: list[MCPResourceContent]
     error: str | None = None
-
-
-class ReadMCPResourceDirInput(FrameModel):
-    """List a directory of resources."""
-
-    server: str
-    uri: str
-
-
-class ReadMCPResourceDirOutput(FrameModel):
-    """The resources of a directory."""
-
-    resources: list[MCPResource]
-    error: str | None = None
-
-
-class RefreshMCPToolsInput(FrameModel):
-    """Refresh the tools of MCP servers."""
-
-    server: str | None = None
-
-
-class RefreshedServer(CamelModel):
-    """The result of refreshing one server."""
-
-    server: str
-    status: Open[Literal["refreshed", "error", "not_connected"]]
-    tool_count: int | None = None
-    added: list[str] | None = None
-    removed: list[str] | None = None
-    error: str | None = None
-
-
-RefreshMCPToolsOutput: TypeAlias = list[RefreshedServer]
-
-
-class WaitForMCPServersInput(FrameModel):
-    """Wait for MCP servers that are still connecting."""
-
-    servers: list[str] | None = None
-
-
-class MCPInput(WireModel):
-    """The arguments of an MCP tool, which only its server knows."""
-
-
-MCPOutput: TypeAlias = str | list[Any] | dict[str, Any]

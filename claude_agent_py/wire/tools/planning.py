@@ -2,8 +2,6 @@
 
 from typing import Any, Literal
 
-from msgspec import field
-
 from claude_agent_py.wire.base import FrameModel, Open
 
 
@@ -72,18 +70,3 @@ class ExitWorktreeOutput(FrameModel, rename="camel"):
     discarded_files: int | None = None
     discarded_commits: int | None = None
     message: str = ""
-
-
-class ProposeGoalInput(FrameModel):
-    """Set the session's goal (tool `SetGoal`)."""
-
-    condition: str
-    """At most 500 characters."""
-    ask_user: bool | None = None
-
-
-class ProposeGoalOutput(FrameModel):
-    """The goal was set."""
-
-    condition: str
-    ask_user: bool = field(default=False, name="askUser")

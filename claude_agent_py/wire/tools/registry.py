@@ -71,8 +71,8 @@ BUILTIN_TOOL_NAMES: tuple[str, ...] = (
     "Workflow",
     "Write",
 )
-"""The names that CLI 2.1.328 publishes. It has more tools; `InitMessage.tools` lists the tools of a session. Those for
-feedback, onboarding and claude.ai have no models: their inputs stay dicts."""
+"""The names that CLI 2.1.328 publishes. It has more tools; `InitMessage.tools` lists the tools of a session. Those that
+only other programs offer (claude.ai, the desktop app, cloud sessions) have no models: their inputs stay dicts."""
 
 STRUCTURED_OUTPUT = "StructuredOutput"
 """The tool with which the model delivers structured output. It has no other effect."""
@@ -111,7 +111,6 @@ _TABLE: Mapping[str, _Models] = {
     "SendMessage": _pair("agent", "SendMessage"),
     "ListAgents": _pair("agent", "ListAgents"),
     "Skill": _Models("agent", "SkillInput"),
-    "SubagentHandback": _Models("agent", "SubagentHandbackInput"),
     "Bash": _pair("bash", "Bash"),
     "PowerShell": _pair("bash", "PowerShell"),
     "Monitor": _pair("background", "Monitor"),
@@ -136,24 +135,14 @@ _TABLE: Mapping[str, _Models] = {
     "CronDelete": _pair("scheduling", "CronDelete"),
     "CronList": _pair("scheduling", "CronList"),
     "ScheduleWakeup": _pair("scheduling", "ScheduleWakeup"),
-    "RemoteTrigger": _pair("scheduling", "RemoteTrigger"),
-    "ReadNotifications": _pair("scheduling", "ReadNotifications"),
-    "PushNotification": _pair("scheduling", "PushNotification"),
-    "SendUserMessage": _pair("scheduling", "SendUserMessage"),
-    "SendUserFile": _Models("scheduling", "SendUserFileInput"),
     "ListMcpResourcesTool": _pair("mcp", "ListMCPResources"),
     "ReadMcpResourceTool": _pair("mcp", "ReadMCPResource"),
-    "ReadMcpResourceDirTool": _pair("mcp", "ReadMCPResourceDir"),
-    "RefreshMcpTools": _pair("mcp", "RefreshMCPTools"),
-    "WaitForMcpServers": _Models("mcp", "WaitForMCPServersInput"),
     "EnterPlanMode": _pair("planning", "EnterPlanMode"),
     "ExitPlanMode": _pair("planning", "ExitPlanMode"),
     "EnterWorktree": _pair("planning", "EnterWorktree"),
     "ExitWorktree": _pair("planning", "ExitWorktree"),
-    "SetGoal": _pair("planning", "ProposeGoal"),
     "AskUserQuestion": _pair("questions", "AskUserQuestion"),
     "ReportFindings": _pair("findings", "ReportFindings"),
-    "Artifact": _pair("artifacts", "Artifact"),
 }
 
 

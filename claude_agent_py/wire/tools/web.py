@@ -3,7 +3,6 @@
 from msgspec import field
 
 from claude_agent_py.wire.base import FrameModel, Number, WireModel
-from claude_agent_py.wire.tools.files import ArtifactRead
 
 
 class WebFetchInput(FrameModel):
@@ -25,7 +24,6 @@ class WebFetchOutput(FrameModel, rename="camel"):
     code_text: str = ""
     bytes: int = 0
     duration_ms: Number = 0
-    artifact_read: ArtifactRead | None = None
 
 
 class WebSearchInput(FrameModel):

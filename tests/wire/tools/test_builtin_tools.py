@@ -85,8 +85,6 @@ OUTPUTS = [
         tools.FileReadTextOutput,
     ),
     ("Read", {"type": "pdf", "file": {"filePath": "/a", "base64": "", "originalSize": 9}}, tools.FileReadPDFOutput),
-    ("Artifact", {"watch": {"url": "u"}}, tools.ArtifactWatchOutput),
-    ("Artifact", {"asset_upload": {"id": "1"}, "owned": True}, tools.ArtifactAssetUploadOutput),
     (
         "WebSearch",
         {"query": "q", "results": ["text", {"tool_use_id": "t", "content": [{"title": "T", "url": "u"}]}]},
@@ -148,7 +146,7 @@ def test_a_self_containing_input_comes_back_as_it_is() -> None:
 def test_lists_of_models_are_typed() -> None:
     value = tools.typed_output("ListMcpResourcesTool", [{"uri": "u", "name": "n", "server": "s"}])
     assert [resource.uri for resource in value] == ["u"]
-    assert tools.typed_output("RefreshMcpTools", []) == []
+    assert tools.typed_output("ListMcpResourcesTool", []) == []
 
 
 def test_the_report_of_an_agent_is_its_last_text() -> None:
@@ -179,13 +177,23 @@ def test_what_a_call_leaves_out_has_the_value_that_the_tool_gives_it() -> None:
 
 def test_every_built_in_tool_has_an_input_model_but_those_of_other_products() -> None:
     assert set(tools.BUILTIN_TOOL_NAMES) - set(registry._TABLE) == {
+        "Artifact",
         "ClaudeDesign",
         "EndConversation",
         "OfferChromeSetup",
         "Projects",
+        "PushNotification",
+        "ReadMcpResourceDirTool",
+        "ReadNotifications",
+        "RemoteTrigger",
         "SendFeedback",
+        "SendUserFile",
+        "SendUserMessage",
+        "SetGoal",
         "ShareOnboardingGuide",
         "ShowOnboardingRolePicker",
+        "SubagentHandback",
+        "WaitForMcpServers",
         "propose_skills",
     }
     assert set(registry.LEGACY_TOOL_NAME_ALIASES.values()) <= set(tools.BUILTIN_TOOL_NAMES)

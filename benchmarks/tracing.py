@@ -1,0 +1,163 @@
+"""What telemetry costs: in the pump, later, and what OpenTelemetry's SDK itself takes for the same spans.
+
+No CLI and no event loop: decoded messages are told to the observer of a session. `pump` is the time until the next
+message can be read; `later` is what the observer catches up with once readers have had their turn. The floor makes the
+same calls of OpenTelemetry by hand, prepared, with a `BatchSpanProcessor` whose exporter drops what it gets.
+"""
+
+import gc
+import itertools
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from statistics import median
+from typing import Any
+
+from benchmarks.conversations import KINDS
+from benchmarks.measuring import show
+from claude_agent_py.observe import Telemetry, watching
+from claude_agent_py.wire.codec import decode
+
+
+def run(kinds: Sequence[str], messages: int, rounds: int) -> None:
+    """Measure and print, if OpenTelemetry's SDK is installed."""
+    try:
+        import opentelemetry.sdk  # noqa: F401
+    except ModuleNotFoundError:
+        print("\nOpenTelemetry's SDK is not installed: what telemetry costs is left out.")
+        return
+    rows: list[tuple[object, ...]] = []
+    for kind in kinds:
+        lines = [json.dumps(frame).encode() for frame in itertools.islice(KINDS[kind](), messages)]
+        samples = [_costs(lines) for _ in range(rounds)]
+        costs = [median(column) / messages * 1e6 for column in zip(*samples, strict=True)]
+        rows.append((kind, *(f"{cost:.2f}" for cost in costs)))
+    columns = ("messages", "us decoding", "us pump", "us later", "us of it ours", "us floor")
+    show(f"Telemetry, CPU of each of {messages} messages ({rounds} rounds)", columns, rows)
+
+
+def _costs(lines: list[bytes]) -> tuple[float, ...]:
+    decoding, messages = _timed(lambda: [decode(line) for line in lines])
+    with _provider() as provider:
+        pump, later = _observed(messages, _traced(provider))
+    calls: list[tuple[str, Any, Any]] = []
+    _observed(messages, _noting(calls))
+    ours = _observed(messages, _noting([]))
+    with _provider() as provider:
+        floor = _by_hand(calls, provider)
+    return decoding, pump, later, ours[1], floor
+
+
+def _observed(messages: list[Any], observer: watching.Observer) -> tuple[float, float]:
+    """Return the seconds of taking the messages, and of catching up."""
+    limit, watching.MOST_NOTED = watching.MOST_NOTED, len(messages) + 1
+    try:
+        pump, _ = _timed(lambda: [observer.message(message) for message in messages])
+        return pump, _timed(observer.catch_up)[0]
+    finally:
+        watching.MOST_NOTED = limit
+
+
+def _timed(work: Callable[[], Any]) -> tuple[float, Any]:
+    gc.collect()
+    gc.freeze()  # what the benchmark itself keeps does not count
+    began = time.process_time()
+    made = work()
+    took = time.process_time() - began
+    gc.unfreeze()
+    return took, made
+
+
+@contextmanager
+def _provider() -> Iterator[Any]:
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
+
+    class Dropping(SpanExporter):
+        def export(self, spans: object) -> SpanExportResult:
+            return SpanExportResult.SUCCESS
+
+    provider = TracerProvider()
+    provider.add_span_processor(BatchSpanProcessor(Dropping(), max_queue_size=65536))
+    yield provider
+    provider.shutdown()
+
+
+def _traced(provider: Any, meters: Any = None) -> watching.Observer:
+    from opentelemetry.sdk.metrics import MeterProvider
+
+    return Telemetry(content=False, tracer_provider=provider, meter_provider=meters or MeterProvider()).observer()
+
+
+def _noting(calls: list[tuple[str, Any, Any]]) -> watching.Observer:
+    """Return an observer that notes the calls of OpenTelemetry instead of making them."""
+    from opentelemetry.trace import INVALID_SPAN_CONTEXT
+
+    note = calls.append
+
+    class Instrument:
+        def record(self, amount: float, attributes: Any) -> None:
+            note(("record", amount, attributes))
+
+        def add(self, amount: float, attributes: Any) -> None:
+            note(("record", amount, attributes))
+
+    class Span:
+        def get_span_context(self) -> Any:
+            return INVALID_SPAN_CONTEXT
+
+        def set_attributes(self, attributes: Any) -> None:
+            note(("set_attributes", self, attributes))
+
+        def set_status(self, status: Any) -> None:
+            note(("set_status", self, status))
+
+        def add_link(self, context: Any, attributes: Any) -> None:
+            note(("add_link", self, context))
+
+        def end(self, at: int) -> None:
+            note(("end", self, at))
+
+    class Provider:
+        def get_tracer(self, *args: Any, **more: Any) -> Any:
+            return self
+
+        def get_meter(self, *args: Any, **more: Any) -> Any:
+            return self
+
+        def create_histogram(self, *args: Any, **more: Any) -> Any:
+            return Instrument()
+
+        create_counter = create_histogram
+
+        def start_span(self, name: str, **more: Any) -> Any:
+            made = Span()
+            note(("start", made, (name, more)))
+            return made
+
+    return _traced(Provider(), Provider())
+
+
+def _by_hand(calls: list[tuple[str, Any, Any]], provider: Any) -> float:
+    """Return the seconds of the calls alone."""
+    from opentelemetry import trace
+    from opentelemetry.sdk.metrics import MeterProvider
+
+    tracer = provider.get_tracer("by hand")
+    histogram = MeterProvider().get_meter("by hand").create_histogram("duration", unit="s")
+    above = trace.set_span_in_context(tracer.start_span("above"))
+    spans: dict[int, Any] = {}
+
+    def work() -> None:
+        for step, subject, value in calls:
+            if step == "start":
+                spans[id(subject)] = tracer.start_span(value[0], **{**value[1], "context": above})
+            elif step == "record":
+                histogram.record(subject, value)
+            elif step == "end":
+                spans.pop(id(subject)).end(value)
+            else:
+                getattr(spans[id(subject)], step)(value)
+
+    return _timed(work)[0]

@@ -1,0 +1,153 @@
+"""`FleetView`: the sessions of a fleet, from its database. It never makes that database."""
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import anyio
+
+from claude_agent_py._errors import FleetError
+from claude_agent_py.cli.dashboard.rows import Question, Row, Spent, one_line
+from claude_agent_py.wire.codec import decode
+
+if TYPE_CHECKING:
+    from claude_agent_py.fleet import FleetOutcome, FleetSessionInfo, FleetWorkerInfo
+
+LIVE: Final = ("running", "waiting", "queued")
+MOST: Final = 500
+"""How many sessions of a state are shown."""
+MOST_READS: Final = 300
+"""How many runs one look reads. What is left is read at the next looks."""
+
+T = TypeVar("T")
+
+
+class FleetView:
+    """The sessions of a fleet.
+
+    Args:
+        url: The database.
+        is_all: Also those that are idle, failed or cancelled.
+
+    Raises:
+        OptionsError: The URL is invalid, or the extra `fleet` is not installed.
+    """
+
+    def __init__(self, url: str, *, is_all: bool = False) -> None:
+        from claude_agent_py.fleet import Fleet
+
+        self.fleet: Fleet = Fleet(url)
+        self.name, self._file = _place(self.fleet.database.url)
+        self._states: tuple[str | None, ...] = (None,) if is_all else LIVE
+        self._outcomes: dict[tuple[str, int], FleetOutcome] = {}
+        """Those of runs that are over for good."""
+        self._reads = 0
+        self.workers: Sequence[FleetWorkerInfo] = ()
+
+    def look(self) -> tuple[list[Row], list[Question]]:
+        """Return the sessions, and what they ask. Blocks; raises FleetError if the database does not answer."""
+        return anyio.run(self._look)
+
+    async def _look(self) -> tuple[list[Row], list[Question]]:
+        from claude_agent_py.fleet import _rows
+        from claude_agent_py.fleet._inbox import FleetInteraction
+
+        self.check_exists()
+        self._reads = 0
+        infos = [info for state in self._states for info in await self._ask(_rows.listed, state, None, None, MOST)]
+        asked = await self._ask(_rows.questions, None)
+        self.workers = await self._ask(_rows.list_workers)
+        spent = {info.id: await self._spent(info) for info in infos}
+        questions = [Question.of(FleetInteraction(self.fleet.database, row)) for row in asked]
+        return [_row(info, spent[info.id]) for info in infos], questions
+
+    def check_exists(self) -> None:
+        """Raise FleetError if the file of an SQLite database is not there: it would be made."""
+        if self._file is not None and not os.path.isfile(self._file):
+            raise FleetError(f"there is no file {self._file}")
+
+    async def _ask(self, work: Callable[..., T], *args: Any) -> T:
+        return await self.fleet.database.call(work, *args, write=False, patience=0.0)
+
+    async def _spent(self, info: "FleetSessionInfo") -> Spent:
+        """Return what the runs that are over used."""
+        from claude_agent_py.fleet import _rows
+
+        known: list[FleetOutcome] = []
+        for number in range(1, info.runs + 1):
+            found = self._outcomes.get((info.id, number))
+            if found is None:
+                self._reads += 1
+                if self._reads > MOST_READS:
+                    return _sum(known, is_partial=True)
+                found = await self._ask(_rows.outcome, info.id, number)
+            if found.state in ("done", "cancelled"):
+                self._outcomes[info.id, number] = found
+            known.append(found)
+        return _sum(known)
+
+    def messages(self, session_id: str, last: int | None = None) -> list[Any]:
+        """Return the messages of a session, from its events: all, or those in about as many last events.
+
+        Blocks; raises FleetError.
+        """
+        return anyio.run(self._messages, session_id, last)
+
+    async def _messages(self, session_id: str, last: int | None) -> list[Any]:
+        from claude_agent_py.fleet import _rows
+
+        self.check_exists()
+        info = await self._ask(_rows.info, session_id)
+        after = 0 if last is None else max(0, info.events - last)
+        found: list[Any] = []
+        while after < info.events:
+            events, _ = await self._ask(_rows.read_events, session_id, after, MOST)
+            if not events:
+                break
+            after = events[-1].number
+            found += [decode(json.dumps(one.data).encode(), report=False) for one in events if one.kind == "message"]
+        return found
+
+    def cancel(self, session_id: str) -> bool:
+        """Cancel a session for good; False if it was over. Blocks; raises FleetError."""
+        self.check_exists()
+        return anyio.run(partial(self.fleet.session(session_id).cancel, "cancelled from the dashboard"))
+
+
+def _place(url: str) -> tuple[str, str | None]:
+    """Return a database's URL without secrets, and its file if it is one of SQLite."""
+    from sqlalchemy import make_url
+
+    parsed = make_url(url).set(query={})
+    file = parsed.database if parsed.drivername.startswith("sqlite") else None
+    return parsed.render_as_string(), None if file is None or file.startswith("file:") else file
+
+
+def _sum(outcomes: "Sequence[FleetOutcome]", *, is_partial: bool = False) -> Spent:
+    cost = sum(one.cost_usd for one in outcomes)
+    return Spent(sum(map(_tokens, outcomes)), cost or None, is_partial=is_partial)
+
+
+def _tokens(outcome: "FleetOutcome") -> int:
+    names = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+    used = outcome.usage or {}
+    return sum(value for name in names if isinstance(value := used.get(name), int))
+
+
+def _row(info: "FleetSessionInfo", spent: Spent) -> Row:
+    about = [f"on {info.worker}"] if info.worker else []
+    about += [info.reason] if info.reason else []
+    return Row(
+        key=f"fleet:{info.id}",
+        kind="fleet_session",
+        title=one_line(f"{info.id} ({info.agent})"),
+        state=info.state,
+        since=info.created_at,
+        spent=spent,
+        about=tuple(one_line(fact) for fact in about),
+        session_id=info.cli_session_id,
+        fleet_id=info.id,
+        told={"kind": "fleet", **info.to_dict(), "tasks": []},
+    )

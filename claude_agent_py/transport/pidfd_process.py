@@ -1,0 +1,245 @@
+"""`PidfdProcess`: a child process on asyncio, under Linux.
+
+The event loop calls it when a pipe is ready and when the process has exited, which a pidfd tells. That takes no stream,
+no transport and no worker, and no thread either, which asyncio needs for each process before Python 3.12.
+"""
+
+import contextlib
+import os
+import subprocess
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import IO, Any, Final, TypeAlias, cast
+
+import anyio
+
+from claude_agent_py._event_loop import AsyncioFuture, AsyncioLoop
+
+READ_BYTES: Final = 64 * 1024
+"""The most that one read takes: what a pipe holds by default."""
+
+UNKNOWN_STATUS: Final = 255
+"""The exit status of a process that somebody else has reaped, as in asyncio."""
+
+Waiters: TypeAlias = list["AsyncioFuture[None]"]
+
+
+@cache
+def has_pidfds() -> bool:
+    """Return whether the system has pidfds (Linux 5.3; some sandboxes refuse them)."""
+    try:
+        os.close(os.pidfd_open(os.getpid()))
+    except (AttributeError, OSError):
+        return False
+    return True
+
+
+class PidfdProcess:
+    """A process with pipes for stdin, stdout and stderr, for one reader and one writer at a time.
+
+    Args:
+        loop: The running event loop.
+        argv: The program and its arguments.
+        on_stderr: Called with what the program writes to stderr; with `b""` at its end.
+        options: Further arguments of `subprocess.Popen`.
+    """
+
+    needs_run: Final = False
+
+    def __init__(
+        self, loop: AsyncioLoop, argv: Sequence[str], on_stderr: Callable[[bytes], None], **options: Any
+    ) -> None:
+        pipe = subprocess.PIPE
+        self._popen = popen = subprocess.Popen(argv, bufsize=0, stdin=pipe, stdout=pipe, stderr=pipe, **options)
+        self._stdin, self._stdout, self._stderr = (
+            cast("IO[bytes]", stream) for stream in (popen.stdin, popen.stdout, popen.stderr)
+        )
+        try:
+            self._pidfd = os.pidfd_open(popen.pid)
+        except OSError:  # too many open files
+            with popen:
+                popen.kill()
+            raise
+        self._on_stderr = on_stderr
+        self._loop = loop
+        self._received: bytes | None = None
+        """What was read and not taken yet."""
+        self._is_paused = False
+        """Whether stdout is not read, because something waits to be taken."""
+        self._unsent = bytearray()
+        self._is_broken = self._input_ended = False
+        self._readers: Waiters = []
+        self._writers: Waiters = []
+        self._exit_waiters: Waiters = []
+        self._stderr_waiters: Waiters = []
+        for stream in (self._stdin, self._stdout, self._stderr):
+            os.set_blocking(stream.fileno(), False)
+        self._loop.add_reader(self._stdout.fileno(), self._read_stdout)
+        self._loop.add_reader(self._stderr.fileno(), self._read_stderr)
+        self._loop.add_reader(self._pidfd, self._reap)
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        return self._popen.pid
+
+    @property
+    def returncode(self) -> int | None:
+        """The exit status, or None while the process runs."""
+        return self._popen.returncode
+
+    async def _wait(self, waiters: Waiters) -> None:
+        waiter = self._loop.create_future()
+        waiters.append(waiter)
+        try:
+            await waiter
+        finally:
+            waiters.remove(waiter)
+
+    async def wait(self) -> int:
+        """Wait until the process has exited, but not its descendants, and return its exit status."""
+        while self._popen.returncode is None:
+            await self._wait(self._exit_waiters)
+        return self._popen.returncode
+
+    def _reap(self) -> None:
+        try:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+        except ChildProcessError:
+            self._popen.returncode = UNKNOWN_STATUS
+        else:
+            if not pid:
+                return
+            self._popen.returncode = os.waitstatus_to_exitcode(status)
+        self._loop.remove_reader(self._pidfd)
+        os.close(self._pidfd)
+        _wake(self._exit_waiters)
+
+    # Output ------------------------------------------------------------------------------------------------------
+
+    async def receive(self) -> bytes:
+        """Return the next bytes of stdout; `b""` at its end."""
+        while self._received is None and not self._stdout.closed:
+            await self._wait(self._readers)
+        received, self._received = self._received, None
+        if self._is_paused:
+            self._is_paused = False
+            self._loop.add_reader(self._stdout.fileno(), self._read_stdout)
+        return received or b""
+
+    def _read_stdout(self) -> None:
+        if self._received is not None:
+            self._is_paused = True
+            self._loop.remove_reader(self._stdout.fileno())
+            return
+        data = _read(self._stdout)
+        if data:
+            self._received = data
+        elif data is not None:
+            self._close(self._stdout)
+        _wake(self._readers)
+
+    def _read_stderr(self) -> None:
+        data = _read(self._stderr)
+        if data:
+            self._on_stderr(data)
+        elif data is not None:
+            self._end_stderr()
+
+    def _end_stderr(self) -> None:
+        self._close(self._stderr)
+        self._on_stderr(b"")
+        _wake(self._stderr_waiters)
+
+    async def read_stderr(self) -> None:
+        """Wait for the end of stderr."""
+        while not self._stderr.closed:
+            await self._wait(self._stderr_waiters)
+
+    # Input -------------------------------------------------------------------------------------------------------
+
+    @property
+    def can_send_nowait(self) -> bool:
+        """Whether stdin has taken everything so far."""
+        return not (self._unsent or self._is_broken or self._input_ended)
+
+    def send_nowait(self, data: bytes) -> None:
+        """Write to stdin without waiting; what the pipe does not take yet is written later."""
+        is_waiting = bool(self._unsent)
+        self._unsent += data
+        if not is_waiting:
+            self._write()
+            if self._unsent:
+                self._loop.add_writer(self._stdin.fileno(), self._write_on)
+
+    async def send(self, data: bytes) -> None:
+        """Write to stdin.
+
+        Raises:
+            anyio.BrokenResourceError: The process no longer reads.
+        """
+        self.send_nowait(data)
+        while self._unsent:
+            await self._wait(self._writers)
+        if self._is_broken:
+            raise anyio.BrokenResourceError
+
+    def _write(self) -> None:
+        try:
+            with contextlib.suppress(BlockingIOError):
+                del self._unsent[: os.write(self._stdin.fileno(), self._unsent)]
+        except (OSError, ValueError):  # nobody reads any more, or it is closed
+            self._is_broken = True
+            self._unsent.clear()
+
+    def _write_on(self) -> None:
+        self._write()
+        if not self._unsent:
+            self._loop.remove_writer(self._stdin.fileno())
+            _wake(self._writers)
+            if self._input_ended:
+                self._stdin.close()
+
+    async def end_input(self) -> None:
+        """Close stdin once everything is written."""
+        self._input_ended = True
+        if not self._unsent:
+            self._stdin.close()
+
+    # The end -----------------------------------------------------------------------------------------------------
+
+    def _close(self, stream: IO[bytes]) -> None:
+        self._loop.remove_reader(stream.fileno())
+        stream.close()
+
+    async def close(self) -> None:
+        """Close the pipes. A process that still runs is reaped when it exits."""
+        if not self._stderr.closed:
+            self._read_stderr()  # the last that it wrote
+        if not self._stderr.closed:
+            self._end_stderr()
+        if not self._stdout.closed:
+            self._close(self._stdout)
+        if self._unsent:
+            self._loop.remove_writer(self._stdin.fileno())
+            self._unsent.clear()
+        self._stdin.close()
+        self._is_broken, self._is_paused = True, False
+        _wake(self._readers)
+        _wake(self._writers)
+
+
+def _read(stream: IO[bytes]) -> bytes | None:
+    """Return what can be read, `b""` at the end, or None for nothing yet."""
+    try:
+        return os.read(stream.fileno(), READ_BYTES)
+    except BlockingIOError:
+        return None
+    except OSError:
+        return b""
+
+
+def _wake(waiters: Waiters) -> None:
+    for waiter in waiters:
+        if not waiter.done():
+            waiter.set_result(None)

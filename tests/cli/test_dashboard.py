@@ -1,0 +1,168 @@
+"""The dashboard of `watch`: real sessions of the CLI, an inbox and a fleet, in an application that a pilot operates."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from fleets import fleet_in, given_options, until_state
+
+from claude_agent_py import Client, ClientOptions
+from claude_agent_py.cli.dashboard.app import Dashboard
+from claude_agent_py.cli.dashboard.board import Board
+from claude_agent_py.cli.dashboard.rows import Row
+from claude_agent_py.cli.dashboard.tree import RowTree
+from claude_agent_py.errors import ClaudeAgentError
+from claude_agent_py.permissions import SQLiteInbox
+from claude_agent_py.testing import Gate, Reply, ScriptedModel, tool_use
+
+pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
+
+PATIENCE = 100.0
+QUESTION = {
+    "questions": [
+        {
+            "question": "Which target?",
+            "header": "Target",
+            "multiSelect": False,
+            "options": [{"label": "debug", "description": "d"}, {"label": "release", "description": "r"}],
+        }
+    ]
+}
+
+
+class Told(Dashboard):
+    """A dashboard that remembers its notes."""
+
+    def __init__(self, board: Board) -> None:
+        super().__init__(board, every=0.1)
+        self.notes: list[str] = []
+
+    def notify(self, message: str, **more: Any) -> None:
+        self.notes.append(message)
+        super().notify(message, **more)
+
+
+async def until(pilot: Any, find: Callable[[], Any]) -> Any:
+    """Wait until something is found in the application, and return it."""
+    with anyio.fail_after(PATIENCE):
+        while not (found := find()):
+            await pilot.pause(0.05)
+    return found
+
+
+def shown(app: Dashboard) -> str:
+    """Return the lines of the tree as they are drawn."""
+    tree = app.query_one(RowTree)
+    return "\n".join(tree.render_line(at).text.rstrip() for at in range(tree.size.height))
+
+
+def rows(app: Dashboard) -> list[Row]:
+    return [node.data for node in app.query_one(RowTree).nodes() if node.data is not None]
+
+
+def go_to(app: Dashboard, key: str) -> None:
+    tree = app.query_one(RowTree)
+    tree.move_cursor(next(node for node in tree.nodes() if node.data is not None and node.data.key == key))
+
+
+def told_rows(board: Board) -> list[Any]:
+    return [row.as_json() for top in board.look() for row in top.walk() if row.told]
+
+
+@pytest.mark.real_cli
+async def test_a_session_is_shown_answered_read_and_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DISPLAY", "")
+    monkeypatch.setenv("WAYLAND_DISPLAY", "")
+    gate = Gate()
+    launch = {"description": "auth [red]now[/]", "prompt": "Look at auth", "subagent_type": "general-purpose"}
+    make = {"command": "touch made; echo made-it", "description": "make"}
+    script = [
+        Reply([tool_use("Agent", {**launch, "run_in_background": True}), tool_use("Bash", make)]),
+        "It is made, and auth is under way.",
+    ]
+    agents = {"Look at auth": Reply("sound", after=gate)}
+    inbox = tmp_path / "inbox.db"
+    async with ScriptedModel(script, agents=agents, on_exhausted="Done.") as model:
+        options = model.options(permission_mode="default", interactions=SQLiteInbox(inbox, poll=0.05))
+        app = Told(Board(str(model.sandbox.config_dir), inbox=str(inbox)))
+        async with Client(options) as client, app.run_test(size=(130, 24)) as pilot:
+            run = client.query("Make it", until="idle")
+            session = await until(pilot, lambda: next((row for row in rows(app) if row.questions), None))
+            task = await until(pilot, lambda: next((row for row in rows(app) if row.kind == "task"), None))
+            assert (session.pid, session.question.summary) == (client.pid, "Bash: touch made; echo made-it")
+            text = shown(app)
+            assert "asks" in text
+            assert "auth [red]now[/] (general-purpose)" in text
+            go_to(app, session.key)
+            await pilot.press("a")
+            await until(pilot, lambda: "command: touch made" in str(app.screen.query_one("#asked Static").render()))
+            await pilot.press("tab", "enter")
+            await until(pilot, lambda: "answered" in app.notes)
+            await until(pilot, lambda: (model.sandbox.cwd / "made").exists())
+
+            go_to(app, session.key)
+            await pilot.press("enter")
+            await until(
+                pilot, lambda: any("auth is under way" in line.text for line in app.query_one("#conversation").lines)
+            )
+            await pilot.press("o")
+            [told] = await until(pilot, lambda: [note for note in app.notes if note.startswith("open /")])
+            page = Path(told.removeprefix("open "))
+            assert page.stat().st_mode & 0o077 == 0
+            assert page.parent.stat().st_mode & 0o077 == 0
+            assert "made-it" in page.read_text()
+
+            go_to(app, task.key)
+            await pilot.press("s")
+            await until(pilot, lambda: [note for note in app.notes if "only the program" in note])
+            go_to(app, session.key)
+            await pilot.press("s", "n")
+            assert client.is_open
+            await pilot.press("s", "y")
+            await until(pilot, lambda: f"process {session.pid} has ended" in app.notes)
+            with pytest.raises(ClaudeAgentError), anyio.fail_after(PATIENCE):
+                await run
+            await until(pilot, lambda: not rows(app))
+
+
+@pytest.mark.real_cli
+async def test_a_fleet_is_shown_answered_and_cancelled(tmp_path: Path) -> None:
+    def answer(request: Any) -> Any:
+        if not request.tool_results:
+            return Reply(tool_use("AskUserQuestion", QUESTION))
+        return "built " + ("release" if "release" in json.dumps(request.tool_results[-1]) else "?")
+
+    with ScriptedModel(answer) as model, fleet_in(tmp_path, model) as made:
+        fleet = made.fleet()
+        options = ClientOptions(inherit_env=False, **given_options(model, permission_mode="default"))
+        fleet.agent("asking", options, patience=0.2)
+        fleet.agent("keeping", options, patience=PATIENCE)
+        app = Told(Board(str(model.sandbox.config_dir), made.url))
+        async with fleet.worker(folder=tmp_path / "ws"), app.run_test(size=(130, 24)) as pilot:
+            asks = await fleet.start("asking", "build it", id="asks")
+            waiting = await until(pilot, lambda: next((row for row in rows(app) if row.state == "waiting"), None))
+            assert (waiting.key, waiting.question.summary) == ("fleet:asks", "Which target?")
+            go_to(app, waiting.key)
+            await pilot.press("a")
+            await until(pilot, lambda: app.screen.query("SelectionList"))
+            await pilot.press("space", "down", "space")  # the second choice replaces the first
+            await pilot.press("tab", "tab", "enter")
+            await until(pilot, lambda: "answered" in app.notes)
+            assert (await asks.result(timeout=PATIENCE)).text == "built release"
+
+            keeps = await fleet.start("keeping", "build it", id="keeps")
+            joined = await until(pilot, lambda: next((row for row in rows(app) if row.pid and row.questions), None))
+            assert (joined.key, joined.state) == ("fleet:keeps", "running")
+            assert [row.kind for row in rows(app)] == ["fleet", "fleet_session"]  # not once more as the machine's
+            go_to(app, joined.key)
+            await pilot.press("s", "y")
+            await until(pilot, lambda: "cancelled" in app.notes)
+            await until_state(keeps, "cancelled")
+        every = Board(str(model.sandbox.config_dir), made.url, is_all=True)
+        [cancelled, idle] = await anyio.to_thread.run_sync(told_rows, every)
+        assert [(one["id"], one["state"]) for one in (cancelled, idle)] == [("keeps", "cancelled"), ("asks", "idle")]
+        assert idle["tokens"] > 0
+        assert idle["cost_usd"] > 0

@@ -1,0 +1,261 @@
+"""What the dashboard of `watch` does with files, processes and databases that come, go and lie."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from stored import SESSION, Stored
+
+from claude_agent_py.cli import main
+from claude_agent_py.cli.dashboard.app import Dashboard
+from claude_agent_py.cli.dashboard.board import Board
+from claude_agent_py.cli.dashboard.stopping import CannotStopError, end_tree
+from claude_agent_py.cli.dashboard.tails import Tail
+from claude_agent_py.cli.dashboard.tree import RowTree
+from claude_agent_py.sessions import get_session
+from claude_agent_py.sessions.stored_tasks import Launches
+from claude_agent_py.transport.processes import ProcessID, descendants, process_table
+
+LATER = float("inf")
+PATIENCE = 60.0
+
+
+def tail_of(stored: Stored) -> Tail:
+    return Tail(str(stored.path), Launches())
+
+
+def tokens(tail: Tail) -> float:
+    return sum(map(sum, tail.by_model.values()))
+
+
+# Transcripts ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_transcript_is_read_on_from_where_the_last_look_ended(tmp_path: Path) -> None:
+    stored = Stored(tmp_path)
+    stored.user("Which files?")
+    stored.assistant("Let me look.", {"type": "tool_use", "id": "toolu_1", "name": "Bash", "input": {"command": "ls"}})
+    tail = tail_of(stored)
+    assert tail.look(LATER)
+    assert (tokens(tail), tail.calls) == (15, "Bash ls")
+    assert not tail.look(LATER)
+    with stored.path.open("r+b") as file:  # what was read is not read again
+        file.write(b" " * (stored.path.stat().st_size - 1))
+    stored.result("toolu_1", "a.py")
+    stored.assistant("One.")
+    with stored.path.open("ab") as file:
+        file.write(b'{"parentUuid":null,"type":"assistant","message":{"id":"x","role":"assistant"')  # is being written
+    assert tail.look(LATER)
+    assert (tokens(tail), tail.calls, tail.is_partial) == (30, "", False)
+    assert not tail.look(LATER)
+
+
+def test_a_long_transcript_is_read_in_parts_and_gives_the_same(tmp_path: Path) -> None:
+    stored = Stored(tmp_path)
+    stored.user("Count")
+    for _ in range(300):
+        stored.assistant("more")
+    stored.note("cost-state", totalCostUSD=0.5, modelUsage={})
+    tail = tail_of(stored)
+    tail.look(0.0)
+    assert tail.is_partial
+    assert 0 < tokens(tail) < 4500
+    looks = 1
+    while tail.is_partial:
+        assert tail.look(0.0)
+        looks += 1
+    assert looks > 3
+    total = get_session(SESSION, config_dir=tmp_path).usage.total.total_tokens
+    assert (tokens(tail), tail.reported) == (total, 0.5)
+
+
+def test_a_transcript_that_is_replaced_or_removed_is_no_error(tmp_path: Path) -> None:
+    stored = Stored(tmp_path)
+    stored.user("Hi")
+    stored.assistant("Hello")
+    stored.assistant("there")
+    tail = tail_of(stored)
+    assert tail.look(LATER)
+    stored.path.unlink()
+    assert not tail.look(LATER)
+    assert tokens(tail) == 30  # what is known stays
+    stored.assistant("another file")
+    assert tail.look(LATER)
+    assert tokens(tail) == 15
+    stored.path.write_bytes(b"\x00\xff not JSON\n" * 3)
+    assert tail.look(LATER)
+    assert tokens(tail) == 0
+    stored.path.unlink()
+    os.mkfifo(stored.path)
+    assert not tail.look(LATER)
+
+
+# Processes ------------------------------------------------------------------------------------------------------------
+
+SHELLS = "trap '' TERM; sleep 1000 & (sleep 1000 & wait) & echo up; wait"
+
+
+def id_of(pid: int) -> ProcessID:
+    return ProcessID(pid, process_table([pid])[pid][1])
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX")
+def test_the_process_tree_that_was_shown_is_ended_and_no_other() -> None:
+    with subprocess.Popen(["bash", "-c", SHELLS], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"up\n"
+        shown = id_of(process.pid)
+        below = descendants(process.pid)
+        assert len(below) >= 3
+        assert not end_tree(ProcessID(process.pid, "1"))  # the id was used again since
+        assert process.poll() is None
+        assert end_tree(shown, grace=0.2)  # it ignores being asked
+        assert process.wait(PATIENCE) == -signal.SIGKILL
+        deadline = time.monotonic() + PATIENCE
+        while any(one.pid in (left := process_table([one.pid])) and left[one.pid][1] == one.started for one in below):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        assert not end_tree(shown)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux")
+def test_a_process_of_another_user_is_not_ended() -> None:
+    if os.geteuid():
+        with pytest.raises(CannotStopError, match="another user"):
+            end_tree(id_of(1))
+        return
+    with subprocess.Popen(["sleep", "1000"], user=65534) as process:
+        try:
+            with pytest.raises(CannotStopError, match="another user"):
+                end_tree(id_of(process.pid))
+            assert process.poll() is None
+        finally:
+            process.kill()
+
+
+# The whole ------------------------------------------------------------------------------------------------------------
+
+
+def running(config: Path, count: int) -> list[Stored]:
+    """Write transcripts, and records that say that this process has them open."""
+    (config / "sessions").mkdir()
+    found = []
+    for number in range(count):
+        stored = Stored(config, f"{number:08}-1111-4111-8111-111111111111")
+        stored.user(f"[red]number {number}[/] \x1b[31m\u202ehi\x07")
+        stored.assistant("Hello")
+        record = {
+            "pid": os.getpid(),
+            "sessionId": stored.id,
+            "cwd": "/work/[bold]",
+            "startedAt": 1000.0 * number,
+            "procStart": id_of(os.getpid()).started if sys.platform == "linux" else None,
+            "status": "idle",
+        }
+        (config / "sessions" / f"{number}.json").write_text(json.dumps(record))
+        found.append(stored)
+    return found
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_many_sessions_with_hostile_titles_fit_any_terminal(tmp_path: Path) -> None:
+    sessions = running(tmp_path, 200)
+    app = Dashboard(Board(str(tmp_path)), every=0.05)
+
+    def drawn() -> str:
+        tree = app.query_one(RowTree)
+        return "\n".join(tree.render_line(at).text for at in range(tree.size.height))
+
+    async def until(is_so: Any) -> None:
+        with anyio.fail_after(PATIENCE):
+            while not is_so():
+                await pilot.pause(0.02)
+
+    async with app.run_test(size=(100, 30)) as pilot:
+        await until(lambda: "[red]number 199[/]" in drawn())
+        assert f"{os.getppid()} · 200 sessions" in drawn() or sys.platform != "linux"
+        assert all(char.isprintable() or char == "\n" for char in drawn())
+        await pilot.press("down", "down", "down")
+        chosen = app.query_one(RowTree).row
+        assert chosen is not None
+        (tmp_path / "sessions" / "199.json").unlink()  # a session above it ends
+        await until(lambda: "number 199[" not in drawn())
+        assert app.query_one(RowTree).row is not None
+        assert app.query_one(RowTree).row.key == chosen.key
+        for stored in sessions[:190]:
+            stored.path.unlink()
+        await pilot.press("slash", *"number 17")
+        await until(lambda: "number 179[" in drawn() and "number 18" not in drawn())
+        await pilot.press("enter", "home", "down", "enter")
+        for size in ((20, 6), (3, 2), (1, 1), (250, 60)):
+            await pilot.resize_terminal(*size)
+            await pilot.press("down", "up", "a")
+        await pilot.press("escape")
+        await until(lambda: "number 18" in drawn())
+        await pilot.press("q")
+    assert app.return_code == 0
+
+
+def test_what_cannot_be_read_is_told_and_nothing_is_made(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running(tmp_path, 1)
+    fleet, inbox = tmp_path / "no fleet.db", tmp_path / "no inbox.db"
+    arguments = [
+        "watch",
+        "--once",
+        "--config-dir",
+        str(tmp_path),
+        "--fleet",
+        f"sqlite:///{fleet}",
+        "--inbox",
+        str(inbox),
+    ]
+    assert main(arguments) == 1
+    told = capsys.readouterr()
+    assert "[red]number 0[/]" in told.out
+    assert f"fleet: there is no file {fleet}\ninbox: there is no file {inbox}\n" in told.err
+    assert not fleet.exists()
+    assert not inbox.exists()
+    fleet.write_bytes(b"no database, but long enough to look like one" * 100)
+    inbox.write_bytes(b"neither is this" * 1000)
+    assert main(arguments) == 1
+    assert "fleet: the database of the fleet" in capsys.readouterr().err
+    monkeypatch.setenv("CLAUDE_AGENT_FLEET", "postgresql://ann:secret@localhost:1/nothing?password=secret")
+    assert main(["watch", "--once", "--config-dir", str(tmp_path)]) == 1
+    told = capsys.readouterr()
+    assert "ann" in told.out
+    assert "secret" not in told.out + told.err
+
+
+def test_a_fleet_that_goes_away_keeps_its_rows_and_comes_back(tmp_path: Path) -> None:
+    from claude_agent_py.fleet import Fleet
+
+    file = tmp_path / "fleet.db"
+    fleet = Fleet(f"sqlite:///{file}")
+    fleet.agent("worker")
+
+    async def start() -> None:
+        async with fleet:
+            await fleet.start("worker", "do it", id="job")
+
+    anyio.run(start)
+    board = Board(str(tmp_path), f"sqlite:///{file}")
+    [top] = board.look()
+    assert [(row.key, row.state) for row in top.children] == [("fleet:job", "queued")]
+    file.rename(tmp_path / "away.db")
+    [top] = board.look()
+    assert [row.key for row in top.children] == ["fleet:job"]
+    assert "there is no file" in top.line()
+    assert board.problems
+    (tmp_path / "away.db").rename(file)
+    board.look()
+    assert not board.problems

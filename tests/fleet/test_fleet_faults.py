@@ -1,0 +1,97 @@
+"""What goes wrong between a worker, its engine and its stores: no session hangs, and none is settled too early."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dbos import DBOS
+from fleets import PATIENCE, clis, events_of, fleet_in, until, until_state
+
+from claude_agent_py import ClientOptions
+from claude_agent_py.errors import StoreError
+from claude_agent_py.fleet import Fleet, _claims, _engine, _rows
+from claude_agent_py.sessions import MemoryStore
+from claude_agent_py.testing import FakeCLI, ScriptedModel, steps
+
+pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
+
+
+class ClosedStore(MemoryStore):
+    """Takes nothing until it is opened."""
+
+    is_open = False
+    refused = 0
+
+    async def append(self, *args: Any, **more: Any) -> None:
+        if not self.is_open:
+            self.refused += 1
+            raise StoreError("closed")
+        await super().append(*args, **more)
+
+
+@pytest.mark.real_cli
+async def test_no_run_is_settled_before_the_store_has_all_of_it(tmp_path: Path) -> None:
+    store = ClosedStore()
+    with ScriptedModel(lambda request: "answer") as model:
+        async with Fleet(f"sqlite:///{tmp_path / 'fleet.db'}", store=store, poll=0.1) as fleet:
+            fleet.agent("worker", model.options())
+            async with fleet.worker(folder=tmp_path / "ws"):
+                session = await fleet.start("worker", "task")
+                await until_state(session, "running")
+                await until(lambda: store.refused and not clis(model), "the process is gone")
+                tried = store.refused
+                await until(lambda: store.refused > tried, "it is tried again")
+                assert (await session.info()).state == "running"
+                store.is_open = True
+                outcome = await session.result(timeout=PATIENCE)
+    stored = await store.load({"project_key": "fleet", "session_id": outcome.cli_session_id}) or []
+    assert [entry["type"] for entry in stored if entry["type"] in ("user", "assistant")] == ["user", "assistant"]
+    assert (outcome.text, outcome.attempts) == ("answer", 0)
+
+
+async def test_a_workflow_that_does_not_begin_gives_its_session_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    hanging = FakeCLI(steps.wait_for_prompt(), steps.hang()).install(tmp_path / "hanging")
+    answering = FakeCLI(steps.turn("ok")).install(tmp_path / "answering")
+    resume, resumed = DBOS.resume_workflow_async, list[str]()
+
+    async def resume_elsewhere(name: str, *, queue_name: str) -> Any:
+        resumed.append(name)
+        return await resume(name, queue_name=f"{queue_name}, to which nobody listens")
+
+    monkeypatch.setattr(DBOS, "resume_workflow_async", resume_elsewhere)
+    monkeypatch.setattr(_engine, "START_SECONDS", 0.5)
+    with ScriptedModel(lambda request: "") as model, fleet_in(tmp_path, model) as made:
+        first = made.start_worker(options={"env": {}, "cli_path": str(hanging)})
+        fleet = made.fleet()
+        fleet.agent("worker", ClientOptions(cli_path=answering))
+        session = await fleet.start("worker", "task", id="one")
+        await until_state(session, "running")
+        first.kill()
+        first.wait()
+        async with fleet.worker(folder=tmp_path / "ws"):
+            assert (await session.result(timeout=PATIENCE)).text == "ok"
+        assert resumed == ["one:0"]
+        assert "session one is given back: its workflow does not begin" in caplog.text
+        ends = [event.data["state"] for event in await events_of(session) if event.kind == "run"]
+        assert ends == ["queued", "running", "done"]
+
+
+async def test_a_session_that_a_worker_has_without_knowing_is_freed(tmp_path: Path) -> None:
+    program = FakeCLI(steps.turn("ok")).install(tmp_path / "cli")
+    async with Fleet(f"sqlite:///{tmp_path / 'fleet.db'}", store=MemoryStore(), lease=1.0, poll=0.1) as fleet:
+        fleet.agent("worker", ClientOptions(cli_path=program))
+        async with fleet.worker(machine="here", folder=tmp_path / "ws") as worker:
+            database, place = fleet.database, _claims.Place(worker.id, "here", None)
+
+            def start_and_claim(connection: Any) -> list[_claims.Claim]:
+                """Claim a session for the worker, which does not hear of it: the answer of the database was lost."""
+                new = _rows.NewSession("one", "worker", "1", "", 0)
+                _rows.start(connection, database, new, "task", None)
+                return _claims.claim(connection, database, place, [_claims.Known("worker", "1", 1.0, None)], 1)
+
+            assert len(await database.call(start_and_claim)) == 1
+            session = fleet.session("one")
+            assert (await session.result(timeout=PATIENCE)).text == "ok"
+            assert (await session.outcome()).crashes == 0

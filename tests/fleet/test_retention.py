@@ -1,0 +1,111 @@
+"""What is over is deleted after a time, and nothing else. With a stand-in CLI."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+from uuid import uuid4
+
+import pytest
+from fleets import PATIENCE, until
+from sqlalchemy import text, update
+
+from claude_agent_py import ClientOptions
+from claude_agent_py.errors import FleetError, OptionsError
+from claude_agent_py.fleet import Copy, Fleet, _pruning, _tables
+from claude_agent_py.sessions import SQLiteStore
+from claude_agent_py.testing import FakeCLI, Gate, steps
+
+pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
+
+OWN = ("fleet_events", "fleet_runs", "fleet_interactions")
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Return the URL of a new database."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'fleet.db'}"
+    import psycopg
+
+    server: str = request.getfixturevalue("postgres_server")
+    name = f"kept_{uuid4().hex[:8]}"
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}".encode())
+    return urlunsplit(urlsplit(server)._replace(path=f"/{name}"))
+
+
+def names_in(fleet: Fleet) -> Callable[[str, str], set[str]]:
+    """Return what reads a column of a table."""
+    schema = "" if fleet.database.is_sqlite else f"{_tables.DBOS_SCHEMA}."
+
+    def names(table: str, column: str) -> set[str]:
+        place = table if table in OWN else schema + table
+        return set(fleet.database.run(lambda c: c.execute(text(f"SELECT {column} FROM {place}")).scalars().all()))
+
+    return names
+
+
+async def test_what_is_over_is_deleted_while_a_worker_runs(
+    tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_pruning, "SCHEDULE_SECONDS", 0.0)
+    monkeypatch.setattr(_pruning, "BATCH", 2)
+    gate = Gate()
+    quick = FakeCLI(steps.turn("ok")).install(tmp_path / "quick")
+    slow = FakeCLI(steps.wait_gate(gate), steps.turn("ok")).install(tmp_path / "slow")
+    fleet = Fleet(url, store=SQLiteStore(tmp_path / "store.db"), poll=0.1)
+    for name, program in (("quick", quick), ("slow", slow)):
+        fleet.agent(name, ClientOptions(cli_path=program, cwd=tmp_path))
+    names = names_in(fleet)
+    async with fleet.worker():
+        for i in range(5):
+            await (await fleet.start("quick", "hi", id=f"done-{i}")).result(timeout=PATIENCE)
+        await (await fleet.start("quick", "hi", id="waits")).result(timeout=PATIENCE)
+        waiting = update(_tables.sessions).where(_tables.sessions.c.id == "waits").values(state="waiting")
+        fleet.database.run(lambda connection: connection.execute(waiting))
+        await fleet.start("quick", "hi", id="queued", version="of no worker")
+        cancelled = await fleet.start("quick", "hi", id="cancelled", version="of no worker")
+        await cancelled.cancel()
+        runs = await fleet.start("slow", "hi", id="runs")
+        await until(lambda: "runs:0" in names("workflow_status", "workflow_uuid"), "it runs")
+        assert await fleet.prune(timedelta(hours=1)) == 0
+        assert len(names("workflow_status", "workflow_uuid")) == 7
+        async with Fleet(url) as outside:
+            assert await outside.prune(0) == 6
+        left = {"waits", "queued", "runs"}
+        assert {info.id for info in await fleet.list()} == left
+        assert names("fleet_events", "session") == names("fleet_runs", "session") == left
+        assert names("workflow_status", "workflow_uuid") == {"runs:0"}
+        with pytest.raises(FleetError, match="has no session 'done-1'"):
+            await fleet.session("done-1").info()
+        gate.open()
+        assert (await runs.result(timeout=PATIENCE)).text == "ok"
+        assert (await (await fleet.start("quick", "hi", id="done-1")).result(timeout=PATIENCE)).run == 1
+    with pytest.raises(OptionsError, match="older_than: must not be negative"):
+        await fleet.prune(-1)
+    fleet.close()
+
+
+async def test_a_worker_deletes_what_is_older_than_the_retention(tmp_path: Path) -> None:
+    program = FakeCLI(steps.turn("ok")).install(tmp_path / "cli")
+    store = SQLiteStore(tmp_path / "store.db")
+    kept: dict[str, Any] = {"project_key": "fleet", "session_id": str(uuid4())}
+    fleet = Fleet(f"sqlite:///{tmp_path / 'fleet.db'}", store=store, poll=0.1, retention=timedelta(seconds=1))
+    fleet.agent("one", ClientOptions(cli_path=program), workspace=Copy())
+    async with fleet.worker(folder=tmp_path / "ws"):
+        session = await fleet.start("one", "hi", id="old")
+        info = await session.info()
+        said: Any = {**kept, "session_id": info.cli_session_id}
+        for key in (said, kept):
+            await store.append(key, [{"type": "user", "uuid": str(uuid4())}])  # type: ignore[arg-type]
+        assert (await session.result(timeout=PATIENCE)).text == "ok"
+
+        async def is_gone() -> bool:
+            return await fleet.list() == [] and not (tmp_path / "ws" / "old").exists()
+
+        await until(is_gone, "it is deleted")
+        assert await store.load(said) is None
+        assert await store.load(kept) is not None  # type: ignore[arg-type]
+    fleet.close()
