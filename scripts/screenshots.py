@@ -69,8 +69,7 @@ def shows(*texts: str) -> Text:
     """Wait until the pane shows all texts, and return what it shows."""
     deadline = time.monotonic() + TIMEOUT
     while True:
-        lines = tmux("capture-pane", "-e", "-p", "-N").rstrip().splitlines()
-        shown = Text.from_ansi("\n".join(line.rstrip() for line in lines))
+        shown = Text.from_ansi(tmux("capture-pane", "-e", "-p", "-N").rstrip())
         if all(text in shown.plain for text in texts):
             return shown
         if time.monotonic() > deadline:
@@ -252,7 +251,7 @@ def take_chat(folder: Path, program: str) -> None:
             shows("One secret", "● Review docs")
             tmux("send-keys", "-l", "Fix it")
             tmux("send-keys", "Enter")
-            save(shows("Allow Edit?", "y: once", "Review docs", "logged in"), "chat", "claude-agent-py chat", folder)
+            save(shows("y: once", '\n   +    log.info("logged in")'), "chat", "claude-agent-py chat", folder)
             tmux("send-keys", "y")
             shows("✓ Edit")
             gate.open()
