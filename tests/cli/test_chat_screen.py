@@ -14,6 +14,7 @@ from textual import events
 from textual.pilot import Pilot
 
 from claude_agent_py import Client
+from claude_agent_py.cli.chat import panels
 from claude_agent_py.cli.chat.app import ChatApp
 from claude_agent_py.cli.chat.panels import PromptBox, QuestionPanel
 from claude_agent_py.cli.chat.prompt_history import PromptHistory
@@ -150,6 +151,7 @@ async def test_a_chat_from_prompts_to_approvals() -> None:
             assert (model.sandbox.cwd / "a.txt").read_text() == "one\n"
             await chat.type("write")
             await chat.is_asked("Allow Write?", "-one", "+three")
+            await chat.until(lambda: chat.screen.count("+three") == 2)  # the conversation stays at its end
             await chat.pilot.press("a")
             await chat.until(lambda: not chat.app.conversation.is_working)
             assert (model.sandbox.cwd / "a.txt").read_text() == "three\n"
@@ -184,7 +186,7 @@ def launch(name: str, **more: object) -> ToolCall:
     return tool_use("Agent", given | more)
 
 
-async def test_tasks_and_interruptions() -> None:
+async def test_tasks_and_interruptions(monkeypatch: pytest.MonkeyPatch) -> None:
     """Subagents that ask at once, the foreground moved away, Ctrl-C, a dead CLI, and the end with tasks running."""
     late, never, slow = Gate(), Gate(), Gate()
     agents = {
@@ -242,8 +244,11 @@ async def test_tasks_and_interruptions() -> None:
             await chat.until(lambda: chat.entries[-1] == "interrupted")
             late.open()
             await chat.until(lambda: not chat.app.conversation.is_working)
+            monkeypatch.setattr(panels, "ARMED_AFTER", 3600)
             await chat.type("touch")
-            await chat.is_asked("Allow Bash?", "command: touch it")
+            await chat.shows("Allow Bash?", "command: touch it")
+            await chat.pilot.press("y")  # what is typed when a question arrives answers nothing
+            assert chat.app.conversation.pending
             chat.app.press_counts_anew()
             await chat.pilot.press("ctrl+c")
             await chat.until(lambda: not chat.panel.display)

@@ -30,6 +30,8 @@ from claude_agent_py.permissions.requests import displayable
 STYLES: Final = {"prompt": "bold", "tool": "", "task": "cyan", "notice": "dim italic", "error": "red"}
 MARKS: Final = {"→": "cyan", "✓": "green", "✗": "red"}
 NEW_LINES: Final = ("shift+enter", "ctrl+j", "alt+enter")
+SHOWN_LINES: Final = 30
+"""Of a prompt, a notice or an error."""
 ARMED_AFTER: Final = 0.5
 """Seconds for which a question takes no key: what is typed at this moment was meant for the prompt."""
 
@@ -43,7 +45,9 @@ def diff_text(lines: list[str], indent: str = "  ") -> Text:
 def entry_text(entry: Entry) -> Text:
     """Return everything but an answer as coloured text."""
     mark = "»" if entry.kind == "prompt" else entry.mark
-    text = Text.assemble((f"{mark} ", MARKS.get(mark, "cyan")) if mark else "", (entry.text, STYLES[entry.kind]))
+    lines = entry.text.splitlines()
+    told = "\n".join([*lines[:SHOWN_LINES], f"… {len(lines) - SHOWN_LINES} more lines"][: len(lines)])
+    text = Text.assemble((f"{mark} ", MARKS.get(mark, "cyan")) if mark else "", (told, STYLES[entry.kind]))
     if entry.changes:
         text.append("\n").append_text(diff_text(entry.changes))
     for line in entry.output:
