@@ -9,6 +9,7 @@ from rich.text import Text
 from textual import events
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
 from textual.widget import Widget
 from textual.widgets import TextArea
 
@@ -16,7 +17,7 @@ from claude_agent_py._errors import ClaudeAgentError
 from claude_agent_py._runtime.runs.run import Run
 from claude_agent_py.cli.chat.answers import AnswerView
 from claude_agent_py.cli.chat.conversation import Conversation, Entry
-from claude_agent_py.cli.chat.panels import ConversationPane, Plain, PromptBox, QuestionPanel, entry_text
+from claude_agent_py.cli.chat.panels import Plain, PromptBox, QuestionPanel, entry_text
 from claude_agent_py.cli.chat.prompt_history import PromptHistory
 from claude_agent_py.cli.live_tree import Descriptions, tree_of
 from claude_agent_py.client import Client
@@ -86,7 +87,7 @@ class ChatApp(App[None]):
         self._first = first
         self._earlier = earlier
         self._widgets: dict[Entry, Widget] = {}
-        self._pane = ConversationPane()
+        self._pane = VerticalScroll(id="conversation", can_focus=False)
         self._tasks = Plain(id="tasks")
         self._panel = QuestionPanel()
         self._hints = Plain(id="hints")

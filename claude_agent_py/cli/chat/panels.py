@@ -62,17 +62,6 @@ class Plain(Static):
         super().__init__(text, markup=False, id=id, classes=classes)
 
 
-class ConversationPane(VerticalScroll, can_focus=False):
-    """The entries. It stays at the end unless the user scrolls up."""
-
-    def __init__(self) -> None:
-        super().__init__(id="conversation")
-
-    def on_resize(self) -> None:
-        """Lay out again: textual finds the end for the size before."""
-        self.refresh(layout=True)
-
-
 class PromptBox(TextArea):
     """Where prompts are typed. Enter sends; other keys for lines, history and completion."""
 
