@@ -14,10 +14,11 @@ from textual import events
 from textual.pilot import Pilot
 
 from claude_agent_py import Client
-from claude_agent_py.cli.chat import panels
+from claude_agent_py.cli.chat import question_panel
 from claude_agent_py.cli.chat.app import ChatApp
-from claude_agent_py.cli.chat.panels import PromptBox, QuestionPanel
+from claude_agent_py.cli.chat.panels import PromptBox
 from claude_agent_py.cli.chat.prompt_history import PromptHistory
+from claude_agent_py.cli.chat.question_panel import QuestionPanel
 from claude_agent_py.testing import Gate, RecordedRequest, Reply, ScriptedModel, ToolCall, tool_use
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
@@ -244,7 +245,7 @@ async def test_tasks_and_interruptions(monkeypatch: pytest.MonkeyPatch) -> None:
             await chat.until(lambda: chat.entries[-1] == "interrupted")
             late.open()
             await chat.until(lambda: not chat.app.conversation.is_working)
-            monkeypatch.setattr(panels, "ARMED_AFTER", 3600)
+            monkeypatch.setattr(question_panel, "ARMED_AFTER", 3600)
             await chat.type("touch")
             await chat.shows("Allow Bash?", "command: touch it")
             await chat.pilot.press("y")  # what is typed when a question arrives answers nothing
