@@ -56,6 +56,14 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+@pytest.fixture(scope="module", autouse=True)
+def little_garbage(request: pytest.FixtureRequest) -> None:
+    """Keep the garbage collector out of what has been imported since, where it is called in every test."""
+    if hasattr(request.module, "gc"):
+        gc.collect()
+        gc.freeze()
+
+
 BACKENDS = ["asyncio", "trio"]
 
 

@@ -449,6 +449,8 @@ async def test_a_flood_of_stderr_reaches_a_listener_whole(start_process: MakeCli
     with anyio.fail_after(60):
         async with start_process(fake, on_stderr=listen if kind == "async" else told.append) as client:
             assert (await client.query("hi")).text == "still here"
+            while len(told) < LINES:  # `close()` would wait two seconds
+                await anyio.sleep(0.01)
     assert client.stderr_lines_dropped == 0
     assert (len(told), told[0], told[-1]) == (LINES, "line 0", f"line {LINES - 1}")
 
