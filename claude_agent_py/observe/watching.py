@@ -28,7 +28,7 @@ class Watchable(Protocol):
 
     @property
     def session(self) -> Any:
-        """Its session, which is `Observed`. (Pyright does not see what a `cached_property` returns.)"""
+        """Its session, which is `Observed`: pyright does not see what a `cached_property` returns."""
         ...
 
 
