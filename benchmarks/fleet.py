@@ -13,6 +13,7 @@ import os
 import resource
 import tempfile
 import time
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from statistics import median
@@ -21,6 +22,7 @@ from uuid import uuid4
 
 from sqlalchemy import Connection, create_engine, func, insert, select, text
 
+from benchmarks.statements import Statements
 from claude_agent_py import ClientOptions
 from claude_agent_py.fleet import Fleet, _choosing
 from claude_agent_py.fleet._database import normal_url
@@ -31,14 +33,18 @@ from claude_agent_py.testing import FakeCLI, steps
 CHUNK = 1000
 
 
+STATEMENTS = Statements()
+
+
 async def measure(folder: Path, url: str, given: argparse.Namespace) -> None:
     program = FakeCLI(steps.turn("ok")).install(folder / "cli")
     fleet = Fleet(url, store=MemoryStore(), poll=0.5)
     fleet.agent("one", ClientOptions(cli_path=program, cwd=folder))
     async with fleet.worker(sessions=2):
         await (await fleet.start("one", "warm up")).result()
-        await measure_runs(fleet, url, given.runs)
-        await measure_idle(fleet, url)
+        await asyncio.sleep(2.0)  # PostgreSQL counts what is over a second later
+        idle = await measure_idle(fleet, url)
+        await measure_runs(fleet, url, given.runs, idle)
         there = 0
         for count in given.waiting:
             await fleet.database.call(make_waiting, there, count)
@@ -47,27 +53,35 @@ async def measure(folder: Path, url: str, given: argparse.Namespace) -> None:
     fleet.close()
 
 
-async def measure_runs(fleet: Fleet, url: str, count: int) -> None:
-    before = cpu(), transactions(url), await counted(fleet), time.perf_counter()
-    started = [await fleet.start("one", "hi") for _ in range(count)]
-    for session in started:
-        await session.result()
+async def measure_runs(fleet: Fleet, url: str, count: int, idle: Sequence[float]) -> None:
+    """Measure runs one after another. What an idle worker does in that time is taken off."""
+    before, at = (cpu(), transactions(url), await counted(fleet), STATEMENTS.counts()), time.perf_counter()
+    for _ in range(count):
+        await (await fleet.start("one", "hi")).result()
+    after, seconds = (cpu(), transactions(url), STATEMENTS.counts()), time.perf_counter() - at
     await asyncio.sleep(1.0)
     written = [b - a for a, b in zip(before[2], await counted(fleet), strict=True)]
-    print(f"{count} runs: {(cpu() - before[0]) / count * 1000:.0f} ms CPU time each in the worker")
+    print(f"{count} runs in a row, {seconds / count * 1000:.0f} ms each")
+    print(f"  {(after[0] - before[0]) / count * 1000:.0f} ms CPU time each in the worker")
     print(f"  {written[0] / count:.1f} events each, {written[1] / count:.0f} bytes each")
+    done = [(b - a - rate * seconds) / count for a, b, rate in zip(before[3], after[2], idle, strict=True)]
+    print(f"  {done[0]:.0f} statements each, of which {done[1]:.0f} write, in {done[2]:.0f} transactions that write")
+    print(f"  connections are in use for {done[3] * 1000:.0f} ms each")
     if before[1] is not None:
-        print(f"  {((transactions(url) or 0) - before[1]) / count:.0f} transactions each")
-    print(f"  {count / (time.perf_counter() - before[3]) * 3600:.0f} an hour, 2 at a time")
+        print(f"  {((after[1] or 0) - before[1]) / count:.0f} transactions each, those of the idle worker included")
 
 
-async def measure_idle(fleet: Fleet, url: str) -> None:
-    before, at = (cpu(), transactions(url)), time.perf_counter()
+async def measure_idle(fleet: Fleet, url: str) -> list[float]:
+    """Measure a worker without work, and return its statements, writes, transactions and database seconds a second."""
+    before, at = (cpu(), transactions(url), STATEMENTS.counts()), time.perf_counter()
     await asyncio.sleep(10)
     seconds = time.perf_counter() - at
+    rates = [(b - a) / seconds for a, b in zip(before[2], STATEMENTS.counts(), strict=True)]
     print(f"an idle worker: {(cpu() - before[0]) / seconds * 1000:.1f} ms CPU time a second")
+    print(f"  {rates[0]:.1f} statements a second, {rates[2]:.1f} transactions that write")
     if before[1] is not None:
         print(f"  {((transactions(url) or 0) - before[1]) / seconds:.1f} transactions a second")
+    return rates
 
 
 async def measure_waiting(fleet: Fleet, url: str, count: int) -> None:

@@ -6,11 +6,11 @@ import platform
 import secrets
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import anyio
 
@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 
 logger: logging.Logger = logging.getLogger("claude_agent_py")
 
+T = TypeVar("T")
+
+BRIEF_SECONDS: Final = 2.0
+"""For how long a worker tries what it does again and again."""
 SESSION_BYTES: Final = 300 * 1024 * 1024
 """What a session is expected to use, before it is measured."""
 PRUNE_SECONDS: Final = 3600.0
@@ -79,10 +83,17 @@ class Worker:
     async def __aenter__(self) -> Self:
         if in_trio():
             raise FleetError("a fleet's worker runs on asyncio only, because DBOS does: anyio.run(main)")
-        from claude_agent_py.fleet._engine import launch
+        from claude_agent_py.fleet._engine import apply_schedules, launch, shut_down
 
         known = [
-            Known(agent.name, agent.version, agent.weight, agent.limit, agent.timeout)
+            Known(
+                agent.name,
+                agent.version,
+                agent.weight,
+                agent.limit,
+                agent.timeout,
+                is_shared=agent.workspace is None or agent.workspace.is_shared,
+            )
             for agent in self._fleet.agents.values()
         ]
         if not known:
@@ -95,10 +106,16 @@ class Worker:
         self._pulse.beat(*before)
         try:
             await launch(self, self._database.url, self.id)
+            try:
+                await apply_schedules(self._fleet.schedules)
+            except BaseException:
+                with anyio.CancelScope(shield=True):
+                    await shut_down(self.id)
+                raise
         except BaseException:
-            await self._database.call(_claims.leave, self.id)
+            with anyio.CancelScope(shield=True):
+                await self._sign_off()
             raise
-        await self._apply_schedules()
         self._fleet.worker_began(self)
         self._group = await anyio.create_task_group().__aenter__()
         self._group.start_soon(self._live)
@@ -161,12 +178,6 @@ class Worker:
         given = {key: wanted[key] for key in ("tenant", "priority", "timeout")}
         await self._fleet.start(wanted["agent"], wanted["prompt"], id=name, **given)
 
-    async def _apply_schedules(self) -> None:
-        from claude_agent_py.fleet._engine import apply_schedules
-
-        if self._fleet.schedules:
-            await apply_schedules(self._fleet.schedules)
-
     # The workers -----------------------------------------------------------------------------------------------------
 
     async def _live(self) -> None:
@@ -181,8 +192,7 @@ class Worker:
                 pids = [pid for hold in self._holds.values() if (pid := hold.pid) is not None]
                 self._memory_used = sum((await tree_memory(pids)).values())
             try:
-                given = (self._database, self.id, lease, self._memory_used)
-                told = await self._database.call(_claims.beat, *given, patience=2.0, answer=lease)
+                told = await self._briefly(_claims.beat, self._database, self.id, lease, self._memory_used)
                 if told is None:
                     await self._come_back()
                 was_away = was_away or not self._pulse.is_alive  # the call may have waited for the database
@@ -193,6 +203,7 @@ class Worker:
                 elif time.monotonic() >= reaps_at:
                     await self._reap()
                     await self._free_strays()
+                    await self._remove_cancelled()
             except FleetError as error:
                 logger.warning("worker %s cannot tell of itself: %s", self.id, error)
                 pause = min(pause, 1.0)
@@ -204,12 +215,16 @@ class Worker:
             hold.stop("lost")
         row = {"id": self.id, "machine": self.machine, "pid": os.getpid(), "slots": self._slots}
         row |= {"memory": self._memory, "lease": self._fleet.lease}
-        await self._database.call(_claims.register, self._database, row, self._known)
+        await self._briefly(_claims.register, self._database, row, self._known)
+
+    async def _briefly(self, work: Callable[..., T], *args: Any, write: bool = True) -> T:
+        """Call the database for what comes again soon: a worker that waits long does not tell of itself meanwhile."""
+        return await self._database.call(work, *args, write=write, patience=BRIEF_SECONDS, answer=self._fleet.lease)
 
     async def _reap(self) -> None:
         from claude_agent_py.fleet._engine import delete_dead_queue
 
-        for dead in await self._database.call(_claims.reap, self._database, self._fleet.max_crashes):
+        for dead in await self._briefly(_claims.reap, self._database, self._fleet.max_crashes):
             logger.warning("worker %s is dead; its sessions go on elsewhere", dead)
             await delete_dead_queue(dead)
 
@@ -222,6 +237,8 @@ class Worker:
                 pruned = await _pruning.prune(self._database, self._fleet.store, seconds, self.machine)
             except FleetError as error:
                 logger.warning("worker %s cannot delete old sessions: %s", self.id, error)
+            except Exception:
+                logger.exception("worker %s cannot delete old sessions", self.id)
             else:
                 for one in pruned:
                     await self._remove_workspace(self._fleet.agents.get((one.agent, one.version)), one.id)
@@ -271,10 +288,10 @@ class Worker:
     async def _free_strays(self) -> None:
         """Queue sessions again that this worker has by the table only: what became of them could not be written."""
         async with self._claiming:
-            wishes = await self._database.call(_claims.wishes, self.id, write=False)
+            wishes = await self._briefly(_claims.wishes, self.id, write=False)
             strays = {session: epoch for session, (epoch, _) in wishes.items() if session not in self._holds}
             if strays:
-                await self._database.call(_claims.abandon, self._database, strays, self.id)
+                await self._briefly(_claims.abandon, self._database, strays, self.id)
 
     def _free(self) -> int:
         """Return how many more sessions fit."""
@@ -324,6 +341,13 @@ class Worker:
             if hold.was_cancelled:
                 await self._remove_workspace(hold.agent, hold.claim.id)
             self._fleet.wake()
+
+    async def _remove_cancelled(self) -> None:
+        """Remove the workspaces on this machine of sessions that were cancelled while no worker had them."""
+        for session, agent, version in await self._database.call(_claims.cancelled, self.machine, write=False):
+            if session not in self._holds:
+                await self._remove_workspace(self._fleet.agents.get((agent, version)), session)
+                await self._database.call(_claims.forget_machine, session)
 
     async def _remove_workspace(self, agent: "FleetAgent | None", session: str) -> None:
         if agent is None or agent.workspace is None:

@@ -173,11 +173,11 @@ async def test_sqlite_is_locked_by_another_process(tmp_path: Path) -> None:
 async def test_calls_to_a_database_that_does_not_answer_say_that_they_may_be_repeated(
     postgres: PostgresServer, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_database, "AWAY_SECONDS", 0.1)
-    monkeypatch.setattr(_database, "ANSWER_SECONDS", 0.5)
     async with Fleet(url) as fleet:
         fleet.agent("worker")
-        session = await fleet.start("worker", "task", id="one")
+        session = await fleet.start("worker", "task", id="one")  # makes the tables, which takes a moment
+        monkeypatch.setattr(_database, "AWAY_SECONDS", 0.1)
+        monkeypatch.setattr(_database, "ANSWER_SECONDS", 0.5)
         postgres.freeze()
         try:
             for call in (session.info, partial(session.send, "more"), lambda: anext(session.events())):
@@ -189,6 +189,7 @@ async def test_calls_to_a_database_that_does_not_answer_say_that_they_may_be_rep
             assert scope.cancelled_caught
         finally:
             postgres.thaw()
+        monkeypatch.undo()
         assert (await session.info()).runs == 1
         with pytest.raises(FleetError, match="no session") as wrong:
             await fleet.session("two").info()

@@ -1,5 +1,6 @@
 """A fleet on SQLite, in one process, with the real CLI."""
 
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ from anyio import to_thread
 from dbos import DBOS, DBOSConfig
 from fleets import PATIENCE, events_of, fleet_in, until
 
-from claude_agent_py import RetryPolicy
+from claude_agent_py import ClientOptions, RetryPolicy
 from claude_agent_py.errors import FleetError, FleetRunError, FleetTimeoutError, OptionsError
 from claude_agent_py.fleet import Fleet
 from claude_agent_py.sessions import MemoryStore
@@ -70,6 +71,34 @@ async def test_a_call_that_waits_for_the_database_warns_once_and_goes_on(
     assert (tmp_path / "fleet.db").is_file()
 
 
+def lose_an_answer(fleet: Fleet) -> None:
+    """Let the next transaction fail after it was committed, as when the connection breaks then."""
+    dialect: Any = fleet.database.engine.dialect
+    commit = dialect.do_commit
+
+    def commit_and_fail(connection: Any) -> None:
+        commit(connection)
+        dialect.do_commit = commit
+        raise sqlite3.OperationalError("the answer is lost")
+
+    dialect.do_commit = commit_and_fail
+
+
+async def test_a_call_is_repeated_without_harm_when_its_answer_was_lost(tmp_path: Path) -> None:
+    async with Fleet(f"sqlite:///{tmp_path / 'fleet.db'}", store=MemoryStore()) as fleet:
+        fleet.agent("one", ClientOptions(cli_path="no such program"))
+        session = await fleet.start("one", "first", id="a")
+        await session.cancel()
+        lose_an_answer(fleet)
+        other = await fleet.start("one", "first")
+        lose_an_answer(fleet)
+        assert await other.send("second") == 2
+        assert [(one.id, one.runs) for one in await fleet.list()] == [(other.id, 2), ("a", 1)]
+        lose_an_answer(fleet)
+        async with fleet.worker(folder=tmp_path / "ws") as worker:
+            assert [one.id for one in await fleet.workers()] == [worker.id]
+
+
 @pytest.mark.real_cli
 async def test_an_error_that_may_pass_is_tried_again_and_another_is_a_dead_letter(tmp_path: Path) -> None:
     is_mended = False
@@ -108,10 +137,14 @@ async def test_what_a_fleet_refuses(tmp_path: Path) -> None:
         fleet.worker()
     with pytest.raises(OptionsError, match="no worker has registered an agent 'nobody'"):
         await fleet.start("nobody", "hi")
+    with pytest.raises(OptionsError, match="limit: must be a positive number"):
+        await fleet.list(limit=0)
     with pytest.raises(FleetError, match="has no session 'x'"):
         await fleet.session("x").info()
     fleet.agent("one")
     await fleet.start("one", "hi", id="x")
+    with pytest.raises(OptionsError, match="no worker has registered an agent 'one' of version '7'"):
+        await fleet.start("one", "hi", version="7")
     fleet.agent("two")
     with pytest.raises(OptionsError, match="belongs to the agent 'one'"):
         await fleet.start("two", "hi", id="x")

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 from dbos import DBOS
-from fleets import PATIENCE, clis, events_of, fleet_in, until, until_state
+from fleets import PATIENCE, FleetSetUp, clis, events_of, fleet_in, until, until_state
 
 from claude_agent_py import ClientOptions
 from claude_agent_py.errors import StoreError
-from claude_agent_py.fleet import Fleet, _claims, _engine, _rows
+from claude_agent_py.fleet import Fleet, FleetSession, _choosing, _claims, _engine, _rows
 from claude_agent_py.sessions import MemoryStore
 from claude_agent_py.testing import FakeCLI, ScriptedModel, steps
 
@@ -49,11 +49,22 @@ async def test_no_run_is_settled_before_the_store_has_all_of_it(tmp_path: Path) 
     assert (outcome.text, outcome.attempts) == ("answer", 0)
 
 
+async def orphan_in(made: FleetSetUp, fleet: Fleet) -> FleetSession:
+    """Start a session whose worker dies at it. The fleet of this process can answer it."""
+    hanging = FakeCLI(steps.wait_for_prompt(), steps.hang())
+    answering = FakeCLI(steps.turn("ok")).install(made.folder / "answering")
+    first = made.start_worker(options={"env": {}, "cli_path": str(hanging.install(made.folder / "hanging"))})
+    fleet.agent("worker", ClientOptions(cli_path=answering))
+    session = await fleet.start("worker", "task", id="one")
+    await until(lambda: hanging.received_like({"type": "user"}), "its prompt is sent")
+    first.kill()
+    first.wait()
+    return session
+
+
 async def test_a_workflow_that_does_not_begin_gives_its_session_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    hanging = FakeCLI(steps.wait_for_prompt(), steps.hang()).install(tmp_path / "hanging")
-    answering = FakeCLI(steps.turn("ok")).install(tmp_path / "answering")
     resume, resumed = DBOS.resume_workflow_async, list[str]()
 
     async def resume_elsewhere(name: str, *, queue_name: str) -> Any:
@@ -63,13 +74,8 @@ async def test_a_workflow_that_does_not_begin_gives_its_session_back(
     monkeypatch.setattr(DBOS, "resume_workflow_async", resume_elsewhere)
     monkeypatch.setattr(_engine, "START_SECONDS", 0.5)
     with ScriptedModel(lambda request: "") as model, fleet_in(tmp_path, model) as made:
-        first = made.start_worker(options={"env": {}, "cli_path": str(hanging)})
         fleet = made.fleet()
-        fleet.agent("worker", ClientOptions(cli_path=answering))
-        session = await fleet.start("worker", "task", id="one")
-        await until_state(session, "running")
-        first.kill()
-        first.wait()
+        session = await orphan_in(made, fleet)
         async with fleet.worker(folder=tmp_path / "ws"):
             assert (await session.result(timeout=PATIENCE)).text == "ok"
         assert resumed == ["one:0"]
@@ -78,18 +84,30 @@ async def test_a_workflow_that_does_not_begin_gives_its_session_back(
         assert ends == ["queued", "running", "done"]
 
 
+async def test_a_worker_that_was_taken_for_dead_adopts_the_sessions_of_others(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with ScriptedModel(lambda request: "") as model, fleet_in(tmp_path, model) as made:
+        fleet = made.fleet()
+        session = await orphan_in(made, fleet)
+        async with fleet.worker(folder=tmp_path / "ws") as worker:
+            await _engine.delete_dead_queue(worker.id)  # as another worker does that takes it for dead
+            assert (await session.result(timeout=PATIENCE)).text == "ok"
+        assert "is given back" not in caplog.text
+
+
 async def test_a_session_that_a_worker_has_without_knowing_is_freed(tmp_path: Path) -> None:
     program = FakeCLI(steps.turn("ok")).install(tmp_path / "cli")
     async with Fleet(f"sqlite:///{tmp_path / 'fleet.db'}", store=MemoryStore(), lease=1.0, poll=0.1) as fleet:
         fleet.agent("worker", ClientOptions(cli_path=program))
         async with fleet.worker(machine="here", folder=tmp_path / "ws") as worker:
-            database, place = fleet.database, _claims.Place(worker.id, "here", None)
+            database, place = fleet.database, _choosing.Place(worker.id, "here", None)
 
             def start_and_claim(connection: Any) -> list[_claims.Claim]:
                 """Claim a session for the worker, which does not hear of it: the answer of the database was lost."""
                 new = _rows.NewSession("one", "worker", "1", "", 0)
                 _rows.start(connection, database, new, "task", None)
-                return _claims.claim(connection, database, place, [_claims.Known("worker", "1", 1.0, None)], 1)
+                return _claims.claim(connection, database, place, [_choosing.Known("worker", "1", 1.0, None)], 1)
 
             assert len(await database.call(start_and_claim)) == 1
             session = fleet.session("one")

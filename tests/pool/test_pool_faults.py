@@ -1,5 +1,6 @@
 """Pools whose processes fail, and the end of pools."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +104,16 @@ async def test_memory_bounds_the_processes(tmp_path: Path) -> None:
         await until_settled(pool, 3)
 
 
+async def test_memory_counts_what_the_processes_start(tmp_path: Path) -> None:
+    held = "import time; held = bytearray(b'x') * (150 << 20); time.sleep(600)"
+    fake = FakeCLI(steps.spawn([sys.executable, "-c", held]), steps.turn("done"))
+    options = ClientOptions(cli_path=fake.install(tmp_path))
+    async with Pool(options, size=3, max_size=8, memory="250MiB") as pool:  # enough for three of them alone
+        stats = await until(pool, lambda stats: (stats.memory_bytes or 0) > 150 << 20 and stats.processes == 1)
+        assert stats.spares == 1
+    await until_gone(*fake.spawned)
+
+
 # The end ---------------------------------------------------------------------------------------------------------
 
 
@@ -131,6 +142,37 @@ async def test_close_ends_everything_and_tells_who_waits() -> None:
         await pool.run("hi")
     with pytest.raises(LocalProtocolError):
         await pool.open()
+
+
+HOST = """
+import sys, anyio
+from claude_agent_py import ClientOptions
+from claude_agent_py.pool import Pool
+async def main():
+    async with Pool(ClientOptions(cli_path=sys.argv[1]), size=2, max_size=4) as pool:
+        async with pool.client():
+            while pool.stats().spares < 2:
+                await anyio.sleep(0.01)
+            print("open", flush=True)
+            await anyio.sleep_forever()
+anyio.run(main, backend=sys.argv[2])
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere processes see the end of their input only")
+async def test_nothing_is_left_when_the_program_is_killed(tmp_path: Path, anyio_backend: str) -> None:
+    fake = FakeCLI(steps.turn("done"), ignore_eof=True)
+    command = [sys.executable, "-c", HOST, str(fake.install(tmp_path)), anyio_backend]
+    async with await anyio.open_process(command, stderr=None) as host:
+        assert host.stdout is not None
+        with anyio.fail_after(PATIENCE):
+            assert (await host.stdout.receive()).startswith(b"open")
+        pids = [start.pid for start in fake.starts]
+        assert len(pids) >= 3
+        assert all(is_alive(pid) for pid in pids[-3:])
+        host.kill()
+        await host.wait()
+    await until_gone(*pids)
 
 
 @pytest.mark.parametrize("turns", [0, 1, 2, 3, 5, 8, 13, 21, 34])

@@ -20,18 +20,18 @@ class PostgresServer:
         initdb: The program that makes its files.
         postgres: The server.
         port: A free port.
-        user: For `subprocess`: the user that it runs as.
+        user: The user that it runs as; None means this one.
     """
 
-    def __init__(self, initdb: str, postgres: str, port: int, user: dict[str, Any]) -> None:
+    def __init__(self, initdb: str, postgres: str, port: int, user: str | None) -> None:
         self.folder = Path(os.path.realpath(tempfile.mkdtemp(prefix="pg-", dir="/tmp")))  # short, open to its user
         data, sockets = self.folder / "data", self.folder / "sockets"
         sockets.mkdir()
         if user:
-            shutil.chown(self.folder, user["user"])
-            shutil.chown(sockets, user["user"])
+            shutil.chown(self.folder, user)
+            shutil.chown(sockets, user)
         command = [initdb, "-D", str(data), "-U", "tester", "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C"]
-        subprocess.run(command, check=True, capture_output=True, cwd="/", **user)
+        subprocess.run(command, check=True, capture_output=True, cwd="/", user=user)
         settings = ["-c", "fsync=off", "-c", "listen_addresses=127.0.0.1", "-k", str(sockets), "-p", str(port)]
         self._command, self._user = [postgres, "-D", str(data), *settings], user
         self._process: subprocess.Popen[bytes] | None = None
@@ -42,7 +42,7 @@ class PostgresServer:
         import psycopg
 
         null = subprocess.DEVNULL
-        self._process = subprocess.Popen(self._command, stdout=null, stderr=null, cwd="/", **self._user)
+        self._process = subprocess.Popen(self._command, stdout=null, stderr=null, cwd="/", user=self._user)
         wait_until(lambda: psycopg.connect(self.url).close(), self._process)
 
     def stop(self, how: int = signal.SIGINT) -> None:

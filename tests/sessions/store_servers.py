@@ -49,13 +49,13 @@ def postgres() -> Iterator[PostgresServer]:
     pytest.importorskip("psycopg")
     folders = [str(path) for path in sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)]
     initdb, postgres = program("initdb", *folders), program("postgres", *folders)
-    user: dict[str, Any] = {}
+    user = None
     if hasattr(os, "geteuid") and os.geteuid() == 0:  # the server refuses to run as root
         import pwd
 
-        user = {"user": "postgres"}
+        user = "postgres"
         try:
-            pwd.getpwnam("postgres")
+            pwd.getpwnam(user)
         except KeyError:
             pytest.skip("PostgreSQL does not run as root, and there is no user postgres")
     server = PostgresServer(initdb, postgres, free_port(), user)

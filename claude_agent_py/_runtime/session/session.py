@@ -328,6 +328,7 @@ class Session:
                     act(engine.receive_data(data[start : start + PIECE_BYTES], now()))
                 if self.observers and any(observer.is_behind for observer in self.observers):
                     await checkpoint()  # readers come first
+                    await checkpoint()  # trio wakes workers in any order
                     self._let_observers_catch_up()
                 del data, events  # else up to 256 KiB would stay while it waits
         if scope.cancelled_caught:
