@@ -73,7 +73,7 @@ async def test_a_call_that_waits_for_the_database_warns_once_and_goes_on(
 
 def lose_an_answer(fleet: Fleet) -> None:
     """Let the next transaction fail after it was committed, as when the connection breaks then."""
-    dialect: Any = fleet.database._engine.dialect
+    dialect: Any = fleet.database.engine.dialect
     commit = dialect.do_commit
 
     def commit_and_fail(connection: Any) -> None:

@@ -9,7 +9,7 @@ from fleets import PATIENCE, FleetSetUp, clis, events_of, fleet_in, until, until
 
 from claude_agent_py import ClientOptions
 from claude_agent_py.errors import StoreError
-from claude_agent_py.fleet import Fleet, FleetSession, _claims, _engine, _rows
+from claude_agent_py.fleet import Fleet, FleetSession, _choosing, _claims, _engine, _rows
 from claude_agent_py.sessions import MemoryStore
 from claude_agent_py.testing import FakeCLI, ScriptedModel, steps
 
@@ -101,13 +101,13 @@ async def test_a_session_that_a_worker_has_without_knowing_is_freed(tmp_path: Pa
     async with Fleet(f"sqlite:///{tmp_path / 'fleet.db'}", store=MemoryStore(), lease=1.0, poll=0.1) as fleet:
         fleet.agent("worker", ClientOptions(cli_path=program))
         async with fleet.worker(machine="here", folder=tmp_path / "ws") as worker:
-            database, place = fleet.database, _claims.Place(worker.id, "here", None)
+            database, place = fleet.database, _choosing.Place(worker.id, "here", None)
 
             def start_and_claim(connection: Any) -> list[_claims.Claim]:
                 """Claim a session for the worker, which does not hear of it: the answer of the database was lost."""
                 new = _rows.NewSession("one", "worker", "1", "", 0)
                 _rows.start(connection, database, new, "task", None)
-                return _claims.claim(connection, database, place, [_claims.Known("worker", "1", 1.0, None)], 1)
+                return _claims.claim(connection, database, place, [_choosing.Known("worker", "1", 1.0, None)], 1)
 
             assert len(await database.call(start_and_claim)) == 1
             session = fleet.session("one")
