@@ -43,7 +43,7 @@ class AnyioProcess:
         options |= dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
         with anyio.CancelScope(shield=True):  # asyncio leaks pipes if it is cancelled here
             process = await anyio.open_process(argv, **options)
-        return cls(process, on_stderr)  # pyright: ignore[reportPossiblyUnbound] - the scope swallows nothing
+        return cls(process, on_stderr)  # pyright: ignore[reportPossiblyUnbound, reportPossiblyUnboundVariable] - the scope swallows nothing
 
     @property
     def pid(self) -> int:
