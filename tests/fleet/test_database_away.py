@@ -173,17 +173,18 @@ async def test_sqlite_is_locked_by_another_process(tmp_path: Path) -> None:
 async def test_calls_to_a_database_that_does_not_answer_say_that_they_may_be_repeated(
     postgres: PostgresServer, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_database, "AWAY_SECONDS", 0.1)
-    monkeypatch.setattr(_database, "ANSWER_SECONDS", 0.5)
     async with Fleet(url) as fleet:
         fleet.agent("worker")
         session = await fleet.start("worker", "task", id="one")
         postgres.freeze()
         try:
-            for call in (session.info, partial(session.send, "more"), lambda: anext(session.events())):
-                with pytest.raises(FleetError, match=r"try again later: no answer within 0\.5 s") as raised:
-                    await call()
-                assert raised.value.is_retryable
+            with monkeypatch.context() as patch:
+                patch.setattr(_database, "AWAY_SECONDS", 0.1)
+                patch.setattr(_database, "ANSWER_SECONDS", 0.5)
+                for call in (session.info, partial(session.send, "more"), lambda: anext(session.events())):
+                    with pytest.raises(FleetError, match=r"try again later: no answer within 0\.5 s") as raised:
+                        await call()
+                    assert raised.value.is_retryable
             with anyio.move_on_after(0.2) as scope:
                 await session.result()
             assert scope.cancelled_caught
