@@ -23,7 +23,7 @@ demo: $(VENV)/.demo  ## The main job, offline against a scripted model; LIVE=1 o
 
 test: $(VENV)/.dev  ## All tests (ARGS="-k name" for some)
 	@$(BIN)/claude-agent-py install-cli
-	$(BIN)/python -m pytest -n $(WORKERS) --reruns $(RERUNS) -rfERsxX $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --reruns $(RERUNS) -rfERsxX $(ARGS)
 
 fleet-demo: $(VENV)/.dev  ## Three workers, twelve sessions, one worker killed; FLEET_DB=postgresql://... for PostgreSQL
 	@$(BIN)/claude-agent-py install-cli --if-missing

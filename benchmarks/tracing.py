@@ -12,11 +12,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from statistics import median
-from typing import Any
+from typing import Any, TypeAlias
 
 from benchmarks.conversations import KINDS
 from benchmarks.measuring import show
-from claude_agent_py.observe import Telemetry, watching
+from claude_agent_py.observe import Telemetry
+from claude_agent_py.observe.watching import Observer
 from claude_agent_py.wire.codec import decode
 
 
@@ -41,7 +42,7 @@ def _costs(lines: list[bytes]) -> tuple[float, ...]:
     decoding, messages = _timed(lambda: [decode(line) for line in lines])
     with _provider() as provider:
         pump, later = _observed(messages, _traced(provider))
-    calls: list[tuple[str, Any, Any]] = []
+    calls: list[Call] = []
     _observed(messages, _noting(calls))
     ours = _observed(messages, _noting([]))
     with _provider() as provider:
@@ -49,14 +50,15 @@ def _costs(lines: list[bytes]) -> tuple[float, ...]:
     return decoding, pump, later, ours[1], floor
 
 
-def _observed(messages: list[Any], observer: watching.Observer) -> tuple[float, float]:
+def _observed(messages: list[Any], observer: Observer) -> tuple[float, float]:
     """Return the seconds of taking the messages, and of catching up."""
-    limit, watching.MOST_NOTED = watching.MOST_NOTED, len(messages) + 1
-    try:
-        pump, _ = _timed(lambda: [observer.message(message) for message in messages])
-        return pump, _timed(observer.catch_up)[0]
-    finally:
-        watching.MOST_NOTED = limit
+    observer.limit = len(messages) + 1
+
+    def take() -> None:
+        for message in messages:
+            observer.message(message)
+
+    return _timed(take)[0], _timed(observer.catch_up)[0]
 
 
 def _timed(work: Callable[[], Any]) -> tuple[float, Any]:
@@ -84,62 +86,67 @@ def _provider() -> Iterator[Any]:
     provider.shutdown()
 
 
-def _traced(provider: Any, meters: Any = None) -> watching.Observer:
+def _traced(provider: Any, meters: Any = None) -> Observer:
     from opentelemetry.sdk.metrics import MeterProvider
 
     return Telemetry(content=False, tracer_provider=provider, meter_provider=meters or MeterProvider()).observer()
 
 
-def _noting(calls: list[tuple[str, Any, Any]]) -> watching.Observer:
-    """Return an observer that notes the calls of OpenTelemetry instead of making them."""
-    from opentelemetry.trace import INVALID_SPAN_CONTEXT
-
-    note = calls.append
-
-    class Instrument:
-        def record(self, amount: float, attributes: Any) -> None:
-            note(("record", amount, attributes))
-
-        def add(self, amount: float, attributes: Any) -> None:
-            note(("record", amount, attributes))
-
-    class Span:
-        def get_span_context(self) -> Any:
-            return INVALID_SPAN_CONTEXT
-
-        def set_attributes(self, attributes: Any) -> None:
-            note(("set_attributes", self, attributes))
-
-        def set_status(self, status: Any) -> None:
-            note(("set_status", self, status))
-
-        def add_link(self, context: Any, attributes: Any) -> None:
-            note(("add_link", self, context))
-
-        def end(self, at: int) -> None:
-            note(("end", self, at))
-
-    class Provider:
-        def get_tracer(self, *args: Any, **more: Any) -> Any:
-            return self
-
-        def get_meter(self, *args: Any, **more: Any) -> Any:
-            return self
-
-        def create_histogram(self, *args: Any, **more: Any) -> Any:
-            return Instrument()
-
-        create_counter = create_histogram
-
-        def start_span(self, name: str, **more: Any) -> Any:
-            made = Span()
-            note(("start", made, (name, more)))
-            return made
-
-    return _traced(Provider(), Provider())
+Call: TypeAlias = tuple[str, Any, Any]
+"""What was called, on what, with what."""
 
 
-def _by_hand(calls: list[tuple[str, Any, Any]], provider: Any) -> float:
+class NotedSpan:
+    """Notes what is called on a span."""
+
+    def __init__(self, calls: list[Call]) -> None:
+        self._note = calls.append
+
+    def get_span_context(self) -> Any:
+        from opentelemetry.trace import INVALID_SPAN_CONTEXT
+
+        return INVALID_SPAN_CONTEXT
+
+    def set_attributes(self, attributes: Any) -> None:
+        self._note(("set_attributes", self, attributes))
+
+    def set_status(self, status: Any) -> None:
+        self._note(("set_status", self, status))
+
+    def add_link(self, context: Any, attributes: Any) -> None:
+        self._note(("add_link", self, context))
+
+    def end(self, at: int) -> None:
+        self._note(("end", self, at))
+
+
+class Noting:
+    """Provider, tracer, meter and instrument in one: notes the calls instead of making them."""
+
+    def __init__(self, calls: list[Call]) -> None:
+        self._calls = calls
+
+    def get_tracer(self, *args: Any, **more: Any) -> Any:
+        return self
+
+    get_meter = create_histogram = create_counter = get_tracer
+
+    def record(self, amount: float, attributes: Any) -> None:
+        self._calls.append(("record", amount, attributes))
+
+    add = record
+
+    def start_span(self, name: str, **more: Any) -> NotedSpan:
+        made = NotedSpan(self._calls)
+        self._calls.append(("start", made, (name, more)))
+        return made
+
+
+def _noting(calls: list[Call]) -> Observer:
+    return _traced(Noting(calls), Noting(calls))
+
+
+def _by_hand(calls: list[Call], provider: Any) -> float:
     """Return the seconds of the calls alone."""
     from opentelemetry import trace
     from opentelemetry.sdk.metrics import MeterProvider

@@ -65,6 +65,9 @@ class RepeatingEvent:
         waiter = anyio.Event()
         self._waiters.append(waiter)
         try:
+            if timeout is None:
+                await waiter.wait()
+                return
             with anyio.move_on_after(timeout):
                 await waiter.wait()
         finally:

@@ -1,5 +1,7 @@
 """A fleet: sessions in a database, which any worker runs; a question waits without a process."""
 
+from datetime import timedelta
+
 import anyio
 from offline import offline
 
@@ -14,7 +16,8 @@ async def main() -> None:
         fleet.agent("reviewer", ClientOptions(permission_mode="default"), workspace=Copy(), patience=0.2)
 
         # From anywhere: a web server, a cron job, a shell. No worker has to live yet.
-        session = await fleet.start("reviewer", "Review auth", id="pr-17")
+        await fleet.tenant("acme", limit=2, weight=3)  # in the database, for all workers
+        session = await fleet.start("reviewer", "Review auth", id="pr-17", tenant="acme")
 
         async with fleet.worker(sessions=4, folder="workspaces"):  # on each machine, in a process of its own
             async for event in session.events(follow=True):
@@ -32,6 +35,7 @@ async def main() -> None:
             print(f"{outcome.run}: {outcome.text}")
         info = await session.info()
         print(info.state, "after", info.runs, "prompts")
+        print("deleted:", await fleet.prune(timedelta(seconds=0)))  # workers do it by themselves: Fleet(retention=...)
 
 
 SCRIPT = [

@@ -30,6 +30,15 @@ TIMEOUT = 120.0
 FORMAT = re.sub(r"@font-face \{\{.*?\}\}\s*", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
 
 PROMPT = "Review auth and billing, and run the tests"
+FOUND = """\
+One secret is **logged**:
+
+| file | line | problem |
+|---|---|---|
+| `auth.py` | 2 | the password is in the log |
+
+Billing and the docs are being reviewed.
+"""
 
 
 servers = itertools.count()
@@ -42,14 +51,14 @@ def tmux(*arguments: str) -> str:
 
 
 @contextmanager
-def pane(command: str, environment: Mapping[str, str]) -> Iterator[None]:
+def pane(command: str, environment: Mapping[str, str], *, height: int = HEIGHT) -> Iterator[None]:
     """Run a command in a pane, on a server of its own."""
     global server
     server = f"screenshots-{os.getpid()}-{next(servers)}"
     variables = [f"{name}={value}" for name, value in environment.items()]
     shell = f"{command}; printf '\\nexit code %s' $?; sleep {TIMEOUT}"
     run = shlex.join(["env", "-i", *variables, "TERM=screen-256color", "bash", "-c", shell])
-    tmux("-f", "/dev/null", "new-session", "-d", "-x", str(WIDTH), "-y", str(HEIGHT), run)
+    tmux("-f", "/dev/null", "new-session", "-d", "-x", str(WIDTH), "-y", str(height), run)
     try:
         yield
     finally:
@@ -60,8 +69,7 @@ def shows(*texts: str) -> Text:
     """Wait until the pane shows all texts, and return what it shows."""
     deadline = time.monotonic() + TIMEOUT
     while True:
-        lines = tmux("capture-pane", "-e", "-p", "-N").rstrip().splitlines()
-        shown = Text.from_ansi("\n".join(line.rstrip() for line in lines))
+        shown = Text.from_ansi(tmux("capture-pane", "-e", "-p", "-N").rstrip())
         if all(text in shown.plain for text in texts):
             return shown
         if time.monotonic() > deadline:
@@ -118,6 +126,7 @@ def main(folder: Path) -> None:
         ):
             save(shows("exit code 0"), "sessions", "claude-agent-py sessions", folder)
     take_watch(folder, program)
+    take_chat(folder, program)
 
 
 REVIEWS = """
@@ -197,7 +206,7 @@ def take_watch(folder: Path, program: str) -> None:
         with pane(watch, environment):
             shows("Where do amounts", "make test", "● Review auth (general-purpose)", "without a prompt yet", "~0.0")
             tmux("send-keys", "Down")
-            shown = shows("Where do amounts", "make test", "● Review auth", "without a prompt yet")
+            shown = shows("pr-17 (fixer) [waiting]", "make test", "● Review auth", "without a prompt yet", "Quit")
             save(shown, "watch", "claude-agent-py watch", folder)
             tmux("send-keys", "a")
             save(shows("At the end", "Answer"), "watch-answer", "claude-agent-py watch: a", folder)
@@ -214,6 +223,38 @@ def wait_for(path: Path) -> None:
         if time.monotonic() > deadline:
             raise TimeoutError(f"no {path}")
         time.sleep(0.05)
+
+
+def take_chat(folder: Path, program: str) -> None:
+    """Take the picture of `chat`: an answer, two subagents at work, and an edit that waits for an approval."""
+    gate = Gate()
+    agents = {"Look at billing": Reply("It is sound.", after=gate), "Look at docs": Reply("They are fine.", after=gate)}
+    before, after = "log.info(password)\n", 'log.info("logged in")\n'
+
+    def answer(request: RecordedRequest) -> Reply | ToolCall | str:
+        file = str(model.sandbox.cwd / "auth.py")
+        told = request.last_user_text
+        if told.endswith(PROMPT):
+            return Reply([launch("billing"), launch("docs"), tool_use("Read", {"file_path": file})])
+        if told.endswith("Fix it"):
+            return tool_use("Edit", {"file_path": file, "old_string": before, "new_string": after})
+        return FOUND
+
+    with ScriptedModel(answer, agents=agents) as model:
+        (model.sandbox.cwd / "auth.py").write_text(f"def login(user, password):\n    {before}")
+        environment = model.environment(**{CLI_VARIABLE: str(find_cli())}) | {"COLORTERM": "truecolor"}
+        command = f"cd {model.sandbox.cwd} && {program} chat --permission-mode default"
+        with pane(command, environment, height=40):
+            shows("^D end")
+            tmux("send-keys", "-l", PROMPT)
+            tmux("send-keys", "Enter")
+            shows("One secret", "● Review docs")
+            tmux("send-keys", "-l", "Fix it")
+            tmux("send-keys", "Enter")
+            save(shows("y: once", '\n   +    log.info("logged in")'), "chat", "claude-agent-py chat", folder)
+            tmux("send-keys", "y")
+            shows("✓ Edit")
+            gate.open()
 
 
 if __name__ == "__main__":

@@ -1,12 +1,16 @@
 """Rules of the Messages API for `messages`, as its errors and the types of the `anthropic` package state them."""
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any, get_args, get_type_hints
 
-from anthropic.types.content_block_param import ContentBlockParam
 
-PARAMS: dict[str, Any] = {get_args(get_type_hints(param)["type"])[0]: param for param in get_args(ContentBlockParam)}
-"""The blocks that the API takes, by their type."""
+@cache
+def params() -> dict[str, Any]:
+    """Return the blocks that the API takes, by their type."""
+    from anthropic.types.content_block_param import ContentBlockParam  # takes a second
+
+    return {get_args(get_type_hints(param)["type"])[0]: param for param in get_args(ContentBlockParam)}
 
 
 def refusals(messages: list[dict[str, Any]]) -> list[str]:
@@ -38,7 +42,7 @@ def _refusals(messages: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def _block_refusals(index: int, block: dict[str, Any]) -> Iterator[str]:
-    param = PARAMS.get(block["type"])
+    param = params().get(block["type"])
     if param is None:
         yield f"message {index} has a block of the type {block['type']}"
         return

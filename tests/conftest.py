@@ -29,6 +29,8 @@ from store_servers import (
     s3_server as s3_server,
 )
 
+gc.disable()  # while tests are collected, which makes no garbage
+
 hypothesis.settings.register_profile("any machine", deadline=None)  # times vary too much between machines
 hypothesis.settings.load_profile("any machine")
 
@@ -49,6 +51,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_finish() -> None:
     """Keep the garbage collector out of what lasts anyway, all tests and modules: to go through them takes 0.4 s."""
+    gc.enable()
     gc.collect()
     gc.freeze()
 

@@ -6,6 +6,7 @@ runs against a scripted model with that script; a ```` ```text ```` block right 
 
 import ast
 import dataclasses
+import functools
 import importlib
 import inspect
 import re
@@ -201,11 +202,16 @@ def has(owner: Any, name: str) -> bool:
             return True
         if dataclasses.is_dataclass(owner) and name in {field.name for field in dataclasses.fields(owner)}:
             return True
-        if any(f"self.{name} = " in inspect.getsource(base) for base in owner.__mro__ if is_ours(base)):
+        if any(f"self.{name} = " in source_of(base) for base in owner.__mro__ if is_ours(base)):
             return True
     if hasattr(owner, name):
         return True
     return isinstance(owner, ModuleType) and is_module(f"{owner.__name__}.{name}")
+
+
+@functools.cache
+def source_of(owner: type) -> str:
+    return inspect.getsource(owner)
 
 
 def is_ours(owner: type) -> bool:
@@ -231,11 +237,8 @@ ATTRIBUTE = re.compile(
 
 def prose_problems(page: Path) -> list[str]:
     """Return the attributes mentioned in the text of a page that do not exist."""
-    public = {
-        name: getattr(claude_agent_py, name)
-        for name in importlib.import_module("claude_agent_py").__all__
-        if not name.startswith("_")
-    }
+    names = importlib.import_module("claude_agent_py").__all__
+    public = {name: getattr(claude_agent_py, name) for name in names if not name.startswith("_")}
     owners = {**public, **CONVENTIONAL, "wire": wire, "messages": messages, "control": control}
     text = FENCE.sub("", page.read_text(encoding="utf-8"))
     said = [(found[0], owners.get(found[1]), found[2]) for found in map(ATTRIBUTE.match, CODE.findall(text)) if found]

@@ -94,7 +94,7 @@ PRINTED: dict[str, list[str]] = {
         "claude: The report is there.\n",
     ],
     "fleet": [
-        "it asks: Bash\nAuth is sound.\n2: Billing should use decimals.\nidle after 2 prompts\n",
+        "it asks: Bash\nAuth is sound.\n2: Billing should use decimals.\nidle after 2 prompts\ndeleted: 1\n",
     ],
     "follow_output": [
         "Build is running:\ncompiling parser\ncompiling engine\ncompiling client\nlinked\n",

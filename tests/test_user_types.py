@@ -301,7 +301,72 @@ def sync() -> None:
     assert_type(run_sync("hi", options).output, Report)
 """
 
-PROGRAMS = {"options": OPTIONS, "scripts": SCRIPTS, "signatures": SIGNATURES, "callbacks": CALLBACKS, "output": OUTPUT}
+MESSAGES = """
+from typing import Literal
+
+from typing_extensions import assert_type
+
+from claude_agent_py import AssistantMessage, ResultMessage, TextBlock, ToolUseBlock, UserMessage
+from claude_agent_py.messages import (
+    ContentBlock,
+    ImageBlock,
+    InitMessage,
+    Message,
+    MediaSource,
+    StatusMessage,
+    UnknownBlock,
+    UnknownMessage,
+    UserContent,
+)
+
+
+def told(message: Message) -> str:
+    if isinstance(message, UnknownMessage):
+        return message.type
+    if message.type == "result":
+        assert_type(message, ResultMessage)
+        return message.error_text
+    if isinstance(message, AssistantMessage):
+        return " ".join(said(block) for block in message.content)
+    if isinstance(message, StatusMessage | InitMessage):
+        assert_type(message.type, Literal["system"])
+    return message.uuid + message.session_id + str(message.raw)
+
+
+def said(block: ContentBlock) -> str:
+    match block:
+        case TextBlock(text=text):
+            return text
+        case ToolUseBlock(name="Bash", input={"command": str(command)}):
+            return command
+        case UnknownBlock(raw=raw):
+            return str(raw)
+        case _:
+            return block.type
+
+
+content: list[ContentBlock] = [TextBlock(text="hi"), ImageBlock(source=MediaSource(type="a new word"))]
+message = UserMessage(message=UserContent(role="user", content=content)).replace(uuid="u")
+assert_type(message, UserMessage)
+assert told(message).startswith("u{")
+assert [said(block) for block in content] == ["hi", "image"]
+
+
+def neither_changed_nor_made_in_other_ways() -> None:
+    block = TextBlock(text="hi")
+    block.text = "other"  # type: ignore[misc]
+    TextBlock("hi")  # type: ignore[call-arg, arg-type]
+    TextBlock(words="hi")  # type: ignore[call-arg]
+"""
+
+PROGRAMS = {
+    "messages": MESSAGES,
+    "options": OPTIONS,
+    "scripts": SCRIPTS,
+    "signatures": SIGNATURES,
+    "callbacks": CALLBACKS,
+    "output": OUTPUT,
+}
 
 
 @pytest.fixture(scope="module")

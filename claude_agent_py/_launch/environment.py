@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 
 from claude_agent_py._configuration import Unshown
 from claude_agent_py._errors import OptionsError
-from claude_agent_py._launch.table import ALWAYS_VARIABLES, DEFAULT_CLIENT_APP, VARIABLES, told
+from claude_agent_py._launch.table import ALWAYS_VARIABLES, DEFAULT_CLIENT_APP, Variable, told
 from claude_agent_py.observe.telemetry import telemetry_of
 from claude_agent_py.options.checks import HOME_VARIABLES, HOOKS_OFF, TRUE_WORDS
 from claude_agent_py.options.client_options import ClientOptions
@@ -74,7 +74,7 @@ def environment(
         env |= _home_variables(private_home(options, new_home), options.login)
     if options.cwd is not None and "PWD" in env:
         env["PWD"] = os.path.abspath(options.cwd)
-    for row, value in told(VARIABLES, options):
+    for row, value in told(Variable, options):
         env[row.name] = "1" if value is True else str(value)
     for name, value in options.env.items():
         if value is None:

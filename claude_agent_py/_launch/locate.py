@@ -6,6 +6,7 @@ locations. An invalid option or variable is an error; the search does not contin
 
 import os
 import re
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -200,12 +201,13 @@ def _problem(path: Path) -> str | None:
     if _is_shell_script(path):
         return "a .cmd or .bat script cannot be started safely; name the claude.exe"
     try:
-        if not path.exists():
-            return "is a broken link" if path.is_symlink() else MISSING
-        if path.is_dir():
-            return "is a directory"
+        mode = path.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return "is a broken link" if path.is_symlink() else MISSING
     except OSError as error:
         return f"cannot be read: {error.strerror or error}"
+    if stat.S_ISDIR(mode):
+        return "is a directory"
     return None if os.access(path, os.X_OK) else "is not executable"
 
 

@@ -17,7 +17,7 @@ from claude_agent_py._launch.environment import check_exporters, config_director
 from claude_agent_py._launch.home import check_home
 from claude_agent_py._launch.launch_plan import FORCE, NEW_HOME, PREFIX, SETTINGS_FILE, LaunchPlan
 from claude_agent_py._launch.settings import joined_settings
-from claude_agent_py._launch.table import ALWAYS_FLAGS, AWAITED, FIELDS, FLAGS, TABLE, Awaited, told
+from claude_agent_py._launch.table import ALWAYS_FLAGS, AWAITED, TABLE, Awaited, Field, Flag, told
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.options.values import PluginConfig, SystemPromptFile
 from claude_agent_py.wire.base import JSONObject
@@ -97,7 +97,7 @@ def plan_launch(
 
 def _initialize(options: ClientOptions, extra: Mapping[str, Any], too_long: Mapping[str, list[str]]) -> dict[str, Any]:
     """Return the fields of `initialize`, with the denied tools if they are too long for a flag."""
-    fields = {row.name: value for row, value in told(FIELDS, options)}
+    fields = {row.name: value for row, value in told(Field, options)}
     denied = {name: rules for name, rules in too_long.items() if name == "disallowedTools"}
     return {**fields, **extra, **denied}
 
@@ -165,7 +165,7 @@ def _flags(options: ClientOptions) -> tuple[list[str], dict[str, list[str]]]:
     """Return the flags, and the lists that are too long for a flag, by their destination."""
     flags: list[str] = []
     too_long: dict[str, list[str]] = {}
-    for row, value in told(FLAGS, options):
+    for row, value in told(Flag, options):
         if row.when_long is not None and len(value) > LONG_LIST_CHARS:
             too_long[row.when_long] = split_rules(value)
         else:

@@ -6,7 +6,7 @@ the machine. Options that are only used in this process are listed, too (`Here`)
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final, TypeAlias, TypeVar
@@ -377,16 +377,20 @@ TABLE: Final[tuple[Row, ...]] = (
     Flag("--project-config-root", "project_config_root", _path),
 )
 
-FIELDS: Final = tuple(row for row in TABLE if isinstance(row, Field))
-FLAGS: Final = tuple(row for row in TABLE if isinstance(row, Flag))
-VARIABLES: Final = tuple(row for row in TABLE if isinstance(row, Variable))
 
-
-def told(rows: Iterable[AnyRow], options: ClientOptions) -> Iterator[tuple[AnyRow, Any]]:
-    """Yield the rows that have a value for the CLI, with their values."""
-    for row in rows:
-        if row.read(options) is not None and (value := row.value(options)) is not None:  # most are None
+def told(kind: type[AnyRow], options: ClientOptions) -> Iterator[tuple[AnyRow, Any]]:
+    """Yield the rows of a kind that have a value for the CLI, with their values."""
+    for row, default in _with_defaults(kind):  # type: ignore[arg-type]
+        if row.read(options) != default and (value := row.value(options)) is not None:  # most are at their default
             yield row, value
+
+
+@cache
+def _with_defaults(kind: type[Row]) -> list[tuple[Any, Any]]:
+    """Return the rows of a kind, each with the values of its options by default; None if these say something."""
+    default = ClientOptions()
+    rows = [row for row in TABLE if isinstance(row, kind)]
+    return [(row, row.read(default) if row.value(default) is None else None) for row in rows]
 
 
 def options_of_the_start(options: ClientOptions) -> list[str]:

@@ -108,12 +108,10 @@ class Engine:
                 continue
             frame = decode(line)
             handler = handlers.get(type(frame))
-            if handler is not None:
-                handler(self, frame, events, now)
-            elif isinstance(frame, ControlRequest):  # one that only this side may make
-                self._on_request(frame, events, now)
-            else:
+            if handler is None:
                 self._on_message(frame, line, events, now)
+            else:
+                handler(self, frame, events, now)
 
     def _on_message(self, message: Any, line: bytes, events: list[Event], now: float) -> None:
         self._tasks.track(message, line)  # first, so that the router sees which tasks are live now

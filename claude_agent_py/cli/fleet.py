@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action = commands.add_parser(name, help=help_text, description=help_text)
         if name != "worker":
             action.add_argument("--url", default=os.environ.get(VARIABLE), help=f"the database (default: {VARIABLE})")
-            action.add_argument("--json", action="store_true", help="print JSON")
+        action.add_argument("--json", action="store_true", help="print JSON")
         add(action)
         action.set_defaults(action=run)
 
@@ -62,11 +62,15 @@ def _worker_arguments(parser: argparse.ArgumentParser) -> None:
 async def _worker(arguments: Arguments) -> int:
     fleet = _loaded(arguments.fleet)
     given = {name: getattr(arguments, name) for name in ("sessions", "memory", "machine", "folder")}
-    async with fleet.worker(**given) as worker, anyio.create_task_group() as group:
+    worker = fleet.worker(**given)
+    told = {"worker": worker.id, "machine": worker.machine, "pid": os.getpid()}
+    async with worker, anyio.create_task_group() as group:
         await group.start(_obey_signals, worker, arguments.grace, group.cancel_scope)
-        print(f"worker {worker.id} runs; SIGTERM drains it, a second one gives its sessions back", flush=True)
+        line = f"worker {worker.id} runs; SIGTERM drains it, a second one gives its sessions back"
+        _tell(arguments, {**told, "state": "runs"}, line)
         await fleet.drain_forever()
         group.cancel_scope.cancel()
+    _tell(arguments, {**told, "state": "ended"}, f"worker {worker.id} has ended")
     return 0
 
 
@@ -131,10 +135,10 @@ def _tell(arguments: Arguments, told: Mapping[str, Any], line: str) -> None:
 
 
 def _start_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("agent")
+    parser.add_argument("agent", help="an agent that a worker has registered")
     parser.add_argument("prompt")
     parser.add_argument("--id", help="the id; a session that has it already is not started again")
-    parser.add_argument("--tenant", default="")
+    parser.add_argument("--tenant", default="", help="whose it is, for limits and shares")
     parser.add_argument("--priority", type=int, default=0, help="sessions of a higher one go first (default: 0)")
     parser.add_argument("--version", help="of the agent (default: the one that was registered last)")
     parser.add_argument("--timeout", type=float, help="seconds within which the prompt has to be answered")
@@ -155,17 +159,20 @@ async def _wait(arguments: Arguments, session: Any, run: int) -> int:
     try:
         outcome = await session.result(run)
     except FleetRunError as error:
-        _tell(arguments, error.outcome.to_dict(), str(error))
+        if not arguments.json:
+            raise
+        _tell(arguments, error.outcome.to_dict(), "")
         return 1
     _tell(arguments, outcome.to_dict(), outcome.text)
     return 0
 
 
 def _list_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--state", choices=["queued", "running", "waiting", "idle", "failed", "cancelled"])
-    parser.add_argument("--agent")
-    parser.add_argument("--tenant")
-    parser.add_argument("--limit", type=int, default=100)
+    states = ["queued", "running", "waiting", "idle", "failed", "cancelled"]
+    parser.add_argument("--state", choices=states, help="only sessions in this state")
+    parser.add_argument("--agent", help="only sessions of this agent")
+    parser.add_argument("--tenant", help="only sessions of this tenant")
+    parser.add_argument("--limit", type=int, default=100, help="how many at most (default: 100)")
     instead = parser.add_mutually_exclusive_group()
     instead.add_argument("--workers", action="store_true", help="list the workers instead")
     instead.add_argument("--tenants", action="store_true", help="list the tenants instead")
@@ -193,7 +200,7 @@ async def _list(arguments: Arguments) -> int:
 
 
 def _session_argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("session")
+    parser.add_argument("session", help="its id")
 
 
 async def _show(arguments: Arguments) -> int:
@@ -207,9 +214,10 @@ async def _show(arguments: Arguments) -> int:
             asked = [question.to_dict() for question in questions]
             print(json.dumps({**info.to_dict(), "outcomes": [run.to_dict() for run in runs], "interactions": asked}))
             return 0
-        _tell(arguments, {}, f"{info.id}: {info.agent} {info.version}, {info.state}, {info.events} events")
+        why = f": {info.reason}" if info.reason else ""
+        _tell(arguments, {}, f"{info.id}: {info.agent} {info.version}, {info.events} events, {info.state}{why}")
         for run in runs:
-            _tell(arguments, {}, f"  {run.run}. {run.state}: {run.text or run.reason}".removesuffix(": "))
+            _tell(arguments, {}, f"  {run.run}. {run.state}: {run.reason or run.text}".removesuffix(": "))
         for question in questions:
             _tell(arguments, {}, f"  {question.id} asks: {question.summary} ({HELP[question.kind]})")
     return 0
@@ -258,7 +266,7 @@ async def _answer(arguments: Arguments) -> int:
 
 def _cancel_arguments(parser: argparse.ArgumentParser) -> None:
     _session_argument(parser)
-    parser.add_argument("--reason", default="cancelled")
+    parser.add_argument("--reason", default="cancelled", help="why, for records")
     parser.add_argument("--interrupt", action="store_true", help="interrupt the prompt at hand only")
 
 
@@ -326,7 +334,7 @@ async def _prune(arguments: Arguments) -> int:
 
 
 def _tenant_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("tenant")
+    parser.add_argument("tenant", help="as sessions were started with it")
     parser.add_argument(
         "--limit", type=int, help="how many of its sessions may run at once (default: as the workers say)"
     )
@@ -339,6 +347,18 @@ async def _tenant(arguments: Arguments) -> int:
         told = {"name": arguments.tenant, "limit": arguments.limit, "weight": arguments.weight}
         _tell(arguments, told, "done")
     return 0
+
+
+def _unschedule_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("schedule", help="its name")
+
+
+async def _unschedule(arguments: Arguments) -> int:
+    async with _opened(arguments) as fleet:
+        was_there = await fleet.unschedule(arguments.schedule)
+        told = {"schedule": arguments.schedule, "done": was_there}
+        _tell(arguments, told, "done" if was_there else "there is no such schedule")
+    return 0 if was_there else 1
 
 
 async def _retry(arguments: Arguments) -> int:
@@ -361,5 +381,6 @@ ACTIONS: Final[Mapping[str, Action]] = {
     "events": ("Print the events of a session.", _events_arguments, _events),
     "tenant": ("Set what a tenant may have, from now on.", _tenant_arguments, _tenant),
     "prune": ("Delete sessions that are idle, failed or cancelled.", _prune_arguments, _prune),
+    "unschedule": ("Delete a schedule.", _unschedule_arguments, _unschedule),
     "drain": ("Let a worker, or all, finish what they run, and end.", _drain_arguments, _drain),
 }

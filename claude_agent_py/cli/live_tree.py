@@ -5,7 +5,7 @@
 
 import importlib.util
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, Protocol, TextIO
 
@@ -47,10 +47,13 @@ class Screen(Protocol):
 
 
 @contextmanager
-def screen(out: TextIO) -> Iterator[Screen]:
-    """Yield a live tree if `out` is a terminal and `rich` is installed, otherwise plain lines."""
+def screen(out: TextIO, clock: Callable[[], float] = time.time) -> Iterator[Screen]:
+    """Yield a live tree if `out` is a terminal and `rich` is installed, otherwise plain lines.
+
+    `clock` returns the time, in seconds since the epoch; 0 if it is unknown.
+    """
     console = rich_console(out)
-    yield _Lines(out) if console is None else _LiveTree(console)
+    yield _Lines(out, clock) if console is None else _LiveTree(console, clock)
 
 
 def rich_console(out: TextIO) -> Any:
@@ -64,15 +67,16 @@ def rich_console(out: TextIO) -> Any:
     return Console(file=out, highlight=False)
 
 
-def elapsed(task: Task) -> float:
+def elapsed(task: Task, now: float) -> float:
     """Return how long the task has run, in seconds."""
-    return (task.ended_at or time.time()) - task.started_at
+    return max(0.0, (task.ended_at or now) - task.started_at)
 
 
 class Descriptions:
     """Describes tasks in one line each. Token counts never fall, although the CLI may report fewer than before."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
         self._tokens: dict[str, int] = {}
 
     def of(self, task: Task) -> str:
@@ -82,16 +86,17 @@ class Descriptions:
         used = max(int(task.usage.total_tokens) if task.usage else 0, self._tokens.get(task.id, 0))
         self._tokens[task.id] = used
         tokens = f" · {used} tokens" if used else ""
-        line = f"{task.description} [{kind}] {task.status} {elapsed(task):.1f}s{tool}{tokens}"
+        took = f" {elapsed(task, self._clock()):.1f}s" if task.started_at else ""
+        line = f"{task.description} [{kind}] {task.status}{took}{tool}{tokens}"
         return displayable(" ".join(line.split()), SHOWN_CHARS)
 
 
 class _Lines:
     """Prints a line for each change of a task's status or tool."""
 
-    def __init__(self, out: TextIO) -> None:
+    def __init__(self, out: TextIO, clock: Callable[[], float] = time.time) -> None:
         self._out = out
-        self._descriptions = Descriptions()
+        self._descriptions = Descriptions(clock)
         self._shown: dict[str, tuple[object, ...]] = {}
 
     def say(self, text: str) -> None:
@@ -112,9 +117,9 @@ class _Lines:
 class _LiveTree:
     """Redraws a tree of the tasks."""
 
-    def __init__(self, console: Any) -> None:
+    def __init__(self, console: Any, clock: Callable[[], float] = time.time) -> None:
         self._console = console
-        self._descriptions = Descriptions()
+        self._descriptions = Descriptions(clock)
 
     def say(self, text: str) -> None:
         self._console.print(text, markup=False)

@@ -22,6 +22,7 @@ from claude_agent_py.cli.live_tree import Screen, screen
 from claude_agent_py.tasks.manager import TaskManager
 from claude_agent_py.wire.codec import decode
 from claude_agent_py.wire.messages.conversation import ResultMessage
+from claude_agent_py.wire.timestamps import seconds
 
 DIRECTIONS: Final = {"<-": "out", "->": "in"}
 LONGEST_PAUSE: Final = 2.0
@@ -31,8 +32,8 @@ LONGEST_PAUSE: Final = 2.0
 class Line(NamedTuple):
     """A line of a recording."""
 
-    at: float
-    """Seconds since the start."""
+    at: float | None
+    """Seconds since the start; None if the recording does not tell."""
     frame: dict[str, Any]
 
 
@@ -90,7 +91,7 @@ class _Writer(logging.Handler):
 
 def add_replay_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `replay`."""
-    parser.add_argument("file", help="a recording")
+    parser.add_argument("file", help="a recording, or what `claude -p --output-format stream-json --verbose` printed")
     parser.add_argument(
         "--speed", type=float, default=0.0, metavar="N", help="N times as fast as it was; 0 does not wait (default)"
     )
@@ -99,19 +100,21 @@ def add_replay_arguments(parser: argparse.ArgumentParser) -> None:
 def replay(arguments: argparse.Namespace) -> int:
     """Show a recording and return the exit code: that of the recorded run's last result."""
     lines = list(read_recording(arguments.file))
-    with screen(sys.stdout) as view:
-        return anyio.run(_replayed, lines, arguments.speed, view)
+    clock = _Clock(lines)
+    with screen(sys.stdout, clock.time) as view:
+        return anyio.run(_replayed, lines, arguments.speed, view, clock)
 
 
-async def _replayed(lines: list[Line], speed: float, view: Screen) -> int:
-    tasks, code, before = TaskManager(), 0, 0.0
+async def _replayed(lines: list[Line], speed: float, view: Screen, clock: "_Clock") -> int:
+    tasks, code, before = TaskManager(clock=clock.time), 0, 0.0
     async with anyio.create_task_group() as group:
         if speed > 0:
             group.start_soon(view.watch, tasks)
         for line in lines:
-            if speed > 0:
-                await anyio.sleep(min((line.at - before) / speed, LONGEST_PAUSE))
+            if speed > 0 and line.at is not None:
+                await anyio.sleep(min(max(0.0, line.at - before) / speed, LONGEST_PAUSE))
                 before = line.at
+            clock.reach(line)
             message: Any = decode(json.dumps(line.frame))
             tasks.track(message)
             run_command.show(message, view)
@@ -123,8 +126,26 @@ async def _replayed(lines: list[Line], speed: float, view: Screen) -> int:
     return code
 
 
+class _Clock:
+    """The time of a recording, by the CLI's own times of its messages; 0 as long as nothing tells it."""
+
+    def __init__(self, lines: list[Line]) -> None:
+        known = ((line.at or 0.0, seconds(line.frame.get("timestamp"))) for line in lines)
+        self._began = next((own - at for at, own in known if own is not None), 0.0)
+        self._now = self._began
+
+    def time(self) -> float:
+        """Return the time, in seconds since the epoch."""
+        return self._now
+
+    def reach(self, line: Line) -> None:
+        """Go on to a line."""
+        at = seconds(line.frame.get("timestamp")) or (None if line.at is None else self._began + line.at)
+        self._now = max(self._now, at or 0.0)
+
+
 def read_recording(path: str) -> Iterator[Line]:
-    """Yield what the CLI wrote in a recording.
+    """Yield what the CLI wrote in a recording, or in the output of `claude -p --output-format stream-json`.
 
     Raises:
         OptionsError: The file cannot be read, or a line is not one of a recording.
@@ -134,7 +155,9 @@ def read_recording(path: str) -> Iterator[Line]:
         with Path(path).open(encoding="utf-8") as file:
             for number, text in enumerate(file, 1):  # noqa: B007 - for the error
                 line: dict[str, Any] = json.loads(text) if text.strip() else {"dir": "note"}
-                if line["dir"] == "out" and isinstance(line["m"], dict):
+                if "dir" not in line and isinstance(line["type"], str):
+                    yield Line(None, line)
+                elif line["dir"] == "out" and isinstance(line["m"], dict):
                     yield Line(float(line.get("t", 0.0)), line["m"])
     except OSError as error:
         raise OptionsError(f"cannot read {path}: {error.strerror}", option="file") from None

@@ -52,6 +52,7 @@ CODES_HELP: Final = (
     "130 interrupted"
 )
 
+LAUNCHES: Final = ("Agent", "Task")
 SHOWN_CHARS: Final = 200
 SAID_CHARS: Final = 4000
 """What is said while the run goes on is cut to so many characters."""
@@ -151,8 +152,9 @@ def show(message: Any, view: Screen) -> None:
 
 
 def call_line(call: ToolUseBlock) -> str:
-    """Return a tool call in one line, without control characters."""
-    given = " ".join(value for value in call.input.values() if isinstance(value, str))
+    """Return a tool call in one line, without control characters. A launched agent is named by its description."""
+    shown = [call.input.get("description")] if call.name in LAUNCHES else call.input.values()
+    given = " ".join(value for value in shown if isinstance(value, str))
     return f"{_clean(call.name)} {_clean(' '.join(given.split()))}"
 
 

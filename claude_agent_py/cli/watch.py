@@ -11,7 +11,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 from claude_agent_py.cli.dashboard.board import Board
 from claude_agent_py.cli.dashboard.machine import LOOK_SECONDS
@@ -21,7 +21,9 @@ from claude_agent_py.cli.interactions import VARIABLE as INBOX_VARIABLE
 from claude_agent_py.cli.live_tree import rich_console
 from claude_agent_py.cli.textual_apps import can_show_screen
 
-NOTHING = "no session runs on this machine"
+NOTHING: Final = "no session runs on this machine"
+LEAST_SECONDS: Final = 0.1
+"""Between two looks."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,6 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     """Show the sessions until interrupted, and return the exit code."""
     is_once = arguments.once or arguments.json
+    every = max(LEAST_SECONDS, arguments.every)
     board = Board(
         arguments.config_dir,
         arguments.fleet,
@@ -49,7 +52,7 @@ def execute(arguments: argparse.Namespace) -> int:
     if not is_once and can_show_screen():
         from claude_agent_py.cli.dashboard.app import Dashboard
 
-        Dashboard(board, every=arguments.every).run()
+        Dashboard(board, every=every).run()
         return 0
     console = rich_console(sys.stdout)
     if is_once:
@@ -58,9 +61,9 @@ def execute(arguments: argparse.Namespace) -> int:
         print("\n".join(board.problems), end="\n" * bool(board.problems), file=sys.stderr)
         return 1 if board.problems else 0
     if console is None:
-        _print_changes(board, arguments.every)
+        _print_changes(board, every)
     else:
-        _redraw(board, arguments.every, console)
+        _redraw(board, every, console)
     return 0
 
 

@@ -28,6 +28,8 @@ class Known(NamedTuple):
     limit: int | None
     """How many of its sessions may run at once, on all workers."""
     timeout: float | None = None
+    is_shared: bool = False
+    """Whether its workspace is on all machines."""
 
 
 class Place(NamedTuple):
@@ -131,18 +133,21 @@ def choose(
 
 
 def _fits(place: Place, agent: Known, now: float) -> ColumnElement[bool]:
-    return and_(
+    is_ready = and_(
         sessions.c.state == "queued",
         sessions.c.agent == agent.name,
         sessions.c.version == agent.version,
         sessions.c.not_before <= now,
-        or_(
-            sessions.c.machine.is_(None),
-            sessions.c.machine == place.machine,
-            sessions.c.queued_at < now - AFFINITY_SECONDS,
-            sessions.c.machine.not_in(select(workers.c.machine)),
-        ),
     )
+    if agent.is_shared:
+        return is_ready
+    is_here = or_(
+        sessions.c.machine.is_(None),
+        sessions.c.machine == place.machine,
+        sessions.c.queued_at < now - AFFINITY_SECONDS,
+        sessions.c.machine.not_in(select(workers.c.machine)),
+    )
+    return and_(is_ready, is_here)
 
 
 def _heads(

@@ -86,6 +86,19 @@ def wishes(connection: Connection, worker: str) -> dict[str, tuple[int, str | No
     return {session: (epoch, wanted) for session, epoch, wanted in connection.execute(query)}
 
 
+def cancelled(connection: Connection, machine: str) -> Sequence[tuple[str, str, str]]:
+    """Return the cancelled sessions that have a workspace on a machine, with their agents."""
+    columns = (sessions.c.id, sessions.c.agent, sessions.c.version)
+    query = select(*columns).where(sessions.c.state == "cancelled", sessions.c.machine == machine)
+    return [(session, agent, version) for session, agent, version in connection.execute(query)]
+
+
+def forget_machine(connection: Connection, session: str) -> None:
+    """Note that the workspace of a cancelled session is removed."""
+    change = update(sessions).where(sessions.c.id == session, sessions.c.state == "cancelled")
+    connection.execute(change.values(machine=None))
+
+
 # The dead -------------------------------------------------------------------------------------------------------------
 
 

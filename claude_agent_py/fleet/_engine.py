@@ -6,7 +6,6 @@ adopter resumes the workflow, and DBOS skips what is done. DBOS also fires the s
 There is one DBOS in a process, so a process has one worker at a time, and none beside a DBOS of its own.
 """
 
-import json
 import logging
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -14,10 +13,11 @@ from typing import Any, Final, Protocol
 
 import anyio
 from anyio import to_thread
-from dbos import DBOS, DBOSConfig, Serializer, SetWorkflowID
+from dbos import DBOS, DBOSConfig, SetWorkflowID, error as dbos_errors
 
-from claude_agent_py._errors import FleetError
+from claude_agent_py._errors import FleetError, OptionsError
 from claude_agent_py.fleet._hold import Hold
+from claude_agent_py.fleet._serializing import JSONSerializer
 from claude_agent_py.fleet._tables import DBOS_SCHEMA, DBOS_WORKFLOWS
 
 logger: logging.Logger = logging.getLogger("claude_agent_py")
@@ -32,8 +32,6 @@ HAS_DBOS: Final = (
     "this process has a DBOS already, of another fleet worker or of your own program, and DBOS allows one: "
     "start the worker in a process of its own"
 )
-ERROR: Final = "__error__"
-TIME: Final = "__time__"
 
 
 class Engine(Protocol):
@@ -46,38 +44,6 @@ class Engine(Protocol):
     async def fire(self, schedule: str, at: datetime, wanted: Mapping[str, Any]) -> None:
         """Start the session of a schedule."""
         ...
-
-
-class JSONSerializer(Serializer):
-    """Writes workflows as JSON, instead of pickles, which may run code when they are read."""
-
-    def name(self) -> str:
-        """Return what DBOS notes beside the data."""
-        return "claude_agent_py_json"
-
-    def serialize(self, data: Any) -> str:
-        """Return JSON; an exception becomes its text."""
-        if isinstance(data, BaseException):
-            return json.dumps({ERROR: f"{type(data).__name__}: {data}"})
-        return json.dumps(data, default=_time_as_json)
-
-    def deserialize(self, serialized_data: str) -> Any:
-        """Return the data; the text of an exception becomes a FleetError."""
-        data = json.loads(serialized_data, object_hook=_time_of_json)
-        if isinstance(data, dict) and ERROR in data:
-            return FleetError(data[ERROR])
-        return data
-
-
-def _time_as_json(value: Any) -> Any:
-    """Return a time, of a schedule, as JSON."""
-    if isinstance(value, datetime):
-        return {TIME: value.isoformat()}
-    raise TypeError(f"{type(value).__name__} is not JSON")
-
-
-def _time_of_json(value: dict[str, Any]) -> Any:
-    return datetime.fromisoformat(value[TIME]) if value.keys() == {TIME} else value
 
 
 _engine: Engine | None = None
@@ -190,7 +156,13 @@ async def _wait(hold: Hold) -> None:
 
 
 async def apply_schedules(wanted: Mapping[str, Mapping[str, Any]]) -> None:
-    """Enter schedules, by name; those that are there are changed."""
+    """Enter schedules, by name; those that are there are changed.
+
+    Raises:
+        OptionsError: A cron expression or a time zone is not one.
+    """
+    if not wanted:
+        return
     make: Callable[..., None] = DBOS.apply_schedules
     schedules = [
         {
@@ -203,7 +175,10 @@ async def apply_schedules(wanted: Mapping[str, Mapping[str, Any]]) -> None:
         }
         for name, given in wanted.items()
     ]
-    await to_thread.run_sync(make, schedules)
+    try:
+        await to_thread.run_sync(make, schedules)
+    except dbos_errors.DBOSException as error:
+        raise OptionsError(str(error).removeprefix("DBOS Error: "), option="schedule") from error
 
 
 async def delete_dead_queue(worker: str) -> None:

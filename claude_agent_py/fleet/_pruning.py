@@ -1,10 +1,11 @@
-"""Prune: delete sessions that have been over for long, with all that the database has of them, and DBOS's rows."""
+"""Delete sessions that have been over for long, with all that the database has of them; DBOS's rows; schedules."""
 
 import logging
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from anyio import to_thread
 from dbos import DBOSClient
@@ -13,6 +14,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from claude_agent_py._errors import FleetError, StoreError
 from claude_agent_py.fleet._database import Database
+from claude_agent_py.fleet._serializing import JSONSerializer
 from claude_agent_py.fleet._store import PROJECT
 from claude_agent_py.fleet._tables import (
     DBOS_SCHEMA,
@@ -25,6 +27,8 @@ from claude_agent_py.fleet._tables import (
     workers,
 )
 from claude_agent_py.sessions.stores.protocol import SessionStore, implements
+
+T = TypeVar("T")
 
 logger: logging.Logger = logging.getLogger("claude_agent_py")
 
@@ -59,10 +63,7 @@ async def prune(
         pruned += batch
         for one in batch:
             await _forget(store, one)
-    try:
-        await to_thread.run_sync(prune_workflows, database, seconds)
-    except SQLAlchemyError as error:
-        raise FleetError(f"workflows cannot be deleted: {error}") from error
+    await _in_thread(prune_workflows, database, seconds)
     return pruned
 
 
@@ -96,22 +97,54 @@ def prune_sessions(connection: Connection, database: Database, seconds: float, m
     return found
 
 
-def prune_workflows(database: Database, seconds: float) -> int:
-    """Delete DBOS's rows of workflows that began before, and that no session needs. Blocks. Returns how many.
-
-    Raises:
-        sqlalchemy.exc.SQLAlchemyError: The database failed.
-    """
+def prune_workflows(database: Database, seconds: float) -> None:
+    """Delete DBOS's rows of workflows that began before, and that no session needs. Blocks."""
     now, needed = database.run(_needed, database, write=False)
+    before = datetime.fromtimestamp(now, UTC) - timedelta(seconds=max(seconds, SCHEDULE_SECONDS))
+    with _dbos(database) as client:
+        if client is not None:
+            for batch in _batches(client, before, needed):
+                client.delete_workflows(batch)
+
+
+async def unschedule(database: Database, name: str) -> bool:
+    """Delete a schedule, and return whether it was there. Raises FleetError if the database does not answer."""
+    await database.call(lambda connection: None, write=False)  # makes the tables, or tells that there are none
+    return await _in_thread(_unschedule, database, name)
+
+
+def _unschedule(database: Database, name: str) -> bool:
+    with _dbos(database) as client:
+        if client is None or client.get_schedule(name) is None:
+            return False
+        client.delete_schedule(name)
+        return True
+
+
+async def _in_thread(work: Callable[..., T], *arguments: Any) -> T:
+    """Call what blocks; when it is cancelled, its transactions go on. Raises FleetError if the database failed."""
+    try:
+        return await to_thread.run_sync(work, *arguments, abandon_on_cancel=True)
+    except SQLAlchemyError as error:
+        raise FleetError(f"the database of the fleet does not answer: {error}") from error
+
+
+@contextmanager
+def _dbos(database: Database) -> Iterator[DBOSClient | None]:
+    """Open DBOS's tables; None before the first worker makes them."""
     schema = None if database.is_sqlite else DBOS_SCHEMA
     if not inspect(database.engine).has_table("workflow_status", schema=schema):
-        return 0  # no worker has run yet
-    before = datetime.fromtimestamp(now, UTC) - timedelta(seconds=max(seconds, SCHEDULE_SECONDS))
+        yield None
+        return
     client = DBOSClient(
-        system_database_engine=database.engine, dbos_system_schema=schema, lazy=True, retry_connection_errors=False
+        system_database_engine=database.engine,
+        dbos_system_schema=schema,
+        serializer=JSONSerializer(),
+        lazy=True,
+        retry_connection_errors=False,
     )
     try:
-        return sum(_delete(client, batch) for batch in _batches(client, before, needed))
+        yield client
     finally:
         client.destroy()
 
@@ -122,9 +155,9 @@ def _needed(connection: Connection, database: Database) -> tuple[float, frozense
     return database.now(connection), frozenset(f"{name}:{step}" for name, step in connection.execute(query))
 
 
-def _batches(client: DBOSClient, before: datetime, needed: frozenset[str]) -> Iterator[Sequence[str]]:
-    kept = 0
-    while True:
+def _batches(client: DBOSClient, before: datetime, needed: frozenset[str]) -> Iterator[list[str]]:
+    kept, is_last = 0, False
+    while not is_last:
         found = client.list_workflows(
             name=list(DBOS_WORKFLOWS),
             end_time=before.isoformat(),
@@ -133,18 +166,12 @@ def _batches(client: DBOSClient, before: datetime, needed: frozenset[str]) -> It
             load_input=False,
             load_output=False,
         )
+        is_last = len(found) < BATCH
         old = [one.workflow_id for one in found if not _is_needed(one.workflow_id, needed)]
-        yield old
         kept += len(found) - len(old)
-        if len(found) < BATCH:
-            return
+        if old:
+            yield old
 
 
 def _is_needed(workflow: str, needed: frozenset[str]) -> bool:
     return workflow in needed or re.sub(r":\d+$", "", workflow) in needed
-
-
-def _delete(client: DBOSClient, workflows: Sequence[str]) -> int:
-    if workflows:
-        client.delete_workflows(list(workflows))
-    return len(workflows)

@@ -11,7 +11,7 @@ import anyio
 from claude_agent_py._errors import ClaudeAgentError, FleetError
 from claude_agent_py.fleet import _claims
 from claude_agent_py.fleet._database import Database
-from claude_agent_py.tasks.events import TaskEvent
+from claude_agent_py.tasks.events import TaskEvent, TaskStarted
 from claude_agent_py.wire.messages.stream import StreamEventMessage
 
 logger: logging.Logger = logging.getLogger("claude_agent_py")
@@ -72,6 +72,8 @@ def entry_of(event: Any) -> Entry | None:
     """Return the event for the database, or None for one that is not kept: deltas of partial messages."""
     if isinstance(event, TaskEvent):
         told = {"event": event.kind, "task_id": event.task_id, "run_id": event.run_id, "author": event.author}
+        if isinstance(event, TaskStarted):
+            told |= {"description": event.description, "type": event.type, "parent_id": event.parent_id}
         return "task", event.at, told
     raw = getattr(event, "raw", None)
     if isinstance(event, StreamEventMessage) or not isinstance(raw, Mapping):

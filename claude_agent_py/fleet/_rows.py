@@ -96,7 +96,7 @@ def start(
     now = database.now(connection)
     found = connection.execute(select(sessions).where(sessions.c.id == new.id)).mappings().one_or_none()
     if found is None:
-        version = new.version or _newest(connection, new.agent)
+        version = _registered(connection, new.agent, new.version)
         row = {**new._asdict(), "version": version, "state": "idle", "epoch": 0, "step": 0, "is_orphan": 0}
         more = {"queued_at": now, "not_before": 0.0, "cli_session": str(uuid4()), "runs": 0, "events": 0}
         connection.execute(insert(sessions).values({**row, **more, "created_at": now, "updated_at": now}))
@@ -106,11 +106,15 @@ def start(
     return info(connection, new.id)
 
 
-def _newest(connection: Connection, agent: str) -> str:
-    query = select(agents.c.version).where(agents.c.name == agent).order_by(agents.c.registered_at.desc()).limit(1)
-    version: str | None = connection.scalar(query)
+def _registered(connection: Connection, agent: str, wanted: str | None) -> str:
+    """Return the version that is wanted, or the one that was registered last. Raises OptionsError."""
+    query = select(agents.c.version).where(agents.c.name == agent).order_by(agents.c.registered_at.desc())
+    if wanted is not None:
+        query = query.where(agents.c.version == wanted)
+    version: str | None = connection.scalar(query.limit(1))
     if version is None:
-        raise OptionsError(f"no worker has registered an agent {agent!r}", option="agent")
+        told = f"no worker has registered an agent {agent!r}"
+        raise OptionsError(told if wanted is None else f"{told} of version {wanted!r}", option="agent")
     return version
 
 
@@ -323,9 +327,18 @@ def read_events(
 ) -> tuple[list[FleetEvent], FleetSessionInfo]:
     """Return the events after a number, and the session as it was then."""
     now = info(connection, session)
-    query = select(events).where(events.c.session == session, events.c.number > after)
+    return _events(connection, session, after, limit), now
+
+
+def task_events(connection: Connection, session: str, after: int, limit: int) -> list[FleetEvent]:
+    """Return the events of tasks after a number, and the states that the session entered."""
+    return _events(connection, session, after, limit, events.c.kind.in_(("task", "state")))
+
+
+def _events(connection: Connection, session: str, after: int, limit: int, *more: Any) -> list[FleetEvent]:
+    query = select(events).where(events.c.session == session, events.c.number > after, *more)
     found = connection.execute(query.order_by(events.c.number).limit(limit)).mappings()
-    return [_event(row) for row in found], now
+    return [_event(row) for row in found]
 
 
 def _event(row: RowMapping) -> FleetEvent:

@@ -173,7 +173,8 @@ class Fleet:
     ) -> None:
         """Start a session at the times of a cron expression, once in the whole fleet. Call it before `worker`.
 
-        The sessions are named `<name>@<time>`. A schedule stays in the database, and fires while any worker lives.
+        The sessions are named `<name>@<time>`. A schedule stays in the database, and fires while any worker lives,
+        until `unschedule`. `worker` raises OptionsError if the cron expression or the time zone is not one.
 
         Args:
             name: The name; a later call with it, in any process, changes the schedule.
@@ -188,6 +189,16 @@ class Fleet:
         given = {"cron": cron, "agent": agent, "prompt": self.checked_prompt(prompt), "timezone": timezone}
         limit = check_timeout(timeout)
         self.schedules[check_session_id(name)] = {**given, "tenant": tenant, "priority": priority, "timeout": limit}
+
+    async def unschedule(self, name: str) -> bool:
+        """Delete a schedule from the database, and return whether it was there. Its sessions go on.
+
+        A worker that begins with a `Fleet` on which `schedule` was called enters it again.
+        """
+        from claude_agent_py.fleet import _pruning
+
+        self.schedules.pop(name, None)
+        return await _pruning.unschedule(self.database, name)
 
     # Sessions --------------------------------------------------------------------------------------------------------
 
@@ -214,7 +225,7 @@ class Fleet:
             timeout: Seconds within which the prompt has to be answered; None means that of the agent.
 
         Raises:
-            OptionsError: The agent is unknown, an argument is invalid, or the id belongs to another agent.
+            OptionsError: The agent or version is unknown, an argument is invalid, or the id belongs to another agent.
             FleetError: The database does not answer.
         """
         from claude_agent_py.fleet import _claims, _rows
@@ -247,9 +258,15 @@ class Fleet:
         tenant: str | None = None,
         limit: int = 100,
     ) -> Sequence[FleetSessionInfo]:
-        """Return sessions, newest first. Those of state `failed` are the dead letters."""
+        """Return up to `limit` sessions, newest first. Those of state `failed` are the dead letters.
+
+        Raises:
+            OptionsError: The limit is not positive.
+        """
         from claude_agent_py.fleet import _rows
 
+        if limit < 1:
+            raise OptionsError("must be a positive number", option="limit")
         return await self.database.call(_rows.listed, state, agent, tenant, limit, write=False)
 
     async def interactions(self, session_id: str | None = None) -> "Sequence[FleetInteraction]":

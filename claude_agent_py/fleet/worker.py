@@ -83,10 +83,17 @@ class Worker:
     async def __aenter__(self) -> Self:
         if in_trio():
             raise FleetError("a fleet's worker runs on asyncio only, because DBOS does: anyio.run(main)")
-        from claude_agent_py.fleet._engine import launch
+        from claude_agent_py.fleet._engine import apply_schedules, launch, shut_down
 
         known = [
-            Known(agent.name, agent.version, agent.weight, agent.limit, agent.timeout)
+            Known(
+                agent.name,
+                agent.version,
+                agent.weight,
+                agent.limit,
+                agent.timeout,
+                is_shared=agent.workspace is None or agent.workspace.is_shared,
+            )
             for agent in self._fleet.agents.values()
         ]
         if not known:
@@ -99,10 +106,16 @@ class Worker:
         self._pulse.beat(*before)
         try:
             await launch(self, self._database.url, self.id)
+            try:
+                await apply_schedules(self._fleet.schedules)
+            except BaseException:
+                with anyio.CancelScope(shield=True):
+                    await shut_down(self.id)
+                raise
         except BaseException:
-            await self._database.call(_claims.leave, self.id)
+            with anyio.CancelScope(shield=True):
+                await self._sign_off()
             raise
-        await self._apply_schedules()
         self._fleet.worker_began(self)
         self._group = await anyio.create_task_group().__aenter__()
         self._group.start_soon(self._live)
@@ -165,12 +178,6 @@ class Worker:
         given = {key: wanted[key] for key in ("tenant", "priority", "timeout")}
         await self._fleet.start(wanted["agent"], wanted["prompt"], id=name, **given)
 
-    async def _apply_schedules(self) -> None:
-        from claude_agent_py.fleet._engine import apply_schedules
-
-        if self._fleet.schedules:
-            await apply_schedules(self._fleet.schedules)
-
     # The workers -----------------------------------------------------------------------------------------------------
 
     async def _live(self) -> None:
@@ -196,6 +203,7 @@ class Worker:
                 elif time.monotonic() >= reaps_at:
                     await self._reap()
                     await self._free_strays()
+                    await self._remove_cancelled()
             except FleetError as error:
                 logger.warning("worker %s cannot tell of itself: %s", self.id, error)
                 pause = min(pause, 1.0)
@@ -229,6 +237,8 @@ class Worker:
                 pruned = await _pruning.prune(self._database, self._fleet.store, seconds, self.machine)
             except FleetError as error:
                 logger.warning("worker %s cannot delete old sessions: %s", self.id, error)
+            except Exception:
+                logger.exception("worker %s cannot delete old sessions", self.id)
             else:
                 for one in pruned:
                     await self._remove_workspace(self._fleet.agents.get((one.agent, one.version)), one.id)
@@ -331,6 +341,13 @@ class Worker:
             if hold.was_cancelled:
                 await self._remove_workspace(hold.agent, hold.claim.id)
             self._fleet.wake()
+
+    async def _remove_cancelled(self) -> None:
+        """Remove the workspaces on this machine of sessions that were cancelled while no worker had them."""
+        for session, agent, version in await self._database.call(_claims.cancelled, self.machine, write=False):
+            if session not in self._holds:
+                await self._remove_workspace(self._fleet.agents.get((agent, version)), session)
+                await self._database.call(_claims.forget_machine, session)
 
     async def _remove_workspace(self, agent: "FleetAgent | None", session: str) -> None:
         if agent is None or agent.workspace is None:

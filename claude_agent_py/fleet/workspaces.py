@@ -26,8 +26,6 @@ GIT_SECONDS: Final = 300.0
 class Workspace(ABC):
     """Makes the directory of each session. The methods run in a thread, and are repeated if a worker dies in them."""
 
-    is_packed: ClassVar[bool] = False
-    """Whether `pack` keeps the workspace in the fleet's database after every run."""
     is_shared: ClassVar[bool] = False
     """Whether it is in the same place for all sessions, so that no machine is better than another."""
 
@@ -152,8 +150,6 @@ class Archive(Copy):
         source: What to copy at first.
         max_bytes: The size of the packed files above which a run fails.
     """
-
-    is_packed = True
 
     def __init__(self, source: str | os.PathLike[str] | None = None, *, max_bytes: int = 64 * 1024 * 1024) -> None:
         super().__init__(source)

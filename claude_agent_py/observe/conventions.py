@@ -119,7 +119,11 @@ def _content(span: Span) -> dict[str, Any]:
     said = {key: span.attributes[key] for key in _CONTENT if span.attributes.get(key)}
     names = {"error": "claude_agent.error", "description": "gen_ai.agent.description", "input": "claude_agent.input"}
     if span.kind == "tool":
-        names |= {"input": "gen_ai.tool.call.arguments", "output": "gen_ai.tool.call.result"}
+        names |= {
+            "description": "claude_agent.description",
+            "input": "gen_ai.tool.call.arguments",
+            "output": "gen_ai.tool.call.result",
+        }
     elif operation_of(span) is not None:
         names |= {"prompt": "gen_ai.input.messages", "output": "gen_ai.output.messages"}
     found: dict[str, Any] = {}

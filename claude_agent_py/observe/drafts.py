@@ -70,17 +70,26 @@ class Seen:
 
     def __init__(self, limit: int = 100_000) -> None:
         self._limit = limit
-        self._new: set[str] = set()
-        self._old: set[str] = set()
+        self._new: dict[str, int] = {}
+        """How often each was taken."""
+        self._old: dict[str, int] = {}
 
     def __contains__(self, span_id: object) -> bool:
         return span_id in self._new or span_id in self._old
 
-    def add(self, span_id: str) -> None:
-        """Add an id."""
+    def add(self, span_id: str) -> str:
+        """Add an id, or one with a number if there was one like it, and return it."""
         if len(self._new) >= self._limit:
-            self._new, self._old = set(), self._new
-        self._new.add(span_id)
+            self._new, self._old = {}, self._new
+        count = self._new.get(span_id) or self._old.get(span_id) or 0
+        unique = span_id
+        while unique in self:
+            count += 1
+            unique = f"{span_id}#{count}"
+        if unique != span_id:
+            self._new[span_id] = count
+        self._new[unique] = 1
+        return unique
 
 
 @dataclass(slots=True)

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from types import TracebackType
-from typing import Any, Final, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from claude_agent_py.observe.collecting import MAX_SPANS, SpanLog
 from claude_agent_py.observe.fold import FOLDED, MAX_CHARS, SpanFold
@@ -14,25 +14,16 @@ from claude_agent_py.observe.timeline import Timeline
 from claude_agent_py.wire.messages.conversation import ResultMessage, UserMessage
 from claude_agent_py.wire.messages.stream import StreamEventMessage
 
-logger: logging.Logger = logging.getLogger("claude_agent_py")
+if TYPE_CHECKING:
+    from claude_agent_py.client import Client
 
-MOST_NOTED: Final = 1000
-"""How many events an observer keeps before it folds them at once."""
+logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 
 class Observed(Protocol):
     """A session, as its observers use it."""
 
     observers: tuple[Any, ...]
-
-
-class Watchable(Protocol):
-    """A client, as `watch` uses it."""
-
-    @property
-    def session(self) -> Observed:
-        """Its session."""
-        ...
 
 
 class Observer:
@@ -45,6 +36,8 @@ class Observer:
         self._fold = fold
         self._clock = clock
         self._is_over = False
+        self.limit: int = 1000
+        """How many events are noted before they are folded at once."""
         self._noted: list[tuple[Callable[[float], object], float]] = []
 
     def message(self, message: Any) -> None:
@@ -76,7 +69,7 @@ class Observer:
     def _note(self, step: Callable[[float], object]) -> None:
         if not self._is_over:
             self._noted.append((step, self._clock()))
-            if len(self._noted) >= MOST_NOTED:
+            if len(self._noted) >= self.limit:
                 self.catch_up()
 
     @property
@@ -130,7 +123,7 @@ class Watch:
         self.close()
 
 
-def watch(client: Watchable, *, max_spans: int = MAX_SPANS, max_chars: int = MAX_CHARS) -> Watch:
+def watch(client: "Client[Any]", *, max_spans: int = MAX_SPANS, max_chars: int = MAX_CHARS) -> Watch:
     """Fold what a connected client does from now on into spans: hooks, questions and all times included.
 
     Args:

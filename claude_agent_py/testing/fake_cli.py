@@ -139,7 +139,7 @@ class FakeCLI:
         """The ids of the processes that `steps.spawn` started."""
         return [entry["spawned"] for entry in self._log() if "spawned" in entry]
 
-    async def wait_received(self, match: JSONObject, count: int = 1, *, timeout: float = 10.0) -> list[JSONObject]:
+    async def wait_received(self, match: JSONObject, count: int = 1, *, timeout: float = 60.0) -> list[JSONObject]:
         """Wait until `count` frames that contain `match` were received, and return them.
 
         Raises TimeoutError after `timeout` seconds.

@@ -49,7 +49,7 @@ class Gate:
                 return
         callback()
 
-    async def wait_reached(self, count: int = 1, *, timeout: float = 10.0) -> None:
+    async def wait_reached(self, count: int = 1, *, timeout: float = 60.0) -> None:
         """Wait until `count` peers have reached the gate. Raises TimeoutError after `timeout` seconds."""
         await wait_in_thread(self._changed, lambda: self._reached >= count, timeout, f"{self!r}, wanted {count}")
 

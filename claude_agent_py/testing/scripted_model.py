@@ -176,7 +176,7 @@ class ScriptedModel:
         return [request for request in self.requests if request.agent == agent]
 
     async def wait_for_requests(
-        self, count: int, *, agent: str | None = None, timeout: float = 10.0
+        self, count: int, *, agent: str | None = None, timeout: float = 60.0
     ) -> list[RecordedRequest]:
         """Wait until `count` requests have arrived, in all or for the script `agent`, and return them.
 

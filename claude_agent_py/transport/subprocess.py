@@ -3,7 +3,6 @@
 It ends with the end of its input, then SIGTERM, then SIGKILL of the group and all descendants, each with a time limit.
 """
 
-import math
 import os
 import subprocess
 import sys
@@ -11,7 +10,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
 import anyio
-from anyio.lowlevel import checkpoint
 
 from claude_agent_py._configuration import Unshown
 from claude_agent_py._errors import CLIStartError
@@ -129,7 +127,6 @@ class SubprocessTransport(Transport):
         Raises:
             CLIStartError: The system cannot start it; the text says why.
         """
-        await checkpoint()  # from here on nothing waits but anyio
         try:
             self._lifeline = Lifeline()
             if (loop := asyncio_loop()) is not None and has_pidfds():
@@ -260,7 +257,9 @@ class SubprocessTransport(Transport):
             self._lifeline.close()
         if process.returncode is not None:
             forget(process.pid)
-        with anyio.CancelScope(deadline=math.inf if process.returncode is not None else deadline):
+            await process.close()
+            return
+        with anyio.CancelScope(deadline=deadline):
             await process.close()
 
     def _at_most(self, share: float, deadline: float) -> anyio.CancelScope:

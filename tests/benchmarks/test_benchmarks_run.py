@@ -38,6 +38,7 @@ RUNS = {
         "25 messages read as they come",
         "25 messages read when all that come have come",
     ],
+    "traced timeline --kinds mixed --transcript-mib=1": [rf"mixed{FIGURE}", rf"wall{FIGURE}", rf"spans{FIGURE}"],
     "stored --stored=3 --transcript-mib=1": [
         "Listing 3 sessions of 100 KB",
         "Reading a transcript of 1 MiB",

@@ -6,14 +6,19 @@ import stat
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 from rich.cells import cell_len
 
 from claude_agent_py.cli.chat.answers import drawn
+from claude_agent_py.cli.chat.approvals import allow, answer, asked, deny
 from claude_agent_py.cli.chat.conversation import Conversation
 from claude_agent_py.cli.chat.diffs import COMPARED_LINES, SHOWN_LINES, diff_of
 from claude_agent_py.cli.chat.prompt_history import MOST_PROMPTS, PromptHistory, history_file
 from claude_agent_py.cli.chat.sections import MOST_CHARS, SECTION_CHARS, Sections
+from claude_agent_py.permissions.interactions import AnswerSource, Interaction
+from claude_agent_py.permissions.prompts import KINDS, Kind
+from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.codec import decode
 
 
@@ -59,15 +64,17 @@ def test_a_diff_shows_what_a_call_changes(tmp_path: Path) -> None:
         "+2",
         " three",
     ]
-    lines = diff_of("Edit", {"old_string": "-- a\nb", "new_string": "++ a\x1b[1m\nb", "replace_all": True})
-    assert lines == ["@@ everywhere in the file @@", "@@ -1,2 +1,2 @@", "--- a", "+++ a�[1m", " b"]
-    edits = [{"old_string": "a", "new_string": "b"}, {"old_string": "c", "new_string": "d"}, "nonsense"]
-    assert [line for line in diff_of("MultiEdit", {"edits": edits}) if line[0] in "+-"] == ["-a", "+b", "-c", "+d"]
+    edit = {"file_path": str(file), "old_string": "two", "new_string": "2\x1b[1m"}
+    assert diff_of("Edit", edit)[1:] == [" one", "-two", "+2�[1m", " three"]
+    edits = [edit, {"old_string": "three", "new_string": "3"}, "nonsense"]
+    assert diff_of("MultiEdit", {"file_path": str(file), "edits": edits})[2:] == ["-two", "-three", "+2�[1m", "+3"]
+    lines = diff_of("Edit", {"file_path": str(file), "old_string": "-- a\nb", "new_string": "++ a\nb"})
+    assert lines == ["@@ not at these lines @@", "@@ -1,2 +1,2 @@", "--- a", "+++ a", " b"]
     assert diff_of("NotebookEdit", {"new_source": "x = 1"})[-1] == "+x = 1"
     long = diff_of("Write", {"file_path": str(tmp_path), "content": "x\n" * COMPARED_LINES * 2})
     assert len(long) == SHOWN_LINES + 1
     assert long[-1] == f"@@ {COMPARED_LINES * 2 - SHOWN_LINES} more lines @@"
-    assert diff_of("Edit", {"old_string": 3}) == []
+    assert diff_of("Edit", {"old_string": 3}) == ["@@ not at these lines @@"]
     assert diff_of("Bash", {"command": "ls"}) == []
 
 
@@ -128,3 +135,53 @@ def test_earlier_prompts_are_kept_for_the_user_alone(tmp_path: Path) -> None:
     if hasattr(os, "mkfifo"):
         os.mkfifo(tmp_path / "pipe")
         assert PromptHistory(tmp_path / "pipe").prompts == []
+
+
+class Pending(Interaction):
+    """A question whose reply is kept."""
+
+    reply: object = None
+
+    def __init__(self, kind: Kind, **request: object) -> None:
+        super().__init__(kind, msgspec.convert(request, KINDS[kind].wire), id="1", created_at=0.0)
+
+    @property
+    def done(self) -> bool:
+        return self.reply is not None
+
+    def _settle(self, reply: JSONObject, source: AnswerSource) -> bool:
+        is_first, self.reply = not self.done, self.reply or reply
+        return is_first
+
+
+def test_what_allow_always_changes_is_named_and_nothing_else_is_changed() -> None:
+    rule = {"toolName": "Bash", "ruleContent": "npm test:*"}
+    suggestions = [
+        {"type": "addRules", "rules": [rule], "behavior": "allow", "destination": "localSettings"},
+        {"type": "addDirectories", "directories": ["/x"], "destination": "session"},
+        {"type": "setMode", "mode": "nonsense", "destination": "session"},
+    ]
+    given = {"tool_name": "Bash", "tool_use_id": "t", "input": {"command": "npm test\nrm x\x1b[1m"}}
+    one = Pending("permission", **given, permission_suggestions=suggestions)
+    assert asked(one).lines == ["command: npm test\n    | rm x�[1m"]
+    assert asked(one).always == "allow Bash(npm test:*) for you in this project; add /x for this session"
+    assert allow(one, always=True)
+    assert not deny(one)
+    assert isinstance(one.reply, dict)
+    assert one.reply["updatedPermissions"] == suggestions[:2]
+    careful = Pending("permission", **given, permission_suggestions=suggestions, suppress_always_allow_rule=True)
+    assert asked(careful).always == ""
+
+
+def test_a_server_is_answered_with_words() -> None:
+    schema = {"type": "object", "properties": {"name": {"type": "string"}, "age": {"type": "integer"}}}
+    given = {"mcp_server_name": "shop", "message": "Who?\x1b[2J", "requested_schema": schema}
+    one = Pending("elicitation", **given)
+    assert asked(one).lines == ["Who?�[2J", "name: string", "age: integer"]
+    with pytest.raises(ValueError, match="must be a number"):
+        answer(one, ["accept name='Ada L' age=x"])
+    assert answer(one, ["accept name='Ada L' age=36"])
+    assert one.reply == {"action": "accept", "content": {"name": "Ada L", "age": 36}}
+    other = Pending("elicitation", **given)
+    assert deny(other)
+    assert other.reply == {"action": "cancel"}

@@ -21,7 +21,7 @@ from claude_agent_py.testing import Gate, RecordedRequest, Reply, ScriptedModel,
 
 pytestmark = pytest.mark.real_cli
 
-DEADLINE = 25
+DEADLINE = 120
 PACKAGE = Path(claude_agent_py.__file__).parent.parent
 CHAT = [sys.executable, "-m", "claude_agent_py", "chat"]
 LAUNCH = {"description": "auth", "prompt": "Review auth", "subagent_type": "general-purpose"}
@@ -29,6 +29,22 @@ LAUNCH = {"description": "auth", "prompt": "Review auth", "subagent_type": "gene
 
 def environment(model: ScriptedModel) -> dict[str, str]:
     return {**model.environment(**{CLI_VARIABLE: str(find_cli())}), "PYTHONPATH": str(PACKAGE)}
+
+
+def chat_in_lines(model: ScriptedModel, lines: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a chat without the extra `cli`."""
+    program = (
+        "import sys; sys.modules.update(rich=None, textual=None); import claude_agent_py.cli as c; sys.exit(c.main())"
+    )
+    return subprocess.run(
+        [sys.executable, "-c", program, "chat", *arguments],
+        env=environment(model),
+        cwd=model.sandbox.cwd,
+        input=lines,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=DEADLINE,
+    )
 
 
 class Terminal:
@@ -72,14 +88,16 @@ class Terminal:
 
 
 @pytest.fixture
-def terminal() -> Iterator[Terminal]:
-    terminal = Terminal()
-    yield terminal
-    terminal.end()
+def terminals() -> Iterator[tuple[Terminal, Terminal]]:
+    both = Terminal(), Terminal()
+    yield both
+    for terminal in both:
+        terminal.end()
 
 
 @pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux")
-def test_a_chat_in_a_terminal(terminal: Terminal) -> None:
+def test_a_chat_in_a_terminal(terminals: tuple[Terminal, Terminal]) -> None:
+    terminal, later = terminals
     gate = Gate()
 
     def script(request: RecordedRequest) -> object:
@@ -115,14 +133,11 @@ def test_a_chat_in_a_terminal(terminal: Terminal) -> None:
         gate.open()
         terminal.type("C-d")
         shown = terminal.shows("exit code 0")
-        session = shown.partition("chat --resume ")[2].split()[0]
-        terminal.end()
-
-        later = terminal
-        later.start(model, "--resume", session[:8])
-        later.shows("» touch", "✓ Bash touch made", "I did.")
+        assert f"chat --resume {model.requests[-1].session_id}" in shown
+        later.start(model, "--continue")
+        later.shows("» touch", "✓ Bash touch made", "I did.", "interrupted")
         later.type("Up", "Enter")
-        later.shows("You said slowly" if gate is None else "late")
+        later.shows("late")
         later.type("C-c", "C-c")
         later.shows("exit code 130")
 
@@ -145,33 +160,22 @@ def test_a_chat_of_plain_lines_can_be_scripted() -> None:
         [*script, tool_use("Agent", LAUNCH), "Started.", "Reviewed.", touch, "Nobody answered."],
         agents={"Review auth": "fine"},
     ) as model:
-        lines = ["hi", "touch", "perhaps", "n not now", "touch", "a", "which", "2", "review", "/usage", "touch"]
-        command = [*CHAT, "--permission-mode", "default"]
-        done = subprocess.run(
-            command,
-            env=environment(model),
-            cwd=model.sandbox.cwd,
-            input="\n".join(lines),
-            capture_output=True,
-            encoding="utf-8",
-            timeout=DEADLINE,
-        )
+        typed = "hi touch perhaps n_not_now touch a which 2 review /usage /rename_Mine touch".replace(" ", "\n")
+        done = chat_in_lines(model, typed.replace("_", " "), "--permission-mode", "default")
         assert done.returncode == 0, done.stderr
         answers = done.stdout.splitlines()
         assert answers[:6] == ["Hello�[31m.", "Denied.", "Made.", "B it is.", "Started.", "Reviewed."]
         assert any("Usage by model" in line for line in answers)
-        told = done.stderr.splitlines()
-        assert "? Allow Bash?" in told
-        assert "answer with y, n [why] or a" in told
-        assert "    not now" in told
-        assert any(line.startswith("✓ auth completed") for line in told)
+        shown = done.stderr.splitlines()
+        assert {"? Allow Bash?", "answer with y, n [why] or a", "    not now"} <= set(shown)
+        assert any(line.startswith("✓ auth completed") for line in shown)
         assert (model.sandbox.cwd / "made").exists()
         assert not (model.sandbox.home / ".local" / "state").exists()  # what a script says is not kept
 
-        bad = subprocess.run(
-            [*CHAT, "--max-budget-usd", "-1"], env=environment(model), capture_output=True, timeout=DEADLINE
-        )
-        assert bad.returncode == 2
+        again = chat_in_lines(model, "again", "--resume", "Mine")
+        assert again.stdout == "Done.\n", again.stderr
+        assert len({request.session_id for request in model.requests if request.agent_id is None}) == 1
+        assert chat_in_lines(model, "", "--max-budget-usd", "-1").returncode == 2
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX")

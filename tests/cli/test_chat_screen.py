@@ -14,14 +14,16 @@ from textual import events
 from textual.pilot import Pilot
 
 from claude_agent_py import Client
+from claude_agent_py.cli.chat import question_panel
 from claude_agent_py.cli.chat.app import ChatApp
-from claude_agent_py.cli.chat.panels import PromptBox, QuestionPanel
+from claude_agent_py.cli.chat.panels import PromptBox
 from claude_agent_py.cli.chat.prompt_history import PromptHistory
-from claude_agent_py.testing import Gate, RecordedRequest, Reply, ScriptedModel, tool_use
+from claude_agent_py.cli.chat.question_panel import QuestionPanel
+from claude_agent_py.testing import Gate, RecordedRequest, Reply, ScriptedModel, ToolCall, tool_use
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
 
-DEADLINE = 60
+DEADLINE = 120
 HOSTILE = "# Fine\n\n[red]not markup[/red] \x1b[2J\x1b]0;owned\x07 [a](javascript:x) 漢字 👩\u200d🚀 " + "x" * 3500
 
 
@@ -82,10 +84,6 @@ async def chatting(client: Client, **more: object) -> AsyncIterator[Driver]:
         yield Driver(app, pilot)
 
 
-def edit(model_file: str, old: str, new: str) -> object:
-    return tool_use("Edit", {"file_path": model_file, "old_string": old, "new_string": new})
-
-
 async def test_a_chat_from_prompts_to_approvals() -> None:
     """Answers, commands, history, approvals with a diff, questions and plans in one session."""
     questions = [
@@ -93,13 +91,16 @@ async def test_a_chat_from_prompts_to_approvals() -> None:
         {"question": "How?", "header": "H", "multiSelect": True, "options": options("X", "Y")},
     ]
 
+    typed = Gate()
+    edit = {"old_string": "one", "new_string": "two [b]\x1b[1m"}
+
     def script(request: RecordedRequest) -> object:
         told = request.last_user_text
         path = str(model.sandbox.cwd / "a.txt")
         answers = {
             "hostile": HOSTILE,
             "read": tool_use("Read", {"file_path": path}),
-            "edit": tool_use("Edit", {"file_path": path, "old_string": "one", "new_string": "two [b]\x1b[1m"}),
+            "edit": Reply(tool_use("Edit", edit | {"file_path": path}), after=typed),
             "write": tool_use("Write", {"file_path": path, "content": "three\n"}),
             "ask": tool_use("AskUserQuestion", {"questions": questions}),
             "plan": tool_use("ExitPlanMode", {"plan": "# The plan"}),
@@ -132,23 +133,26 @@ async def test_a_chat_from_prompts_to_approvals() -> None:
             await chat.pilot.press("down", "down")
             assert chat.box.text == ""
 
-            chat.app.post_message(events.Paste("a paste\nof many\nlines"))
-            await chat.until(lambda: chat.box.text == "a paste\nof many\nlines")
+            chat.app.post_message(events.Paste("a paste\rof \x1b[31mmany\r\nlines"))
+            await chat.until(lambda: chat.box.text == "a paste\nof �[31mmany\nlines")
             await chat.pilot.press("ctrl+j", *"end", "enter")
-            await chat.until(lambda: chat.entries[-1].endswith("a paste\nof many\nlines\nend"))
+            await chat.until(lambda: chat.entries[-1].endswith("a paste\nof �[31mmany\nlines\nend"))
 
             await chat.ask("read")
             await chat.type("edit")
+            chat.box.put("a draft")
+            typed.open()
             await chat.is_asked("Allow Edit?", "-one", "+two [b]�[1m", "a: always, switch to the mode acceptEdits")
-            chat.box.focus()
             await chat.shows("(Tab first)")
             await chat.pilot.press("y")
-            assert chat.box.text == "y"  # what is typed in the prompt answers nothing
-            await chat.pilot.press("backspace", "tab", "n", "y", "escape", "n", *"not so", "enter")
+            assert chat.box.text == "a drafty"  # what is typed in the prompt answers nothing
+            chat.box.put("")
+            await chat.pilot.press("tab", "n", "y", "escape", "n", *"not so", "enter")
             await chat.until(lambda: "It says: not so" in chat.entries)
             assert (model.sandbox.cwd / "a.txt").read_text() == "one\n"
             await chat.type("write")
             await chat.is_asked("Allow Write?", "-one", "+three")
+            await chat.until(lambda: chat.screen.count("+three") == 2)  # the conversation stays at its end
             await chat.pilot.press("a")
             await chat.until(lambda: not chat.app.conversation.is_working)
             assert (model.sandbox.cwd / "a.txt").read_text() == "three\n"
@@ -178,12 +182,12 @@ def options(*labels: str) -> list[dict[str, str]]:
     return [{"label": label, "description": f"about {label}"} for label in labels]
 
 
-def launch(name: str, **more: object) -> object:
+def launch(name: str, **more: object) -> ToolCall:
     given = {"description": f"Review {name}", "prompt": f"Look at {name}", "subagent_type": "general-purpose"}
     return tool_use("Agent", given | more)
 
 
-async def test_tasks_and_interruptions() -> None:
+async def test_tasks_and_interruptions(monkeypatch: pytest.MonkeyPatch) -> None:
     """Subagents that ask at once, the foreground moved away, Ctrl-C, a dead CLI, and the end with tasks running."""
     late, never, slow = Gate(), Gate(), Gate()
     agents = {
@@ -196,7 +200,7 @@ async def test_tasks_and_interruptions() -> None:
 
     def script(request: RecordedRequest) -> object:
         answers = {
-            "two": Reply([launch("auth"), launch("billing")]),  # type: ignore[list-item]
+            "two": Reply([launch("auth"), launch("billing")]),
             "slowly": Reply("too late", after=late),
             "touch": tool_use("Bash", {"command": "touch it"}),
             "wait": launch("docs", run_in_background=False),
@@ -241,8 +245,11 @@ async def test_tasks_and_interruptions() -> None:
             await chat.until(lambda: chat.entries[-1] == "interrupted")
             late.open()
             await chat.until(lambda: not chat.app.conversation.is_working)
+            monkeypatch.setattr(question_panel, "ARMED_AFTER", 3600)
             await chat.type("touch")
-            await chat.is_asked("Allow Bash?", "command: touch it")
+            await chat.shows("Allow Bash?", "command: touch it")
+            await chat.pilot.press("y")  # what is typed when a question arrives answers nothing
+            assert chat.app.conversation.pending
             chat.app.press_counts_anew()
             await chat.pilot.press("ctrl+c")
             await chat.until(lambda: not chat.panel.display)

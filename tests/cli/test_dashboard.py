@@ -1,6 +1,8 @@
 """The dashboard of `watch`: real sessions of the CLI, an inbox and a fleet, in an application that a pilot operates."""
 
 import json
+import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,15 +10,18 @@ from typing import Any
 import anyio
 import pytest
 from fleets import fleet_in, given_options, until_state
+from textual.widgets import Input, RichLog, SelectionList
 
-from claude_agent_py import Client, ClientOptions
+from claude_agent_py import Client, ClientOptions, PermissionContext
 from claude_agent_py.cli.dashboard.app import Dashboard
 from claude_agent_py.cli.dashboard.board import Board
 from claude_agent_py.cli.dashboard.rows import Row
 from claude_agent_py.cli.dashboard.tree import RowTree
 from claude_agent_py.errors import ClaudeAgentError
 from claude_agent_py.permissions import SQLiteInbox
+from claude_agent_py.sessions import get_session
 from claude_agent_py.testing import Gate, Reply, ScriptedModel, tool_use
+from claude_agent_py.wire.control.asks import CanUseToolRequest, ElicitationRequest
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
 
@@ -93,6 +98,11 @@ async def test_a_session_is_shown_answered_read_and_ended(tmp_path: Path, monkey
             session = await until(pilot, lambda: next((row for row in rows(app) if row.questions), None))
             task = await until(pilot, lambda: next((row for row in rows(app) if row.kind == "task"), None))
             assert (session.pid, session.question.summary) == (client.pid, "Bash: touch made; echo made-it")
+            [told] = await anyio.to_thread.run_sync(told_rows, Board(str(model.sandbox.config_dir), inbox=str(inbox)))
+            assert (told["status"], told["waits_for"]) == ("waiting", "Bash: touch made; echo made-it")
+            assert [one["kind"] for one in told["interactions"]] == ["permission"]
+            assert told["cost_usd"] is None  # no price is known
+            assert sys.platform != "linux" or told["host"]["pid"] == os.getpid()
             text = shown(app)
             assert "asks" in text
             assert "auth [red]now[/] (general-purpose)" in text
@@ -105,12 +115,12 @@ async def test_a_session_is_shown_answered_read_and_ended(tmp_path: Path, monkey
 
             go_to(app, session.key)
             await pilot.press("enter")
-            await until(
-                pilot, lambda: any("auth is under way" in line.text for line in app.query_one("#conversation").lines)
-            )
+            await until(pilot, lambda: any("auth is under way" in line.text for line in app.query_one(RichLog).lines))
+            total = get_session(session.session_id, config_dir=model.sandbox.config_dir).usage.total.total_tokens
+            await until(pilot, lambda: rows(app)[0].spent.tokens == total)
             await pilot.press("o")
-            [told] = await until(pilot, lambda: [note for note in app.notes if note.startswith("open /")])
-            page = Path(told.removeprefix("open "))
+            [note] = await until(pilot, lambda: [note for note in app.notes if note.startswith("open /")])
+            page = Path(note.removeprefix("open "))
             assert page.stat().st_mode & 0o077 == 0
             assert page.parent.stat().st_mode & 0o077 == 0
             assert "made-it" in page.read_text()
@@ -166,3 +176,56 @@ async def test_a_fleet_is_shown_answered_and_cancelled(tmp_path: Path) -> None:
         assert [(one["id"], one["state"]) for one in (cancelled, idle)] == [("keeps", "cancelled"), ("asks", "idle")]
         assert idle["tokens"] > 0
         assert idle["cost_usd"] > 0
+
+
+async def test_each_kind_of_question_in_an_inbox_is_answered(tmp_path: Path) -> None:
+    inbox = SQLiteInbox(tmp_path / "inbox.db", poll=0.02)
+    plan = CanUseToolRequest(tool_name="ExitPlanMode", input={}, tool_use_id="t")
+    schema = {"properties": {"n": {"type": "string", "enum": ["a", "b"]}}, "required": ["n"]}
+    form = ElicitationRequest(mcp_server_name="e", message="Who?", mode="form", requested_schema=schema)
+    both = CanUseToolRequest(
+        tool_name="AskUserQuestion",
+        input={"questions": [QUESTION["questions"][0], {**QUESTION["questions"][0], "question": "And then?"}]},
+        tool_use_id="t",
+    )
+    app = Told(Board(str(tmp_path), inbox=str(inbox.path)))
+    replies: list[Any] = []
+
+    async def ask(kind: Any, wire: Any) -> None:
+        replies.append(await inbox.ask(kind, wire, PermissionContext(request_id="r", session_id="elsewhere")))
+
+    async def answer(*keys: str, words: str = "") -> None:
+        found = await until(pilot, lambda: next((row for row in rows(app) if row.kind == "question"), None))
+        go_to(app, found.key)
+        await pilot.press("a")
+        await until(pilot, lambda: app.screen.query("#words"))
+        app.screen.query_one("#words", Input).value = words
+        await pilot.press(*keys)
+
+    async with app.run_test(size=(100, 40)) as pilot, anyio.create_task_group() as group:
+        for kind, wire, keys, words, reply in (
+            ("plan", plan, ("enter", "enter"), "not yet", {"behavior": "deny", "message": "not yet"}),
+            ("elicitation", form, ("enter",), "accept n=b", {"action": "accept", "content": {"n": "b"}}),
+        ):
+            group.start_soon(ask, kind, wire)
+            await answer(*keys, words=words)
+            assert reply.items() <= (await until(pilot, lambda: replies and replies.pop())).items()
+            await until(pilot, lambda: not rows(app))
+        group.start_soon(ask, "question", both)
+        await answer("tab", "tab", "enter", words="2")  # one answer for two questions
+        await until(pilot, lambda: "expected 2 answers" in str(app.screen.query_one("#wrong").render()))
+        app.screen.query_one("#words", Input).value = ""
+        first, second = app.screen.query(SelectionList)
+        first.select("debug")
+        second.select("release")
+        await pilot.press("enter")
+        reply = await until(pilot, lambda: replies and replies.pop())
+        assert reply["updatedInput"]["answers"] == {"Which target?": "debug", "And then?": "release"}
+        await until(pilot, lambda: not rows(app))
+
+        group.start_soon(ask, "plan", plan)
+        await answer()
+        [question] = inbox
+        assert question.refuse("answered elsewhere")
+        await pilot.press("enter", "enter")
+        await until(pilot, lambda: [note for note in app.notes if note.startswith("too late")])

@@ -6,12 +6,14 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 from stored import SESSION, Stored
+from textual.widgets import Input
 
 from claude_agent_py.cli import main
 from claude_agent_py.cli.dashboard.app import Dashboard
@@ -57,6 +59,14 @@ def test_a_transcript_is_read_on_from_where_the_last_look_ended(tmp_path: Path) 
     assert not tail.look(LATER)
 
 
+def looks_left(tail: Tail) -> int:
+    looks = 0
+    while tail.is_partial:
+        assert tail.look(0.0)
+        looks += 1
+    return looks
+
+
 def test_a_long_transcript_is_read_in_parts_and_gives_the_same(tmp_path: Path) -> None:
     stored = Stored(tmp_path)
     stored.user("Count")
@@ -67,11 +77,7 @@ def test_a_long_transcript_is_read_in_parts_and_gives_the_same(tmp_path: Path) -
     tail.look(0.0)
     assert tail.is_partial
     assert 0 < tokens(tail) < 4500
-    looks = 1
-    while tail.is_partial:
-        assert tail.look(0.0)
-        looks += 1
-    assert looks > 3
+    assert looks_left(tail) > 2
     total = get_session(SESSION, config_dir=tmp_path).usage.total.total_tokens
     assert (tokens(tail), tail.reported) == (total, 0.5)
 
@@ -99,7 +105,14 @@ def test_a_transcript_that_is_replaced_or_removed_is_no_error(tmp_path: Path) ->
 
 # Processes ------------------------------------------------------------------------------------------------------------
 
-SHELLS = "trap '' TERM; sleep 1000 & (sleep 1000 & wait) & echo up; wait"
+SHELLS = "trap '' TERM; sleep 1000 & (sleep 1000 & wait) & wait"
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def id_of(pid: int) -> ProcessID:
@@ -108,21 +121,20 @@ def id_of(pid: int) -> ProcessID:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX")
 def test_the_process_tree_that_was_shown_is_ended_and_no_other() -> None:
-    with subprocess.Popen(["bash", "-c", SHELLS], stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"up\n"
-        shown = id_of(process.pid)
-        below = descendants(process.pid)
-        assert len(below) >= 3
-        assert not end_tree(ProcessID(process.pid, "1"))  # the id was used again since
-        assert process.poll() is None
-        assert end_tree(shown, grace=0.2)  # it ignores being asked
-        assert process.wait(PATIENCE) == -signal.SIGKILL
-        deadline = time.monotonic() + PATIENCE
-        while any(one.pid in (left := process_table([one.pid])) and left[one.pid][1] == one.started for one in below):
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-        assert not end_tree(shown)
+    with subprocess.Popen(["bash", "-c", SHELLS]) as process:
+        try:
+            wait_until(lambda: len(descendants(process.pid)) == 3)
+            shown, below = id_of(process.pid), descendants(process.pid)
+            assert not end_tree(ProcessID(process.pid, "1"))  # the id was used again since
+            assert process.poll() is None
+            assert end_tree(shown, grace=0.2)  # it ignores being asked
+            assert process.wait(PATIENCE) == -signal.SIGKILL
+            wait_until(
+                lambda: not any(process_table([one.pid]).get(one.pid, ("", ""))[1] == one.started for one in below)
+            )
+            assert not end_tree(shown)
+        finally:
+            process.kill()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux")
@@ -164,11 +176,28 @@ def running(config: Path, count: int) -> list[Stored]:
     return found
 
 
+def test_a_cost_is_derived_from_what_the_cli_said_of_earlier_sessions(tmp_path: Path) -> None:
+    running(tmp_path, 1)[0].assistant("again")
+
+    def cost() -> Any:
+        [row] = Board(str(tmp_path)).look()
+        return row.spent.cost_usd, row.spent.is_derived
+
+    assert cost() == (None, False)
+    ended = Stored(tmp_path)
+    ended.user("How much is it?")
+    used = {"m": {"inputTokens": 100, "outputTokens": 10, "costUSD": 0.0006}}
+    ended.note("cost-state", totalCostUSD=0.0006, modelUsage=used, hasUnknownModelCost=True)
+    assert cost() == (None, False)
+    ended.note("cost-state", totalCostUSD=0.0006, modelUsage=used)
+    assert cost() == (pytest.approx(20 * 4e-6 + 10 * 20e-6), True)
+
+
 @pytest.mark.anyio
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_many_sessions_with_hostile_titles_fit_any_terminal(tmp_path: Path) -> None:
     sessions = running(tmp_path, 200)
-    app = Dashboard(Board(str(tmp_path)), every=0.05)
+    app = Dashboard(Board(str(tmp_path)), every=0.2)
 
     def drawn() -> str:
         tree = app.query_one(RowTree)
@@ -188,16 +217,16 @@ async def test_many_sessions_with_hostile_titles_fit_any_terminal(tmp_path: Path
         assert chosen is not None
         (tmp_path / "sessions" / "199.json").unlink()  # a session above it ends
         await until(lambda: "number 199[" not in drawn())
-        assert app.query_one(RowTree).row is not None
-        assert app.query_one(RowTree).row.key == chosen.key
+        assert getattr(app.query_one(RowTree).row, "key", "") == chosen.key
         for stored in sessions[:190]:
             stored.path.unlink()
-        await pilot.press("slash", *"number 17")
+        await pilot.press("slash", "1")
+        app.query_one(Input).value = "Number 17"
         await until(lambda: "number 179[" in drawn() and "number 18" not in drawn())
         await pilot.press("enter", "home", "down", "enter")
-        for size in ((20, 6), (3, 2), (1, 1), (250, 60)):
+        for size in ((20, 6), (1, 1), (250, 60)):
             await pilot.resize_terminal(*size)
-            await pilot.press("down", "up", "a")
+            await pilot.press("up", "a")
         await pilot.press("escape")
         await until(lambda: "number 18" in drawn())
         await pilot.press("q")
@@ -259,3 +288,44 @@ def test_a_fleet_that_goes_away_keeps_its_rows_and_comes_back(tmp_path: Path) ->
     (tmp_path / "away.db").rename(file)
     board.look()
     assert not board.problems
+
+
+def test_the_tasks_of_a_fleet_are_those_that_its_events_tell(tmp_path: Path) -> None:
+    from claude_agent_py.fleet import Fleet, _rows
+
+    url = f"sqlite:///{tmp_path / 'fleet.db'}"
+    fleet = Fleet(url)
+    fleet.agent("worker")
+    board = Board(str(tmp_path), url)
+
+    async def start() -> None:
+        await fleet.start("worker", "do it", id="job")
+
+    def tell(*told: dict[str, Any], state: str | None = None) -> None:
+        def write(connection: Any) -> None:
+            if state is not None:
+                _rows.set_state(connection, "job", 1, time.time(), state)
+            _rows.add_events(connection, "job", 1, time.time(), [("task", one) for one in told] or [("message", {})])
+
+        fleet.database.run(write)
+
+    def tree() -> list[Any]:
+        [top] = board.look()
+        assert not board.problems
+        return [(row.title, [child.title for child in row.children]) for row in top.children[0].children]
+
+    def began(task: str, parent: str | None = None) -> dict[str, Any]:
+        return {"event": "started", "task_id": task, "description": task, "type": "local_agent", "parent_id": parent}
+
+    anyio.run(start)
+    tell(began("a"), began("b", "a"), state="running")
+    assert tree() == [("a (local_agent)", ["b (local_agent)"])]
+    tell()
+    assert tree() == [("a (local_agent)", ["b (local_agent)"])]
+    tell({"event": "finished", "task_id": "b"}, began("c", "gone"))
+    assert tree() == [("a (local_agent)", []), ("c (local_agent)", [])]
+    tell(state="running")  # another worker took it up
+    tell(began("d"))
+    assert tree() == [("d (local_agent)", [])]
+    assert tree() == [("d (local_agent)", [])]
+    fleet.close()

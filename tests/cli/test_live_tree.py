@@ -23,7 +23,7 @@ async def test_a_count_of_tokens_never_falls() -> None:
     reports = {"Read": 5500, "Bash": 22, "Grep": 6000}
     gates = {tool: Gate() for tool in reports}
     script = [[steps.wait_gate(gates[tool]), progress(tokens, tool)] for tool, tokens in reports.items()]
-    fake = FakeCLI(steps.wait_for_prompt(), frames.task_started("a1", "Review"), script, frames.result("hi"))
+    fake = FakeCLI(steps.wait_for_prompt(), frames.task_started("a1", "Review\x1b[31m"), script, frames.result("hi"))
     async with Client(transport=fake.transport()) as client:
         with live_tree.screen(shown) as view, anyio.fail_after(60):
             async with client.query("hi") as run:
@@ -35,6 +35,7 @@ async def test_a_count_of_tokens_never_falls() -> None:
                 await run
     counts = [int(count) for count in re.findall(r"(\d+) tokens", shown.getvalue())]
     assert counts == [5500, 5500, 6000]
+    assert "\x1b" not in shown.getvalue()
 
 
 def test_the_prompt_is_one_paragraph() -> None:

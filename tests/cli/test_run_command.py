@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from typing import Any, TypeAlias
 
 import anyio
 import pytest
+import recordings_loader as recordings
 
 import claude_agent_py
 from claude_agent_py._launch.locate import CLI_VARIABLE, find_cli
@@ -56,7 +58,7 @@ def test_the_answer_is_on_stdout_and_what_happens_on_stderr(start: Start, capsys
     shown = capsys.readouterr()
     assert shown.out == "All is well.\n"
     lines = shown.err.splitlines()
-    assert "→ Agent auth Review auth general-purpose" in lines
+    assert "→ Agent auth" in lines
     assert any(line.startswith("✓ auth [general-purpose] completed") for line in lines)
     assert any(line.startswith("✓ tests [local_bash] completed") for line in lines)
     assert lines[-1].endswith(" USD")
@@ -169,9 +171,31 @@ def test_a_run_is_recorded_without_secrets_and_replayed(
     assert main(["replay", str(file)]) == 0
     shown = capsys.readouterr().out
     assert "All is well.\n" in shown
-    assert "✓ auth [general-purpose] completed" in shown
+    assert re.search(r"✓ auth \[general-purpose\] completed \d+\.\ds", shown)
+    assert "→ Agent auth\n" in shown
     assert main(["replay", str(file), "--speed", "1000"]) == 0
     assert main(["record", str(file), "again"]) == 2  # nothing is overwritten
     file.write_text("nothing\n")
     assert main(["replay", str(file)]) == 1
     assert f"{file}:1 is not a line of a recording" in capsys.readouterr().err
+
+
+def test_what_the_cli_prints_by_itself_is_replayed_and_no_time_is_negative(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file, printed = tmp_path / "session.jsonl", tmp_path / "printed.jsonl"
+    frames = recordings.frames("turns/three_agents", "out")
+    late = {"t": 0.0, "dir": "out", "m": frames[0]}  # clocks that go back
+    lines = [{"t": 1000.0 - number, "dir": "out", "m": frame} for number, frame in enumerate(frames)]
+    file.write_text("".join(json.dumps(line) + "\n" for line in [*lines, late]))
+    printed.write_text("".join(json.dumps(frame) + "\n" for frame in frames))
+    shown = {}
+    for path in (file, printed):
+        assert main(["replay", str(path)]) == 0
+        shown[path] = capsys.readouterr().out
+        assert len(re.findall(r"✓ .* completed \d+\.\ds", shown[path])) == 3
+        assert not re.search(r"-\d+\.\ds", shown[path])
+    untimed = [{key: value for key, value in frame.items() if key != "timestamp"} for frame in frames]
+    printed.write_text("".join(json.dumps(frame) + "\n" for frame in untimed[: len(untimed) // 2]))
+    assert main(["replay", str(printed), "--speed", "1"]) == 0
+    assert not re.search(r"\d\.\ds", capsys.readouterr().out)  # nothing tells the times

@@ -47,6 +47,27 @@ async def closed_within(client: Client, seconds: float, **options: Any) -> None:
     assert time.monotonic() - began < seconds + SLACK
 
 
+async def test_who_waits_for_the_end_hears_of_it(start: MakeClient) -> None:
+    client = start(FakeCLI(steps.turn("one")))
+    await client.connect()
+    heard: list[bool] = []
+
+    async def wait() -> None:
+        await client.wait_closed()
+        heard.append(client.is_closed)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(wait)
+        await client.query("hi")
+        assert not heard
+        assert not client.is_closed
+        await closed_within(client, 1)
+        with anyio.fail_after(60):
+            while not heard:
+                await anyio.sleep(0)
+    assert heard == [True]
+
+
 async def test_a_quiet_program_ends_by_itself(start: MakeClient) -> None:
     client = start(FakeCLI(steps.turn("one")))
     await client.connect()
@@ -211,6 +232,7 @@ async def test_the_bound_holds_for_handlers_that_do_not_end(start: MakeClient, k
     await until_workers(before)
 
 
+@pytest.mark.one_backend
 async def test_a_program_that_writes_without_end(start_process: MakeClient, tmp_path: Any) -> None:
     program = tmp_path / "claude"
     program.write_text('#!/bin/sh\nexec yes \'{"type": "keep_alive"}\'\n')

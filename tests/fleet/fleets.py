@@ -10,9 +10,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urlsplit, urlunsplit
+from uuid import uuid4
 
 import anyio
+import pytest
 from leftovers import processes_with
 from stoppable_postgres import PostgresServer
 
@@ -166,3 +168,17 @@ def clis(model: ScriptedModel) -> list[int]:
     """Return the processes of the CLI that run for a model."""
     found: list[int] = processes_with(f"HOME={model.sandbox.home}", "--output-format")
     return found
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def any_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Return the URL of a new database."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'fleet.db'}"
+    import psycopg
+
+    server: str = request.getfixturevalue("postgres_server")
+    name = f"kept_{uuid4().hex[:8]}"
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}".encode())
+    return urlunsplit(urlsplit(server)._replace(path=f"/{name}"))

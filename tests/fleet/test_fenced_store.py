@@ -23,7 +23,7 @@ async def test_entries_wait_until_the_worker_is_heard_of(is_lost: bool) -> None:
         except StaleLeaseError as error:
             failures.append(error)
 
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             group.start_soon(append)
             await anyio.sleep(0.2)

@@ -137,10 +137,14 @@ async def test_what_a_fleet_refuses(tmp_path: Path) -> None:
         fleet.worker()
     with pytest.raises(OptionsError, match="no worker has registered an agent 'nobody'"):
         await fleet.start("nobody", "hi")
+    with pytest.raises(OptionsError, match="limit: must be a positive number"):
+        await fleet.list(limit=0)
     with pytest.raises(FleetError, match="has no session 'x'"):
         await fleet.session("x").info()
     fleet.agent("one")
     await fleet.start("one", "hi", id="x")
+    with pytest.raises(OptionsError, match="no worker has registered an agent 'one' of version '7'"):
+        await fleet.start("one", "hi", version="7")
     fleet.agent("two")
     with pytest.raises(OptionsError, match="belongs to the agent 'one'"):
         await fleet.start("two", "hi", id="x")

@@ -17,7 +17,7 @@ from fleets import PATIENCE, FleetSetUp, clis, fleet_in, given_options, until
 
 from claude_agent_py.cli.main import main
 from claude_agent_py.fleet import Fleet
-from claude_agent_py.testing import Gate, Reply, ScriptedModel, tool_use
+from claude_agent_py.testing import Failure, Gate, Reply, ScriptedModel, tool_use
 
 MODULE = """
 import json
@@ -36,6 +36,8 @@ def test_everything_from_a_shell(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def answer(request: Any) -> Any:
+        if "fail" in request.last_user_text:
+            return Failure(400, "bad prompt")
         if "more" in request.last_user_text:
             return "a second answer"
         return "it ran" if request.tool_results else Reply(tool_use("Bash", {"command": "touch x", "description": "d"}))
@@ -49,11 +51,12 @@ def test_everything_from_a_shell(
         (tmp_path / "agents.py").write_text(MODULE)
         given = {"url": made.url, "options": given_options(model, permission_mode="default")}
         (tmp_path / "given.json").write_text(json.dumps(given))
-        command = [sys.executable, "-m", "claude_agent_py", "fleet", "worker", "agents", "--sessions", "2"]
+        command = [sys.executable, "-m", "claude_agent_py", "fleet", "worker", "agents", "--sessions", "2", "--json"]
         process = subprocess.Popen([*command, "--folder", "ws"], cwd=tmp_path, stdout=subprocess.PIPE)
         made.processes.append(process)
         assert process.stdout is not None
-        assert b"runs" in process.stdout.readline()
+        began = json.loads(process.stdout.readline())
+        assert began["state"] == "runs"
         monkeypatch.setenv("CLAUDE_AGENT_FLEET", made.url)
         [started] = fleet("start", "asker", "do it", "--id", "one")
         assert (started["id"], started["state"]) == ("one", "queued")
@@ -73,17 +76,32 @@ def test_everything_from_a_shell(
         assert "  1. running\n" in capsys.readouterr().out
         assert fleet("answer", "one", question["id"], "allow") == [{"id": question["id"], "answered": True}]
         assert fleet("answer", "one", question["id"], "deny", code=1)[0]["answered"] is False
+        assert main(["fleet", "start", "asker", "fail", "--id", "two", "--wait"]) == 1
+        assert "run 1 of session 'two' has failed: InvalidRequestError" in capsys.readouterr().err
+        assert main(["fleet", "show", "two"]) == 0
+        shown_text = capsys.readouterr().out
+        assert "events, failed: InvalidRequestError: " in shown_text
+        assert "  1. failed: API Error: 400" in shown_text
+        assert fleet("send", "two", "fail", "--wait", code=1)[0]["error"] == "InvalidRequestError"
         [outcome] = fleet("send", "one", "more", "--wait")
         assert (outcome["run"], outcome["text"]) == (2, "a second answer")
         assert [listed["id"] for listed in fleet("list", "--state", "idle")] == ["one"]
+        assert [(dead["id"], dead["state"]) for dead in fleet("list", "--limit", "1")] == [("two", "failed")]
         assert [worker["pid"] for worker in fleet("list", "--workers")] == [process.pid]
         numbers = [event["number"] for event in fleet("events", "one", "--after", "3")]
         assert numbers == list(range(4, 4 + len(numbers)))
         assert main(["fleet", "show", "one"]) == 0
         assert "  1. done: it ran\n  2. done: a second answer\n" in capsys.readouterr().out
         assert fleet("cancel", "one") == [{"session_id": "one", "done": True}]
+        assert fleet("tenant", "acme", "--limit", "2", "--weight", "3") == [{"name": "acme", "limit": 2, "weight": 3.0}]
+        assert {"name": "acme", "limit": 2, "weight": 3.0, "sessions": {}} in fleet("list", "--tenants")
+        assert fleet("unschedule", "nightly", code=1) == [{"schedule": "nightly", "done": False}]
+        assert fleet("prune", "--older-than", "1d") == [{"sessions": 0}]
+        assert fleet("prune", "--older-than", "0") == [{"sessions": 2}]
+        assert fleet("list") == []
         assert fleet("drain") == [{"workers": 1}]
         assert process.wait(PATIENCE) == 0
+        assert json.loads(process.stdout.readline()) == {**began, "state": "ended"}
 
 
 def follow(url: str) -> Any:
@@ -148,6 +166,8 @@ def test_mistakes_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str], m
         (["worker", "no_such_module"], "cannot be loaded"),
         (["show", "x", "--url", url], "the fleet has no session 'x'"),
         (["drain", "w", "--url", url], "the fleet has no worker 'w'"),
+        (["list", "--limit", "-1", "--url", url], "limit: must be a positive number"),
+        (["prune", "--older-than", "-1", "--url", url], "older_than: must not be negative"),
         (["start", "x", "hi", "--url", url], "no worker has registered an agent 'x'"),
     ]:
         assert main(["fleet", *arguments]) == 1
@@ -186,6 +206,9 @@ COMMANDS = [
     ["cancel", "x"],
     ["retry", "x"],
     ["events", "x"],
+    ["tenant", "x", "--limit", "1"],
+    ["unschedule", "x"],
+    ["prune", "--older-than", "1d"],
     ["drain"],
 ]
 

@@ -1,20 +1,25 @@
 """Which sessions a worker takes: limits, priorities, weights, memory, versions; schedules. With a stand-in CLI."""
 
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
-from fleets import PATIENCE, until
+from fleets import PATIENCE, any_url as any_url, until
 
 from claude_agent_py import ClientOptions
 from claude_agent_py.errors import FleetError, FleetRunError, OptionsError
-from claude_agent_py.fleet import Fleet
+from claude_agent_py.fleet import Copy, Directory, Fleet, _choosing, _claims, _tables
 from claude_agent_py.sessions import MemoryStore
 from claude_agent_py.testing import FakeCLI, Gate, steps
 
-pytestmark = pytest.mark.anyio
-on_asyncio = pytest.mark.parametrize("anyio_backend", ["asyncio"])
+
+def on_asyncio(test: Any) -> Any:
+    """Run a test on asyncio."""
+    return pytest.mark.anyio(pytest.mark.parametrize("anyio_backend", ["asyncio"])(test))
 
 
 class Held:
@@ -120,9 +125,11 @@ async def test_a_tenant_has_a_limit_and_a_share_of_its_own(tmp_path: Path) -> No
     async with Fleet(held.fleet.database.url) as outside:  # any process sets it, and all workers keep to it
         await outside.tenant("small", limit=1)
         await outside.tenant("large", limit=9, weight=6)
-        for wrong in ({"limit": 0}, {"weight": 0.0}, {"weight": float("nan")}):
-            with pytest.raises(OptionsError, match="must be more than 0"):
-                await outside.tenant("small", **wrong)
+        with pytest.raises(OptionsError, match="limit: must be more than 0"):
+            await outside.tenant("small", limit=0)
+        for wrong in (0.0, float("nan"), float("inf")):
+            with pytest.raises(OptionsError, match="weight: must be more than 0"):
+                await outside.tenant("small", weight=wrong)
     for tenant in ("small", "other", "large"):
         for _ in range(9):
             await held.fleet.start("one", "hi", tenant=tenant)
@@ -139,6 +146,76 @@ async def test_a_tenant_has_a_limit_and_a_share_of_its_own(tmp_path: Path) -> No
         await held.fleet.tenant("small", limit=2)
         await held.finish()
     held.fleet.close()
+
+
+@on_asyncio
+async def test_a_session_keeps_to_its_machine_unless_all_have_its_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_choosing, "AFFINITY_SECONDS", 1000.0)
+    held = Held(tmp_path)
+    held.gate.open()
+    held.fleet.agent("own", held.options, workspace=Copy())
+    held.fleet.agent("shared", held.options, workspace=Directory(tmp_path))
+    own, shared = [await held.fleet.start(name, "hi") for name in ("own", "shared")]
+    database, other = held.fleet.database, {"id": "other", "machine": "b", "pid": 1, "slots": 1, "memory": None}
+    await database.call(_claims.register, database, {**other, "lease": 1000.0}, [])
+    there = _tables.sessions.update().values(machine="b")
+    database.run(lambda connection: connection.execute(there))
+    async with held.fleet.worker(machine="a", folder=tmp_path / "ws"):
+        assert (await shared.result(timeout=PATIENCE)).text == "ok"
+        assert (await own.info()).state == "queued"
+        await database.call(_claims.leave, "other")
+        assert (await own.result(timeout=PATIENCE)).text == "ok"
+    held.fleet.close()
+
+
+@on_asyncio
+async def test_the_workspace_of_a_session_that_is_cancelled_while_idle_is_removed(tmp_path: Path) -> None:
+    held = Held(tmp_path, lease=0.6)
+    held.gate.open()
+    held.fleet.agent("one", held.options, workspace=Copy())
+    kept, gone = [await held.fleet.start("one", "hi", id=name) for name in ("kept", "gone")]
+    async with held.fleet.worker(folder=tmp_path / "ws"):
+        await held.fleet.drain()
+        assert await gone.cancel()
+        await until(lambda: not (tmp_path / "ws" / "gone").exists(), "it is removed")
+        assert (tmp_path / "ws" / "kept").is_dir()
+
+        async def is_forgotten() -> bool:
+            return (await gone.info()).machine is None
+
+        await until(is_forgotten, "nobody looks for it again")
+        assert (await kept.info()).machine is not None
+    held.fleet.close()
+
+
+def test_limits_hold_when_many_workers_take_sessions_at_once(any_url: str) -> None:
+    first = Fleet(any_url)
+    for agent in ("one", "two"):
+        first.agent(agent)
+
+    async def begin() -> None:
+        await first.tenant("c", limit=1)
+        for i in range(45):
+            await first.start(("one", "two")[i % 2], "hi", tenant="abc"[i % 3])
+
+    anyio.run(begin)
+    known = [_choosing.Known("one", "1", 1.0, 4), _choosing.Known("two", "1", 1.0, None)]
+
+    def take(number: int) -> list[str]:
+        database, place = Fleet(any_url).database, _choosing.Place(f"w{number}", "here", 3)
+        found = [c.id for _ in range(3) for c in database.run(_claims.claim, database, place, known, 2)]
+        database.close()
+        return found
+
+    with ThreadPoolExecutor(8) as threads:
+        taken = [session for found in threads.map(take, range(8)) for session in found]
+    running = anyio.run(partial(first.list, state="running"))
+    assert sorted(taken) == sorted(info.id for info in running)
+    assert Counter(info.tenant for info in running) == {"a": 3, "b": 3, "c": 1}
+    assert Counter(info.agent for info in running)["one"] <= 4
+    first.close()
 
 
 @on_asyncio
@@ -262,11 +339,32 @@ async def test_a_schedule_starts_a_session_at_each_time_once(tmp_path: Path) -> 
 
         await until(have_fired, "it fired twice")
         names = [info.id for info in await held.fleet.list(tenant="clock")]
+        async with Fleet(held.fleet.database.url) as outside:
+            assert await outside.unschedule("tick")
+            assert not await outside.unschedule("tick")
     assert len(set(names)) == len(names)
     assert all(name.startswith("tick@2") for name in names)
     held.fleet.close()
 
 
+@on_asyncio
+@pytest.mark.parametrize(("cron", "zone"), [("at noon", None), ("0 3 * * *", "Mars/Olympus")], ids=["cron", "zone"])
+async def test_a_schedule_that_is_none_is_told(tmp_path: Path, cron: str, zone: str | None) -> None:
+    fleet = Fleet(f"sqlite:///{tmp_path / 'fleet.db'}", store=MemoryStore())
+    fleet.agent("one")
+    assert not await fleet.unschedule("wrong")
+    fleet.schedule("wrong", cron, "one", "hi", timezone=zone)
+    with pytest.raises(OptionsError, match="schedule: Invalid"):
+        async with fleet.worker():
+            pass
+    assert await fleet.workers() == []
+    assert not await fleet.unschedule("wrong")
+    async with fleet.worker():  # nothing is left of the first
+        pass
+    fleet.close()
+
+
+@pytest.mark.anyio
 @pytest.mark.parametrize("anyio_backend", ["trio"])
 async def test_workers_need_asyncio_and_the_rest_does_not(tmp_path: Path) -> None:
     fleet = Fleet(f"sqlite:///{tmp_path / 'fleet.db'}", store=MemoryStore())

@@ -4,11 +4,10 @@ from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
 from uuid import uuid4
 
 import pytest
-from fleets import PATIENCE, until
+from fleets import PATIENCE, any_url as any_url, until
 from sqlalchemy import text, update
 
 from claude_agent_py import ClientOptions
@@ -20,20 +19,6 @@ from claude_agent_py.testing import FakeCLI, Gate, steps
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
 
 OWN = ("fleet_events", "fleet_runs", "fleet_interactions")
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Return the URL of a new database."""
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'fleet.db'}"
-    import psycopg
-
-    server: str = request.getfixturevalue("postgres_server")
-    name = f"kept_{uuid4().hex[:8]}"
-    with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}".encode())
-    return urlunsplit(urlsplit(server)._replace(path=f"/{name}"))
 
 
 def names_in(fleet: Fleet) -> Callable[[str, str], set[str]]:
@@ -48,14 +33,14 @@ def names_in(fleet: Fleet) -> Callable[[str, str], set[str]]:
 
 
 async def test_what_is_over_is_deleted_while_a_worker_runs(
-    tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, any_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_pruning, "SCHEDULE_SECONDS", 0.0)
     monkeypatch.setattr(_pruning, "BATCH", 2)
     gate = Gate()
     quick = FakeCLI(steps.turn("ok")).install(tmp_path / "quick")
     slow = FakeCLI(steps.wait_gate(gate), steps.turn("ok")).install(tmp_path / "slow")
-    fleet = Fleet(url, store=SQLiteStore(tmp_path / "store.db"), poll=0.1)
+    fleet = Fleet(any_url, store=SQLiteStore(tmp_path / "store.db"), poll=0.1)
     for name, program in (("quick", quick), ("slow", slow)):
         fleet.agent(name, ClientOptions(cli_path=program, cwd=tmp_path))
     names = names_in(fleet)
@@ -65,14 +50,16 @@ async def test_what_is_over_is_deleted_while_a_worker_runs(
         await (await fleet.start("quick", "hi", id="waits")).result(timeout=PATIENCE)
         waiting = update(_tables.sessions).where(_tables.sessions.c.id == "waits").values(state="waiting")
         fleet.database.run(lambda connection: connection.execute(waiting))
-        await fleet.start("quick", "hi", id="queued", version="of no worker")
-        cancelled = await fleet.start("quick", "hi", id="cancelled", version="of no worker")
+        other = Fleet(any_url)
+        other.agent("quick", version="of no worker")
+        await other.start("quick", "hi", id="queued", version="of no worker")
+        cancelled = await other.start("quick", "hi", id="cancelled", version="of no worker")
         await cancelled.cancel()
         runs = await fleet.start("slow", "hi", id="runs")
         await until(lambda: "runs:0" in names("workflow_status", "workflow_uuid"), "it runs")
         assert await fleet.prune(timedelta(hours=1)) == 0
         assert len(names("workflow_status", "workflow_uuid")) == 7
-        async with Fleet(url) as outside:
+        async with Fleet(any_url) as outside:
             assert await outside.prune(0) == 6
         left = {"waits", "queued", "runs"}
         assert {info.id for info in await fleet.list()} == left
@@ -82,7 +69,8 @@ async def test_what_is_over_is_deleted_while_a_worker_runs(
             await fleet.session("done-1").info()
         gate.open()
         assert (await runs.result(timeout=PATIENCE)).text == "ok"
-        assert (await (await fleet.start("quick", "hi", id="done-1")).result(timeout=PATIENCE)).run == 1
+        assert (await (await fleet.start("quick", "hi", id="done-1", version="1")).result(timeout=PATIENCE)).run == 1
+    other.close()
     with pytest.raises(OptionsError, match="older_than: must not be negative"):
         await fleet.prune(-1)
     fleet.close()

@@ -15,6 +15,20 @@ def test_no_flag_is_written_twice() -> None:
     assert len(names) == len(set(names))
 
 
+KNOWN_TO_THE_CLI = {
+    *("agents", "agentProgressSummaries", "appendSubagentSystemPrompt", "appendSystemPrompt", "disallowedTools"),
+    *("excludeDynamicSections", "forwardNestedSubagentToolCalls", "forwardSubagentText", "hooks", "jsonSchema"),
+    *("managedSettings", "mcpServers", "perTaskStopAffordance", "planModeInstructions", "plugins"),
+    *("promptSuggestions", "settings", "skills", "supportedDialogKinds", "systemPrompt", "systemPromptSnapshot"),
+    *("title", "toolAliases", "workspaceTrust"),
+}
+"""Fields of `initialize`. The CLI ignores others without a word."""
+
+
+def test_fields_are_those_of_the_request() -> None:
+    assert {row.name for row in TABLE if isinstance(row, Field)} | AWAITED.keys() <= KNOWN_TO_THE_CLI
+
+
 def test_long_lists_go_where_there_is_room() -> None:
     assert {row.when_long for row in TABLE if isinstance(row, Flag)} == {None, "settings", *AWAITED} - {
         "mcpServers",

@@ -136,7 +136,6 @@ def test_a_system_prompt_of_any_size_reaches_the_model() -> None:
         (["Only", "this."], False, "Only\n\nthis."),
         ("", False, ""),
         (SystemPromptPreset(append="And this."), True, "And this."),
-        ({"type": "preset", "preset": "claude_code", "append": "And this."}, True, "And this."),
     ],
 )
 def test_what_the_model_is_told(system_prompt: object, is_the_clis: bool, has: str) -> None:
@@ -198,7 +197,6 @@ def test_managed_settings_are_in_force() -> None:
         ({"can_use_tool": handler}, {"EnterPlanMode", "ExitPlanMode"}),
         ({"on_question": handler}, {"AskUserQuestion"}),
         ({"on_plan": handler}, {"EnterPlanMode", "ExitPlanMode"}),
-        ({"on_plan": handler, "on_question": handler}, {"AskUserQuestion", "EnterPlanMode", "ExitPlanMode"}),
         ({"interactions": True}, {"AskUserQuestion", "EnterPlanMode", "ExitPlanMode"}),
         ({"permission_prompts": "host"}, set()),
     ],

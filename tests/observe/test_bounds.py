@@ -8,10 +8,11 @@ import pytest
 from peers import MakeClient
 from stored import Stored, call
 
-from claude_agent_py.observe import Span, Timeline, watch
+from claude_agent_py.observe import Span, SpanFold, Timeline, watch
 from claude_agent_py.observe.collecting import SpanLog
 from claude_agent_py.sessions import get_session
-from claude_agent_py.testing import FakeCLI, steps
+from claude_agent_py.testing import FakeCLI, frames, steps
+from claude_agent_py.wire import decode
 
 
 def test_a_long_transcript_takes_bounded_memory(tmp_path: Path) -> None:
@@ -47,6 +48,20 @@ def test_failures_runs_and_the_longest_stay_when_spans_are_left_out() -> None:
     assert "10" in kept
     assert {f"run{number}" for number in range(0, 1000, 100)} <= kept
     assert log.dropped + len(kept) == log.summary.count == 1010
+
+
+def test_an_id_that_comes_again_and_again_costs_the_same_each_time() -> None:
+    log = SpanLog()
+    fold = SpanFold(log.add)
+    called = decode(frames.encode(frames.assistant([frames.tool_use_block("Bash", {}, id="same")], id="m")))
+    returned = decode(frames.encode(frames.tool_result("same", "")))
+    for _ in range(20_000):  # some 20 minutes if each looked at all before it
+        fold.feed(called, 1.0)
+        fold.feed(returned, 1.0)
+    fold.finish()
+    assert log.summary.counts["tool"] == 20_000
+    ids = [span.id for span in log.spans]
+    assert len(ids) == len(set(ids))
 
 
 @pytest.mark.anyio

@@ -148,6 +148,19 @@ def test_ten_thousand_spans_cost_what_fits_on_the_screen(browser: Browser, tmp_p
     assert browser.problems == []
 
 
+@pytest.mark.parametrize(("width", "height"), [(420, 800), (900, 620), (1400, 900)])
+def test_the_chart_has_room_in_any_window(browser: Browser, tmp_path: Path, width: int, height: int) -> None:
+    """900 x 620 is a frame in a notebook."""
+    browser.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+    try:
+        browser.open(saved(recorded("tasks/s04_nested_bg"), tmp_path))
+        assert browser.evaluate("document.getElementById('chart').getBoundingClientRect().height") > 200
+        assert browser.evaluate("document.documentElement.scrollWidth") <= width
+        assert browser.evaluate("document.getElementById('summary').open") is (height == 900)
+    finally:
+        browser.call("Emulation.clearDeviceMetricsOverride")
+
+
 def test_a_time_that_rounds_up_to_a_second_is_shown_as_one(browser: Browser, tmp_path: Path) -> None:
     browser.open(saved(of([Span(id="t", kind="tool", name="Bash", start=1.0, end=1.99999, status="ok")]), tmp_path))
     assert "Bash1 s" in browser.evaluate("document.getElementById('panels').textContent")

@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from claude_agent_py import Client, ClientOptions, UserMessage
+from claude_agent_py import Client, ClientOptions, ResultMessage, UserMessage
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.observe import Telemetry, instrument, uninstrument
 from claude_agent_py.observe.sources import fold_frame
@@ -201,13 +201,13 @@ async def test_readers_have_a_message_before_its_spans_are_made(sdk: Recorded) -
     async with Client(ClientOptions(telemetry=sdk.telemetry()), transport=fake.transport()) as client:
         with anyio.fail_after(60):
             async for message in client.query("hello"):
-                happened.append(message.type)
-                if message.type == "user":
+                happened.append(type(message).__name__)
+                if isinstance(message, UserMessage):
                     assert "execute_tool Bash" not in happened
                     await called.wait()  # without another message
                     gate.open()
-                if message.type == "result":
-                    assert happened[-2:] == ["invoke_agent", "result"]
+                if isinstance(message, ResultMessage):
+                    assert happened[-2:] == ["invoke_agent", "ResultMessage"]
 
 
 def test_many_messages_at_once_are_folded_before_they_take_memory(sdk: Recorded) -> None:

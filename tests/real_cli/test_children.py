@@ -87,7 +87,6 @@ async def test_two_children_at_once_report_to_the_parent_s_model() -> None:
     assert {task.id for task in result.tasks} == {task.id for task in tasks.values()}
 
 
-@pytest.mark.each_backend
 async def test_a_child_is_not_cut_by_the_time_limit_for_tools_of_servers() -> None:
     gate = Gate()
     with ScriptedModel(
@@ -108,7 +107,6 @@ async def test_a_child_is_not_cut_by_the_time_limit_for_tools_of_servers() -> No
     assert task.status is TaskStatus.COMPLETED
 
 
-@pytest.mark.each_backend
 async def test_a_child_whose_call_the_cli_moves_to_the_background_reports_in_a_later_turn() -> None:
     gate = Gate()
     with ScriptedModel(
@@ -181,23 +179,6 @@ async def test_a_child_that_cannot_start_is_an_error_report() -> None:
     assert report["subTaskStatus"] == "Error"
     assert "exit code 1" in report["failureReason"]
     assert task.status is TaskStatus.FAILED
-
-
-async def test_interrupting_the_parent_cancels_the_child() -> None:
-    gate = Gate()
-    slow = ChildAgent(ADDER, id="slow")
-    with ScriptedModel(
-        [Reply(subtask("slow", "wait")), text("next")], sessions={"Do it: wait": [Reply("late", after=gate)]}
-    ) as model:
-        async with Client(model.options(custom_tools=[child_tool(slow)])) as client:
-            with anyio.fail_after(60):
-                run = client.query("go")
-                await gate.wait_reached()
-                await run.interrupt()
-                (task,) = client.tasks
-                outcome = await task.wait()
-                gate.open()
-    assert outcome.status is TaskStatus.STOPPED
 
 
 async def test_spawn_stop_and_limits() -> None:

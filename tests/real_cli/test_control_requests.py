@@ -214,33 +214,26 @@ async def test_the_cli_ends_by_itself_when_asked() -> None:
 # Settings -------------------------------------------------------------------------------------------------------------
 
 
-async def test_another_model_is_used_from_the_next_turn_on() -> None:
-    with ScriptedModel([text("a"), text("b"), text("c")]) as model, anyio.fail_after(60):
+async def test_another_model_and_another_thinking_are_used_from_the_next_turn_on() -> None:
+    with ScriptedModel([]) as model, anyio.fail_after(60):
         async with Client(model.options(model="opus")) as client:
-            await client.query("one")
+            await client.query("as it is")
             chosen = await client.set_model("claude-haiku-4-5")
-            await client.query("two")
-            default = await client.set_model(None)
-            await client.query("three")
-    asked = [request.body["model"] for request in model.requests_of("main")]
-    assert asked[1] == chosen.model == "claude-haiku-4-5"
-    assert asked[2] == default.model
-    assert asked[1] not in (asked[0], asked[2])
-
-
-async def test_thinking_is_switched_off_and_back_to_the_default() -> None:
-    with ScriptedModel([text("a"), text("b"), text("c")]) as model, anyio.fail_after(60):
-        async with Client(model.options(model="claude-haiku-4-5")) as client:
             await client.set_max_thinking_tokens(2000)
-            await client.query("one")
+            await client.query("another model")
             await client.set_max_thinking_tokens(0)
-            await client.query("two")
+            await client.query("without thinking")
             await client.set_max_thinking_tokens(None)
-            await client.query("three")
-    asked = [request.body.get("thinking", {}) for request in model.requests_of("main")]
-    assert asked[0]["budget_tokens"] == 2000
-    assert asked[1].get("type") in ("disabled", None)
-    assert asked[2]["budget_tokens"] > 2000
+            await client.query("with the default")
+            default = await client.set_model(None)
+            await client.query("the default")
+    first, thinking, without, usual, last = (request.body for request in model.requests_of("main"))
+    assert thinking["model"] == chosen.model == "claude-haiku-4-5"
+    assert last["model"] == default.model
+    assert thinking["model"] not in (first["model"], last["model"])
+    assert thinking["thinking"]["budget_tokens"] == 2000
+    assert without.get("thinking", {}).get("type") in ("disabled", None)
+    assert usual["thinking"]["budget_tokens"] > 2000
 
 
 async def test_settings_of_the_session_are_applied_as_a_whole_and_taken_back() -> None:
@@ -325,26 +318,24 @@ async def test_ready_waits_for_slow_servers_and_says_which_failed(tmp_path: Path
     assert [tool.name for server in settled for tool in server.tools or ()] == ["add"]
 
 
-async def test_servers_are_set_while_the_session_runs() -> None:
+async def test_servers_are_set_by_name_while_the_session_runs(tmp_path: Path) -> None:
+    program = tmp_path / "server"
+    program.write_text(f"#!/bin/sh\nexec {sys.executable} {SERVER.args[0]}\n")
+    program.chmod(0o755)
     with ScriptedModel([]) as model, anyio.fail_after(60):
         async with Client(model.options(mcp_servers={"first": SERVER})) as client:
             await client.mcp.ready()
             one = await client.mcp.set_servers({"second": MCPStdioServer(command=SERVER.command, args=SERVER.args)})
             two = await client.mcp.set_servers({"third": SERVER, "broken": MCPStdioServer(command="/nonexistent")})
             states = {server.name: server.status for server in await client.mcp.status()}
+            bare = await client.mcp.set_servers({"bare": MCPStdioServer(command=str(program))})
+            unnamed: Any = [SERVER]
+            with pytest.raises(OptionsError, match="by name"):
+                await client.mcp.set_servers(unnamed)
     assert (one.added, one.removed, one.errors) == (["second"], [], {})
     assert (sorted(two.added), two.removed, list(two.errors)) == (["broken", "third"], ["second"], ["broken"])
     assert states == {"first": "connected", "third": "connected", "broken": "failed"}
-
-
-async def test_a_server_without_arguments_can_be_set(tmp_path: Path) -> None:
-    program = tmp_path / "server"
-    program.write_text(f"#!/bin/sh\nexec {sys.executable} {SERVER.args[0]}\n")
-    program.chmod(0o755)
-    with ScriptedModel([]) as model, anyio.fail_after(60):
-        async with Client(model.options()) as client:
-            reply = await client.mcp.set_servers({"bare": MCPStdioServer(command=str(program))})
-    assert (reply.added, reply.errors) == (["bare"], {})
+    assert (bare.added, bare.errors) == (["bare"], {})
 
 
 async def test_a_server_is_switched_off_and_on_and_connected_again() -> None:
@@ -413,11 +404,3 @@ async def test_servers_in_this_process_are_set_and_replaced_while_the_session_ru
     assert "Hello, Ann!" in told[0]
     assert "Farewell, Ann!" in told[1]
     assert "No such tool" in told[2]
-
-
-async def test_servers_are_set_by_name() -> None:
-    with ScriptedModel([]) as model, anyio.fail_after(60):
-        async with Client(model.options()) as client:
-            servers: Any = [SERVER]
-            with pytest.raises(OptionsError, match="by name"):
-                await client.mcp.set_servers(servers)

@@ -123,14 +123,16 @@ async def test_a_running_session_takes_no_setting_that_is_a_switch() -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        {"settings": {"disableAllHooks": True}},
-        {"managed_settings": {"disableAllHooks": True}},
-        {"managed_settings": {"allowManagedHooksOnly": True}},
-        {"managed_settings": {"strictPluginOnlyCustomization": True}},
-        {"managed_settings": SWITCH},
-        {"extra_args": {"safe-mode": None}},
-        {"settings": {"env": {"CLAUDE_CODE_SAFE_MODE": "1"}}},
-        {"env": {"CLAUDE_CODE_SIMPLE": "0"}},
+        {"settings": {"disableAllHooks": True, "env": {"CLAUDE_CODE_SAFE_MODE": "1"}}},
+        {
+            "managed_settings": {
+                "disableAllHooks": True,
+                "allowManagedHooksOnly": True,
+                "strictPluginOnlyCustomization": True,
+                **SWITCH,
+            }
+        },
+        {"extra_args": {"safe-mode": None}, "env": {"CLAUDE_CODE_SIMPLE": "0"}},
     ],
     ids=str,
 )

@@ -48,42 +48,27 @@ from claude_agent_py.testing.script import LooseAnswer
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
 
 
-async def test_iterating_and_awaiting_the_same_run() -> None:
-    with ScriptedModel([text("hello")]) as model:
+async def test_iterating_awaiting_and_leaving_runs_of_one_session() -> None:
+    with ScriptedModel([text(word) for word in ("hello", "and", "one", "two", "ok")]) as model:
         async with Client(model.options()) as client:
             with anyio.fail_after(60):
-                one = client.query("hi")
+                one = client.query("iterated, then awaited")
                 seen = [message async for message in one]
                 result = await one
-    assert result.text == "hello"
-    assert isinstance(seen[-1], ResultMessage)
-    assert seen == list(result.messages)
+                assert result.text == "hello"
+                assert isinstance(seen[-1], ResultMessage)
+                assert seen == list(result.messages)
 
-
-async def test_iterating_after_awaiting_gives_the_messages_again() -> None:
-    with ScriptedModel([text("hello")]) as model:
-        async with Client(model.options()) as client:
-            with anyio.fail_after(60):
-                one = client.query("hi")
+                one = client.query("awaited, then iterated")
                 result = await one
                 assert [message async for message in one] == list(result.messages)
 
-
-async def test_leaving_the_loop_leaves_the_session_usable() -> None:
-    with ScriptedModel([text("one"), text("two")]) as model:
-        async with Client(model.options()) as client:
-            with anyio.fail_after(60):
-                async for _ in client.query("first"):
+                async for _ in client.query("left"):
                     break
-                assert (await client.query("second")).text == "two"
+                assert (await client.query("after it")).text == "two"
 
-
-async def test_a_prompt_of_content_blocks() -> None:
-    with ScriptedModel([text("ok")]) as model:
-        async with Client(model.options()) as client:
-            with anyio.fail_after(60):
                 await client.query([TextBlock(text="part one"), TextBlock(text="part two")])
-        sent = str(model.requests[0].messages)
+        sent = str(model.requests[-1].messages[-1])
     assert "part one" in sent
     assert "part two" in sent
 
@@ -351,19 +336,25 @@ FAILURES: list[tuple[Failure, type[RunError]]] = [
 ]
 
 
-@pytest.mark.parametrize(("failure", "error"), FAILURES, ids=lambda v: str(getattr(v, "status", "")))
-async def test_an_api_failure_is_a_typed_error(failure: Failure, error: type[RunError]) -> None:
-    with ScriptedModel([], on_exhausted=failure) as model:
+async def test_an_api_failure_is_a_typed_error() -> None:
+    failing: Failure
+
+    def answer(request: RecordedRequest) -> Failure:
+        return failing
+
+    with ScriptedModel(answer) as model:
         options = model.options(env={**model.options().env, "CLAUDE_CODE_MAX_RETRIES": "0"})
         async with Client(options) as client:
-            with anyio.fail_after(60):
-                one = client.query("hi")
-                seen = [message async for message in one]  # iterating never raises for it
-                with pytest.raises(error) as caught:
-                    await one
-    assert seen
-    assert type(caught.value) is error
-    assert caught.value.result.is_error
+            for failure, error in FAILURES:
+                failing = failure
+                with anyio.fail_after(60):
+                    one = client.query("hi")
+                    seen = [message async for message in one]  # iterating never raises for it
+                    with pytest.raises(error) as caught:
+                        await one
+                assert seen
+                assert type(caught.value) is error
+                assert caught.value.result.is_error
 
 
 async def test_max_turns() -> None:
@@ -424,18 +415,18 @@ async def test_settings_that_the_cli_would_drop_are_an_error() -> None:
             assert client.is_open
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"until": "Result"}, {"timeout": "5"}, {"timeout": 0}, {"timeout": float("nan")}, {"timeout": True}]
-)
-async def test_wrong_arguments_touch_nothing(wrong: dict[str, Any]) -> None:
+async def test_wrong_arguments_touch_nothing() -> None:
+    wrongs: list[dict[str, Any]] = [{"until": "Result"}, *({"timeout": bad} for bad in ("5", 0, float("nan"), True))]
     with ScriptedModel([text("fine")]) as model:
         async with Client(model.options()) as client:
-            with pytest.raises(OptionsError, match=next(iter(wrong))):
-                client.query("x", **wrong)
-            with pytest.raises(OptionsError, match=next(iter(wrong))):
-                query("x", model.options(), **wrong)
+            for wrong in wrongs:
+                with pytest.raises(OptionsError, match=next(iter(wrong))):
+                    client.query("x", **wrong)
+                with pytest.raises(OptionsError, match=next(iter(wrong))):
+                    query("x", model.options(), **wrong)
             with anyio.fail_after(60):
                 assert (await client.query("y")).text == "fine"
+        assert [request.last_user_text for request in model.requests_of("main")] == ["y"]
 
 
 async def test_a_prompt_iterator_that_gives_nothing_is_an_error() -> None:

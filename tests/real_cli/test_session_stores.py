@@ -42,6 +42,11 @@ def own_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("TMPDIR", str(folder))
 
 
+PATIENT = Timeouts(close=60)
+"""After the usual 10 seconds `close()` kills the CLI, or returns before the store has everything and its lease back:
+on a busy machine that may be too soon."""
+
+
 def key_of(model: ScriptedModel, session_id: str) -> SessionKey:
     return {"project_key": project_key_for_directory(model.sandbox.cwd), "session_id": session_id}
 
@@ -65,7 +70,7 @@ def a_subagent() -> Reply:
 async def test_the_store_has_all_when_close_returns(flush: str) -> None:
     async with ScriptedModel([a_subagent(), "done", "told"], agents={"Look": "looked"}) as model:
         store = MemoryStore()
-        async with Client(model.options(session_store=store, session_store_flush=flush)) as client:
+        async with Client(model.options(session_store=store, session_store_flush=flush, timeouts=PATIENT)) as client:
             seen: list[object] = []
 
             async def read() -> None:
@@ -88,7 +93,7 @@ async def test_the_store_has_all_when_close_returns(flush: str) -> None:
 async def test_run_query_and_iteration_leave_nothing_behind() -> None:
     async with ScriptedModel(lambda request: "answered") as model:
         store = MemoryStore()
-        options = model.options(session_store=store)
+        options = model.options(session_store=store, timeouts=PATIENT)
         ids = [(await run("one", options)).session_id, (await query("two", options)).session_id]
         async for message in query("three", options):
             last = message.raw
@@ -101,7 +106,7 @@ async def test_run_query_and_iteration_leave_nothing_behind() -> None:
 
 RESUME = """
 import json, sys, anyio
-from claude_agent_py import Client, ClientOptions
+from claude_agent_py import Client, ClientOptions, Timeouts
 from claude_agent_py.sessions import DirectoryStore, SQLiteStore
 kind, where, session_id, given = sys.argv[1:]
 if kind == "postgres":
@@ -120,9 +125,11 @@ elif kind == "s3":
 else:
     store = SQLiteStore(where) if kind == "sqlite" else DirectoryStore(where)
 async def main():
-    options = ClientOptions(session_store=store, resume=session_id, inherit_env=False, **json.loads(given))
+    options = ClientOptions(
+        session_store=store, resume=session_id, inherit_env=False, timeouts=Timeouts(close=60), **json.loads(given)
+    )
     async with Client(options) as client:
-        result = await client.query("What did I say?")
+        result = await client.query("What did I say?", until="idle")
         print(json.dumps([result.text, result.session_id]))
 anyio.run(main)
 """
@@ -145,7 +152,7 @@ async def test_a_fresh_process_resumes_in_another_directory(kept: tuple[str, str
     kind, where, store = kept
     script = [a_subagent(), "The word is kumquat.", "noted", "You said kumquat."]
     async with ScriptedModel(script, agents={"Look": "the looked-at"}) as model:
-        async with Client(model.options(session_store=store)) as client:
+        async with Client(model.options(session_store=store, timeouts=PATIENT)) as client:
             first = await client.query("The word is kumquat.", until="idle")
         before = await store.load(key_of(model, first.session_id))
         elsewhere, home = tmp_path / "elsewhere", tmp_path / "home"

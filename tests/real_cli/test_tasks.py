@@ -423,7 +423,6 @@ async def test_a_session_in_the_history(tmp_path: Any) -> None:
     assert failed == []
 
 
-@pytest.mark.each_backend
 async def test_the_records_of_a_session_say_who_ended_its_tasks() -> None:
     def main(request: RecordedRequest) -> Any:
         seen.append("asked")

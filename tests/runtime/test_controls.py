@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -398,15 +399,21 @@ MORE: list[tuple[Call, Body, Body, Callable[[Any], Any], Any]] = [
         lambda s: s.mcp.call(
             "mcp__ext__write",
             result_not_for_model=True,
+            expires_at=datetime(2026, 11, 22, 12, tzinfo=UTC),
+            input_files=[{"name": "a", "lane_path": "/a"}],
+            output_files=[{"name": "b", "lane_path": "/b"}],
         ),
         {
             "subtype": "mcp_call",
             "tool": "mcp__ext__write",
             "result_not_for_model": True,
+            "expires_at": "2026-11-22T12:00:00+00:00",
+            "input_files": [{"name": "a", "lane_path": "/a"}],
+            "output_files": [{"name": "b", "lane_path": "/b"}],
         },
-        {"content": []},
-        lambda r: r.content,
-        [],
+        {"content": [], "staging": {"inputs_used": []}},
+        lambda r: r.staging,
+        {"inputs_used": []},
     ),
     (
         lambda s: s.mcp.status(),
@@ -489,11 +496,12 @@ MORE: list[tuple[Call, Body, Body, Callable[[Any], Any], Any]] = [
         "MCP server 'ext' is not yet known",
     ),
     (
-        lambda s: s.mcp.set_permission_mode("ext", None),
+        lambda s: s.mcp.set_permission_mode("ext", None, ask_for_tools=[{"name": "add"}]),
         {
             "subtype": "set_mcp_permission_mode_override",
             "serverName": "ext",
             "mode": None,
+            "askForTools": [{"name": "add"}],
         },
         {},
         lambda r: r,
@@ -515,6 +523,13 @@ async def test_a_method_sends_its_further_arguments_and_reads_the_reply(
     assert session.sent == [body]
     assert json.loads(json.dumps(session.sent)) == session.sent
     assert read(reply) == value
+
+
+async def test_a_time_without_a_zone_is_refused() -> None:
+    session = FakeSession()
+    with pytest.raises(OptionsError, match="expires_at: needs a time zone"):
+        await session.mcp.call("mcp__ext__write", expires_at=datetime(2026, 11, 22))
+    assert session.sent == []
 
 
 def test_every_request_with_a_model_has_a_method() -> None:

@@ -57,6 +57,26 @@ async def test_the_result_has_all_but_the_deltas() -> None:
     assert [await run.get() for _ in sent] == sent
 
 
+@pytest.mark.parametrize("reads", [True, False])
+async def test_the_lines_of_messages_that_were_read_are_joined(reads: bool) -> None:
+    run = RunMailbox(1_000_000)
+    lines = [frames.encode(frames.assistant(f"answer {number}"))[:-1] for number in range(300)]
+    got = []
+    for line in lines:
+        run.put(decode(line), line)
+        if reads:
+            got.append(await run.get())
+    assert (run.messages.unpacked < 150) is reads  # those that wait have their lines anyway
+    assert len(run.messages) == 300
+    sent = [decode(line) for line in lines]
+    assert list(run.messages) == sent
+    assert run.messages[3] is run.messages[3]
+    for line in lines:
+        run.put(decode(line), line)
+    assert run.messages[:] == sent + sent
+    assert got + [await run.get() for _ in range(600 - len(got))] == sent + sent
+
+
 @pytest.mark.usefixtures("no_collector")
 async def test_a_run_that_nobody_has_is_gone_with_its_file_at_once() -> None:
     run = RunMailbox(0)

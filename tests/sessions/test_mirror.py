@@ -89,7 +89,7 @@ async def test_a_failed_batch_is_tried_again(tmp_path: Path, monkeypatch: pytest
         with anyio.fail_after(60):
             while not store.batches:
                 await anyio.sleep(0.01)
-        await running.mirror.drain(anyio.current_time() + 10)
+        await running.mirror.drain(anyio.current_time() + 60)
     assert store.entries(KEY) == [first]
     assert running.errors == []
 
@@ -113,7 +113,7 @@ async def test_batches_are_sent_at_the_end_of_a_turn_or_when_they_are_full(
             running.write()
         with anyio.fail_after(60):
             await store.called.wait()
-        await running.mirror.drain(anyio.current_time() + 10)
+        await running.mirror.drain(anyio.current_time() + 60)
     assert [len(batch) for batch in store.batches] == [len(turn), mirror_module.BATCH_ENTRIES]
 
 
@@ -132,7 +132,7 @@ async def test_a_store_may_change_what_it_is_given(tmp_path: Path, monkeypatch: 
     async with anyio.create_task_group() as workers:
         workers.start_soon(running.mirror.run)
         written = [running.write(), running.write()]
-        await running.mirror.drain(anyio.current_time() + 10)
+        await running.mirror.drain(anyio.current_time() + 60)
     assert store.entries(KEY) == written
 
 
@@ -188,7 +188,7 @@ async def test_order_holds_when_a_batch_fails_and_the_next_would_not(
             while store.fails:
                 await anyio.sleep(0.01)
         written += [running.write(), running.write()]
-        await running.mirror.drain(anyio.current_time() + 10)
+        await running.mirror.drain(anyio.current_time() + 60)
     assert store.entries(KEY) == written
     assert [is_last for _, is_last in running.errors] == [False]
 
@@ -220,12 +220,12 @@ async def test_a_note_that_is_reported_after_its_file_was_sent_is_stored_once(
     store.fails = 1
     async with anyio.create_task_group() as workers:
         workers.start_soon(running.mirror.run)
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             await loading.wait()
         running.written(TITLE, second, OTHER)
         if when == "later":
             go_on.set()
-            with anyio.fail_after(10):
+            with anyio.fail_after(60):
                 while len(store.entries(KEY)) < 6:
                     await anyio.sleep(0.01)
         running.reported(OTHER, TITLE)
@@ -233,7 +233,7 @@ async def test_a_note_that_is_reported_after_its_file_was_sent_is_stored_once(
         go_on.set()
         running.written(OTHER, third, TITLE)
         running.reported(OTHER, third, TITLE)
-        await running.mirror.drain(anyio.current_time() + 10)
+        await running.mirror.drain(anyio.current_time() + 60)
     assert store.entries(KEY) == [TITLE, first, OTHER, TITLE, second, OTHER, OTHER, third, TITLE]
 
 
@@ -252,10 +252,10 @@ async def test_entries_of_a_cli_elsewhere_are_kept_here(
         for count, entry in enumerate(entries):
             before = store.fails
             running.reported(entry)
-            with anyio.fail_after(10):
+            with anyio.fail_after(60):
                 while not count and store.fails == before:
                     await anyio.sleep(0.01)
-        await running.mirror.drain(anyio.current_time() + 10)
+        await running.mirror.drain(anyio.current_time() + 60)
         running.reported()
     spool = running.mirror.spool
     assert spool.folder is not None
@@ -340,11 +340,11 @@ async def test_a_transcript_that_is_gone_has_not_caught_up(tmp_path: Path, monke
     async with anyio.create_task_group() as workers:
         workers.start_soon(running.mirror.run)
         running.write()
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             while store.fails:
                 await anyio.sleep(0.01)
         running.path.unlink()
-        await running.mirror.drain(anyio.current_time() + 10)
+        await running.mirror.drain(anyio.current_time() + 60)
     assert [is_last for _, is_last in running.errors] == [False, True]
     assert "is not there" in running.errors[1][0]
 

@@ -9,10 +9,6 @@ from typing import Any, cast
 
 import pytest
 from anyio import to_thread
-from claude_agent_sdk import (
-    InMemorySessionStore,
-    list_sessions_from_store as official_list,
-)
 from stored import SESSION, Stored
 
 from claude_agent_py.errors import OptionsError, SessionError, SessionLeasedError, SessionNotFoundError, StoreError
@@ -67,6 +63,8 @@ def stored(tmp_path: Path) -> Stored:
 @pytest.fixture(params=["sqlite", "official"])
 async def store(request: pytest.FixtureRequest, stored: Stored, tmp_path: Path) -> Any:
     """A store with the session."""
+    from claude_agent_sdk import InMemorySessionStore
+
     made: Any = SQLiteStore(tmp_path / "s.db") if request.param == "sqlite" else InMemorySessionStore()
     await import_session(made, SESSION, config_dir=stored.config)
     return made
@@ -99,6 +97,8 @@ async def test_a_stored_session_is_read_as_one_on_disk(store: Any, stored: Store
 
 
 async def test_a_store_is_listed_as_the_official_sdk_lists_it(store: Any, tmp_path: Path) -> None:
+    from claude_agent_sdk import list_sessions_from_store as official_list
+
     second = Stored(tmp_path / "config", UNKNOWN, project=HERE)
     second.user("two")
     second.note("custom-title", customTitle="The second")

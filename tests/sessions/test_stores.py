@@ -10,8 +10,6 @@ from typing import Any, cast
 
 import anyio
 import pytest
-from claude_agent_sdk import InMemorySessionStore
-from claude_agent_sdk.testing import run_session_store_conformance
 
 from claude_agent_py.errors import OptionsError, StoreError
 from claude_agent_py.sessions import (
@@ -55,6 +53,8 @@ def make_store(request: pytest.FixtureRequest, tmp_path: Path) -> MakeStore:
 
 
 async def test_it_keeps_the_contract_of_the_official_sdk(make_store: MakeStore) -> None:
+    from claude_agent_sdk.testing import run_session_store_conformance
+
     await run_session_store_conformance(make_store)
 
 
@@ -64,6 +64,8 @@ async def test_it_keeps_the_stricter_contract(make_store: MakeStore) -> None:
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
 async def test_a_store_of_the_official_sdk_is_a_store_here(anyio_backend: str) -> None:
+    from claude_agent_sdk import InMemorySessionStore
+
     store = InMemorySessionStore()
     assert isinstance(store, SessionStore)
     assert implements(store, "list_subkeys")

@@ -1,9 +1,8 @@
 """`ToolChain.loop` around a Messages API, called through the `anthropic` package, and around plain functions."""
 
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import anthropic
 import anyio
 import pytest
 from api_rules import refusals
@@ -12,6 +11,9 @@ from claude_agent_py import MarkdownFormat, ToolChain, ToolError, XMLFormat, too
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.testing import RawBlock, Reply, ScriptedModel, text, thinking, tool_use
 from claude_agent_py.tools import LoopStep, ToolCall
+
+if TYPE_CHECKING:
+    import anthropic
 
 pytestmark = pytest.mark.anyio
 
@@ -64,11 +66,15 @@ ANSWER = {"role": "assistant", "content": [{"type": "text", "text": "Cologne."}]
 REQUEST: dict[str, Any] = {"model": "claude-opus-5-5", "max_tokens": 1000, "tools": CHAIN.definitions()}
 
 
-def async_client(model: ScriptedModel) -> anthropic.AsyncAnthropic:
+def async_client(model: ScriptedModel) -> "anthropic.AsyncAnthropic":
+    import anthropic
+
     return anthropic.AsyncAnthropic(base_url=model.url, api_key="none", max_retries=0)
 
 
-def client(model: ScriptedModel) -> anthropic.Anthropic:
+def client(model: ScriptedModel) -> "anthropic.Anthropic":
+    import anthropic
+
     return anthropic.Anthropic(base_url=model.url, api_key="none", max_retries=0)
 
 
@@ -123,12 +129,14 @@ async def test_from_plain_code_inside_an_event_loop() -> None:
 
 
 async def test_a_refused_request_ends_the_loop() -> None:
+    from anthropic import APIStatusError
+
     async with ScriptedModel(on_exhausted="fail") as model, async_client(model) as api:
 
         async def call_model(messages: list[Any]) -> Any:
             return await api.messages.create(messages=messages, **REQUEST)
 
-        with pytest.raises(anthropic.APIStatusError):
+        with pytest.raises(APIStatusError):
             await CHAIN.loop(call_model, QUESTION)
 
 

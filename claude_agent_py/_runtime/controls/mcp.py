@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -31,6 +32,14 @@ CALL_TIMEOUT: Final = 120.0
 """The CLI's default time limit of a tool call, in seconds."""
 REPLY_SLACK: Final = 5.0
 """How many seconds longer than the call its reply may take."""
+
+
+def _rfc3339(time: datetime | str | None) -> str | None:
+    if not isinstance(time, datetime):
+        return time
+    if time.tzinfo is None:
+        raise OptionsError("needs a time zone: datetime.now(UTC) + ...", option="expires_at")
+    return time.isoformat()
 
 
 class MCPControls(Controls):
@@ -146,6 +155,9 @@ class MCPControls(Controls):
         timeout: float | None = None,
         check_permissions: bool = False,
         result_not_for_model: bool = False,
+        expires_at: datetime | str | None = None,
+        input_files: Sequence[Mapping[str, Any]] = (),
+        output_files: Sequence[Mapping[str, Any]] = (),
     ) -> control.MCPCallReply:
         """Call a tool of an external server without the model. The call does not become part of the conversation.
 
@@ -157,8 +169,15 @@ class MCPControls(Controls):
                 limit. Otherwise the tool is called regardless of the rules.
             result_not_for_model: Return the server's own content blocks, without what the CLI does for a model, such as
                 cutting long results.
+            expires_at: Do not call the tool after this time, with a time zone; text is sent unchanged (RFC 3339).
+                Required with `output_files`.
+            input_files: For cloud sessions: files to fetch for the call, as `{"name": ..., "lane_path": ...}`. The
+                argument `"{{in:name}}"` becomes the path.
+            output_files: For cloud sessions: files to keep after the call, as `{"name": ..., "lane_path": ...,
+                "if_match": ...}`. The argument `"{{out:name}}"` becomes the path. See `staging` of the reply.
 
         Raises:
+            OptionsError: `expires_at` has no time zone.
             ControlRejectedError: The tool failed (`error` is its message), or the server is not connected or runs in
                 this process.
         """
@@ -173,6 +192,9 @@ class MCPControls(Controls):
                 timeout_ms=None if timeout is None else round(timeout * MILLISECONDS),
                 check_permissions=check_permissions,
                 result_not_for_model=result_not_for_model,
+                expires_at=_rfc3339(expires_at),
+                input_files=[dict(one) for one in input_files] or None,
+                output_files=[dict(one) for one in output_files] or None,
             ),
         )
 
@@ -239,12 +261,19 @@ class MCPControls(Controls):
         """Read a resource of an external server. The CLI only serves URIs that begin with `ui://`."""
         return await self._ask(control.MCPReadResourceRequest, control.MCPReadResourceReply, server_name=name, uri=uri)
 
-    async def set_permission_mode(self, name: str, mode: Literal["default", "auto"] | None) -> str | None:
+    async def set_permission_mode(
+        self,
+        name: str,
+        mode: Literal["default", "auto"] | None,
+        *,
+        ask_for_tools: Sequence[Mapping[str, Any]] | None = None,
+    ) -> str | None:
         """Set a stricter permission mode for the tools of one server; None removes it.
 
         Args:
             name: Its name in the configuration.
             mode: Applies to the server when the session's own mode would allow more.
+            ask_for_tools: Passed to the CLI unchanged.
 
         Returns:
             A warning, for example that the server is not known yet, or None.
@@ -252,7 +281,12 @@ class MCPControls(Controls):
         Raises:
             ControlRejectedError: The mode is not supported.
         """
-        payload = await self._tell(control.SetMCPPermissionModeOverrideRequest, server_name=name, mode=mode)
+        payload = await self._tell(
+            control.SetMCPPermissionModeOverrideRequest,
+            server_name=name,
+            mode=mode,
+            **given(ask_for_tools=None if ask_for_tools is None else [dict(tool) for tool in ask_for_tools]),
+        )
         warning = payload.get("warning")
         return warning if isinstance(warning, str) else None
 

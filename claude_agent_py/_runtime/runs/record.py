@@ -5,11 +5,14 @@ of its message. A decoded message is equal to the received one, but not the same
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar, overload
+from typing import Any, ClassVar, Final, overload
 
 from claude_agent_py._errors import BacklogError
 from claude_agent_py._runtime.runs.spill import Spill
 from claude_agent_py.wire.codec import decode
+
+PACKED: Final = 64
+"""How many lines are joined."""
 
 
 class Record(Sequence[Any]):
@@ -22,12 +25,35 @@ class Record(Sequence[Any]):
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = self._room = max_bytes
+        self._packed = bytearray()
+        """The lines of the first messages."""
+        self._number_packed = 0
         self._held: list[Any] = []
+        """The next messages, or their lines."""
         self._spill: Spill | None = None
         self._failure: BacklogError | None = None
 
     def __repr__(self) -> str:
         return f"<Record of {len(self)} messages>"
+
+    @property
+    def unpacked(self) -> int:
+        """How many messages are in memory by themselves."""
+        return len(self._held)
+
+    def pack(self) -> None:
+        """Join some lines, if nothing else refers to them: one block leaves no holes in memory when it is freed."""
+        lines = self._held[:PACKED]
+        if all(type(line) is bytes for line in lines):
+            self._packed += b"\n".join(lines) + b"\n"
+            self._number_packed += len(lines)
+            del self._held[:PACKED]
+
+    def _unpack(self) -> None:
+        if self._packed:
+            self._held[:0] = bytes(self._packed).split(b"\n")[:-1]
+            self._packed.clear()
+            self._number_packed = 0
 
     def append(self, message: Any, line: bytes) -> None:
         """Add a message and its line, which is empty if decoding it would not reproduce the message."""
@@ -50,7 +76,7 @@ class Record(Sequence[Any]):
             raise self._failure.again()
 
     def __len__(self) -> int:
-        return len(self._held) + (0 if self._spill is None else len(self._spill))
+        return self._number_packed + len(self._held) + (0 if self._spill is None else len(self._spill))
 
     def __iter__(self) -> Iterator[Any]:
         position = 0
@@ -80,6 +106,7 @@ class Record(Sequence[Any]):
     __hash__: ClassVar[None] = None  # type: ignore[assignment]
 
     def _get(self, position: int) -> Any:
+        self._unpack()
         if position < len(self._held):
             kept = self._held[position]
             if type(kept) is bytes:

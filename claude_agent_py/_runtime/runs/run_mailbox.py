@@ -7,7 +7,7 @@ import anyio
 
 from claude_agent_py._protocol.turns import EndReason, RunEnded, Until
 from claude_agent_py._runtime.runs.mailbox import Mailbox
-from claude_agent_py._runtime.runs.record import Record
+from claude_agent_py._runtime.runs.record import PACKED, Record
 from claude_agent_py._streams import LazyEvent
 from claude_agent_py.wire.messages.conversation import ResultMessage, UserMessage
 from claude_agent_py.wire.messages.stream import StreamEventMessage
@@ -54,6 +54,8 @@ class RunMailbox(Mailbox):
             self.results.append(message)
         if kind is not StreamEventMessage:
             self.messages.append(message, line)
+            if self.messages.unpacked >= 2 * PACKED and len(self._held) < PACKED:  # the reader has had the first ones
+                self.messages.pack()
         super().put(message, line)
 
     def finish(

@@ -206,6 +206,7 @@ class Session:
 
     async def _live(self, transport: "Transport", ready: LazyEvent) -> None:
         """Run the workers until the session closes. When this returns, the process has exited."""
+        is_ended = False
         try:
             async with anyio.create_task_group() as workers:
                 self._workers = workers
@@ -224,6 +225,7 @@ class Session:
                 await self._keep_time(transport, workers)
                 if not self.is_forked:  # else the CLI belongs to the parent process
                     await self.ending.end_process(transport)
+                    is_ended = True
                 workers.cancel_scope.cancel()
         except Exception as error:
             self.ending.note_broken(error)
@@ -234,12 +236,13 @@ class Session:
             self._engine.advance(Step.END_OF_STREAM)
             ready.set()
             self.end_everything()
-            with anyio.CancelScope(shield=True):
-                await transport.close(grace=0.0)
-                if self.storing is not None:
-                    await self.storing.end()
-                    if self.launched is not None:
-                        self.launched.plan.clean_up()
+            if not is_ended or self.storing is not None:
+                with anyio.CancelScope(shield=True):
+                    await transport.close(grace=0.0)
+                    if self.storing is not None:
+                        await self.storing.end()
+                        if self.launched is not None:
+                            self.launched.plan.clean_up()
             self.ending.note_closed()
 
     def start_soon(self, function: Callable[..., Awaitable[None]], *args: Any) -> None:
@@ -325,16 +328,17 @@ class Session:
                     act(engine.receive_data(data[start : start + PIECE_BYTES], now()))
                 if self.observers and any(observer.is_behind for observer in self.observers):
                     await checkpoint()  # readers come first
+                    await checkpoint()  # trio wakes workers in any order
                     self._let_observers_catch_up()
                 del data, events  # else up to 256 KiB would stay while it waits
         if scope.cancelled_caught:
             return  # the request it was answering was cancelled; a successor pumps
         engine.advance(Step.END_OF_STREAM)
         self.ending.note()
-        if transport.exit_code is None:  # errors show the exit status and the last of stderr
-            with anyio.move_on_after(EXIT_GRACE):
+        with anyio.move_on_after(EXIT_GRACE) as patience:  # errors show the exit status and the last of stderr
+            if transport.exit_code is None:
                 await transport.wait()
-        with anyio.move_on_after(DRAIN_GRACE):
+            patience.deadline = min(patience.deadline, now() + DRAIN_GRACE)
             await read_stderr()
         act(engine.receive_eof(anyio.current_time()))
 

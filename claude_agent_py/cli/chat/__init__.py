@@ -1,6 +1,7 @@
 """The `chat` command: a conversation in the terminal, with panes (textual) or as plain lines."""
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -84,7 +85,7 @@ def _earlier(options: "ClientOptions[Any]") -> Sequence[Any]:
     if not wanted and not options.continue_conversation:
         return ()
     with suppress(SessionError, ValueError):
-        for info in list_sessions(options.cwd):
+        for info in list_sessions(options.cwd or os.getcwd()):
             if not wanted or wanted in (info.session_id, info.custom_title):
                 return get_session(info.session_id).history[-RECALLED:]
     return ()

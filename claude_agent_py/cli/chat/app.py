@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import Any, ClassVar, Final
 
 from rich.text import Text
+from textual import events
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
@@ -16,8 +17,9 @@ from claude_agent_py._errors import ClaudeAgentError
 from claude_agent_py._runtime.runs.run import Run
 from claude_agent_py.cli.chat.answers import AnswerView
 from claude_agent_py.cli.chat.conversation import Conversation, Entry
-from claude_agent_py.cli.chat.panels import Plain, PromptBox, QuestionPanel, entry_text
+from claude_agent_py.cli.chat.panels import Plain, PromptBox, entry_text
 from claude_agent_py.cli.chat.prompt_history import PromptHistory
+from claude_agent_py.cli.chat.question_panel import QuestionPanel
 from claude_agent_py.cli.live_tree import Descriptions, tree_of
 from claude_agent_py.client import Client
 from claude_agent_py.permissions.requests import displayable
@@ -48,7 +50,7 @@ class ChatApp(App[None]):
     ENABLE_COMMAND_PALETTE = False
     CSS = """
     #conversation { height: 1fr; padding: 0 1; }
-    #conversation > * { height: auto; margin: 0 0 1 0; }
+    #conversation > * { height: auto; margin: 1 0; }
     #conversation > .line { margin: 0; }
     #tasks { height: auto; max-height: 30%; padding: 0 1; }
     #tasks, #hints { display: none; }
@@ -83,7 +85,6 @@ class ChatApp(App[None]):
             permission_mode=client.info.current_permission_mode or "",
         )
         self._client = client
-        self._history = history or PromptHistory()
         self._first = first
         self._earlier = earlier
         self._widgets: dict[Entry, Widget] = {}
@@ -91,7 +92,7 @@ class ChatApp(App[None]):
         self._tasks = Plain(id="tasks")
         self._panel = QuestionPanel()
         self._hints = Plain(id="hints")
-        self._box = PromptBox()
+        self._box = PromptBox(history or PromptHistory(), self._complete)
         self._status = Plain(id="status")
         self._growing: set[AnswerView] = set()
         """The answers that have grown since they were drawn."""
@@ -209,15 +210,17 @@ class ChatApp(App[None]):
         self._refresh_status()
         self.set_timer(AGAIN, forget)
 
+    async def on_event(self, event: events.Event) -> None:
+        """Let what is pasted have no control characters, which textual would send to the terminal."""
+        if isinstance(event, events.Paste):
+            event.text = displayable("\n".join(event.text.splitlines()), len(event.text))
+        await super().on_event(event)
+
     # Typing -----------------------------------------------------------------------------------------------------
 
     async def on_prompt_box_sent(self, message: PromptBox.Sent) -> None:
         """Send the prompt."""
-        text = message.text.strip()
-        if text:
-            self._history.add(text)
-            self._box.put("")
-            await self._send(text)
+        await self._send(message.text)
 
     async def _send(self, text: str) -> None:
         self._pane.anchor()
@@ -239,16 +242,6 @@ class ChatApp(App[None]):
         finally:
             self.conversation.answered()
 
-    def on_prompt_box_asked(self, message: PromptBox.Asked) -> None:
-        """Bring an earlier prompt, complete a command, or go to the question."""
-        box = self._box
-        if message.what == "tab":
-            self._complete(box)
-            return
-        text = self._history.back(box.text) if message.what == "up" else self._history.forward()
-        if text is not None:
-            box.put(text)
-
     def on_text_area_changed(self, event: TextArea.Changed) -> None:
         """Show the commands that begin like what is typed."""
         found = self._commands(event.text_area.text)
@@ -262,12 +255,12 @@ class ChatApp(App[None]):
         commands = self._client.info.commands
         return [one for one in commands if one.name.startswith(typed[1:]) and not one.name.startswith("_")]
 
-    def _complete(self, box: PromptBox) -> None:
-        found = self._commands(box.text)
-        if found:
-            box.put(f"/{found[0].name} ")
-        elif self.conversation.pending:
+    def _complete(self, typed: str) -> str | None:
+        """Return the command that begins so. Without one, go to the question, if there is one."""
+        found = self._commands(typed)
+        if not found and self.conversation.pending:
             self._panel.take_focus()
+        return f"/{found[0].name} " if found else None
 
     # Keys -------------------------------------------------------------------------------------------------------
 

@@ -128,7 +128,9 @@ class Conversation:
         for message in messages:
             if isinstance(message, UserMessage) and not message.is_synthetic and not message.is_subagent:
                 told = message.text.strip()
-                if told and not told.startswith("<"):  # what the CLI wrote, such as notifications
+                if told.startswith("[Request interrupted"):
+                    self.notice("interrupted")
+                elif told and not told.startswith("<"):  # what the CLI wrote, such as notifications
                     self._add("prompt", displayable(told, len(told)))
             if isinstance(message, AssistantMessage | UserMessage):
                 self.take(message)
@@ -173,8 +175,11 @@ class Conversation:
             yield self._on_call(call)
 
     def _on_call(self, call: ToolUseBlock) -> Entry:
-        entry = self._calls[call.id] = self._add("tool", call_line(call), "→")
-        entry.changes = shortened(diff_of(call.name, call.input), CHANGED_LINES)
+        changes = diff_of(call.name, call.input)
+        path = call.input.get("file_path") or call.input.get("notebook_path")
+        line = displayable(f"{call.name} {path}", LINE_CHARS) if changes else call_line(call)
+        entry = self._calls[call.id] = self._add("tool", line, "→")
+        entry.changes = shortened(changes, CHANGED_LINES)
         return entry
 
     def _on_user(self, message: UserMessage) -> Iterator[Entry]:

@@ -35,17 +35,26 @@ def shortened(lines: Sequence[str], most: int) -> list[str]:
 
 
 def _edit(given: Mapping[str, Any]) -> Iterator[str]:
-    if given.get("replace_all"):
-        yield "@@ everywhere in the file @@"
-    yield from _compared(_text(given, "old_string"), _text(given, "new_string"))
+    yield from _edits(_text(given, "file_path"), [given])
 
 
 def _multi_edit(given: Mapping[str, Any]) -> Iterator[str]:
     edits = given.get("edits")
-    for edit in edits if isinstance(edits, list) else ():
-        if isinstance(edit, Mapping):
-            yield "@@ edit @@"
-            yield from _edit(edit)
+    yield from _edits(_text(given, "file_path"), edits if isinstance(edits, list) else [])
+
+
+def _edits(path: str, edits: Sequence[Any]) -> Iterator[str]:
+    """Yield what edits do to a file; the texts alone if they do not fit it."""
+    pairs = [(_text(edit, "old_string"), _text(edit, "new_string")) for edit in edits if isinstance(edit, Mapping)]
+    everywhere = [bool(edit.get("replace_all")) for edit in edits if isinstance(edit, Mapping)]
+    before = after = _content(path)
+    for (old, new), is_everywhere in zip(pairs, everywhere, strict=True):
+        if not old or old not in after:
+            before, after = "\n".join(old for old, _ in pairs), "\n".join(new for _, new in pairs)
+            yield "@@ not at these lines @@"
+            break
+        after = after.replace(old, new, -1 if is_everywhere else 1)
+    yield from _compared(before, after)
 
 
 def _write(given: Mapping[str, Any]) -> Iterator[str]:

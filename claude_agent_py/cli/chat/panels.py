@@ -1,35 +1,22 @@
-"""The widgets of the chat: where prompts are typed, what is asked, and the lines of the conversation."""
+"""The widgets of the chat: where prompts are typed, and the lines of the conversation."""
 
-from typing import Any, ClassVar, Final
+from collections.abc import Callable
+from typing import Final
 
 from rich.text import Text
 from textual import events
-from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
-from textual.containers import VerticalScroll
 from textual.message import Message
-from textual.widgets import Input, Static, TextArea
+from textual.widgets import Static, TextArea
 
-from claude_agent_py.cli.chat.answers import MarkdownText
-from claude_agent_py.cli.chat.approvals import (
-    Asked,
-    allow,
-    answer,
-    asked,
-    deny,
-    question_help,
-    question_lines,
-    questions,
-)
 from claude_agent_py.cli.chat.conversation import Entry
-from claude_agent_py.permissions.interactions import Interaction
+from claude_agent_py.cli.chat.prompt_history import PromptHistory
 from claude_agent_py.permissions.requests import displayable
 
 STYLES: Final = {"prompt": "bold", "tool": "", "task": "cyan", "notice": "dim italic", "error": "red"}
 MARKS: Final = {"→": "cyan", "✓": "green", "✗": "red"}
 NEW_LINES: Final = ("shift+enter", "ctrl+j", "alt+enter")
-ARMED_AFTER: Final = 0.5
-"""Seconds for which a question takes no key: what is typed at this moment was meant for the prompt."""
+SHOWN_LINES: Final = 30
+"""Of a prompt, a notice or an error."""
 
 
 def diff_text(lines: list[str], indent: str = "  ") -> Text:
@@ -41,7 +28,9 @@ def diff_text(lines: list[str], indent: str = "  ") -> Text:
 def entry_text(entry: Entry) -> Text:
     """Return everything but an answer as coloured text."""
     mark = "»" if entry.kind == "prompt" else entry.mark
-    text = Text.assemble((f"{mark} ", MARKS.get(mark, "cyan")) if mark else "", (entry.text, STYLES[entry.kind]))
+    lines = entry.text.splitlines()
+    told = "\n".join([*lines[:SHOWN_LINES], f"… {len(lines) - SHOWN_LINES} more lines"][: len(lines)])
+    text = Text.assemble((f"{mark} ", MARKS.get(mark, "cyan")) if mark else "", (told, STYLES[entry.kind]))
     if entry.changes:
         text.append("\n").append_text(diff_text(entry.changes))
     for line in entry.output:
@@ -66,216 +55,42 @@ class PromptBox(TextArea):
             super().__init__()
             self.text = text
 
-    class Asked(Message):
-        """The user wants an earlier or later prompt, or a completion."""
-
-        def __init__(self, what: str) -> None:
-            super().__init__()
-            self.what = what
-
-    def __init__(self) -> None:
+    def __init__(self, history: PromptHistory, complete: Callable[[str], str | None]) -> None:
+        """Make the box. `complete` returns what a text becomes when Tab is pressed; None if it does something else."""
         super().__init__(id="prompt", soft_wrap=True, show_line_numbers=False)
+        self._history = history
+        self._complete = complete
 
     async def _on_key(self, event: events.Key) -> None:
+        """Handle a key at once, so that the next one finds what it has caused."""
         line, last = self.cursor_location[0], self.document.line_count - 1
         if event.key == "enter":
-            self.post_message(self.Sent(self.text))
+            self._send()
         elif event.key in NEW_LINES:
             self.insert("\n")
-        elif (event.key == "up" and line == 0) or (event.key == "down" and line == last) or event.key == "tab":
-            self.post_message(self.Asked(event.key))
+        elif event.key == "up" and line == 0:
+            self._replace(self._history.back(self.text))
+        elif event.key == "down" and line == last:
+            self._replace(self._history.forward())
+        elif event.key == "tab":
+            self._replace(self._complete(self.text))
         else:
             return
         event.stop()
         event.prevent_default()
 
+    def _send(self) -> None:
+        text = self.text.strip()
+        if text:
+            self._history.add(text)
+            self.put("")
+            self.post_message(self.Sent(text))
+
+    def _replace(self, text: str | None) -> None:
+        if text is not None:
+            self.put(text)
+
     def put(self, text: str) -> None:
         """Replace what is typed, and go to its end."""
-        self.text = text
+        self.text = displayable(text, len(text))
         self.move_cursor(self.document.end)
-
-
-class QuestionPanel(VerticalScroll, can_focus=True):
-    """What is asked, and its answer: keys for yes or no, otherwise a line to type."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y", "allow", "allow once"),
-        Binding("a", "always", "allow always"),
-        Binding("n", "deny", "deny"),
-        Binding("escape", "back", "back"),
-    ]
-
-    class Answered(Message):
-        """The question was answered."""
-
-        def __init__(self, interaction: Interaction) -> None:
-            super().__init__()
-            self.interaction = interaction
-
-    def __init__(self) -> None:
-        super().__init__(id="question")
-        self.interaction: Interaction | None = None
-        self._asked = Asked("")
-        self._texts: list[str] = []
-        """The answers so far, if the model asks several things at once."""
-        self._is_armed = False
-        self.display = False
-
-    def compose(self) -> ComposeResult:
-        """Make the parts. Those without content are hidden."""
-        yield Plain(id="asked-title")
-        yield Plain(id="asked-lines")
-        yield MarkdownText(id="asked-plan")
-        yield Plain(id="asked-diff")
-        yield Plain(id="asked-keys")
-        yield Input(id="asked-words", disabled=True)
-
-    def show(self, interaction: Interaction | None, more: int, *, take_focus: bool) -> None:
-        """Show a question, and how many others wait; None hides the panel."""
-        if interaction is not self.interaction:
-            self.interaction, self._texts, self._is_armed = interaction, [], False
-            self.display = interaction is not None
-            if interaction is None:
-                self._words.disabled = True
-                return
-            self._asked = asked(interaction)
-            self.query_one(MarkdownText).show(self._asked.markdown)
-            self._fill("#asked-diff", diff_text(self._asked.diff) if self._asked.diff else "")
-            self._fill("#asked-lines", Text("\n").join(Text(f"  {line}") for line in self._asked.lines))
-            self.query_one(MarkdownText).display = bool(self._asked.markdown)
-            self.scroll_home(animate=False)
-            self.set_timer(ARMED_AFTER, lambda: self._arm(interaction))
-            if not self._asked.is_decision:
-                self._ask_words()
-            else:
-                self._close_words()
-            if take_focus:
-                self.take_focus()
-        if interaction is not None:
-            waiting = f"  ({more} more)" if more else ""
-            self._fill("#asked-title", Text(self._asked.title + waiting, style="bold yellow"))
-            self._show_keys()
-
-    def take_focus(self) -> None:
-        """Let the keyboard answer."""
-        (self if self._words.disabled else self._words).focus()
-
-    def action_allow(self) -> None:
-        """Allow the call once."""
-        if self._can_decide and self.interaction is not None:
-            allow(self.interaction)
-            self._done()
-
-    def action_always(self) -> None:
-        """Allow the call and those like it."""
-        if self._can_decide and self.interaction is not None and self._asked.always:
-            allow(self.interaction, always=True)
-            self._done()
-
-    def action_deny(self) -> None:
-        """Ask for the reason; Enter then denies."""
-        if self._can_decide:
-            self._open_words("why not? (Enter alone gives no reason, Escape goes back)")
-            self._words.focus()
-
-    def action_back(self) -> None:
-        """Leave the reason, or leave a question unanswered."""
-        if self.interaction is None:
-            return
-        if self._asked.is_decision:
-            self._close_words()
-            self.focus()
-        else:
-            deny(self.interaction)
-            self._done()
-
-    def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Deny with the reason, or answer."""
-        event.stop()
-        if self.interaction is None:
-            return
-        text = event.value.strip()
-        if self._asked.is_decision:
-            deny(self.interaction, text)
-            self._done()
-        elif text:
-            self._answer(self.interaction, text)
-
-    def _answer(self, interaction: Interaction, text: str) -> None:
-        self._texts.append(text)
-        if len(self._texts) < len(questions(interaction)):
-            self._ask_words()
-            return
-        try:
-            answer(interaction, self._texts)
-        except ValueError as error:
-            self._texts = []
-            self._ask_words()
-            self.query_one("#asked-keys", Plain).update(Text(displayable(str(error)), style="red"))
-        else:
-            self._done()
-
-    @property
-    def takes_keys(self) -> bool:
-        """Whether a key or Enter answers now."""
-        return self._is_armed or not self._words.disabled
-
-    @property
-    def _can_decide(self) -> bool:
-        return self._is_armed and self._asked.is_decision and self._words.disabled
-
-    @property
-    def _words(self) -> Input:
-        return self.query_one("#asked-words", Input)
-
-    def _done(self) -> None:
-        if self.interaction is not None:
-            self.post_message(self.Answered(self.interaction))
-
-    def _arm(self, interaction: Interaction) -> None:
-        if interaction is self.interaction:
-            self._is_armed = True
-            self._show_keys()
-
-    def _show_keys(self) -> None:
-        keys = ""
-        if self._asked.is_decision and self._is_armed and self._words.disabled:
-            always = f"a: always, {self._asked.always}\n" if self._asked.always else ""
-            first = "" if self.screen.focused is self else "   (Tab first)"
-            keys = f"y: once{first}\n{always}n: no, with a reason"
-        self._fill("#asked-keys", Text(keys, style="bold"))
-
-    def on_focus(self) -> None:
-        """Show the keys as they work now."""
-        self._show_keys()
-
-    def on_blur(self) -> None:
-        """Show the keys as they work now."""
-        self._show_keys()
-
-    def _ask_words(self) -> None:
-        """Ask for the next answer in words."""
-        asks = questions(self.interaction) if self.interaction is not None else ()
-        if asks:
-            question = asks[len(self._texts)]
-            told = Text(displayable(question.question), style="bold")
-            for line in question_lines(question):
-                told.append(f"\n  {line}", style="not bold")
-            self._fill("#asked-lines", told)
-            self._open_words(f"{question_help(question)} (Escape: no answer)")
-        else:
-            self._open_words(f"{self._asked.help} (Escape: no answer)")
-
-    def _open_words(self, hint: str) -> None:
-        self._words.disabled, self._words.display = False, True
-        self._words.value, self._words.placeholder = "", hint
-        self._show_keys()
-
-    def _close_words(self) -> None:
-        self._words.disabled, self._words.display = True, False
-        self._show_keys()
-
-    def _fill(self, selector: str, text: Any) -> None:
-        widget = self.query_one(selector, Plain)
-        widget.update(text)
-        widget.display = bool(text)

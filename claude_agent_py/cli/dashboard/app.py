@@ -10,10 +10,11 @@ from textual import on
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.message import Message
-from textual.widgets import Footer, Input, RichLog, Static, Tree
+from textual.widgets import Footer, Input, Static, Tree
 
 from claude_agent_py.cli.dashboard.board import Board, Seen
-from claude_agent_py.cli.dashboard.opening import conversation, open_in_browser, write_page
+from claude_agent_py.cli.dashboard.opening import open_in_browser, write_page
+from claude_agent_py.cli.dashboard.pane import ConversationPane
 from claude_agent_py.cli.dashboard.rows import Question, Row, one_line
 from claude_agent_py.cli.dashboard.screens import AnswerScreen, ConfirmScreen
 from claude_agent_py.cli.dashboard.stopping import end_tree
@@ -77,21 +78,17 @@ class Dashboard(App[None]):
         self._every = every
         self._heading = Static(id="heading")
         self._tree = RowTree(id="rows")
-        self._talk = RichLog(id="conversation", wrap=True, markup=False, highlight=False)
+        self._pane = ConversationPane(board.fleet, self._work)
         self._details = Static(id="details")
         self._problems = Static(id="problems")
         self._field = Input(placeholder="filter", id="filter")
         self._is_over = threading.Event()
         self._pokes = {name: threading.Event() for name in board.looks}
         self._filter = ""
-        self._shown: str | None = None
-        """The key of the row whose conversation is shown."""
-        self._lines: list[str] | None = None
-        self._is_reading = False
 
     def compose(self) -> ComposeResult:
         """Yield the parts of the screen."""
-        yield from (self._heading, self._tree, self._talk, self._details, self._problems, self._field, Footer())
+        yield from (self._heading, self._tree, self._pane, self._details, self._problems, self._field, Footer())
 
     def on_mount(self) -> None:
         """Begin to look."""
@@ -133,7 +130,7 @@ class Dashboard(App[None]):
         self._heading.update(heading(self._tree.size.width or self.size.width, count))
         self._problems.update(Text("\n".join(self.board.problems)))
         self._describe()
-        self._refresh_conversation()
+        self._pane.look(self.board.rows())
 
     def _tick(self) -> None:
         self._tree.refresh_times()
@@ -163,7 +160,6 @@ class Dashboard(App[None]):
         event.then(event.result)
 
     def _complain(self, text: str) -> None:
-        self._is_reading = False
         self._say(text, "error")
 
     def _say(self, text: str, severity: Any = "information") -> None:
@@ -252,36 +248,13 @@ class Dashboard(App[None]):
     @on(Tree.NodeSelected)
     def _select(self) -> None:
         """Show the conversation of the row, or hide it."""
-        row = self._row()
-        is_same = row is not None and row.key == self._shown
-        self._shown = None if row is None or is_same or not (row.path or row.fleet_id) else row.key
-        self._lines = None
-        self._talk.clear()
-        self._talk.display = self._shown is not None
-        self._refresh_conversation()
+        self._pane.turn_to(self._row())
+        self._pane.look(self.board.rows())
 
     @on(Tree.NodeHighlighted)
     def _describe(self) -> None:
         row = self._tree.row
         self._details.update(Text("" if row is None else row.line(), no_wrap=True, overflow="ellipsis"))
-
-    def _refresh_conversation(self) -> None:
-        if self._shown is None or self._is_reading:
-            return
-        every = (row for top in self.board.rows() for row in top.walk())
-        row = next((row for row in every if row.key == self._shown), None)
-        if row is not None:
-            self._is_reading = True
-            self._work(lambda: (row.key, conversation(row, self.board.fleet)), self._show_lines)
-
-    def _show_lines(self, result: tuple[str, list[str]]) -> None:
-        key, lines = result
-        self._is_reading = False
-        if key != self._shown or lines == self._lines:
-            return
-        self._lines = lines
-        self._talk.clear()
-        self._talk.write(Text("\n".join(lines) or "nothing was said yet"))
 
     def action_filter(self) -> None:
         """Ask for a text that rows have to contain."""
@@ -304,9 +277,8 @@ class Dashboard(App[None]):
             self._field.value = ""
             self._field.display = False
             self._tree.focus()
-        elif self._shown is not None:
-            self._shown = None
-            self._talk.display = False
+        else:
+            self._pane.turn_to(None)
 
 
 def kept(rows: Sequence[Row], text: str) -> list[Row]:

@@ -1,16 +1,13 @@
 """`Board`: what is looked at, each part by itself, and the rows in the order in which they are shown."""
 
-import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
-from claude_agent_py._errors import OptionsError
-from claude_agent_py.cli.dashboard.fleet import FleetView
+from claude_agent_py.cli.dashboard.fleet import MOST, FleetView
+from claude_agent_py.cli.dashboard.inbox import InboxView, inbox_row
 from claude_agent_py.cli.dashboard.machine import LOOK_SECONDS, Machine
 from claude_agent_py.cli.dashboard.rows import Question, Row, one_line
-from claude_agent_py.permissions.inbox_sqlite import SQLiteInbox
 
 
 @dataclass(frozen=True)
@@ -51,14 +48,14 @@ class Board:
     ) -> None:
         machine = Machine(config_dir, seconds)
         self.fleet: FleetView | None = FleetView(fleet, is_all=is_all) if fleet else None
-        self.inbox = inbox
+        self.inbox: InboxView | None = InboxView(inbox) if inbox else None
         self.config_dir = config_dir
         self.looks: dict[str, Look] = {"machine": lambda: (machine.look(), ())}
         """The parts, by name. Each blocks, and no two calls of one part may overlap."""
         if self.fleet is not None:
             self.looks["fleet"] = self.fleet.look
-        if inbox is not None:
-            self.looks["inbox"] = lambda: ((), _waiting_in(inbox))
+        if self.inbox is not None:
+            self.looks["inbox"] = self.inbox.look
         self.seen: dict[str, Seen] = {name: Seen() for name in self.looks}
 
     def look_at(self, name: str) -> Seen:
@@ -90,7 +87,7 @@ class Board:
         local = {id_: asking(row, asked.pop(id_, ())) for id_, row in local.items()}
         rows = [] if self.fleet is None else [self._fleet_row(self.fleet, local)]
         if self.inbox is not None and (asked or inbox.problem):
-            rows.append(_inbox_row(self.inbox, [one for some in asked.values() for one in some], inbox.problem))
+            rows.append(inbox_row(self.inbox.name, [one for some in asked.values() for one in some], inbox.problem))
         return [*rows, *in_hosts(local.values())]
 
     def _fleet_row(self, fleet: FleetView, local: dict[str, Row]) -> Row:
@@ -104,6 +101,7 @@ class Board:
         ]
         states = Counter(row.state for row in seen.rows)
         about = [f"{count} {state}" for state, count in states.items()] or ["nothing to do"]
+        about += [f"only the newest {MOST} of a state are shown"] if MOST in states.values() else []
         count = len(fleet.workers)
         workers = [seen.problem] if seen.problem else ["1 worker" if count == 1 else f"{count} workers"]
         return Row(key="fleet", kind="fleet", title=fleet.name, about=(*workers, *about), children=tuple(children))
@@ -164,33 +162,3 @@ def _host_row(key: str, rows: list[Row]) -> Row:
     waiting = sum(not row.told["title"] for row in rows)
     about = [f"pid {host['pid']}", f"{len(rows)} sessions", *([f"{waiting} without a prompt yet"] if waiting else [])]
     return Row(key=key, kind="host", title=host["program"] or "a program", about=tuple(about), children=tuple(rows))
-
-
-# Inboxes ----------------------------------------------------------------------------------------------------------
-
-
-def _waiting_in(inbox: str) -> list[Question]:
-    """Return what waits in an inbox, oldest first. Raises OptionsError if it is not there; it is not made."""
-    path = Path(inbox).expanduser()
-    if not path.is_file():
-        raise OptionsError(f"there is no file {inbox}")
-    return [Question.of(one) for one in SQLiteInbox(path)]
-
-
-def _inbox_row(inbox: str, questions: list[Question], problem: str) -> Row:
-    rows = [
-        Row(
-            key=f"question:{one.id}",
-            kind="question",
-            title=f"{one.kind} {one.id}",
-            state="asks",
-            since=one.asked_at,
-            about=(f"session {one_line(one.session_id)}",) if one.session_id else (),
-            questions=(one,),
-            session_id=one.session_id,
-            told={"kind": "interaction", "session_id": one.session_id, "id": one.id},
-        )
-        for one in questions
-    ]
-    about = [problem] if problem else [f"{len(rows)} wait"]
-    return Row(key="inbox", kind="inbox", title=os.path.basename(inbox), about=tuple(about), children=tuple(rows))

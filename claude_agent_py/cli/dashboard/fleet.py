@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -13,7 +13,7 @@ from claude_agent_py.cli.dashboard.rows import Question, Row, Spent, one_line
 from claude_agent_py.wire.codec import decode
 
 if TYPE_CHECKING:
-    from claude_agent_py.fleet import FleetOutcome, FleetSessionInfo, FleetWorkerInfo
+    from claude_agent_py.fleet import FleetEvent, FleetOutcome, FleetSessionInfo, FleetWorkerInfo
 
 LIVE: Final = ("running", "waiting", "queued")
 MOST: Final = 500
@@ -38,12 +38,13 @@ class FleetView:
     def __init__(self, url: str, *, is_all: bool = False) -> None:
         from claude_agent_py.fleet import Fleet
 
-        self.fleet: Fleet = Fleet(url)
+        self.fleet: Fleet = Fleet(url, create=False)
         self.name, self._file = _place(self.fleet.database.url)
         self._states: tuple[str | None, ...] = (None,) if is_all else LIVE
         self._outcomes: dict[tuple[str, int], FleetOutcome] = {}
-        """Those of runs that are over for good."""
+        """Those of runs that are over for good, by the CLI's session: the fleet's ids may be used again."""
         self._reads = 0
+        self._tasks: dict[str, _Tasks] = {}
         self.workers: Sequence[FleetWorkerInfo] = ()
 
     def look(self) -> tuple[list[Row], list[Question]]:
@@ -57,11 +58,28 @@ class FleetView:
         self.check_exists()
         self._reads = 0
         infos = [info for state in self._states for info in await self._ask(_rows.listed, state, None, None, MOST)]
+        infos.sort(key=lambda info: -info.created_at)
         asked = await self._ask(_rows.questions, None)
         self.workers = await self._ask(_rows.list_workers)
+        names = {info.cli_session_id: info for info in infos}
+        self._outcomes = {key: one for key, one in self._outcomes.items() if key[0] in names}
+        running = {name: info for name, info in names.items() if info.state == "running"}
+        self._tasks = {name: self._tasks.get(name) or _Tasks() for name in running}
+        for name, tasks in self._tasks.items():
+            await self._look_at_tasks(running[name], tasks)
         spent = {info.id: await self._spent(info) for info in infos}
         questions = [Question.of(FleetInteraction(self.fleet.database, row)) for row in asked]
-        return [_row(info, spent[info.id]) for info in infos], questions
+        return [_row(info, spent[info.id], self._tasks.get(info.cli_session_id)) for info in infos], questions
+
+    async def _look_at_tasks(self, info: "FleetSessionInfo", tasks: "_Tasks") -> None:
+        from claude_agent_py.fleet import _rows
+
+        while tasks.after < info.events:
+            events = await self._ask(_rows.task_events, info.id, tasks.after, MOST)
+            for event in events:
+                tasks.take(event)
+            if len(events) < MOST:
+                tasks.after = max(tasks.after, info.events)
 
     def check_exists(self) -> None:
         """Raise FleetError if the file of an SQLite database is not there: it would be made."""
@@ -77,14 +95,14 @@ class FleetView:
 
         known: list[FleetOutcome] = []
         for number in range(1, info.runs + 1):
-            found = self._outcomes.get((info.id, number))
+            found = self._outcomes.get((info.cli_session_id, number))
             if found is None:
                 self._reads += 1
                 if self._reads > MOST_READS:
                     return _sum(known, is_partial=True)
                 found = await self._ask(_rows.outcome, info.id, number)
             if found.state in ("done", "cancelled"):
-                self._outcomes[info.id, number] = found
+                self._outcomes[info.cli_session_id, number] = found
             known.append(found)
         return _sum(known)
 
@@ -116,6 +134,42 @@ class FleetView:
         return anyio.run(partial(self.fleet.session(session_id).cancel, "cancelled from the dashboard"))
 
 
+class _Tasks:
+    """The tasks that run in a session, by its events."""
+
+    def __init__(self) -> None:
+        self.after = 0
+        """The number of the last event."""
+        self.running: dict[str, FleetEvent] = {}
+        """How each began."""
+
+    def take(self, event: "FleetEvent") -> None:
+        """Take the next event."""
+        self.after, told = event.number, event.data
+        if event.kind == "state":
+            self.running.clear()  # another process, which knows its own tasks
+        elif told.get("event") == "started":
+            self.running[str(told.get("task_id"))] = event
+        elif told.get("event") == "finished":
+            self.running.pop(str(told.get("task_id")), None)
+
+    def rows(self, session_id: str, parent: str | None = None) -> Iterator[Row]:
+        """Yield the rows of the tasks that one launched."""
+        for task_id, event in self.running.items():
+            given = event.data.get("parent_id")
+            if (given if given in self.running else None) == parent and task_id != parent:
+                yield Row(
+                    key=f"fleet:{session_id}:{task_id}",
+                    kind="task",
+                    title=one_line(f"{event.data.get('description') or ''} ({event.data.get('type')})"),
+                    state="running",
+                    since=event.at,
+                    about=(one_line(task_id),),
+                    children=tuple(self.rows(session_id, task_id)),
+                    fleet_id=session_id,
+                )
+
+
 def _place(url: str) -> tuple[str, str | None]:
     """Return a database's URL without secrets, and its file if it is one of SQLite."""
     from sqlalchemy import make_url
@@ -136,7 +190,7 @@ def _tokens(outcome: "FleetOutcome") -> int:
     return sum(value for name in names if isinstance(value := used.get(name), int))
 
 
-def _row(info: "FleetSessionInfo", spent: Spent) -> Row:
+def _row(info: "FleetSessionInfo", spent: Spent, tasks: _Tasks | None) -> Row:
     about = [f"on {info.worker}"] if info.worker else []
     about += [info.reason] if info.reason else []
     return Row(
@@ -147,6 +201,7 @@ def _row(info: "FleetSessionInfo", spent: Spent) -> Row:
         since=info.created_at,
         spent=spent,
         about=tuple(one_line(fact) for fact in about),
+        children=tuple(tasks.rows(info.id)) if tasks is not None else (),
         session_id=info.cli_session_id,
         fleet_id=info.id,
         told={"kind": "fleet", **info.to_dict(), "tasks": []},

@@ -46,6 +46,14 @@ def conversation(row: Row, fleet: FleetView | None) -> list[str]:
     return [displayable(line, 20_000) for line in conversation_lines(messages)]
 
 
+def version(row: Row) -> object:
+    """Return what differs once there is more of a conversation, without reading it."""
+    if row.path:
+        status = regular_file(row.path)
+        return status and (status.st_ino, status.st_size)
+    return row.told.get("events", row.since)
+
+
 def _last_messages(path: str) -> Iterator[Any]:
     """Yield the last messages of a transcript, the last first, abandoned branches included."""
     status = regular_file(path)

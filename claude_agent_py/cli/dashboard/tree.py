@@ -34,15 +34,16 @@ class RowTree(Tree[Row]):
 
     def show(self, rows: Sequence[Row]) -> None:
         """Show these rows."""
-        cursor = self.cursor_node
+        chosen = self.row
         _sync(self.root, rows)
-        self.root.expand()
-        if cursor is not None and cursor.data is not None and not _is_gone(cursor):
-            line = cursor.line
-            if line != self.cursor_line:
-                self.move_cursor(cursor)
-        elif self.cursor_line < 0 and rows:
-            self.cursor_line = 0
+        if not self.root.is_expanded:
+            self.root.expand()
+        if self.last_line >= 0:  # the lines are made anew here
+            found = (node for node in self.nodes() if chosen and node.data and node.data.key == chosen.key)
+            if (node := next(found, None)) is not None and node.line != self.cursor_line:
+                self.move_cursor(node)
+            elif self.cursor_line < 0:
+                self.cursor_line = 0
         self.refresh_times()
 
     def refresh_times(self) -> None:
@@ -145,33 +146,17 @@ def fit(text: str, width: int) -> str:
     return cut if cut.rstrip() == text.rstrip() or width < 2 else set_cell_size(text, width - 1) + "…"
 
 
-def _is_gone(node: TreeNode[Row]) -> bool:
-    while node.parent is not None:
-        if node not in node.parent.children:
-            return True
-        node = node.parent
-    return False
-
-
 def _sync(parent: TreeNode[Row], rows: Sequence[Row]) -> None:
     """Make the nodes below one those of the rows, and keep those that are there."""
     wanted = {row.key for row in rows}
     for node in list(parent.children):
         if node.data is None or node.data.key not in wanted:
             node.remove()
-    if [node.data.key for node in parent.children if node.data] != [r.key for r in rows if _child(parent, r.key)]:
+    there = {node.data.key: node for node in parent.children if node.data is not None}
+    if list(there) != [row.key for row in rows if row.key in there]:
         parent.remove_children()  # the order has changed
+        there = {}
     for at, row in enumerate(rows):
-        found = _child(parent, row.key, at)
-        if found is None:
-            found = parent.add("", row, before=at, expand=True)
-        found.data = row
-        _sync(found, row.children)
-
-
-def _child(parent: TreeNode[Row], key: str, at: int | None = None) -> "TreeNode[Row] | None":
-    children = parent.children
-    if at is not None:
-        found = children[at] if at < len(children) else None
-        return found if found is not None and found.data is not None and found.data.key == key else None
-    return next((node for node in children if node.data is not None and node.data.key == key), None)
+        node = there.get(row.key) or parent.add("", row, before=at, expand=True)
+        node.data = row
+        _sync(node, row.children)

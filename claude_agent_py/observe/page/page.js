@@ -23,7 +23,7 @@ const isBad = s => s.status === "error" || s.status === "denied";
 
 // Colours ---------------------------------------------------------------------------------------------------------
 let colours = {};
-const readColours = () => { const style = getComputedStyle(document.documentElement); colours = Object.fromEntries([...KINDS, "bg", "panel", "text", "dim", "line", "stripe", "accent", "bad"].map(n => [n, style.getPropertyValue("--" + n).trim()])); };
+const readColours = () => { const style = getComputedStyle(document.documentElement); colours = Object.fromEntries([...KINDS, "bg", "panel", "text", "dim", "line", "stripe", "accent", "bad", "ink"].map(n => [n, style.getPropertyValue("--" + n).trim()])); };
 const setTheme = dark => { document.documentElement.dataset.theme = dark ? "dark" : "light"; readColours(); paintDots(); };
 const paintDots = () => document.querySelectorAll("[data-kind]").forEach(e => { e.style.background = colours[e.dataset.kind]; });
 const dot = kind => { const d = make("span", "", "dot"); d.dataset.kind = kind; return d; };
@@ -50,7 +50,7 @@ const along = (v, k) => { const i = pick(v, k), a = knots[i], b = knots[i + 1], 
 const at = v => along(v, 0), back = v => along(v, 1);
 
 // Lanes: one for each agent and task; in it a row for its frame, one for the model, and rows for calls that overlap --
-const ROW = 18, GAP = 3, HEAD = 24, LEFT = 190, MOST_ROWS = 10;
+const ROW = 18, GAP = 3, HEAD = 24, LEFT = innerWidth < 700 ? 112 : 190, MOST_ROWS = 10;
 let lanes = [], height = 0;
 const hidden = new Set(), folded = new Set();
 const group = s => s.kind === "run" ? 0 : s.kind === "turn" || TASKS.has(s.kind) ? 1 : s.kind === "model" ? 2 : s.kind === "tool" ? 3 : 4;
@@ -125,7 +125,7 @@ const paintAxis = p => {
   const want = (to - from) / Math.max(2, (width - LEFT) / 110), step = steps.find(s => s >= want) || 604800 * 4;
   p.strokeStyle = colours.line; p.fillStyle = colours.dim; p.lineWidth = 1; p.textAlign = "left";
   for (let t = Math.ceil(Math.max(0, from) / step) * step; t <= Math.min(to, shownTotal); t += step) {
-    const px = Math.round(x(t)) + .5; p.beginPath(); p.moveTo(px, HEAD - 5); p.lineTo(px, tall); p.stroke(); p.fillText(time(back(t)).replace("0 µs", "0"), px + 4, 11);
+    const px = Math.round(x(t)) + .5; p.beginPath(); p.moveTo(px, HEAD - 5); p.lineTo(px, tall); p.stroke(); const word = time(back(t)).replace("0 µs", "0"); if (px + 4 + p.measureText(word).width < width) p.fillText(word, px + 4, 11);
   }
   for (let i = 1; i < knots.length - 1; i += 2) {
     const a = x(knots[i][1]), b = x(knots[i + 1][1]); if (b < LEFT || a > width) continue;
@@ -149,7 +149,7 @@ const paintRow = (p, row, y) => {
     if (s.status === "running" && w > 14) { p.fillStyle = colours.bg; p.globalAlpha *= .45; for (let h = left + w - 14; h < left + w; h += 5) p.fillRect(h, y + 1, 2, ROW - 3); p.globalAlpha = faint ? .15 : 1; }
     if (isBad(s)) { p.fillStyle = colours.bad; p.fillRect(left, y + ROW - 5, w, 3); if (w > 8) { p.beginPath(); p.arc(left + w - 7, y + 6, 3, 0, 7); p.fill(); } }
     if (s === chosen || s === hovered) { p.strokeStyle = s === chosen ? colours.text : colours.accent; p.lineWidth = 2; box(p, left, y + 1, w, ROW - 3, w > 6 ? 4 : 1); p.stroke(); }
-    if (w > 26) { p.fillStyle = s.kind === "run" || s.kind === "turn" ? colours.text : "#fff"; label(p, s.kind === "turn" ? "turn" : s.name, left + 6, y + ROW / 2, w - (isBad(s) ? 20 : 10)); }
+    if (w > 26) { p.fillStyle = s.kind === "run" || s.kind === "turn" ? colours.text : s.kind === "waiting" ? "#1d2230" : colours.ink; label(p, s.kind === "turn" ? "turn" : s.name, left + 6, y + ROW / 2, w - (isBad(s) ? 20 : 10)); }
     p.globalAlpha = 1;
   }
   return drawn;
@@ -157,14 +157,16 @@ const paintRow = (p, row, y) => {
 const box = (p, a, y, w, h, r) => { p.beginPath(); if (p.roundRect) p.roundRect(a, y, w, h, r); else p.rect(a, y, w, h); };
 const label = (p, text, a, y, room) => { const most = Math.floor(room / 6); if (most > 1) p.fillText(text.length > most ? text.slice(0, Math.max(1, most - 1)) + "…" : text, a, y); };
 const mid = s => HEAD + s.lane.y - scroll + GAP + s.row * ROW + ROW / 2;
+const seen = s => { const y = mid(s); return y > HEAD && y < tall; };
 const paintArrows = p => {
+  // An arrow to a lane that is out of sight would only be a line across the others.
   const arrows = [];
   for (const s of spans) {
     if (!s.lane || folded.has(s.agent) && group(s) > 1 || hidden.has(s.kind)) continue;
     for (const id of s.links) { const other = byId.get(id); if (other && other.lane) arrows.push(s.kind === "turn" ? [other, endOf(other), s, s.start] : [other, Math.min(endOf(other), s.start), s, s.start]); }
     if (TASKS.has(s.kind) && s.parent && byId.get(s.parent) && byId.get(s.parent).lane) arrows.push([byId.get(s.parent), s.start, s, s.start]);
   }
-  const some = arrows.filter(([a, ta, b, tb]) => { const u = x(at(ta)), v = x(at(tb)); return Math.max(u, v) > LEFT && Math.min(u, v) < width; });
+  const some = arrows.filter(([a, ta, b, tb]) => { const u = x(at(ta)), v = x(at(tb)); return Math.max(u, v) > LEFT && Math.min(u, v) < width && (seen(a) && seen(b) || a === chosen || b === chosen || a === hovered || b === hovered); });
   const few = some.length <= 300;
   for (const [a, ta, b, tb] of some) {
     const own = a === chosen || b === chosen || a === hovered || b === hovered; if (!few && !own) continue;
@@ -181,7 +183,7 @@ const paintNames = p => {
     const y = HEAD + lane.y - scroll; if (y > tall || y + lane.h < HEAD) continue;
     const a = 12 + Math.min(lane.depth, 6) * 12;
     p.fillStyle = lane.own ? colours[lane.own.kind] : colours.accent; box(p, a, y + GAP + 5, 8, 8, 2); p.fill();
-    p.fillStyle = colours.text; p.font = "600 12px system-ui,sans-serif"; label(p, (folded.has(lane.agent) ? "▸ " : "") + agentName(lane.agent), a + 14, y + GAP + ROW / 2, LEFT - a - 22);
+    p.fillStyle = colours.text; p.font = "600 12px system-ui,sans-serif"; label(p, (folded.has(lane.agent) ? "▸ " : "") + agentName(lane.agent), a + 14, y + GAP + ROW / 2, (LEFT - a - 22) * .84);  // bold
     p.font = "11px system-ui,sans-serif"; p.fillStyle = colours.dim;
     if (lane.h > ROW * 1.7) label(p, lane.own ? lane.own.name + " · " + time(endOf(lane.own) - lane.own.start) : "main agent", a + 14, y + GAP + ROW * 1.5, LEFT - a - 22);
     p.strokeStyle = colours.line; p.beginPath(); p.moveTo(0, Math.round(y + lane.h) + .5); p.lineTo(LEFT, Math.round(y + lane.h) + .5); p.stroke();
@@ -255,7 +257,8 @@ const legend = () => {
 };
 const card = (value, what, cls) => { const c = make("div", undefined, "card " + (cls || "")); c.append(make("b", value), make("span", what)); $("cards").append(c); };
 const table = (title, heads, rows) => { const b = make("div", undefined, "box"), t = make("table"), first = make("tr"); b.append(make("h2", title)); for (const h of heads) first.append(make("th", h)); t.append(first); for (const r of rows) { const tr = make("tr"); for (const cell of r) { const td = make("td", cell); td.title = cell; tr.append(td); } t.append(tr); } b.append(t); $("panels").append(b); };
-const listing = (title, list, what) => { const b = make("div", undefined, "box"); b.append(make("h2", title)); for (const id of list) { const s = byId.get(id); if (!s) continue; const r = make("button", undefined, "row"); r.append(dot(s.kind), make("span", s.name + (s.more.input ? " " + s.more.input : ""), "name"), make("span", what(s), "dim")); r.onclick = () => choose(s, true); b.append(r); } if (b.children.length > 1) $("panels").append(b); };
+const gist = s => s.more.description || s.more.input;
+const listing = (title, list, what) => { const b = make("div", undefined, "box"); b.append(make("h2", title)); for (const id of list) { const s = byId.get(id); if (!s) continue; const r = make("button", undefined, "row"); r.append(dot(s.kind), make("span", s.name + (gist(s) ? " " + gist(s) : ""), "name"), make("span", what(s), "dim")); r.onclick = () => choose(s, true); b.append(r); } if (b.children.length > 1) $("panels").append(b); };
 const head = () => {
   $("title").textContent = data.title; $("source").textContent = "from " + data.source + (data.start ? " · " + new Date(data.start * 1000).toLocaleString() : "");
   card(time(data.duration), "from first to last"); card(money(data.cost), "cost, estimated by the CLI");
@@ -269,7 +272,7 @@ const head = () => {
   table("By model", ["model", "calls", "tokens", "cost"], top(data.byModel).map(([n, u]) => [n, ...used(u)]));
   table("By agent", ["agent", "calls", "tools", "tokens"], top(data.byAgent).map(([n, u]) => [agentName(n), count(u.calls), count(u.tools), count(sum(u.tokens)) + (u.cost === null ? "" : " · " + money(u.cost))]));
   const kinds = make("div", undefined, "box"); kinds.append(make("h2", "Time by kind")); const most = Math.max(1e-9, ...KINDS.slice(2).map(k => data.seconds[k] || 0));
-  for (const k of KINDS.slice(2)) if (data.seconds[k] !== undefined) { const r = make("div", undefined, "row"), m = make("span", undefined, "meter"), bar = make("i"); bar.style.width = (data.seconds[k] / most * 100) + "%"; bar.dataset.kind = k; m.append(bar); r.append(dot(k), make("span", LABELS[k], "name"), m, make("span", time(data.seconds[k]), "dim")); kinds.append(r); }
+  for (const k of KINDS.slice(2)) if (data.seconds[k] !== undefined) { const r = make("div", undefined, "row"), m = make("span", undefined, "meter"), bar = make("i"); bar.style.width = (data.seconds[k] / most * 100) + "%"; bar.dataset.kind = k; m.append(bar); r.append(dot(k), make("span", LABELS[k].split(" ")[0], "name"), m, make("span", time(data.seconds[k]), "dim")); kinds.append(r); }
   $("panels").append(kinds);
   listing("Slow", data.slow.slice(0, 8), s => time(endOf(s) - s.start)); listing("Failed", data.failed.slice(0, 8), s => s.status);
 };
@@ -284,7 +287,7 @@ chart.onpointermove = e => {
   const s = find(px, py), tip = $("tip"); if (s !== hovered) { hovered = s; draw(); }
   tip.hidden = !s; if (!s) return;
   tip.replaceChildren(make("b", s.name), make("span", `${s.kind} · ${s.status} · ${s.end === null ? "no end seen" : time(s.end - s.start)}${s.tokens ? " · " + count(sum(s.tokens)) + " tokens" : ""}`, "dim"));
-  const text = s.more.input || s.more.prompt || s.more.output; if (text) tip.append(make("div", text.slice(0, 160)));
+  const text = gist(s) || s.more.prompt || s.more.output; if (text) tip.append(make("div", text.slice(0, 160)));
   const r = chart.getBoundingClientRect(), o = chart.offsetTop; tip.style.left = Math.max(4, Math.min(px + 14, r.width - tip.offsetWidth - 8)) + "px"; tip.style.top = Math.max(4, Math.min(py + o + 16, r.height + o - tip.offsetHeight - 8)) + "px";
 };
 chart.onpointerup = e => { const [px, py] = local(e); chart.classList.remove("drag"); if (drag && moved < 5) { if (px < LEFT && py > HEAD) { const lane = lanes.find(l => { const y = HEAD + l.y - scroll; return py >= y && py < y + l.h; }); if (lane) { if (folded.has(lane.agent)) folded.delete(lane.agent); else folded.add(lane.agent); layOut(); clamp(); draw(); } } else choose(find(px, py)); } drag = null; };
@@ -310,6 +313,7 @@ $("idle").onchange = () => { skipIdle = $("idle").checked; measure(); measureLoa
 $("theme").onclick = () => { setTheme(document.documentElement.dataset.theme !== "dark"); draw(); };
 new ResizeObserver(resize).observe($("stage"));
 const wish = matchMedia("(prefers-color-scheme: dark)"); wish.onchange = () => { setTheme(wish.matches); draw(); };
+if (innerWidth < 700 || innerHeight < 720) $("summary").open = false;  // the chart comes first
 head(); legend(); setTheme(wish.matches); measure(); layOut(); measureLoad(); fit(); resize();
 document.body.dataset.ready = "yes";
 })();

@@ -478,6 +478,7 @@ class MCPCallReply(FrameModel, rename="camel"):
     content: Any = None
     structured_content: JSONObject | None = None
     meta: JSONObject | None = field(default=None, name="_meta")
+    staging: JSONObject | None = None
 
 
 class MCPAuthenticateReply(FrameModel, rename="camel"):

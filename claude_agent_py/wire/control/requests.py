@@ -149,6 +149,7 @@ class SetMCPPermissionModeOverrideRequest(CamelModel):
     subtype: ClassVar[Literal["set_mcp_permission_mode_override"]] = "set_mcp_permission_mode_override"
     server_name: str
     mode: PermissionMode | None
+    ask_for_tools: list[JSONObject] | None = None
 
 
 # Status and usage -----------------------------------------------------------------------------------------------------
@@ -238,9 +239,12 @@ class MCPCallRequest(WireModel):
     tool: str
     """The full name, `mcp__server__tool`."""
     arguments: JSONObject | None = None
+    expires_at: str | None = None
     timeout_ms: Number | None = None
     result_not_for_model: bool | None = None
     check_permissions: bool | None = None
+    input_files: list[JSONObject] | None = None
+    output_files: list[JSONObject] | None = None
 
 
 class MCPReadResourceRequest(CamelModel):
