@@ -31,7 +31,7 @@ PipeWriter: TypeAlias = asyncio.StreamWriter
 """Writes to a pipe without waiting."""
 
 AsyncioLoop: TypeAlias = asyncio.AbstractEventLoop
-AsyncioFuture: TypeAlias = asyncio.Future
+AsyncioWaiter: TypeAlias = "asyncio.Future[None]"
 
 FILE_THREADS = 40
 """How many threads of one event loop may work on files at once."""

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import Any, Protocol, Self
 
 from claude_agent_py.observe.collecting import MAX_SPANS, SpanLog
 from claude_agent_py.observe.fold import FOLDED, MAX_CHARS, SpanFold
@@ -14,9 +14,6 @@ from claude_agent_py.observe.timeline import Timeline
 from claude_agent_py.wire.messages.conversation import ResultMessage, UserMessage
 from claude_agent_py.wire.messages.stream import StreamEventMessage
 
-if TYPE_CHECKING:
-    from claude_agent_py.client import Client
-
 logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 
@@ -24,6 +21,15 @@ class Observed(Protocol):
     """A session, as its observers use it."""
 
     observers: tuple[Any, ...]
+
+
+class Watchable(Protocol):
+    """A client, as `watch` uses it."""
+
+    @property
+    def session(self) -> Any:
+        """Its session, which is `Observed`: pyright does not see what a `cached_property` returns."""
+        ...
 
 
 class Observer:
@@ -123,7 +129,7 @@ class Watch:
         self.close()
 
 
-def watch(client: "Client[Any]", *, max_spans: int = MAX_SPANS, max_chars: int = MAX_CHARS) -> Watch:
+def watch(client: Watchable, *, max_spans: int = MAX_SPANS, max_chars: int = MAX_CHARS) -> Watch:
     """Fold what a connected client does from now on into spans: hooks, questions and all times included.
 
     Args:

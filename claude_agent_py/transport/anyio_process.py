@@ -40,10 +40,10 @@ class AnyioProcess:
     @classmethod
     async def start(cls, argv: Sequence[str], on_stderr: Callable[[bytes], None], **options: Any) -> Self:
         """Start a program."""
-        pipe = subprocess.PIPE
+        options |= dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
         with anyio.CancelScope(shield=True):  # asyncio leaks pipes if it is cancelled here
-            process = await anyio.open_process(argv, stdin=pipe, stdout=pipe, stderr=pipe, **options)
-        return cls(process, on_stderr)
+            process = await anyio.open_process(argv, **options)
+        return cls(process, on_stderr)  # pyright: ignore[reportPossiblyUnbound, reportPossiblyUnboundVariable] - the scope swallows nothing
 
     @property
     def pid(self) -> int:

@@ -13,7 +13,7 @@ from typing import IO, Any, Final, TypeAlias, cast
 
 import anyio
 
-from claude_agent_py._event_loop import AsyncioFuture, AsyncioLoop
+from claude_agent_py._event_loop import AsyncioLoop, AsyncioWaiter
 
 READ_BYTES: Final = 64 * 1024
 """The most that one read takes: what a pipe holds by default."""
@@ -21,7 +21,7 @@ READ_BYTES: Final = 64 * 1024
 UNKNOWN_STATUS: Final = 255
 """The exit status of a process that somebody else has reaped, as in asyncio."""
 
-Waiters: TypeAlias = list["AsyncioFuture[None]"]
+Waiters: TypeAlias = list[AsyncioWaiter]
 
 
 @cache

@@ -129,7 +129,7 @@ def test_a_chat_in_a_terminal(terminals: tuple[Terminal, Terminal]) -> None:
         terminal.type("slowly", "Enter")
         anyio.run(partial(gate.wait_reached, timeout=DEADLINE))
         terminal.type("C-c")
-        terminal.shows("interrupted")
+        terminal.shows("interrupted", "^D end")
         gate.open()
         terminal.type("C-d")
         shown = terminal.shows("exit code 0")

@@ -189,6 +189,7 @@ def launch(name: str, **more: object) -> ToolCall:
 
 async def test_tasks_and_interruptions(monkeypatch: pytest.MonkeyPatch) -> None:
     """Subagents that ask at once, the foreground moved away, Ctrl-C, a dead CLI, and the end with tasks running."""
+    monkeypatch.setattr("claude_agent_py.cli.chat.app.AGAIN", 600)  # however slow this machine is
     late, never, slow = Gate(), Gate(), Gate()
     agents = {
         "Look at auth": [tool_use("Bash", {"command": "touch auth"}), "auth is \x1b[31msound"],

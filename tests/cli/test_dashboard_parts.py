@@ -48,8 +48,10 @@ def test_a_transcript_is_read_on_from_where_the_last_look_ended(tmp_path: Path) 
     assert tail.look(LATER)
     assert (tokens(tail), tail.calls) == (15, "Bash ls")
     assert not tail.look(LATER)
+    other = {"id": "other", "role": "assistant", "model": "m", "content": [], "usage": {"input_tokens": 1000}}
+    line = json.dumps({"parentUuid": None, "type": "assistant", "message": other}, separators=(",", ":")).encode()
     with stored.path.open("r+b") as file:  # what was read is not read again
-        file.write(b" " * (stored.path.stat().st_size - 1))
+        file.write(line.ljust(stored.path.stat().st_size - 1))
     stored.result("toolu_1", "a.py")
     stored.assistant("One.")
     with stored.path.open("ab") as file:
@@ -79,7 +81,7 @@ def test_a_long_transcript_is_read_in_parts_and_gives_the_same(tmp_path: Path) -
     assert 0 < tokens(tail) < 4500
     assert looks_left(tail) > 2
     total = get_session(SESSION, config_dir=tmp_path).usage.total.total_tokens
-    assert (tokens(tail), tail.reported) == (total, 0.5)
+    assert (tokens(tail), tail.reported, tail_of(stored).is_partial) == (total, 0.5, False)
 
 
 def test_a_transcript_that_is_replaced_or_removed_is_no_error(tmp_path: Path) -> None:

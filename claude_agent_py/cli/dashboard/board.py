@@ -152,8 +152,8 @@ def in_hosts(rows: Iterable[Row]) -> list[Row]:
     found: dict[str, list[Row]] = {}
     for row in every:
         host = row.told["host"]
-        is_grouped = host is not None and counts[host["pid"]] > 1
-        found.setdefault(f"host:{host['pid']}" if is_grouped else row.key, []).append(row)
+        key = f"host:{host['pid']}" if host is not None and counts[host["pid"]] > 1 else row.key
+        found.setdefault(key, []).append(row)
     return [some[0] if key == some[0].key else _host_row(key, some) for key, some in found.items()]
 
 
