@@ -176,20 +176,20 @@ async def test_calls_to_a_database_that_does_not_answer_say_that_they_may_be_rep
     async with Fleet(url) as fleet:
         fleet.agent("worker")
         session = await fleet.start("worker", "task", id="one")  # makes the tables, which takes a moment
-        monkeypatch.setattr(_database, "AWAY_SECONDS", 0.1)
-        monkeypatch.setattr(_database, "ANSWER_SECONDS", 0.5)
         postgres.freeze()
         try:
-            for call in (session.info, partial(session.send, "more"), lambda: anext(session.events())):
-                with pytest.raises(FleetError, match=r"try again later: no answer within 0\.5 s") as raised:
-                    await call()
-                assert raised.value.is_retryable
+            with monkeypatch.context() as patch:
+                patch.setattr(_database, "AWAY_SECONDS", 0.1)
+                patch.setattr(_database, "ANSWER_SECONDS", 0.5)
+                for call in (session.info, partial(session.send, "more"), lambda: anext(session.events())):
+                    with pytest.raises(FleetError, match=r"try again later: no answer within 0\.5 s") as raised:
+                        await call()
+                    assert raised.value.is_retryable
             with anyio.move_on_after(0.2) as scope:
                 await session.result()
             assert scope.cancelled_caught
         finally:
             postgres.thaw()
-        monkeypatch.undo()
         assert (await session.info()).runs == 1
         with pytest.raises(FleetError, match="no session") as wrong:
             await fleet.session("two").info()
