@@ -5,6 +5,8 @@ no transport and no worker, and no thread either, which asyncio needs for each p
 """
 
 import contextlib
+import errno
+import io
 import os
 import subprocess
 from collections.abc import Callable, Sequence
@@ -29,8 +31,10 @@ def has_pidfds() -> bool:
     """Return whether the system has pidfds (Linux 5.3; some sandboxes refuse them)."""
     try:
         os.close(os.pidfd_open(os.getpid()))
-    except (AttributeError, OSError):
+    except AttributeError:
         return False
+    except OSError as error:
+        return error.errno in (errno.EMFILE, errno.ENFILE)  # it has them, but no free descriptor now
     return True
 
 
@@ -54,12 +58,6 @@ class PidfdProcess:
         self._stdin, self._stdout, self._stderr = (
             cast("IO[bytes]", stream) for stream in (popen.stdin, popen.stdout, popen.stderr)
         )
-        try:
-            self._pidfd = os.pidfd_open(popen.pid)
-        except OSError:  # too many open files
-            with popen:
-                popen.kill()
-            raise
         self._on_stderr = on_stderr
         self._loop = loop
         self._received: bytes | None = None
@@ -74,9 +72,26 @@ class PidfdProcess:
         self._stderr_waiters: Waiters = []
         for stream in (self._stdin, self._stdout, self._stderr):
             os.set_blocking(stream.fileno(), False)
-        self._loop.add_reader(self._stdout.fileno(), self._read_stdout)
-        self._loop.add_reader(self._stderr.fileno(), self._read_stderr)
-        self._loop.add_reader(self._pidfd, self._reap)
+        with contextlib.ExitStack() as undo:
+            undo.enter_context(popen)
+            undo.callback(popen.kill)
+            self._watch(self._stdout, self._read_stdout, undo)
+            self._watch(self._stderr, self._read_stderr, undo)
+            self._watch_exit(undo)
+            undo.pop_all()
+
+    def _watch(self, stream: IO[bytes], react: Callable[[], None], undo: contextlib.ExitStack) -> None:
+        self._loop.add_reader(stream.fileno(), react)
+        undo.callback(self._loop.remove_reader, stream.fileno())
+
+    def _watch_exit(self, undo: contextlib.ExitStack) -> None:
+        try:
+            pidfd = os.pidfd_open(self.pid)
+        except ProcessLookupError:  # it has exited, and its status is lost: the host ignores SIGCHLD
+            self._popen.returncode = UNKNOWN_STATUS
+            return
+        self._pidfd = undo.enter_context(io.FileIO(pidfd))
+        self._watch(self._pidfd, self._reap, undo)
 
     @property
     def pid(self) -> int:
@@ -111,8 +126,7 @@ class PidfdProcess:
             if not pid:
                 return
             self._popen.returncode = os.waitstatus_to_exitcode(status)
-        self._loop.remove_reader(self._pidfd)
-        os.close(self._pidfd)
+        self._close(self._pidfd)
         _wake(self._exit_waiters)
 
     # Output ------------------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from claude_agent_py.cli.chat.prompt_history import MOST_PROMPTS, PromptHistory,
 from claude_agent_py.cli.chat.sections import MOST_CHARS, SECTION_CHARS, Sections
 from claude_agent_py.permissions.interactions import AnswerSource, Interaction
 from claude_agent_py.permissions.prompts import KINDS, Kind
+from claude_agent_py.testing import frames
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.codec import decode
 
@@ -30,6 +31,15 @@ def said(text: str, *blocks: object, uuid: str = "m") -> object:
 
 def told(content: object) -> object:
     return decode(json.dumps({"type": "user", "message": {"role": "user", "content": content}, "uuid": "u"}))
+
+
+def turn_end(tokens: int) -> object:
+    usage = {"m": {"inputTokens": tokens}}
+    return decode(
+        json.dumps(
+            frames.result("x", modelUsage=usage, total_cost_usd=tokens, user_message_uuid="u", user_message_uuids=["u"])
+        )
+    )
 
 
 CALL = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "make\x1b]0;owned\x07\ntest"}}
@@ -53,6 +63,25 @@ def test_a_conversation_is_prompts_answers_and_calls_without_control_characters(
     again.recall([told("go"), said("I look."), said("", CALL), told([RESULT]), told("<task-notification>x"), told("x")])
     assert [one.kind for one in again.entries] == ["prompt", "answer", "tool", "prompt"]
     assert not again.is_working
+
+
+def test_an_answer_to_a_notification_is_an_answer_of_its_own() -> None:
+    chat = Conversation()
+    chat.recall([told("go"), said("It runs."), told("<task-notification>x"), said("It is done.", uuid="n")])
+    assert [one.text for one in chat.entries] == ["go", "It runs.", "It is done."]
+
+
+@pytest.mark.parametrize(("first", "second"), [(220, 330), (110, 210)], ids=["goes on", "counts from 0"])
+def test_a_new_process_that_goes_on_from_the_sums_of_the_one_before_is_not_counted_twice(
+    first: int, second: int
+) -> None:
+    chat = Conversation()
+    chat.take(turn_end(200))
+    chat.ended()
+    chat.take(turn_end(first))
+    assert chat.tokens == (220 if first == 220 else 310)
+    chat.take(turn_end(second))
+    assert (chat.tokens, chat.cost_usd) == ((330, 330.0) if first == 220 else (410, 410.0))
 
 
 def test_a_diff_shows_what_a_call_changes(tmp_path: Path) -> None:

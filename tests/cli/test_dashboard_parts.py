@@ -61,6 +61,16 @@ def test_a_transcript_is_read_on_from_where_the_last_look_ended(tmp_path: Path) 
     assert not tail.look(LATER)
 
 
+def test_a_call_that_changes_a_file_is_shown_with_the_file(tmp_path: Path) -> None:
+    stored = Stored(tmp_path)
+    stored.user("Change it")
+    edit = {"replace_all": False, "file_path": "a.py", "old_string": "1", "new_string": "2"}
+    stored.assistant("", {"type": "tool_use", "id": "toolu_2", "name": "Edit", "input": edit})
+    tail = tail_of(stored)
+    assert tail.look(LATER)
+    assert tail.calls == "Edit a.py"
+
+
 def looks_left(tail: Tail) -> int:
     looks = 0
     while tail.is_partial:

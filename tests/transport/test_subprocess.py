@@ -1,12 +1,15 @@
 """The subprocess transport against small programs that behave, misbehave, and leave others behind."""
 
 import asyncio
+import contextlib
+import errno
 import gc
 import os
 import signal
 import sys
 import textwrap
 import threading
+import warnings
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -19,6 +22,7 @@ from leftovers import is_alive, kill, until_gone
 from claude_agent_py._event_loop import in_event_loop
 from claude_agent_py.errors import CLIStartError
 from claude_agent_py.transport import LaunchPlan, SubprocessTransport, processes, subprocess
+from claude_agent_py.transport.pidfd_process import has_pidfds
 from claude_agent_py.transport.processes import ProcessID, descendants, in_ps, kill_each
 
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform == "win32", reason="signals and groups of POSIX")]
@@ -296,11 +300,86 @@ async def test_asyncio_without_pidfds(check: Callable[[], Awaitable[None]], monk
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have no pidfds")
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_with_pidfds_a_program_takes_neither_a_thread_nor_a_task() -> None:
-    threads, tasks = threading.active_count(), len(asyncio.all_tasks())
+    threads, tasks = set(threading.enumerate()), len(asyncio.all_tasks())
     transport = program(ECHO)
     await transport.start()
-    assert (threading.active_count(), len(asyncio.all_tasks())) == (threads, tasks)
+    assert set(threading.enumerate()) <= threads  # idle threads of other tests end at any time
+    assert len(asyncio.all_tasks()) == tasks
     await transport.close()
+
+
+ON_ASYNCIO = pytest.mark.parametrize("anyio_backend", ["asyncio"])
+WITH_PIDFDS = pytest.mark.skipif(sys.platform != "linux", reason="other systems have no pidfds")
+
+
+def open_files() -> dict[str, str]:
+    """Return what each open file descriptor of this process stands for."""
+    files = {}
+    for fd in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):  # of the listing itself
+            files[fd] = os.readlink(f"/proc/self/fd/{fd}")
+    return files
+
+
+@WITH_PIDFDS
+@ON_ASYNCIO
+async def test_a_loop_that_cannot_watch_a_pipe_leaves_nothing_behind() -> None:
+    """Where the host has closed a pipe that its loop still watches, the loop refuses the next file of that number."""
+    loop = asyncio.get_running_loop()
+    before, children = open_files(), descendants(os.getpid())
+    stale = [end for _ in range(10) for end in os.pipe()]
+    for end in stale:
+        loop.add_writer(end, lambda: None)
+        os.close(end)
+    try:
+        with pytest.raises(CLIStartError):
+            await program(ECHO).start()
+        assert open_files() == before
+        assert descendants(os.getpid()) == children
+    finally:
+        for end in stale:
+            loop.remove_writer(end)
+
+
+@WITH_PIDFDS
+@ON_ASYNCIO
+async def test_a_program_that_ends_at_once_starts_although_its_status_is_lost() -> None:
+    """With SIGCHLD ignored, the system may have forgotten the process before anything can watch it."""
+    handler = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        for _ in range(50):
+            transport = SubprocessTransport(LaunchPlan(["/bin/sh", "-c", "echo why >&2"], dict(os.environ)))
+            async with running(transport):
+                assert await transport.wait() == 255
+            assert transport.stderr_tail == "why\n"
+    finally:
+        signal.signal(signal.SIGCHLD, handler)
+
+
+@WITH_PIDFDS
+def test_a_loop_that_is_closed_too_early_leaves_no_pidfd() -> None:
+    gc.collect()
+    before = [file for file in open_files().values() if "pidfd" in file]
+    loop = asyncio.new_event_loop()
+    transport = program(ECHO)
+    loop.run_until_complete(transport.start())
+    loop.close()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        del transport, loop
+        gc.collect()
+    assert [file for file in open_files().values() if "pidfd" in file] == before
+
+
+@WITH_PIDFDS
+def test_too_many_open_files_do_not_mean_that_there_are_no_pidfds(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(pid: int) -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    if not has_pidfds():
+        pytest.skip("this system has none")
+    monkeypatch.setattr(os, "pidfd_open", fail)
+    assert has_pidfds.__wrapped__()
 
 
 # Starts that fail

@@ -187,7 +187,7 @@ class ChatApp(App[None]):
         state = "waits for you" if chat.pending else chat.activity or ("working" if chat.is_working else "")
         now = self._hint or state
         facts = [now, chat.model or "default model", chat.permission_mode, f"{chat.tokens:,} tokens"]
-        facts += [f"{chat.cost_usd:.4f} USD", "" if now else KEYS]
+        facts += [f"{chat.cost_usd:.4f} USD", "" if self._hint or chat.pending else KEYS]
         self._status.update(Text(" · ".join(filter(None, facts)), style="dim", no_wrap=True))
         roots = [task for task in self._client.tasks.roots if _runs(task)]
         self._tasks.display = bool(roots)

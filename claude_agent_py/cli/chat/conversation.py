@@ -29,6 +29,7 @@ from claude_agent_py.wire.messages.system import (
     StatusMessage,
 )
 from claude_agent_py.wire.messages.tasks import TaskStatus
+from claude_agent_py.wire.messages.usage import ModelUsage
 
 Kind: TypeAlias = Literal["prompt", "answer", "tool", "task", "notice", "error"]
 
@@ -92,6 +93,7 @@ class Conversation:
         """The descriptions of tasks."""
         self._earlier = (0.0, 0)
         """Cost and tokens of processes that have ended."""
+        self._is_new_process = False
         self._unanswered = 0
         self._is_running = False
 
@@ -116,8 +118,8 @@ class Conversation:
         return self._add("error" if is_error else "notice", displayable(text, NOTICE_CHARS))
 
     def ended(self) -> None:
-        """Note that the process is gone. The next one counts from 0."""
-        self._earlier = (self.cost_usd, self.tokens)
+        """Note that the process is gone."""
+        self._earlier, self._is_new_process = (self.cost_usd, self.tokens), True
         self._is_running = False
         self._answer = None
         self.activity = ""
@@ -126,6 +128,8 @@ class Conversation:
     def recall(self, messages: Iterable[Any]) -> None:
         """Add what an earlier session had: its prompts, answers and calls."""
         for message in messages:
+            if isinstance(message, UserMessage) and not message.is_subagent:
+                self._answer = None  # also one that is not shown, such as a notification, begins another answer
             if isinstance(message, UserMessage) and not message.is_synthetic and not message.is_subagent:
                 told = message.text.strip()
                 if told.startswith("[Request interrupted"):
@@ -203,18 +207,23 @@ class Conversation:
 
     def _on_turn_end(self, message: ResultMessage) -> Iterator[Entry]:
         self._answer, self.activity, self._is_running = None, "", False
-        self.cost_usd = self._earlier[0] + float(message.total_cost_usd)
-        used = message.model_usage.values()
-        self.tokens = self._earlier[1] + int(
-            sum(
-                one.input_tokens + one.output_tokens + one.cache_read_input_tokens + one.cache_creation_input_tokens
-                for one in used
-            )
-        )
+        self._count(float(message.total_cost_usd), message.model_usage.values())
         if str(message.terminal_reason).startswith("aborted"):
             yield self.notice("interrupted")
         elif message.is_error:
             yield self.notice(message.error_text or str(message.subtype), is_error=True)
+
+    def _count(self, cost_usd: float, usage: Iterable[ModelUsage]) -> None:
+        tokens = int(
+            sum(
+                one.input_tokens + one.output_tokens + one.cache_read_input_tokens + one.cache_creation_input_tokens
+                for one in usage
+            )
+        )
+        if self._is_new_process and tokens >= self._earlier[1]:
+            self._earlier = (0.0, 0)  # the process before could write its sums, and this one goes on from them
+        self._is_new_process = False
+        self.cost_usd, self.tokens = self._earlier[0] + cost_usd, self._earlier[1] + tokens
 
     def _on_init(self, message: InitMessage) -> Iterator[Entry]:
         self._is_running = True  # each turn begins so

@@ -116,7 +116,8 @@ class Tail:
             self._spending.note(message)
             for call in message.tool_uses:
                 if len(self._calls) < _MOST_CALLS:
-                    self._calls[call.id] = one_line(f"{call.name} {next(iter(call.input.values()), '')}", 40)
+                    told = call.input.get("file_path") or next(iter(call.input.values()), "")
+                    self._calls[call.id] = one_line(f"{call.name} {told}", 40)
             return
         results = message.tool_results
         if not results and not message.is_synthetic:
