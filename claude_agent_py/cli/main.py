@@ -243,7 +243,7 @@ def _command(name: str, text: str, module: str, add: str = "add_arguments", exec
 
 COMMANDS = (
     _command("run", "Run one prompt: tasks live on stderr, the answer on stdout.", "run_command"),
-    _command("chat", "Talk in the terminal: answers, tasks, approvals.", "chat"),
+    _command("chat", "Talk in the terminal: answers, tasks, approvals.", "_chat"),
     _command("sessions", "List, show, search, fork, rename, delete and export conversations.", "sessions"),
     _command("watch", "Show every session that runs on this machine, live.", "watch"),
     _command("record", "Run a prompt and record it.", "recordings", "add_record_arguments", "record"),

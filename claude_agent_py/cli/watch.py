@@ -13,9 +13,9 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from claude_agent_py.cli.dashboard.board import Board
-from claude_agent_py.cli.dashboard.machine import LOOK_SECONDS
-from claude_agent_py.cli.dashboard.rows import Row
+from claude_agent_py.cli._dashboard.board import Board
+from claude_agent_py.cli._dashboard.machine import LOOK_SECONDS
+from claude_agent_py.cli._dashboard.rows import Row
 from claude_agent_py.cli.fleet import VARIABLE as FLEET_VARIABLE
 from claude_agent_py.cli.interactions import VARIABLE as INBOX_VARIABLE
 from claude_agent_py.cli.live_tree import rich_console
@@ -50,7 +50,7 @@ def execute(arguments: argparse.Namespace) -> int:
         seconds=math.inf if is_once else LOOK_SECONDS,
     )
     if not is_once and can_show_screen():
-        from claude_agent_py.cli.dashboard.app import Dashboard
+        from claude_agent_py.cli._dashboard.app import Dashboard
 
         Dashboard(board, every=every).run()
         return 0

@@ -10,12 +10,12 @@ import msgspec
 import pytest
 from rich.cells import cell_len
 
-from claude_agent_py.cli.chat.answers import drawn
-from claude_agent_py.cli.chat.approvals import allow, answer, asked, deny
-from claude_agent_py.cli.chat.conversation import Conversation
-from claude_agent_py.cli.chat.diffs import COMPARED_LINES, SHOWN_LINES, diff_of
-from claude_agent_py.cli.chat.prompt_history import MOST_PROMPTS, PromptHistory, history_file
-from claude_agent_py.cli.chat.sections import MOST_CHARS, SECTION_CHARS, Sections
+from claude_agent_py.cli._chat.answers import drawn
+from claude_agent_py.cli._chat.approvals import allow, answer, asked, deny
+from claude_agent_py.cli._chat.conversation import Conversation
+from claude_agent_py.cli._chat.diffs import COMPARED_LINES, SHOWN_LINES, diff_of
+from claude_agent_py.cli._chat.prompt_history import MOST_PROMPTS, PromptHistory, history_file
+from claude_agent_py.cli._chat.sections import MOST_CHARS, SECTION_CHARS, Sections
 from claude_agent_py.permissions.interactions import AnswerSource, Interaction
 from claude_agent_py.permissions.prompts import KINDS, Kind
 from claude_agent_py.testing import frames

@@ -14,11 +14,11 @@ from textual import events
 from textual.pilot import Pilot
 
 from claude_agent_py import Client
-from claude_agent_py.cli.chat import question_panel
-from claude_agent_py.cli.chat.app import ChatApp
-from claude_agent_py.cli.chat.panels import PromptBox
-from claude_agent_py.cli.chat.prompt_history import PromptHistory
-from claude_agent_py.cli.chat.question_panel import QuestionPanel
+from claude_agent_py.cli._chat import question_panel
+from claude_agent_py.cli._chat.app import ChatApp
+from claude_agent_py.cli._chat.panels import PromptBox
+from claude_agent_py.cli._chat.prompt_history import PromptHistory
+from claude_agent_py.cli._chat.question_panel import QuestionPanel
 from claude_agent_py.testing import Gate, RecordedRequest, Reply, ScriptedModel, ToolCall, tool_use
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
@@ -189,7 +189,7 @@ def launch(name: str, **more: object) -> ToolCall:
 
 async def test_tasks_and_interruptions(monkeypatch: pytest.MonkeyPatch) -> None:
     """Subagents that ask at once, the foreground moved away, Ctrl-C, a dead CLI, and the end with tasks running."""
-    monkeypatch.setattr("claude_agent_py.cli.chat.app.AGAIN", 600)  # however slow this machine is
+    monkeypatch.setattr("claude_agent_py.cli._chat.app.AGAIN", 600)  # however slow this machine is
     late, never, slow = Gate(), Gate(), Gate()
     agents = {
         "Look at auth": [tool_use("Bash", {"command": "touch auth"}), "auth is \x1b[31msound"],

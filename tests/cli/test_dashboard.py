@@ -13,10 +13,10 @@ from fleets import fleet_in, given_options, until_state
 from textual.widgets import Input, RichLog, SelectionList
 
 from claude_agent_py import Client, ClientOptions, PermissionContext
-from claude_agent_py.cli.dashboard.app import Dashboard
-from claude_agent_py.cli.dashboard.board import Board
-from claude_agent_py.cli.dashboard.rows import Row
-from claude_agent_py.cli.dashboard.tree import RowTree
+from claude_agent_py.cli._dashboard.app import Dashboard
+from claude_agent_py.cli._dashboard.board import Board
+from claude_agent_py.cli._dashboard.rows import Row
+from claude_agent_py.cli._dashboard.tree import RowTree
 from claude_agent_py.errors import ClaudeAgentError
 from claude_agent_py.permissions import SQLiteInbox
 from claude_agent_py.sessions import get_session

@@ -16,11 +16,11 @@ from stored import SESSION, Stored
 from textual.widgets import Input
 
 from claude_agent_py.cli import main
-from claude_agent_py.cli.dashboard.app import Dashboard
-from claude_agent_py.cli.dashboard.board import Board
-from claude_agent_py.cli.dashboard.stopping import CannotStopError, end_tree
-from claude_agent_py.cli.dashboard.tails import Tail
-from claude_agent_py.cli.dashboard.tree import RowTree
+from claude_agent_py.cli._dashboard.app import Dashboard
+from claude_agent_py.cli._dashboard.board import Board
+from claude_agent_py.cli._dashboard.stopping import CannotStopError, end_tree
+from claude_agent_py.cli._dashboard.tails import Tail
+from claude_agent_py.cli._dashboard.tree import RowTree
 from claude_agent_py.sessions import get_session
 from claude_agent_py.sessions.stored_tasks import Launches
 from claude_agent_py.transport.processes import ProcessID, descendants, process_table

@@ -11,7 +11,7 @@ from textual.containers import Vertical
 from textual.timer import Timer
 from textual.widgets import Static
 
-from claude_agent_py.cli.chat.sections import Sections
+from claude_agent_py.cli._chat.sections import Sections
 
 THEME: Final = "ansi_dark"
 SETTLED_AFTER: Final = 0.15

@@ -9,9 +9,9 @@ import anyio
 from claude_agent_py._errors import ClaudeAgentError
 from claude_agent_py._runtime.runs.result import RunError
 from claude_agent_py._runtime.runs.run import Run
-from claude_agent_py.cli.chat.approvals import allow, answer, asked, deny, question_help, question_lines, questions
-from claude_agent_py.cli.chat.conversation import Conversation, Entry
-from claude_agent_py.cli.chat.typed_lines import TypedLines
+from claude_agent_py.cli._chat.approvals import allow, answer, asked, deny, question_help, question_lines, questions
+from claude_agent_py.cli._chat.conversation import Conversation, Entry
+from claude_agent_py.cli._chat.typed_lines import TypedLines
 from claude_agent_py.cli.run_command import FAILED, exit_code, stop_tasks
 from claude_agent_py.client import Client
 from claude_agent_py.permissions.interactions import Interaction

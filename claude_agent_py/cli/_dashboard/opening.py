@@ -14,8 +14,8 @@ from itertools import islice
 from typing import Any, Final
 
 from claude_agent_py._errors import ClaudeAgentError, OptionsError
-from claude_agent_py.cli.dashboard.fleet import FleetView
-from claude_agent_py.cli.dashboard.rows import Row
+from claude_agent_py.cli._dashboard.fleet import FleetView
+from claude_agent_py.cli._dashboard.rows import Row
 from claude_agent_py.cli.sessions import conversation_lines
 from claude_agent_py.observe import Timeline
 from claude_agent_py.permissions.requests import displayable

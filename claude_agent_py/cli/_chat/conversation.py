@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
 from claude_agent_py._protocol.text import TextFold
-from claude_agent_py.cli.chat.diffs import diff_of, shortened
+from claude_agent_py.cli._chat.diffs import diff_of, shortened
 from claude_agent_py.cli.live_tree import MARKS
 from claude_agent_py.cli.run_command import call_line
 from claude_agent_py.permissions.interactions import Interaction, InteractionOpened, InteractionSettled

@@ -44,7 +44,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 async def _in_lines(options: "ClientOptions[Any]", arguments: argparse.Namespace) -> int:
-    from claude_agent_py.cli.chat.lines import chat_in_lines
+    from claude_agent_py.cli._chat.lines import chat_in_lines
     from claude_agent_py.client import Client
 
     if sys.stdin.isatty() and not arguments.plain:
@@ -53,8 +53,8 @@ async def _in_lines(options: "ClientOptions[Any]", arguments: argparse.Namespace
 
 
 async def _on_screen(options: "ClientOptions[Any]", arguments: argparse.Namespace) -> int:
-    from claude_agent_py.cli.chat.app import ChatApp
-    from claude_agent_py.cli.chat.prompt_history import PromptHistory, history_file
+    from claude_agent_py.cli._chat.app import ChatApp
+    from claude_agent_py.cli._chat.prompt_history import PromptHistory, history_file
     from claude_agent_py.client import Client
 
     earlier = await anyio.to_thread.run_sync(_earlier, options)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from claude_agent_py._errors import OptionsError
-from claude_agent_py.cli.dashboard.rows import Question, Row, one_line
+from claude_agent_py.cli._dashboard.rows import Question, Row, one_line
 from claude_agent_py.permissions.inbox_sqlite import SQLiteInbox
 
 

@@ -8,8 +8,8 @@ from textual import events
 from textual.message import Message
 from textual.widgets import Static, TextArea
 
-from claude_agent_py.cli.chat.conversation import Entry
-from claude_agent_py.cli.chat.prompt_history import PromptHistory
+from claude_agent_py.cli._chat.conversation import Entry
+from claude_agent_py.cli._chat.prompt_history import PromptHistory
 from claude_agent_py.permissions.requests import displayable
 
 STYLES: Final = {"prompt": "bold", "tool": "", "task": "cyan", "notice": "dim italic", "error": "red"}

@@ -12,13 +12,13 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.widgets import Footer, Input, Static, Tree
 
-from claude_agent_py.cli.dashboard.board import Board, Seen
-from claude_agent_py.cli.dashboard.opening import open_in_browser, write_page
-from claude_agent_py.cli.dashboard.pane import ConversationPane
-from claude_agent_py.cli.dashboard.rows import Question, Row, one_line
-from claude_agent_py.cli.dashboard.screens import AnswerScreen, ConfirmScreen
-from claude_agent_py.cli.dashboard.stopping import end_tree
-from claude_agent_py.cli.dashboard.tree import RowTree, heading
+from claude_agent_py.cli._dashboard.board import Board, Seen
+from claude_agent_py.cli._dashboard.opening import open_in_browser, write_page
+from claude_agent_py.cli._dashboard.pane import ConversationPane
+from claude_agent_py.cli._dashboard.rows import Question, Row, one_line
+from claude_agent_py.cli._dashboard.screens import AnswerScreen, ConfirmScreen
+from claude_agent_py.cli._dashboard.stopping import end_tree
+from claude_agent_py.cli._dashboard.tree import RowTree, heading
 
 STYLE: Final = """
 #heading { height: 1; background: $panel; color: $text-muted; }

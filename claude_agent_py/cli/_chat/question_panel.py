@@ -9,8 +9,8 @@ from textual.containers import VerticalScroll
 from textual.message import Message
 from textual.widgets import Input
 
-from claude_agent_py.cli.chat.answers import MarkdownText
-from claude_agent_py.cli.chat.approvals import (
+from claude_agent_py.cli._chat.answers import MarkdownText
+from claude_agent_py.cli._chat.approvals import (
     Asked,
     allow,
     answer,
@@ -20,7 +20,7 @@ from claude_agent_py.cli.chat.approvals import (
     question_lines,
     questions,
 )
-from claude_agent_py.cli.chat.panels import Plain, diff_text
+from claude_agent_py.cli._chat.panels import Plain, diff_text
 from claude_agent_py.permissions.interactions import Interaction
 from claude_agent_py.permissions.requests import displayable
 

@@ -12,7 +12,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Label, SelectionList, Static
 from textual.widgets.selection_list import Selection
 
-from claude_agent_py.cli.dashboard.rows import Question, one_line
+from claude_agent_py.cli._dashboard.rows import Question, one_line
 from claude_agent_py.cli.interactions import details_of
 from claude_agent_py.permissions.decisions import Allow, Deny
 from claude_agent_py.permissions.typed_answers import HELP, read_typed

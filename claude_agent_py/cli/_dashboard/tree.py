@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.widgets import Tree
 from textual.widgets.tree import TreeNode
 
-from claude_agent_py.cli.dashboard.rows import Row, elapsed
+from claude_agent_py.cli._dashboard.rows import Row, elapsed
 
 COLUMNS: Final = (("state", 10), ("elapsed", 8), ("tokens", 8), ("cost", 11))
 """Those of a fixed width, right-aligned but for the first."""

@@ -15,11 +15,11 @@ from textual.widgets import TextArea
 
 from claude_agent_py._errors import ClaudeAgentError
 from claude_agent_py._runtime.runs.run import Run
-from claude_agent_py.cli.chat.answers import AnswerView
-from claude_agent_py.cli.chat.conversation import Conversation, Entry
-from claude_agent_py.cli.chat.panels import Plain, PromptBox, entry_text
-from claude_agent_py.cli.chat.prompt_history import PromptHistory
-from claude_agent_py.cli.chat.question_panel import QuestionPanel
+from claude_agent_py.cli._chat.answers import AnswerView
+from claude_agent_py.cli._chat.conversation import Conversation, Entry
+from claude_agent_py.cli._chat.panels import Plain, PromptBox, entry_text
+from claude_agent_py.cli._chat.prompt_history import PromptHistory
+from claude_agent_py.cli._chat.question_panel import QuestionPanel
 from claude_agent_py.cli.live_tree import Descriptions, tree_of
 from claude_agent_py.client import Client
 from claude_agent_py.permissions.requests import displayable

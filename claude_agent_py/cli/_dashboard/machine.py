@@ -8,8 +8,8 @@ from typing import Final
 
 from claude_agent_py._errors import SessionError
 from claude_agent_py._proc import contents
-from claude_agent_py.cli.dashboard.rows import Row, Spent, one_line
-from claude_agent_py.cli.dashboard.tails import Tail
+from claude_agent_py.cli._dashboard.rows import Row, Spent, one_line
+from claude_agent_py.cli._dashboard.tails import Tail
 from claude_agent_py.sessions.folders import AnyPath, find_session, regular_file
 from claude_agent_py.sessions.lines import Snapshot
 from claude_agent_py.sessions.listing import info_of, list_sessions

@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from claude_agent_py.cli.dashboard.fleet import MOST, FleetView
-from claude_agent_py.cli.dashboard.inbox import InboxView, inbox_row
-from claude_agent_py.cli.dashboard.machine import LOOK_SECONDS, Machine
-from claude_agent_py.cli.dashboard.rows import Question, Row, one_line
+from claude_agent_py.cli._dashboard.fleet import MOST, FleetView
+from claude_agent_py.cli._dashboard.inbox import InboxView, inbox_row
+from claude_agent_py.cli._dashboard.machine import LOOK_SECONDS, Machine
+from claude_agent_py.cli._dashboard.rows import Question, Row, one_line
 
 
 @dataclass(frozen=True)

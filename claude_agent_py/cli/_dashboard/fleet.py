@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import anyio
 
 from claude_agent_py._errors import FleetError
-from claude_agent_py.cli.dashboard.rows import Question, Row, Spent, one_line
+from claude_agent_py.cli._dashboard.rows import Question, Row, Spent, one_line
 from claude_agent_py.wire.codec import decode
 
 if TYPE_CHECKING:

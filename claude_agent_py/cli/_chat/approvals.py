@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
-from claude_agent_py.cli.chat.diffs import diff_of
+from claude_agent_py.cli._chat.diffs import diff_of
 from claude_agent_py.permissions.decisions import Allow, Deny
 from claude_agent_py.permissions.elicitation import ElicitationRequest
 from claude_agent_py.permissions.interactions import Interaction
