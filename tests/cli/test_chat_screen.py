@@ -147,7 +147,9 @@ async def test_a_chat_from_prompts_to_approvals() -> None:
             await chat.pilot.press("y")
             assert chat.box.text == "a drafty"  # what is typed in the prompt answers nothing
             chat.box.put("")
-            await chat.pilot.press("tab", "n", "y", "escape", "n", *"not so", "enter")
+            await chat.pilot.press("tab", "n", "y", "escape")
+            for key in "nnot so\r":  # typed in one go
+                chat.app.post_message(events.Key("enter" if key == "\r" else key, key))
             await chat.until(lambda: "It says: not so" in chat.entries)
             assert (model.sandbox.cwd / "a.txt").read_text() == "one\n"
             await chat.type("write")

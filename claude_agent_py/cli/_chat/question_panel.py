@@ -3,6 +3,7 @@
 from typing import Any, ClassVar, Final
 
 from rich.text import Text
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
@@ -122,12 +123,29 @@ class QuestionPanel(VerticalScroll, can_focus=True):
             deny(self.interaction)
             self._done()
 
+    def on_key(self, event: events.Key) -> None:
+        """Deny and take the reason in the order of the keys: those typed fast come before the words have the focus."""
+        if self._words.has_focus:
+            return
+        if event.key == "n" and self._can_decide:
+            self.action_deny()
+        elif not self._words.disabled and event.is_printable and event.character is not None:
+            self._words.insert_text_at_cursor(event.character)
+        elif not self._words.disabled and event.key == "enter":
+            self._submit(self._words.value)
+        else:
+            return
+        event.stop()
+
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Deny with the reason, or answer."""
         event.stop()
+        self._submit(event.value)
+
+    def _submit(self, value: str) -> None:
         if self.interaction is None:
             return
-        text = event.value.strip()
+        text = value.strip()
         if self._asked.is_decision:
             deny(self.interaction, text)
             self._done()

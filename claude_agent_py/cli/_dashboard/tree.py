@@ -131,7 +131,7 @@ def widths(total: int) -> dict[str, int]:
 def heading(total: int, count: int) -> Text:
     """Return the names of the columns, and how many sessions there are."""
     room = widths(total)
-    text = Text(fit(f"  {count} sessions", max(1, total - sum(room.values()))))
+    text = Text(fit(f"  {count} session{'s' * (count != 1)}", max(1, total - sum(room.values()))))
     for column, size in room.items():
         is_left = column in (WAITS, "state")
         text.append(fit(f"  {column}" if column == WAITS else f" {column}", size) if is_left else column.rjust(size))
