@@ -339,10 +339,10 @@ TABLE: Final[tuple[Row, ...]] = (
     Variable("CLAUDE_CODE_MAX_CONCURRENT_SUBAGENTS", "max_concurrent_subagents", str),
     Field("perTaskStopAffordance", "per_task_stop_affordance", _if_on),
     # Listeners
-    Here("is told", "on_task_notification"),
-    Here("is told", "on_task_event"),
-    Here("is told", "on_stderr"),
-    Here("is told", "telemetry"),
+    Here("callback", "on_task_notification"),
+    Here("callback", "on_task_event"),
+    Here("callback", "on_stderr"),
+    Here("OpenTelemetry", "telemetry"),
     # What comes back
     Field("jsonSchema", "output_format,output_type", _schema),
     Flag("--include-partial-messages", "include_partial_messages"),
@@ -367,7 +367,7 @@ TABLE: Final[tuple[Row, ...]] = (
     Here("the project in the store", "session_store_project"),
     Here("mirrors to the store", "session_store_flush"),
     Here("calls of the store", "load_timeout"),
-    Here("is told", "on_store_error"),
+    Here("callback", "on_store_error"),
     Variable(
         "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING", "enable_file_checkpointing", lambda on: "true" if on else None
     ),
