@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeAlias
 
 from claude_agent_py._protocol.follow_ups import FollowUps
-from claude_agent_py._protocol.ports import LiveTasks
 from claude_agent_py.wire.messages.conversation import (
     AssistantMessage,
     CommandLifecycleMessage,
@@ -102,7 +101,7 @@ class TurnResumed:
     """Those of them that belong to no other run, and now to this one."""
 
 
-Verdict: TypeAlias = RunEnded | TurnResumed
+Verdict: TypeAlias = RunEnded | TurnResumed | RunWaits
 Routing: TypeAlias = tuple[tuple[RunId, ...], tuple[Verdict, ...]]
 """The runs that receive a message, and what it decides."""
 
@@ -161,10 +160,15 @@ class _Rule(NamedTuple):
 
 
 class TurnRouter:
-    """Routes every message of a session to its runs, and decides when they are over."""
+    """Routes every message of a session to its runs, and decides when they are over.
 
-    def __init__(self, tasks: LiveTasks) -> None:
-        self._tasks = tasks
+    Args:
+        live_task_ids: Returns the ids of the running tasks, without ambient ones, which do not count as activity. The
+            tasks must have processed a message before it is routed.
+    """
+
+    def __init__(self, live_task_ids: Callable[[], frozenset[str]]) -> None:
+        self._live_task_ids = live_task_ids
         self._runs: dict[RunId, _Run] = {}
         self._owner_of_prompt: dict[str, RunId] = {}
         self._owners_of_task: dict[str, tuple[RunId, ...]] = {}
@@ -180,7 +184,6 @@ class TurnRouter:
         self._follow_ups = FollowUps()
         self._completed: set[str] = set()
         """Prompts that the CLI has completed without an answer so far."""
-        self._waits: list[RunWaits] = []
         self._heir: RunId | None = None
         """The run of the turn that an earlier process left, until the CLI says whether there is one."""
         self._resumed: TurnResumed | None = None
@@ -233,11 +236,11 @@ class TurnRouter:
         run.last_progress = now
         return self.settle(now)
 
-    def drop_run(self, run_id: RunId) -> tuple[str, ...]:
-        """Drop a run and return its unanswered prompts."""
+    def drop_run(self, run_id: RunId) -> None:
+        """Drop a run. Its unanswered prompts belong to no run then."""
         run = self._runs.pop(run_id, None)
         if run is None:
-            return ()
+            return
         if self._heir == run_id:
             self._heir = None
         for prompt in run.waiting:
@@ -246,7 +249,6 @@ class TurnRouter:
             self._owners_of_task[task_id] = tuple(r for r in self._owners_of_task[task_id] if r != run_id)
         if self._turn is not None:
             self._turn.audience = tuple(r for r in self._turn.audience if r != run_id)
-        return tuple(run.waiting)
 
     def close(self) -> tuple[RunEnded, ...]:
         """End every run: the connection is gone."""
@@ -525,7 +527,7 @@ class TurnRouter:
         frame: MalformedFrame | None = None,
     ) -> RunEnded:
         tasks = frozenset(run.tasks)
-        late = tasks & self._tasks.live_ids() if kind == "idle" else frozenset[str]()
+        late = tasks & self._live_task_ids() if kind == "idle" else frozenset[str]()
         is_in_turn = run.run_id in self.turn_runs
         return RunEnded(run.run_id, reason, kind, limit, tasks, is_in_turn, frame, late)
 
@@ -535,7 +537,7 @@ class TurnRouter:
         If the CLI sends `session_state_changed`, it decides. The CLI does not report `idle` while a background agent or
         its follow-up turn is running, but it does for shells, which the ledger and a short grace period cover.
         """
-        if self._turn is not None or self._state not in (None, "idle") or self._tasks.live_ids():
+        if self._turn is not None or self._state not in (None, "idle") or self._live_task_ids():
             return False
         self._follow_ups.give_up(now)
         return not self._follow_ups
@@ -568,18 +570,15 @@ class TurnRouter:
         is_queued = run.waiting and run.run_id not in self.turn_runs
         return max(run.last_progress, self._last_progress) if is_queued else run.last_progress
 
-    def _note_waits(self, now: float) -> None:
-        """Note the runs that have been waiting for tasks for a long time."""
+    def _long_waits(self, now: float) -> tuple[RunWaits, ...]:
+        """Return the runs that have been waiting for tasks for a long time, each after growing intervals."""
+        waits: list[RunWaits] = []
         for run in self._runs.values():
             waited = 0.0 if run.waits_since is None else now - run.waits_since
             if waited >= run.next_notice:
                 run.next_notice = waited + NEXT_NOTICE
-                self._waits.append(RunWaits(run.run_id, waited))
-
-    def take_waits(self) -> list[RunWaits]:
-        """Return and clear the noted runs."""
-        waits, self._waits = self._waits, []
-        return waits
+                waits.append(RunWaits(run.run_id, waited))
+        return tuple(waits)
 
     def next_deadline(self) -> float | None:
         """Return when to call `tick` next, or None."""
@@ -590,10 +589,11 @@ class TurnRouter:
         return min(moments, default=None)
 
     def tick(self, now: float) -> tuple[Verdict, ...]:
-        """Return the runs that are over because a limit or a grace period has expired."""
+        """Return the runs that are over because a limit or a grace period has expired, and those that wait for long."""
+        waits: tuple[RunWaits, ...] = ()
         if self._turn is None:
             self._follow_ups.give_up(now)
-            self._note_waits(now)
+            waits = self._long_waits(now)
         late = [(run, d) for run in self._runs.values() if (d := self._deadline(run)) and d[0] <= now]
         ends = tuple(
             self._end(run, "idle" if kind == "idle" else "timeout", kind=kind, limit=limit)
@@ -601,7 +601,7 @@ class TurnRouter:
         )
         for end in ends:
             self.drop_run(end.run_id)
-        return ends + self.settle(now)
+        return (*ends, *self.settle(now), *waits)
 
     _OTHER: ClassVar[_Rule] = _Rule(_on_other, is_progress=False)
     _RULES: ClassVar[Mapping[type, _Rule]] = {

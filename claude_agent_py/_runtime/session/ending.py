@@ -16,6 +16,7 @@ from claude_agent_py._errors import ClaudeAgentError, CLIExitError, ConnectionCl
 from claude_agent_py._event_loop import from_any_thread
 from claude_agent_py._protocol.engine import Engine
 from claude_agent_py._protocol.state import State, Step
+from claude_agent_py._protocol.turns import TurnRouter
 from claude_agent_py._streams import LazyEvent
 
 if TYPE_CHECKING:
@@ -115,11 +116,13 @@ class Ending:
     Args:
         session: The session.
         engine: Its engine, which knows the state.
+        router: Its router, which knows whether the CLI is idle.
     """
 
-    def __init__(self, session: SessionPort, engine: Engine) -> None:
+    def __init__(self, session: SessionPort, engine: Engine, router: TurnRouter) -> None:
         self._session = session
         self._engine = engine
+        self._router = router
         self._closing = _Closing()
         self._stop_timer: Callable[[], object] | None = None
         """Makes the timer close the session, from any thread; None before the session is open."""
@@ -199,8 +202,7 @@ class Ending:
 
     def _is_idle(self) -> bool:
         """Return whether the CLI has reported that it is idle."""
-        turns = self._engine.turns
-        return not turns.open_runs and not self._session.tasks.live_ids() and turns.is_idle(anyio.current_time())
+        return not self._router.open_runs and self._router.is_idle(anyio.current_time())
 
     async def _end_tasks(self, how: TasksAtClose, limit: float) -> None:
         tasks = self._session.tasks
@@ -234,7 +236,7 @@ class Ending:
 
     async def _let_it_finish(self, transport: "Transport") -> None:
         self._session.dismiss()
-        while self._is_left(transport) and not self._engine.turns.is_idle(anyio.current_time()):
+        while self._is_left(transport) and not self._router.is_idle(anyio.current_time()):
             await self.wait_for_stream(LOOK_EVERY)
         if self._is_left(transport):
             await transport.end_input()

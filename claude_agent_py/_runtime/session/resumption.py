@@ -11,7 +11,7 @@ import anyio
 from claude_agent_py._errors import CLIExitError
 from claude_agent_py._protocol.engine import Engine
 from claude_agent_py._protocol.events import Event
-from claude_agent_py._protocol.turns import TurnResumed, Until
+from claude_agent_py._protocol.turns import TurnResumed, TurnRouter, Until, Verdict
 from claude_agent_py._runtime.runs.run_mailbox import RunMailbox
 from claude_agent_py._streams import LazyEvent
 from claude_agent_py.wire.messages.conversation import UserContent, UserMessage
@@ -24,6 +24,8 @@ class SessionPort(Protocol):
     """The session, as seen by its resumption."""
 
     options: "ClientOptions"
+    prompt_uuids: set[str]
+    """The uuids of all prompts so far."""
 
     def open_run(self, until: Until, timeout: float | None) -> RunMailbox:
         """Open a run."""
@@ -37,8 +39,8 @@ class SessionPort(Protocol):
         """End a run with an error."""
         ...
 
-    def act(self, events: Iterable[Event]) -> None:
-        """Act on the events of the engine, then write what it has to send."""
+    def act(self, events: Iterable[Event | Verdict]) -> None:
+        """Act on events of the engine and the router, then write what the engine has to send."""
         ...
 
 
@@ -48,11 +50,13 @@ class Resumption:
     Args:
         session: The session.
         engine: Its engine.
+        router: Its router.
     """
 
-    def __init__(self, session: SessionPort, engine: Engine) -> None:
+    def __init__(self, session: SessionPort, engine: Engine, router: TurnRouter) -> None:
         self._session = session
         self._engine = engine
+        self._router = router
         self.run: RunMailbox | None = None
         """The run of the turn that an earlier process left, once the CLI has taken it up."""
         self.carried: list[RunMailbox] = []
@@ -65,7 +69,7 @@ class Resumption:
     def begin(self) -> None:
         """Register what the CLI may take up, before it speaks."""
         if self._session.options.resume_interrupted_turn:
-            self._engine.expect_resumed_turn(self._session.open_run("result", None))
+            self._router.expect_resumed_turn(self._session.open_run("result", None))
         for run in self.carried:
             self._carry_on(run)
 
@@ -76,8 +80,9 @@ class Resumption:
         run.moved_to = self._session
         self._session.register_run(run)
         for prompt in run.unanswered:
-            self._engine.expect_prompt(run, prompt.uuid, now)
-        self._session.act(self._engine.seal_run(run, now))
+            self._session.prompt_uuids.add(prompt.uuid)
+            self._router.add_prompt(run, prompt.uuid, now)
+        self._session.act(self._router.seal_run(run, now))
 
     async def wait(self, *, is_running: bool) -> None:
         """Wait until the CLI has taken up the turn that an earlier process left, or has said that there is none.
@@ -89,7 +94,7 @@ class Resumption:
             self._prompts = ()
             return
         if not is_running:
-            self._session.act(self._engine.expect_no_resumed_turn())
+            self._session.act(self._router.expect_no_resumed_turn())
         await self._is_known.wait()
 
     def on_turn_resumed(self, event: TurnResumed) -> None:
@@ -128,5 +133,5 @@ class Resumption:
                 )
             else:
                 for prompt in left:
-                    self._engine.send_again(prompt)
+                    self._engine.send_prompt(prompt)
         self._session.act(())
