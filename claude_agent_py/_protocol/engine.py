@@ -36,11 +36,11 @@ from claude_agent_py.wire.messages.conversation import UserMessage
 from claude_agent_py.wire.unknown import MalformedFrame
 
 UNSUPPORTED: Final = "unsupported_request"
-"""The `error_code` of an answer to a request that this side does not know; what the CLI itself uses."""
+"""The `error_code` that refuses an unknown request, as the CLI itself does."""
 
 
 class Engine:
-    """The sans-IO half of a session. Not safe to use from several threads at once."""
+    """The sans-IO half of a session. Not thread-safe."""
 
     def __init__(self, *, max_line_bytes: int) -> None:
         self._lines = LineBuffer(max_line_bytes)
@@ -123,7 +123,7 @@ class Engine:
         self._on_undecodable(frame, problem, events)
 
     def _on_undecodable(self, frame: MalformedFrame, problem: str, events: list[Event]) -> None:
-        """Answer a line by what can be read of it, so that neither side waits forever."""
+        """React to the readable parts of a line, so that neither side waits forever."""
         match readable_strings(frame.line):
             case {"type": "control_request", "request_id": request_id}:
                 self._refuse(request_id, problem)
@@ -161,7 +161,7 @@ class Engine:
             *(response.pending_user_dialog_requests or ()),
             *(response.pending_elicitation_requests or ()),
         ):
-            self._on_request(pending, events)  # asked before this side was there, and still open
+            self._on_request(pending, events)  # asked before the client connected, and still open
 
     # Control requests --------------------------------------------------------------------------------------------
 

@@ -37,7 +37,7 @@ class RequestCancelled(Struct, frozen=True):
 
 
 class ReplyReceived(Struct, frozen=True):
-    """The reply to a request of this side."""
+    """The reply to a request of the client."""
 
     request_id: str
     subtype: str
@@ -55,7 +55,7 @@ class StrayReply(Struct, frozen=True):
 
 
 class RequestTimedOut(Struct, frozen=True):
-    """A request of this side was not answered in time."""
+    """A request of the client was not answered in time."""
 
     request_id: str
     subtype: str

@@ -10,7 +10,7 @@ class ControlPort(Protocol):
         """Send a control request and return the payload of its reply (`{}` if the CLI sends none).
 
         `timeout` is in seconds; None means `Timeouts.control`. Cancelling drops the request, and its reply is ignored.
-        May be called from any number of workers at once.
+        May be called concurrently.
 
         Raises:
             ControlRejectedError: The CLI answered with an error.

@@ -1,6 +1,6 @@
-"""`TurnRouter`: which run a message belongs to, and when a run is over.
+"""`TurnRouter`: which run a message belongs to, and when a run ends.
 
-The CLI works on one turn at a time, but it also starts turns by itself (for a finished task or a peer), folds several
+The CLI works on one turn at a time, but it also starts turns on its own (for a finished task or a peer), folds several
 prompts into one turn, and answers queued prompts together. So routing does not rely on order:
 
 * A prompt is identified by its uuid. `command_lifecycle` says when the CLI starts on it, and the messages of a turn
@@ -10,7 +10,7 @@ prompts into one turn, and answers queued prompts together. So routing does not 
   messages of a turn on unknown prompts to no run.
 * A task belongs to the runs in whose turn it started, and so do its children and the messages of its subagent.
 
-A run is over at its own result, or (`until="idle"`) once no task is running and no follow-up turn is expected: see
+A run ends with its own result, or (`until="idle"`) once no task is running and no follow-up turn is expected: see
 `is_idle`.
 """
 
@@ -64,7 +64,7 @@ class RunLimits:
 
 @dataclass(frozen=True, slots=True)
 class RunEnded:
-    """A run is over."""
+    """A run has ended."""
 
     run_id: RunId
     reason: EndReason
@@ -91,7 +91,7 @@ class RunWaits:
 
 @dataclass(frozen=True, slots=True)
 class TurnResumed:
-    """The CLI took up the turn that an earlier process left, or has none to take up."""
+    """The CLI resumed the turn that an earlier process left unfinished, or reported that there is none."""
 
     run_id: RunId
     """The run that was opened for it. It is dropped if it has no prompts."""
@@ -103,7 +103,7 @@ class TurnResumed:
 
 Verdict: TypeAlias = RunEnded | TurnResumed | RunWaits
 Routing: TypeAlias = tuple[tuple[RunId, ...], tuple[Verdict, ...]]
-"""The runs that receive a message, and what it decides."""
+"""The runs that receive a message, and its verdicts."""
 
 
 @dataclass(slots=True, eq=False)
@@ -160,7 +160,7 @@ class _Rule(NamedTuple):
 
 
 class TurnRouter:
-    """Routes every message of a session to its runs, and decides when they are over.
+    """Routes every message of a session to its runs, and decides when they end.
 
     Args:
         live_task_ids: Returns the ids of the running tasks, without ambient ones, which do not count as activity. The
@@ -185,15 +185,15 @@ class TurnRouter:
         self._completed: set[str] = set()
         """Prompts that the CLI has completed without an answer so far."""
         self._heir: RunId | None = None
-        """The run of the turn that an earlier process left, until the CLI says whether there is one."""
+        """The run of the turn that an earlier process left unfinished, until the CLI reports whether there is one."""
         self._resumed: TurnResumed | None = None
-        """What the CLI said of that turn, until it is reported."""
+        """The pending verdict about that turn."""
 
     # Runs --------------------------------------------------------------------------------------------------------
 
     @property
     def open_runs(self) -> tuple[RunId, ...]:
-        """The runs that are not over."""
+        """The runs that have not ended."""
         return tuple(self._runs)
 
     @property
@@ -206,19 +206,19 @@ class TurnRouter:
         self._runs[run_id] = _Run(run_id, until, limits, limits != RunLimits(), opened_at=now, last_progress=now)
 
     def expect_resumed_turn(self, run_id: RunId) -> None:
-        """Have an open run without prompts adopt those of the turn that an earlier process left.
+        """Have an open run without prompts adopt the prompts of the turn that an earlier process left unfinished.
 
         The CLI does not announce them: its first `init` of that turn names them, and `idle` says that there is none.
         """
         self._heir = run_id
 
     def expect_no_resumed_turn(self) -> tuple[Verdict, ...]:
-        """Note that the CLI has no turn to take up."""
+        """Note that the CLI has no turn to resume."""
         self._note_resumed(())
         return self._take_resumed()
 
     def add_prompt(self, run_id: RunId, prompt_uuid: str, now: float) -> bool:
-        """Add a prompt of the run. Return False if the run is already over."""
+        """Add a prompt of the run. Return False if the run has already ended."""
         run = self._runs.get(run_id)
         if run is None:
             return False
@@ -366,7 +366,7 @@ class TurnRouter:
         """Return the runs of a task that starts or resumes, including its previous ones."""
         before = self._owners_of_task.get(message.task_id)
         if before is not None and message.prompt is None:
-            return before  # it resumed by itself
+            return before  # it resumed on its own
         parent = self._owners_of_task.get(message.parent_task_id or "")
         return tuple(dict.fromkeys((*(before or ()), *(self.turn_runs if parent is None else parent))))
 
@@ -410,7 +410,9 @@ class TurnRouter:
 
     def _join(self, turn: _Turn, prompts: Sequence[str]) -> None:
         """Add prompts to the turn."""
-        if prompts and self._heir is not None:  # a turn on a lost task has none, and comes first
+        # The first turn of a resumed session may be about a task that died with the last process. It names no prompts;
+        # the interrupted turn follows it.
+        if prompts and self._heir is not None:
             self._note_resumed(prompts)
         new = [p for p in prompts if p not in turn.prompts and p in self._owner_of_prompt]
         if new:
@@ -419,7 +421,7 @@ class TurnRouter:
             turn.audience = tuple(dict.fromkeys([*turn.audience, *owners]))
 
     def _note_resumed(self, prompts: Iterable[str]) -> None:
-        """Note which prompts the turn has that an earlier process left; those without a run go to the heir."""
+        """Note the prompts of the resumed turn; the heir adopts those without a run."""
         heir, self._heir = self._heir, None
         if heir is None:
             return
@@ -472,9 +474,7 @@ class TurnRouter:
         return self._turn.audience if self._turn else tuple(self._runs)
 
     def _task_audience(self, task_id: str) -> tuple[RunId, ...]:
-        """Return the runs for a message of a task: its open runs, or else those that wait for the session to be
-        idle.
-        """
+        """Return the runs for a message of a task: its open runs, or the runs that wait for idle if it has none."""
         owners = tuple(o for o in self._owners_of_task.get(task_id, ()) if o in self._runs)
         return owners or self._waiting_for_idle()
 
@@ -492,7 +492,7 @@ class TurnRouter:
         return frozenset(run.tasks) if run else frozenset()
 
     def queued_prompts(self, run_id: RunId) -> tuple[str, ...]:
-        """Return the prompts of an open run that the CLI has not started on, as far as it reports that."""
+        """Return the prompts of an open run that the CLI has not reported as started."""
         run = self._runs.get(run_id)
         begun = (*self._turn.prompts, *self._turn.assumed) if self._turn else ()
         return tuple(p for p in run.waiting if p not in begun) if run else ()
@@ -500,7 +500,7 @@ class TurnRouter:
     # Ends --------------------------------------------------------------------------------------------------------
 
     def settle(self, now: float) -> tuple[Verdict, ...]:
-        """Remove the runs that are over, perhaps because tasks ended without a message, and return what was decided."""
+        """Remove the runs that have ended, perhaps because tasks ended without a message, and return the verdicts."""
         ends = tuple(end for run in self._runs.values() if (end := self._end_of(run, now)))
         for end in ends:
             self.drop_run(end.run_id)
@@ -545,7 +545,7 @@ class TurnRouter:
     # Time --------------------------------------------------------------------------------------------------------
 
     def restart_silence(self, now: float) -> None:
-        """Restart the silence limit of every run, because the CLI is waiting for an answer of this side."""
+        """Restart the silence limit of every run, because the CLI is waiting for an answer."""
         for run in self._runs.values():
             run.last_progress = now
 
@@ -589,7 +589,7 @@ class TurnRouter:
         return min(moments, default=None)
 
     def tick(self, now: float) -> tuple[Verdict, ...]:
-        """Return the runs that are over because a limit or a grace period has expired, and those that wait for long."""
+        """Return the runs that have ended because a limit or a grace period has expired, and those that wait long."""
         waits: tuple[RunWaits, ...] = ()
         if self._turn is None:
             self._follow_ups.give_up(now)
@@ -624,7 +624,7 @@ class TurnRouter:
 
 
 def _prompts_of(raw: Any) -> Iterable[str]:
-    """Return the prompts that a malformed result names, as far as readable."""
+    """Return the readable prompts of a malformed result."""
     if not isinstance(raw, dict):
         return []
     named = raw.get("user_message_uuids")
@@ -633,7 +633,7 @@ def _prompts_of(raw: Any) -> Iterable[str]:
 
 
 def _is_injected(raw: Any) -> bool:
-    """Return whether a malformed result names a cause of its turn other than a prompt, as far as readable."""
+    """Return whether a malformed result readably names a cause of its turn other than a prompt."""
     origin = raw.get("origin") if isinstance(raw, dict) else None
     return isinstance(origin, dict) and origin.get("kind") != "human"
 

@@ -333,7 +333,7 @@ class Answers:
         self._note_conversation(message)
 
     def _note_conversation(self, message: AssistantMessage | UserMessage) -> None:
-        if message.session_id in ("", self.session_id):  # a child agent has a list of its own
+        if message.session_id in ("", self.session_id):  # a child agent has its own list
             self._session.task_list.track(message)
 
     def _note_init(self, message: InitMessage) -> None:
@@ -385,7 +385,7 @@ class Answers:
 
     def _note_waiting(self, request_id: str, agent_id: str | None, asked: "Asked | None") -> None:
         """Tell the tasks what one of them asks a person, or None when it no longer waits."""
-        prompt = f"{request_id} {agent_id}"  # child agents have request ids of their own
+        prompt = f"{request_id} {agent_id}"  # request ids are only unique within a session
         if asked is not None:
             self._session.intake.track_prompt(prompt, agent_id, asked)
         else:

@@ -1,4 +1,4 @@
-"""`Readers`: the mailboxes of `Client.messages()` and `Client.events()`, and messages kept for the first of them."""
+"""`Readers`: the mailboxes of `Client.messages()` and `Client.events()`, and the messages kept for the first reader."""
 
 import threading
 from collections import deque
@@ -99,7 +99,7 @@ class Readers:
         return mailbox
 
     def remove(self, mailbox: Mailbox) -> None:
-        """Stop filling a mailbox, and drop what it holds."""
+        """Stop filling a mailbox, and drop its messages."""
         with self._changing:
             self._mailboxes = tuple(other for other in self._mailboxes if other is not mailbox)
             self._of_events = tuple(other for other in self._of_events if other is not mailbox)

@@ -1,6 +1,6 @@
-"""`Resumption`: what an earlier process of the session left unfinished and this one continues.
+"""`Resumption`: the unfinished work of earlier processes of the session.
 
-A turn that the CLI takes up by itself (`resume_interrupted_turn`), and the runs of a session that `reopen` moved here.
+It is the turn that the CLI resumes on its own (`resume_interrupted_turn`), and the runs that `reopen` moved here.
 """
 
 from collections.abc import Callable, Collection, Iterable
@@ -45,7 +45,7 @@ class SessionPort(Protocol):
 
 
 class Resumption:
-    """The earlier work of one session.
+    """The work that earlier processes of a session left unfinished.
 
     Args:
         session: The session.
@@ -58,23 +58,23 @@ class Resumption:
         self._engine = engine
         self._router = router
         self.run: RunMailbox | None = None
-        """The run of the turn that an earlier process left, once the CLI has taken it up."""
+        """The run of the interrupted turn, once the CLI has resumed it."""
         self.carried: list[RunMailbox] = []
-        """The runs of the session's last process that continue here."""
+        """The unfinished runs of the session's last process."""
         self._prompts: tuple[str, ...] | None = None
-        """The prompts of that turn; None until the CLI has said which it takes up, if any."""
+        """The prompts of the interrupted turn; None until the CLI has reported whether it resumes one."""
         self._is_known = LazyEvent()
-        """Set once the CLI has taken up such a turn, or has none."""
+        """Set once the CLI has reported whether it resumes a turn."""
 
     def begin(self) -> None:
-        """Register what the CLI may take up, before it speaks."""
+        """Register the runs whose turn the CLI may resume. Call it before the CLI writes anything."""
         if self._session.options.resume_interrupted_turn:
             self._router.expect_resumed_turn(self._session.open_run("result", None))
         for run in self.carried:
             self._carry_on(run)
 
     def _carry_on(self, run: RunMailbox) -> None:
-        """Open a run of the session's last process, whose prompts the CLI may take up by itself."""
+        """Open a run of the session's last process. The CLI may resume its prompts on its own."""
         now = anyio.current_time()
         run.reopen()
         run.moved_to = self._session
@@ -85,10 +85,10 @@ class Resumption:
         self._session.act(self._router.seal_run(run, now))
 
     async def wait(self, *, is_running: bool) -> None:
-        """Wait until the CLI has taken up the turn that an earlier process left, or has said that there is none.
+        """Wait until the CLI has resumed the interrupted turn, or has reported that there is none.
 
         Args:
-            is_running: Whether the CLI was at work when it answered `initialize`: it begins that turn before.
+            is_running: Whether the CLI was busy when it answered `initialize`: it resumes a turn before that.
         """
         if not self._session.options.resume_interrupted_turn:
             self._prompts = ()
@@ -98,7 +98,7 @@ class Resumption:
         await self._is_known.wait()
 
     def on_turn_resumed(self, event: TurnResumed) -> None:
-        """Note which turn the CLI has taken up, if any."""
+        """Note which turn the CLI has resumed, if any."""
         run: RunMailbox = event.run_id
         self._prompts = event.prompts
         if event.adopted:
@@ -109,14 +109,14 @@ class Resumption:
         self._is_known.set()
 
     def give_up(self) -> None:
-        """Wake all waiters, because the session is over."""
+        """Wake all waiters, because the session has ended."""
         self._is_known.set()
 
     def settle_carried(self, known: Collection[str]) -> None:
-        """Decide about the prompts of the last process that the CLI did not take up, once it has said what it does.
+        """Send prompts of the last process again, or fail their runs, once the CLI has reported what it resumes.
 
-        Those that are not on disk never reached the conversation, and are sent again. Of the others the CLI had ended
-        the turn, and would ignore them; what it said of that is lost, and their runs end as they did before.
+        A prompt that is not on disk never reached the conversation, so it is sent again. The CLI has completed the turn
+        of any other prompt and would ignore it. The result of that turn is lost, so its run fails.
 
         Args:
             known: The uuids of the prompts that are on disk.

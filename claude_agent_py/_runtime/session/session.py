@@ -156,10 +156,10 @@ class Session:
         self.cut_off: list[RunMailbox] = []
         """The runs that the death of the CLI ended."""
         self.live_changes: LiveChanges = LiveChanges()
-        """What was changed on the running session, for the process that takes its place."""
+        """The changes made to the running session, for its next process."""
         telemetry = telemetry_of(options.telemetry) if parent is None else None  # its parent's session traces a child
         self.observers: tuple[Observer, ...] = () if telemetry is None else (telemetry.observer(),)
-        """Told what the session reads, sends, asks and answers. Replaced, never mutated."""
+        """Receive every message, prompt, request and answer of the session. Replaced, never mutated."""
         self._now: Callable[[], float] = anyio.current_time
         self._log: WireLog | None = None
         self._is_writing = False
@@ -189,7 +189,7 @@ class Session:
 
     @property
     def told_of_questions(self) -> "tuple[Observer, ...]":
-        """The observers, and if this is a child agent's session those of its ancestors."""
+        """The observers of this session and, for a child agent, of its ancestors."""
         return self.observers if self._parent is None else (*self.observers, *self._parent.observers)
 
     @property
@@ -234,7 +234,7 @@ class Session:
                 self.answers.deliver_with(self._start_telling)
                 ready.set()
                 await self._keep_time(transport, workers)
-                if not self.is_forked:  # else the CLI belongs to the parent process
+                if not self.is_forked:  # in a fork, the CLI belongs to the parent process
                     await self.ending.end_process(transport)
                     is_ended = True
                 workers.cancel_scope.cancel()
@@ -295,7 +295,7 @@ class Session:
         self.readers.end_events()
         for observer in self.observers:
             observer.ended()
-        if self.launched is not None and self.storing is None:  # the store may lack what is in a private home
+        if self.launched is not None and self.storing is None:  # the store may still need files of a private home
             self.launched.plan.clean_up()
         if isinstance(error, ConnectionClosedError):  # the session is closed, not just the CLI gone
             self.cancel_children()
@@ -335,13 +335,13 @@ class Session:
                     continue
                 act(events)
                 for start in range(PIECE_BYTES, len(data), PIECE_BYTES):
-                    await checkpoint()  # let readers take what has arrived
+                    await checkpoint()  # let readers run
                     act(engine.receive_data(data[start : start + PIECE_BYTES]))
                 if self.observers and any(observer.is_behind for observer in self.observers):
                     await checkpoint()  # readers come first
                     await checkpoint()  # trio wakes workers in any order
                     self._let_observers_catch_up()
-                del data, events  # else up to 256 KiB would stay while it waits
+                del data, events  # otherwise up to 256 KiB would stay in memory during the wait
         if scope.cancelled_caught:
             return  # the request it was answering was cancelled; a successor pumps
         engine.advance(Step.END_OF_STREAM)
@@ -359,7 +359,7 @@ class Session:
 
     @worker
     async def _write(self, transport: "Transport") -> None:
-        """Write the pending data, including what is added meanwhile."""
+        """Write the pending data, including data that is added during the writing."""
         try:
             while data := self._take_data():
                 await transport.send(data)
@@ -425,7 +425,7 @@ class Session:
 
     @worker
     async def _tell_listeners(self, told: LazyEvent) -> None:
-        """Call the listeners until the session is over and their queues are empty."""
+        """Call the listeners until the session has ended and their queues are empty."""
         async with anyio.create_task_group() as listeners:
             for deliver in self.answers.deliveries:
                 listeners.start_soon(self._run, deliver)
@@ -501,7 +501,7 @@ class Session:
         self.end_everything()
 
     def _refuse_garbage(self, frame: MalformedFrame) -> None:
-        """Fail the start at once if the output is not JSON: such a program will never answer."""
+        """Fail the start if the output is not JSON: such a program will never answer."""
         if not isinstance(frame.raw, dict):
             self._garbage = frame.line[:SHOWN_GARBAGE_BYTES].decode(errors="replace")
             for waiter in self._replies.values():
@@ -784,12 +784,12 @@ class Session:
             self.start_soon(self.stop_tasks, end.tasks)
 
     async def stop_tasks(self, task_ids: frozenset[str]) -> None:
-        """Stop these tasks, as far as they are running."""
+        """Stop those of these tasks that are running."""
         for task_id in task_ids & self.tasks.live_ids():
             try:
                 await self.tasks.stop(task_id)
             except (TaskError, ControlError):
-                continue  # it has ended by itself
+                continue  # it has just ended
 
     def _stop_work(self, run: RunMailbox, *, was_in_turn: bool) -> None:
         """Stop the work on an abandoned run, but not a turn that it shares with other runs.
