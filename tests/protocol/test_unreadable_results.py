@@ -6,6 +6,7 @@ from typing import Any, Final
 import pytest
 from scene import Scene
 
+from claude_agent_py._protocol.turns import RunEnded
 from claude_agent_py.testing import frames
 from claude_agent_py.wire.codec import decode
 from claude_agent_py.wire.unknown import MalformedFrame
@@ -67,6 +68,7 @@ def test_one_without_readable_content_ends_the_runs_of_its_turn() -> None:
     run = scene.ask("p")
     scene.cli(frames.lifecycle("started", "p"))
     (end,) = scene.router.spoil(MalformedFrame(line=b'{"type":"result"', error="too long"), scene.now)
+    assert isinstance(end, RunEnded)
     assert (end.run_id, end.reason) == (run, "unreadable")
     assert scene.router.open_runs == ()
 
