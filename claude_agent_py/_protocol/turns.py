@@ -473,8 +473,8 @@ class TurnRouter:
         """Return the runs for a message of a task: its open runs, or else those that wait for the session to be
         idle.
         """
-        owners = tuple(o for o in self._owners_of_task.get(task_id, ()) if o in self._runs)
-        return owners or self._waiting_for_idle()
+        owners = [owner for owner in self._owners_of_task.get(task_id, ()) if owner in self._runs]
+        return tuple(owners) or self._waiting_for_idle()
 
     def _subagent_audience(self, message: AssistantMessage | UserMessage) -> tuple[RunId, ...]:
         """Return the runs for a message of a subagent, which never begins a turn.

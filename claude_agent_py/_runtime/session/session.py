@@ -85,7 +85,7 @@ logger: logging.Logger = logging.getLogger("claude_agent_py")
 END_SESSION: Final = "end_session"
 """The control request that makes the CLI exit."""
 
-PIECE_BYTES: Final = 12 * 1024
+PIECE_BYTES: Final = 24 * 1024
 """How much the engine decodes before readers get their turn. Short-lived messages are cheap: a few dozen at a time do
 not trigger the garbage collector."""
 
