@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from claude_agent_py._protocol.engine import Engine
+from claude_agent_py._protocol.open_runs import RunLimits
 from claude_agent_py._protocol.state import Step
-from claude_agent_py._protocol.turns import RunLimits
 from claude_agent_py.wire.codec import decode
 from claude_agent_py.wire.messages.conversation import UserContent, UserMessage
 

@@ -20,10 +20,11 @@ from claude_agent_py._protocol.events import (
 )
 from claude_agent_py._protocol.fragments import readable_strings
 from claude_agent_py._protocol.lines import LineBuffer, OversizeLine
+from claude_agent_py._protocol.open_runs import RunId, RunLimits, Until
 from claude_agent_py._protocol.ports import TaskSink
 from claude_agent_py._protocol.requests import IncomingRequests, OutgoingRequests, PendingRequest
 from claude_agent_py._protocol.state import CAN_SEND, CLI_READS, State, Step, advance
-from claude_agent_py._protocol.turns import RunId, RunLimits, TurnRouter, Until
+from claude_agent_py._protocol.turns import TurnRouter
 from claude_agent_py.wire.codec import decode, encode, encode_answer, encode_json
 from claude_agent_py.wire.control.frames import (
     ControlCancelRequest,
@@ -318,7 +319,7 @@ class Engine:
             RequestTimedOut(r.request_id, r.subtype, r.timeout or 0.0) for r in self._outgoing.expire(now)
         ]
         events += self._turns.tick(now)
-        return events + self._turns.take_waits()
+        return events
 
     _HANDLERS: ClassVar[Mapping[type, Callable[[Any, Any, list[Event], float], None]]] = {
         ControlRequest: _on_request,

@@ -1,11 +1,11 @@
-"""The events that the engine returns to its driver. `RunEnded`, `RunWaits` and `TurnResumed` are in `turns.py`."""
+"""The events that the engine returns to its driver. `RunEnded`, `RunWaits` and `TurnResumed` are in `open_runs.py`."""
 
 from typing import Any, TypeAlias
 
 from msgspec import Struct
 
+from claude_agent_py._protocol.open_runs import RunEnded, RunId, RunWaits, TurnResumed
 from claude_agent_py._protocol.requests import StrayKind
-from claude_agent_py._protocol.turns import RunEnded, RunId, RunWaits, TurnResumed
 
 
 class MessageReceived(Struct, frozen=True, gc=False):

@@ -20,8 +20,8 @@ from claude_agent_py._protocol.events import (
     StrayReply,
     StreamEnded,
 )
+from claude_agent_py._protocol.open_runs import RunEnded, RunLimits, Until
 from claude_agent_py._protocol.state import State, Step
-from claude_agent_py._protocol.turns import RunEnded, RunLimits, Until
 from claude_agent_py.errors import LocalProtocolError
 from claude_agent_py.tasks import TaskIntake
 from claude_agent_py.testing import frames

@@ -28,7 +28,7 @@ from scene import (
 )
 
 from claude_agent_py._protocol.follow_ups import FOLLOW_UP_GRACE
-from claude_agent_py._protocol.turns import FIRST_NOTICE, RunLimits, RunWaits
+from claude_agent_py._protocol.open_runs import FIRST_NOTICE, RunLimits, RunWaits
 from claude_agent_py.testing import frames
 from claude_agent_py.wire.codec import decode
 
@@ -867,11 +867,9 @@ def test_waiting_for_tasks_is_told_after_a_minute_and_then_rarely() -> None:
     run = scene.ask("a", until="idle")
     scene.wait(500.0)
     scene.cli(started("a"), init("a"), shell("b1"), result("under way", "a"), completed("a"))
-    told: list[RunWaits] = []
     for _ in range(2000):
         scene.wait(1.0)
-        told += scene.router.take_waits()
-    assert told == [RunWaits(run, seconds) for seconds in (60.0, 660.0, 1260.0, 1860.0)]
+    assert scene.waits == [RunWaits(run, seconds) for seconds in (60.0, 660.0, 1260.0, 1860.0)]
     assert scene.end_of(run) is None
 
 

@@ -50,8 +50,8 @@ from claude_agent_py._protocol.events import (
     StrayReply,
     StreamEnded,
 )
+from claude_agent_py._protocol.open_runs import RunEnded, RunLimits, RunWaits, TurnResumed, Until
 from claude_agent_py._protocol.state import State, Step
-from claude_agent_py._protocol.turns import RunEnded, RunLimits, RunWaits, TurnResumed, Until
 from claude_agent_py._runtime.answering.answers import Answers
 from claude_agent_py._runtime.answering.failures import FailureLog, HandlerFailed
 from claude_agent_py._runtime.runs.readers import Readers
