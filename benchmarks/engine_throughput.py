@@ -18,8 +18,9 @@ from typing import Any
 
 from claude_agent_py._protocol.engine import Engine
 from claude_agent_py._protocol.events import MessageReceived
+from claude_agent_py._protocol.open_runs import RunLimits
 from claude_agent_py._protocol.state import Step
-from claude_agent_py._protocol.turns import RunLimits, TurnRouter
+from claude_agent_py._protocol.turns import TurnRouter
 from claude_agent_py.wire.codec import decode
 
 RECORDINGS = Path(__file__).parent.parent / "tests" / "recordings"

@@ -26,7 +26,7 @@ from claude_agent_py.options.client_options import ClientOptions, options_or_def
 from claude_agent_py.options.output_shape import Output
 
 if TYPE_CHECKING:
-    from claude_agent_py._protocol.turns import Until
+    from claude_agent_py._protocol.open_runs import Until
     from claude_agent_py._runtime.answering.parent import ParentSession
     from claude_agent_py._runtime.runs.message_types import SessionEvent, SessionMessage
     from claude_agent_py._runtime.runs.prompts import Prompt

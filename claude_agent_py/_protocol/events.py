@@ -1,4 +1,4 @@
-"""The events of the engine. Those of the router (`RunEnded`, `RunWaits`, `TurnResumed`) are in `turns.py`."""
+"""The events of the engine. Those of the router (`RunEnded`, `RunWaits`, `TurnResumed`) are in `open_runs.py`."""
 
 from typing import Any, TypeAlias
 

@@ -7,7 +7,8 @@ import json
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
-from claude_agent_py._protocol.turns import RunEnded, RunLimits, RunWaits, TurnRouter, Until, Verdict
+from claude_agent_py._protocol.open_runs import RunEnded, RunLimits, RunWaits, Until, Verdict
+from claude_agent_py._protocol.turns import TurnRouter
 from claude_agent_py.tasks import TaskIntake
 from claude_agent_py.testing import frames
 from claude_agent_py.wire.codec import decode
@@ -73,12 +74,13 @@ class Scene:
         self.now = target
 
     def _note(self, events: Iterable[Verdict]) -> None:
-        events = list(events)
-        self.waits += [event for event in events if isinstance(event, RunWaits)]
-        for end in (event for event in events if isinstance(event, RunEnded)):
-            assert end.run_id not in self.ends, "a run ended twice"
-            self.ends[end.run_id] = end
-            self.ended_at[end.run_id] = self.now
+        for event in events:
+            if isinstance(event, RunWaits):
+                self.waits.append(event)
+            elif isinstance(event, RunEnded):
+                assert event.run_id not in self.ends, "a run ended twice"
+                self.ends[event.run_id] = event
+                self.ended_at[event.run_id] = self.now
 
     def end_of(self, run_id: int) -> str | None:
         """Say how a run ended; None while it is open."""

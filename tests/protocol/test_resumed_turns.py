@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from claude_agent_py._protocol.turns import RunEnded, RunLimits, TurnResumed, TurnRouter
+from claude_agent_py._protocol.open_runs import RunEnded, RunLimits, TurnResumed
+from claude_agent_py._protocol.turns import TurnRouter
 from claude_agent_py.testing import frames
 from claude_agent_py.wire.codec import decode, encode_json
 

@@ -28,7 +28,7 @@ from scene import (
 )
 
 from claude_agent_py._protocol.follow_ups import FOLLOW_UP_GRACE
-from claude_agent_py._protocol.turns import FIRST_NOTICE, RunEnded, RunLimits, RunWaits
+from claude_agent_py._protocol.open_runs import FIRST_NOTICE, RunEnded, RunLimits, RunWaits
 from claude_agent_py.testing import frames
 from claude_agent_py.wire.codec import decode
 

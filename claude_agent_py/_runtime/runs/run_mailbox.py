@@ -5,7 +5,7 @@ from typing import Any
 
 import anyio
 
-from claude_agent_py._protocol.turns import EndReason, RunEnded, Until
+from claude_agent_py._protocol.open_runs import EndReason, RunEnded, Until
 from claude_agent_py._runtime.runs.mailbox import Mailbox
 from claude_agent_py._runtime.runs.record import PACKED, Record
 from claude_agent_py._streams import LazyEvent

@@ -11,7 +11,8 @@ import anyio
 from claude_agent_py._errors import CLIExitError
 from claude_agent_py._protocol.engine import Engine
 from claude_agent_py._protocol.events import Event
-from claude_agent_py._protocol.turns import TurnResumed, TurnRouter, Until, Verdict
+from claude_agent_py._protocol.open_runs import TurnResumed, Until, Verdict
+from claude_agent_py._protocol.turns import TurnRouter
 from claude_agent_py._runtime.runs.run_mailbox import RunMailbox
 from claude_agent_py._streams import LazyEvent
 from claude_agent_py.wire.messages.conversation import UserContent, UserMessage

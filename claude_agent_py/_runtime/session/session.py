@@ -52,8 +52,9 @@ from claude_agent_py._protocol.events import (
     StrayReply,
     StreamEnded,
 )
+from claude_agent_py._protocol.open_runs import RunEnded, RunLimits, RunWaits, TurnResumed, Until, Verdict
 from claude_agent_py._protocol.state import State, Step
-from claude_agent_py._protocol.turns import RunEnded, RunLimits, RunWaits, TurnResumed, TurnRouter, Until, Verdict
+from claude_agent_py._protocol.turns import TurnRouter
 from claude_agent_py._runtime.answering.answers import Answers
 from claude_agent_py._runtime.answering.failures import FailureLog, HandlerFailed
 from claude_agent_py._runtime.runs.readers import Readers
@@ -89,7 +90,7 @@ logger: logging.Logger = logging.getLogger("claude_agent_py")
 END_SESSION: Final = "end_session"
 """The control request that makes the CLI exit."""
 
-PIECE_BYTES: Final = 12 * 1024
+PIECE_BYTES: Final = 24 * 1024
 """How much the engine decodes before readers get their turn. Short-lived messages are cheap: a few dozen at a time do
 not trigger the garbage collector."""
 
