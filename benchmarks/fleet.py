@@ -90,7 +90,7 @@ async def measure_waiting(fleet: Fleet, url: str, count: int) -> None:
     looks, ends = [], []
     for _ in range(20):
         at = time.perf_counter()
-        await fleet.database.call(_choosing.is_work, fleet.database, place, known, write=False)
+        await fleet.database.call(_choosing.is_work, place, known, write=False)
         looks.append(time.perf_counter() - at)
     for _ in range(3):
         at = time.perf_counter()

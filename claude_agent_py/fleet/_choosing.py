@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, RowMapping, and_, delete, func, insert, or_, select, update
 
-from claude_agent_py.fleet._database import Database
+from claude_agent_py.fleet._database import lock, server_time
 from claude_agent_py.fleet._tables import sessions, tenants, workers
 from claude_agent_py.fleet.records import FleetTenantInfo
 
@@ -98,9 +98,9 @@ class Shares:
         return max(self._now, self.began[tenant] + 1 / self._weight(tenant))
 
 
-def is_work(connection: Connection, database: Database, place: Place, known: Sequence[Known]) -> bool:
+def is_work(connection: Connection, place: Place, known: Sequence[Known]) -> bool:
     """Return whether there may be sessions to take."""
-    now = database.now(connection)
+    now = server_time(connection)
     query = select(sessions.c.id).where(or_(*(_fits(place, one, now) for one in known)))
     return connection.execute(query.limit(1)).first() is not None
 
@@ -193,9 +193,9 @@ def forget_turns(connection: Connection) -> None:
         connection.execute(delete(tenants).where(is_plain, tenants.c.began <= latest - 1.0))
 
 
-def set_tenant(connection: Connection, database: Database, name: str, limit: int | None, weight: float) -> None:
+def set_tenant(connection: Connection, name: str, limit: int | None, weight: float) -> None:
     """Set what a tenant may have."""
-    database.lock(connection)
+    lock(connection)
     given = {"session_limit": limit, "weight": weight}
     if connection.execute(update(tenants).where(tenants.c.name == name).values(given)).rowcount == 0:
         connection.execute(insert(tenants).values(name=name, **given))

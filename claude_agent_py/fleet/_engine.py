@@ -111,14 +111,12 @@ async def listen(worker: str) -> None:
 
 
 async def shut_down(worker: str) -> None:
-    """Stop DBOS."""
+    """Stop DBOS. Finishes if it is cancelled."""
     global _engine
     _engine = None
-    try:
-        await DBOS.delete_queue_async(queue_of(worker))
-    except Exception:
-        logger.debug("the queue of worker %s cannot be deleted", worker, exc_info=True)
-    await to_thread.run_sync(DBOS.destroy)
+    with anyio.CancelScope(shield=True):
+        await delete_queue(worker)
+        await to_thread.run_sync(DBOS.destroy)
 
 
 def queue_of(worker: str) -> str:
@@ -181,8 +179,8 @@ async def apply_schedules(wanted: Mapping[str, Mapping[str, Any]]) -> None:
         raise OptionsError(str(error).removeprefix("DBOS Error: "), option="schedule") from error
 
 
-async def delete_dead_queue(worker: str) -> None:
-    """Delete the queue of a dead worker."""
+async def delete_queue(worker: str) -> None:
+    """Delete the queue of a worker that ends or is dead."""
     try:
         await DBOS.delete_queue_async(queue_of(worker))
     except Exception:

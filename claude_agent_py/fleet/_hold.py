@@ -129,11 +129,6 @@ class Hold:
         """Whether another worker has the session."""
         return self._why == "lost"
 
-    @property
-    def gives_back(self) -> bool:
-        """Whether the process ends because of a question, which waits on."""
-        return self._why == "waiting"
-
     def stop(self, why: Why) -> None:
         """End the session's process, for the first reason that is given."""
         if self.is_settled:
@@ -196,7 +191,7 @@ class Hold:
     async def settle(self, outcome: Mapping[str, Any]) -> None:
         """Write what became of the prompt. Raises CancelledError if another worker has the session."""
         try:
-            await self.database.call(_claims.settle, self.database, self.claim, outcome)
+            await self.database.call(_claims.settle, self.claim, outcome)
             self.is_settled = True
             self.was_cancelled = outcome["kind"] == "cancelled"
         except _claims.LostError:
@@ -237,7 +232,14 @@ class Hold:
             await unpack(self.database, self.claim, workspace, self._folder)
             changes["cwd"] = await run_file_work(workspace.prepare, self._folder, self.claim.id)
         if not isinstance(options.interactions, Inbox) and options.permission_prompts != "none":
-            changes["interactions"] = FleetInbox(self, patience=self.agent.patience, poll=self._poll)
+            changes["interactions"] = FleetInbox(
+                self.database,
+                self.claim,
+                patience=self.agent.patience,
+                poll=self._poll,
+                give_back=self.give_back,
+                gives_back=lambda: self._why == "waiting",
+            )
         changes["on_store_error"] = self._on_store_error
         return options.replace(session_store_flush="eager", **changes)
 

@@ -24,7 +24,7 @@ from claude_agent_py.options.output_shape import Output
 from claude_agent_py.pool.crew import Crew
 from claude_agent_py.pool.fitting import Wish, change_to, check_for_parking, check_for_pool
 from claude_agent_py.pool.member import Member
-from claude_agent_py.pool.planning import Supply, check_count, checked_bounds, checked_seconds
+from claude_agent_py.pool.planning import Supply, check_count, checked_memory, checked_seconds
 from claude_agent_py.pool.stats import PoolStats
 
 if TYPE_CHECKING:
@@ -82,7 +82,8 @@ class Pool(Generic[Output]):
     ) -> None:
         self._options: ClientOptions[Output] = check_for_pool(options_or_defaults(options))
         check_count(size, "size", 0)
-        bounds = checked_bounds(max_size, memory)
+        check_count(max_size, "max_size", 1)
+        bytes_allowed = checked_memory(memory)
         check_count(parked, "parked", 0)
         if size + parked > max_size:
             raise OptionsError(f"must not exceed max_size ({max_size})", option="size")
@@ -91,7 +92,7 @@ class Pool(Generic[Output]):
             check_for_parking(self._options)
             supplies.append(Supply(self._options, parked, is_parked=True))
         self._timeout = checked_seconds(timeout, "timeout")
-        self._crew = Crew(supplies, bounds, checked_seconds(idle, "idle"))
+        self._crew = Crew(supplies, max_size, bytes_allowed, checked_seconds(idle, "idle"))
         self._is_opened = False
 
     def __repr__(self) -> str:
@@ -308,8 +309,7 @@ class Pool(Generic[Output]):
         if problem is not None:  # a process of its own tells more
             logger.info("a spare could not become the session that was asked for: %s", problem)
             member, is_warm = (await self._crew.next(wish.exactly(), deadline, limit or 0.0))[0], False
-        self._crew.note("warm" if is_warm else "cold")
-        self._crew.note_use(member)
+        self._crew.note_use(member, "warm" if is_warm else "cold")
         return member
 
     async def _change(self, member: Member, wish: Wish) -> Exception | None:
