@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action.set_defaults(action=run)
 
 
-def run_fleet(arguments: Arguments) -> int:
+def execute(arguments: Arguments) -> int:
     """Run a subcommand and return the exit code."""
     action: Callable[[Arguments], Awaitable[int]] = arguments.action
     return anyio.run(action, arguments)

@@ -7,7 +7,7 @@ import argparse
 import json
 import sys
 from collections.abc import Callable
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from typing import Any, Final
 
 import anyio
@@ -79,8 +79,8 @@ def run_prompt(arguments: argparse.Namespace, *, show_line: Callable[[Any], None
     result: RunResult[Any] | None = None
     try:
         prompt, options = read_prompt(arguments), options_of(arguments)
-        with nullcontext(_Silent()) if arguments.quiet else screen(sys.stderr) as view:
-            result = anyio.run(_watched, prompt, options, arguments, view, show_line)
+        view = Screen(None) if arguments.quiet else screen(sys.stderr)
+        result = anyio.run(_watched, prompt, options, arguments, view, show_line)
     except ClaudeAgentError as caught:
         error, result = caught, getattr(caught, "result", None)
     if getattr(arguments, "json", False):
@@ -156,19 +156,6 @@ def call_line(call: ToolUseBlock) -> str:
     shown = [call.input.get("description")] if call.name in LAUNCHES else call.input.values()
     given = " ".join(value for value in shown if isinstance(value, str))
     return f"{_clean(call.name)} {_clean(' '.join(given.split()))}"
-
-
-class _Silent:
-    """Shows nothing."""
-
-    def say(self, text: str) -> None:
-        pass
-
-    async def watch(self, tasks: Any) -> None:
-        pass
-
-    def finish(self, tasks: Any) -> None:
-        pass
 
 
 # Printing ---------------------------------------------------------------------------------------------------------

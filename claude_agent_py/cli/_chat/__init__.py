@@ -12,7 +12,7 @@ import anyio
 from claude_agent_py._errors import ClaudeAgentError, SessionError
 from claude_agent_py.cli.prompts import add_session_arguments, options_of
 from claude_agent_py.cli.run_command import exit_code, stop_tasks
-from claude_agent_py.cli.textual_apps import HINT, can_show_screen
+from claude_agent_py.cli.terminal import HINT, can_show_screen
 from claude_agent_py.permissions.requests import displayable
 
 if TYPE_CHECKING:
