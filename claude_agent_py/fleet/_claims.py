@@ -12,9 +12,10 @@ from uuid import uuid4
 from sqlalchemy import Connection, RowMapping, delete, insert, or_, select, update
 
 from claude_agent_py.fleet import _rows
-from claude_agent_py.fleet._choosing import Known, Place, choose, forget_turns
+from claude_agent_py.fleet._choosing import Place, choose, forget_turns
 from claude_agent_py.fleet._database import lock, server_time
 from claude_agent_py.fleet._tables import agents, interactions, runs, sessions, workers
+from claude_agent_py.fleet.agents import FleetAgent
 
 
 class LostError(Exception):
@@ -42,27 +43,27 @@ class Claim(NamedTuple):
 # Living ---------------------------------------------------------------------------------------------------------------
 
 
-def register(connection: Connection, row: Mapping[str, Any], lease: float, known: Sequence[Known]) -> None:
+def register(connection: Connection, row: Mapping[str, Any], lease: float, known: Sequence[FleetAgent]) -> None:
     """Enter a worker and its agents."""
     lock(connection)
     now = server_time(connection)
     times = {"started_at": now, "expires_at": now + lease}
     connection.execute(delete(workers).where(workers.c.id == row["id"]))  # it is there if the news of it was lost
     connection.execute(insert(workers).values(**row, **times, memory_used=0, is_draining=0))
-    register_agents(connection, now, [(one.name, one.version, one.timeout) for one in known])
+    register_agents(connection, now, known)
 
 
-def register_agents(connection: Connection, now: float, known: Sequence[tuple[str, str, float | None]]) -> None:
+def register_agents(connection: Connection, now: float, known: Sequence[FleetAgent]) -> None:
     """Enter agents by name and version, with their time limits, which processes that do not know them need."""
     query = select(agents.c.name, agents.c.version, agents.c.timeout)
     there = {(name, version): timeout for name, version, timeout in connection.execute(query)}
-    for name, version, timeout in known:
-        if (name, version) not in there:
-            row = {"name": name, "version": version, "timeout": timeout}
+    for one in known:
+        if (one.name, one.version) not in there:
+            row = {"name": one.name, "version": one.version, "timeout": one.timeout}
             connection.execute(insert(agents).values(**row, registered_at=now))
-        elif there[name, version] != timeout:
-            entered = update(agents).where(agents.c.name == name, agents.c.version == version)
-            connection.execute(entered.values(timeout=timeout))
+        elif there[one.name, one.version] != one.timeout:
+            entered = update(agents).where(agents.c.name == one.name, agents.c.version == one.version)
+            connection.execute(entered.values(timeout=one.timeout))
 
 
 def beat(connection: Connection, worker: str, lease: float, memory_used: int) -> bool | None:
@@ -155,7 +156,7 @@ def _fail(connection: Connection, session: str, number: int, now: float, result:
 # Claiming -------------------------------------------------------------------------------------------------------------
 
 
-def claim(connection: Connection, place: Place, known: Sequence[Known], count: int) -> list[Claim]:
+def claim(connection: Connection, place: Place, known: Sequence[FleetAgent], count: int) -> list[Claim]:
     """Take up to `count` queued sessions, one worker at a time, so that limits and shares hold exactly."""
     lock(connection)
     now = server_time(connection)

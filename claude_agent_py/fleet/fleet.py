@@ -228,8 +228,7 @@ class Fleet:
         content = prompt_as_json(prompt)
         new = _rows.NewSession(check_session_id(id or secrets.token_hex(8)), agent, version, tenant, priority)
         limit = check_timeout(timeout)
-        fitting = [one for key, one in self.agents.items() if key[0] == agent and version in (None, key[1])]
-        mine = [(one.name, one.version, one.timeout) for one in fitting]
+        mine = [one for one in self.agents.values() if one.name == agent and version in (None, one.version)]
 
         def begin(connection: Any) -> FleetSessionInfo:
             if mine:

@@ -19,7 +19,7 @@ from claude_agent_py._errors import ClaudeAgentError, FleetError, OptionsError
 from claude_agent_py._event_loop import Wakeup, in_trio, run_file_work
 from claude_agent_py._memory import can_measure, read_size, tree_memory
 from claude_agent_py.fleet import _claims, _pruning, _rows
-from claude_agent_py.fleet._choosing import Known, Place, is_work
+from claude_agent_py.fleet._choosing import Place, is_work
 from claude_agent_py.fleet._database import Database
 from claude_agent_py.fleet._engine import apply_schedules, delete_queue, execute, launch, shut_down
 from claude_agent_py.fleet._hold import Hold
@@ -103,7 +103,7 @@ class Worker:
     async def __aenter__(self) -> Self:
         if in_trio():
             raise FleetError("a fleet's worker runs on asyncio only, because DBOS does: anyio.run(main)")
-        self._known = [_known(agent) for agent in self._fleet.agents.values()]
+        self._known = list(self._fleet.agents.values())
         if not self._known:
             raise OptionsError("register an agent first: fleet.agent(...)", option="agents")
         async with AsyncExitStack() as stack:
@@ -356,8 +356,3 @@ class Worker:
             await self._database.call(_claims.abandon, claimed, self.id)
         except FleetError as error:
             logger.warning("session %s cannot be given back: %s", hold.claim.id, error)
-
-
-def _known(agent: FleetAgent) -> Known:
-    is_shared = agent.workspace is None or agent.workspace.is_shared
-    return Known(agent.name, agent.version, agent.weight, agent.limit, agent.timeout, is_shared)

@@ -9,7 +9,7 @@ from fleets import PATIENCE, FleetSetUp, clis, events_of, fleet_in, until, until
 
 from claude_agent_py import ClientOptions
 from claude_agent_py.errors import StoreError
-from claude_agent_py.fleet import Fleet, FleetSession, _choosing, _claims, _engine, _rows
+from claude_agent_py.fleet import Fleet, FleetAgent, FleetSession, _choosing, _claims, _engine, _rows
 from claude_agent_py.sessions import MemoryStore
 from claude_agent_py.testing import FakeCLI, ScriptedModel, steps
 
@@ -107,7 +107,7 @@ async def test_a_session_that_a_worker_has_without_knowing_is_freed(tmp_path: Pa
                 """Claim a session for the worker, which does not hear of it: the answer of the database was lost."""
                 new = _rows.NewSession("one", "worker", "1", "", 0)
                 _rows.start(connection, new, "task", None)
-                return _claims.claim(connection, place, [_choosing.Known("worker", "1", 1.0, None)], 1)
+                return _claims.claim(connection, place, [FleetAgent(name="worker")], 1)
 
             assert len(await database.call(start_and_claim)) == 1
             session = fleet.session("one")

@@ -12,7 +12,7 @@ from fleets import PATIENCE, any_url as any_url, until
 
 from claude_agent_py import ClientOptions
 from claude_agent_py.errors import FleetError, FleetRunError, OptionsError
-from claude_agent_py.fleet import Copy, Directory, Fleet, _choosing, _claims, _tables
+from claude_agent_py.fleet import Copy, Directory, Fleet, FleetAgent, _choosing, _claims, _tables
 from claude_agent_py.sessions import MemoryStore
 from claude_agent_py.testing import FakeCLI, Gate, steps
 
@@ -199,7 +199,7 @@ def test_limits_hold_when_many_workers_take_sessions_at_once(any_url: str) -> No
             await first.start(("one", "two")[i % 2], "hi", tenant="abc"[i % 3])
 
     anyio.run(begin)
-    known = [_choosing.Known("one", "1", 1.0, 4), _choosing.Known("two", "1", 1.0, None)]
+    known = [FleetAgent(name="one", limit=4), FleetAgent(name="two")]
 
     def take(number: int) -> list[str]:
         database, place = Fleet(any_url).database, _choosing.Place(f"w{number}", "here", 3)
