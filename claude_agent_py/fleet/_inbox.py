@@ -13,7 +13,6 @@ from functools import partial
 from typing import Any
 
 import anyio
-from pydantic import ValidationError
 from sqlalchemy import RowMapping
 
 from claude_agent_py._errors import FleetError
@@ -25,6 +24,7 @@ from claude_agent_py.permissions.interactions import (
     Interaction,
     InteractionOpened,
     InteractionSettled,
+    read_stored,
 )
 from claude_agent_py.permissions.prompts import KINDS, Kind
 from claude_agent_py.permissions.requests import PermissionContext
@@ -127,7 +127,7 @@ class FleetInbox(Inbox):
         database = self._database
         early = await database.call(_claims.ask, self._claim, row)
         if early is not None:
-            return _checked(kind, wire, early)
+            return read_stored(kind, wire, early)
         interaction = FleetInteraction(database, {**row, "session": self._claim.id})
         context.on_interaction(InteractionOpened(interaction))
         try:
@@ -143,7 +143,7 @@ class FleetInbox(Inbox):
         if reply is None:
             return KINDS[kind].refuse("The question was withdrawn.")
         await database.call(_claims.close_question, row["id"], "used")
-        return _checked(kind, wire, reply)
+        return read_stored(kind, wire, reply)
 
     async def _settled(self, interaction: str, context: PermissionContext) -> RowMapping:
         with anyio.move_on_after(self._patience):
@@ -164,11 +164,3 @@ def digest_of(kind: Kind, wire: Any) -> str:
     names = ("tool_name", "input", "mcp_server_name", "message", "requested_schema", "url", "dialog_kind", "payload")
     essence = [kind, {name: asked[name] for name in names if name in asked}]
     return hashlib.sha256(json.dumps(essence, sort_keys=True).encode()).hexdigest()
-
-
-def _checked(kind: Kind, wire: Any, reply: str) -> JSONObject:
-    """Validate a stored answer as if it had been given in this process."""
-    try:
-        return KINDS[kind].read(wire, KINDS[kind].answer(json.loads(reply)))
-    except (ValueError, KeyError, AttributeError, TypeError, ValidationError, RecursionError):
-        return KINDS[kind].refuse("The stored answer could not be read.")

@@ -15,7 +15,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from claude_agent_py._errors import StoreError
 from claude_agent_py.fleet._database import Database, away, server_time
 from claude_agent_py.fleet._serializing import JSONSerializer
-from claude_agent_py.fleet._store import PROJECT
+from claude_agent_py.fleet._store import store_key
 from claude_agent_py.fleet._tables import (
     DBOS_SCHEMA,
     DBOS_WORKFLOWS,
@@ -72,7 +72,7 @@ async def _forget(store: SessionStore | None, session: Pruned) -> None:
     if store is None or not implements(store, "delete"):
         return
     try:
-        await store.delete({"project_key": PROJECT, "session_id": session.cli_session})  # type: ignore[attr-defined]
+        await store.delete(store_key(session.cli_session))  # type: ignore[attr-defined]
     except StoreError as error:
         logger.warning("the conversation %s of session %s stays: %s", session.cli_session, session.id, error)
 

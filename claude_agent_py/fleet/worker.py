@@ -111,7 +111,7 @@ class Worker:
             await self._database.call(_claims.register, self._row, self._fleet.lease, self._known)
             self._pulse.beat(*before)
             stack.push_async_callback(self._sign_off)
-            await launch(self, self._database.url, self.id)
+            await launch(self.id, self._database.url, self._holds, self._fire)
             stack.push_async_callback(shut_down, self.id)
             await apply_schedules(self._fleet.schedules)
             self._group = await stack.enter_async_context(anyio.create_task_group())
@@ -162,15 +162,9 @@ class Worker:
         if self._wakeup is not None:
             self._wakeup.set()
 
-    # What its workflows see ------------------------------------------------------------------------------------------
-
-    def held(self, session: str) -> Hold | None:
-        """Return the hold on a session, or None. Internal."""
-        return self._holds.get(session)
-
-    async def fire(self, schedule: str, at: datetime, wanted: Mapping[str, Any]) -> None:
-        """Start the session of a schedule. Internal."""
-        name = f"{schedule}@{at.strftime('%Y-%m-%dT%H:%M:%S')}"
+    async def _fire(self, at: datetime, wanted: Mapping[str, Any]) -> None:
+        """Start the session of a schedule."""
+        name = f"{wanted['name']}@{at.strftime('%Y-%m-%dT%H:%M:%S')}"
         new = _rows.NewSession(name, wanted["agent"], None, wanted["tenant"], wanted["priority"])
         await self._database.call(_rows.start, new, wanted["prompt"], wanted["timeout"])
         self.wake()

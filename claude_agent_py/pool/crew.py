@@ -56,6 +56,7 @@ class Crew:
         self.roster: Roster = Roster(supplies, max_size, memory)
         self.changed: RepeatingEvent = RepeatingEvent()
         """Set when a process or a caller comes or goes."""
+        self.is_opened: bool = False
         self.refuses: bool = False
         """Whether no further callers are taken."""
         self.last_error: Exception | None = None
@@ -72,6 +73,7 @@ class Crew:
 
     async def open(self) -> None:
         """Start the worker. A cancellation closes the crew again."""
+        self.is_opened = True
         ready = LazyEvent()
         spawn_detached(lambda: self._keep(ready), name="claude_agent_py pool")
         try:
@@ -117,6 +119,8 @@ class Crew:
         Raises:
             ConnectionClosedError: It was not opened, or is closed.
         """
+        if not self.is_opened:
+            raise ConnectionClosedError("the pool is not open; use `async with`, or call open() first")
         if self._workers is None or self._is_closing:
             raise ConnectionClosedError(CLOSED)
 

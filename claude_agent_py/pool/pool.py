@@ -7,7 +7,7 @@ import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
 import anyio
 
@@ -38,9 +38,6 @@ if TYPE_CHECKING:
 logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 Other = TypeVar("Other")
-
-NOT_OPEN: Final = "the pool is not open; use `async with`, or call open() first"
-DRAINS: Final = "the pool drains, and takes nobody any more"
 
 
 class Pool(Generic[Output]):
@@ -93,7 +90,6 @@ class Pool(Generic[Output]):
             supplies.append(Supply(self._options, parked, is_parked=True))
         self._timeout = checked_seconds(timeout, "timeout")
         self._crew = Crew(supplies, max_size, bytes_allowed, checked_seconds(idle, "idle"))
-        self._is_opened = False
 
     def __repr__(self) -> str:
         stats = self.stats()
@@ -107,9 +103,8 @@ class Pool(Generic[Output]):
         Raises:
             LocalProtocolError: It was called before; a pool opens once.
         """
-        if self._is_opened:
+        if self._crew.is_opened:
             raise LocalProtocolError("open() was called already; a pool is used once, make a new one")
-        self._is_opened = True
         await self._crew.open()
 
     async def close(self) -> None:
@@ -119,7 +114,7 @@ class Pool(Generic[Output]):
         stops the waiting, not the closing. Called in a handler or hook of one of its sessions, it returns once closing
         has begun, because closing waits for them.
         """
-        if self._is_opened:
+        if self._crew.is_opened:
             await self._crew.close()
 
     async def drain(self, timeout: float | None = None) -> None:
@@ -154,7 +149,7 @@ class Pool(Generic[Output]):
         crew = self._crew
         with anyio.fail_after(timeout):
             while True:
-                self._check_open()
+                crew.check_open()
                 crew.dispatch()
                 if not crew.stats().starting:
                     break
@@ -170,11 +165,6 @@ class Pool(Generic[Output]):
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
         await self.close()
-
-    def _check_open(self) -> None:
-        if not self._is_opened:
-            raise ConnectionClosedError(NOT_OPEN)
-        self._crew.check_open()
 
     # Sessions ----------------------------------------------------------------------------------------------------
 
@@ -273,9 +263,10 @@ class Pool(Generic[Output]):
             OptionsError: `size` is negative, or the options name one session.
             ConnectionClosedError: The pool is not open.
         """
+        crew = self._crew
         check_count(size, "size", 0)
-        self._check_open()
-        wanted, crew = check_for_pool(options_or_defaults(options or self._options)), self._crew
+        crew.check_open()
+        wanted = check_for_pool(options_or_defaults(options or self._options))
         supply = crew.roster.supply_for(wanted)
         if supply is None:
             crew.roster.supplies.append(supply := Supply(wanted, size))
@@ -294,9 +285,9 @@ class Pool(Generic[Output]):
         Raises:
             ConnectionClosedError: The pool is not open, drains, or is closed.
         """
-        self._check_open()
+        self._crew.check_open()
         if self._crew.refuses:
-            raise ConnectionClosedError(DRAINS)
+            raise ConnectionClosedError("the pool drains, and takes nobody any more")
 
     async def take(self, options: ClientOptions[Any] | None, timeout: float | None) -> Member:
         """Return a process that has become the session that is asked for. Internal to this package: `end` it."""

@@ -62,7 +62,7 @@ class Roster:
     def spare_for(self, wish: Wish) -> Member | None:
         """Return the oldest spare that fits, preferably without a claim or a change."""
         fitting = [one for one in self.spares() if one.client.is_open and fits(one, wish)]
-        return min(fitting, key=lambda one: (one.made_for.is_parked, not _is_made_for(one, wish)), default=None)
+        return min(fitting, key=lambda one: (one.made_for.is_parked, not _is_same(one.made_for, wish)), default=None)
 
     def coming(self) -> list[Member]:
         """Return the starting processes that are not parked."""
@@ -71,7 +71,7 @@ class Roster:
     def missing(self, supply: Supply, wish: Wish) -> int:
         """Return how many spares a supply lacks; negative if it has too many."""
         ahead = [one for one in self.members if one.phase in (Phase.STARTING, Phase.SPARE) and not one.is_reserved]
-        return supply.size - sum(_is_made_for(one, wish) for one in ahead)
+        return supply.size - sum(_is_same(one.made_for, wish) for one in ahead)
 
     def useless(self) -> Member | None:
         """Return a spare that belongs to no supply any more."""
@@ -88,7 +88,7 @@ class Roster:
 
     def supply_of(self, member: Member) -> Supply | None:
         """Return the supply that a process belongs to."""
-        return next((one for one in self.supplies if _is_made_for(member, one.wish())), None)
+        return next((one for one in self.supplies if _is_same(member.made_for, one.wish())), None)
 
     def supply_for(self, options: ClientOptions[Any]) -> Supply | None:
         """Return the supply for these options."""
@@ -108,10 +108,6 @@ class Roster:
 def fits(member: Member, wish: Wish) -> bool:
     """Return whether a process can become the session of a wish."""
     return change_to(member.made_for, wish) is not None
-
-
-def _is_made_for(member: Member, wish: Wish) -> bool:
-    return _is_same(member.made_for, wish)
 
 
 def _is_same(one: Wish, other: Wish) -> bool:

@@ -141,7 +141,10 @@ class _Watched:
                 "status": process.status,
                 "cwd": running.cwd,
                 "started_at": running.started_at,
-                "tasks": [_task_json(task) for task in self._tasks],
+                "tasks": [
+                    {"id": task.id, "type": task.type, "description": task.description, "parent_id": task.parent_id}
+                    for task in self._tasks
+                ],
             },
         )
 
@@ -178,10 +181,6 @@ def _waits(process: RunningProcess, calls: str) -> str:
     """Return what a process waits for: what it says itself, and its tool calls."""
     told = [one_line(process.waiting_for)] if process.waiting_for else []
     return ": ".join([*told, calls] if calls and process.status != "idle" else told)
-
-
-def _task_json(task: StoredTask) -> dict[str, str | None]:
-    return {"id": task.id, "type": task.type, "description": task.description, "parent_id": task.parent_id}
 
 
 # Prices -----------------------------------------------------------------------------------------------------------
