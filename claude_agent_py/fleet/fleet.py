@@ -19,7 +19,7 @@ from claude_agent_py.retrying import RetryPolicy
 if TYPE_CHECKING:
     import os
 
-    from claude_agent_py._protocol.turns import Until
+    from claude_agent_py._protocol.open_runs import Until
     from claude_agent_py.fleet._inbox import FleetInteraction
     from claude_agent_py.fleet.session import FleetSession
     from claude_agent_py.fleet.worker import Worker

@@ -11,6 +11,7 @@ from claude_agent_py.cli._dashboard.rows import Row, Spent, nested
 from claude_agent_py.cli.terminal import one_line
 from claude_agent_py.permissions.interactions import Interaction
 from claude_agent_py.wire.codec import decode
+from claude_agent_py.wire.messages.usage import TOKEN_FIELDS
 
 if TYPE_CHECKING:
     from claude_agent_py.fleet import FleetEvent, FleetOutcome, FleetSessionInfo, FleetWorkerInfo
@@ -169,9 +170,8 @@ def _sum(outcomes: "Sequence[FleetOutcome]", *, is_partial: bool = False) -> Spe
 
 
 def _tokens(outcome: "FleetOutcome") -> int:
-    names = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
     used = outcome.usage or {}
-    return sum(value for name in names if isinstance(value := used.get(name), int))
+    return sum(value for name in TOKEN_FIELDS if isinstance(value := used.get(name), int))
 
 
 def _row(info: "FleetSessionInfo", spent: Spent, tasks: _Tasks | None) -> Row:
