@@ -75,9 +75,11 @@ def options_of(arguments: argparse.Namespace) -> "ClientOptions[Any]":
         "max_budget_usd": arguments.max_budget_usd,
         "output_type": _type_named(output_type) if output_type else None,
     }
-    return ClientOptions(
-        **{name: value for name, value in given.items() if value or (value == 0 and value is not False)}
-    )
+    return ClientOptions(**{name: value for name, value in given.items() if value or _is_zero(value)})
+
+
+def _is_zero(value: object) -> bool:
+    return value == 0 and value is not False
 
 
 def _session_to_resume(arguments: argparse.Namespace) -> str | None:
