@@ -69,8 +69,7 @@ def test_install_cli_fetches_the_version_that_was_named_or_none(
 ) -> None:
     asked: list[tuple[str, bool]] = []
     monkeypatch.setattr(
-        sys.modules["claude_agent_py.cli.main"],
-        "install_cli",
+        "claude_agent_py.cli.install.install_cli",
         lambda version, *, force, exact: asked.append((version, exact)),
     )
     assert main(["install-cli", "--force", *args]) == 0

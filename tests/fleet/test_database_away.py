@@ -204,7 +204,7 @@ async def test_a_process_that_is_stopped_in_a_transaction_holds_up_nobody(
     stopped, go_on = anyio.Event(), threading.Event()
 
     def stop(connection: Any) -> None:
-        frozen.database.lock(connection)
+        _database.lock(connection)
         if go_on.is_set():
             return
         anyio.from_thread.run_sync(stopped.set)

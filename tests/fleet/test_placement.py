@@ -12,7 +12,7 @@ from fleets import PATIENCE, any_url as any_url, until
 
 from claude_agent_py import ClientOptions
 from claude_agent_py.errors import FleetError, FleetRunError, OptionsError
-from claude_agent_py.fleet import Copy, Directory, Fleet, _choosing, _claims, _tables
+from claude_agent_py.fleet import Copy, Directory, Fleet, FleetAgent, _choosing, _claims, _tables
 from claude_agent_py.sessions import MemoryStore
 from claude_agent_py.testing import FakeCLI, Gate, steps
 
@@ -38,9 +38,7 @@ class Held:
             return len(await self.fleet.list(state="running")) >= count
 
         await until(are_running, f"{count} run")
-        self.fleet.wake()
-        for _ in range(3):
-            await self.fleet.pause()
+        await anyio.sleep(3 * self.fleet.poll)
         found = await self.fleet.list(state="running")
         assert len(found) == count
         return list(found)
@@ -159,7 +157,7 @@ async def test_a_session_keeps_to_its_machine_unless_all_have_its_directory(
     held.fleet.agent("shared", held.options, workspace=Directory(tmp_path))
     own, shared = [await held.fleet.start(name, "hi") for name in ("own", "shared")]
     database, other = held.fleet.database, {"id": "other", "machine": "b", "pid": 1, "slots": 1, "memory": None}
-    await database.call(_claims.register, database, {**other, "lease": 1000.0}, [])
+    await database.call(_claims.register, other, 1000.0, [])
     there = _tables.sessions.update().values(machine="b")
     database.run(lambda connection: connection.execute(there))
     async with held.fleet.worker(machine="a", folder=tmp_path / "ws"):
@@ -201,11 +199,11 @@ def test_limits_hold_when_many_workers_take_sessions_at_once(any_url: str) -> No
             await first.start(("one", "two")[i % 2], "hi", tenant="abc"[i % 3])
 
     anyio.run(begin)
-    known = [_choosing.Known("one", "1", 1.0, 4), _choosing.Known("two", "1", 1.0, None)]
+    known = [FleetAgent(name="one", limit=4), FleetAgent(name="two")]
 
     def take(number: int) -> list[str]:
         database, place = Fleet(any_url).database, _choosing.Place(f"w{number}", "here", 3)
-        found = [c.id for _ in range(3) for c in database.run(_claims.claim, database, place, known, 2)]
+        found = [c.id for _ in range(3) for c in database.run(_claims.claim, place, known, 2)]
         database.close()
         return found
 

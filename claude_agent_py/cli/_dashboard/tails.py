@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from claude_agent_py.cli._dashboard.rows import one_line
+from claude_agent_py.cli.terminal import one_line
 from claude_agent_py.sessions.entries import read_message
 from claude_agent_py.sessions.folders import regular_file
 from claude_agent_py.sessions.lines import Snapshot
