@@ -1,6 +1,6 @@
 """Open runs: their prompts and time limits, and the verdicts on them.
 
-`turns.py` keeps them and decides when one is over.
+`turns.py` keeps them and decides when one ends.
 """
 
 from dataclasses import dataclass, field
@@ -34,7 +34,7 @@ class RunLimits:
 
 @dataclass(frozen=True, slots=True)
 class RunEnded:
-    """A run is over."""
+    """A run has ended."""
 
     run_id: RunId
     reason: EndReason
@@ -61,7 +61,7 @@ class RunWaits:
 
 @dataclass(frozen=True, slots=True)
 class TurnResumed:
-    """The CLI took up the turn that an earlier process left, or has none to take up."""
+    """The CLI resumed the turn that an earlier process left unfinished, or reported that there is none."""
 
     run_id: RunId
     """The run that was opened for it. It is dropped if it has no prompts."""
@@ -71,7 +71,7 @@ class TurnResumed:
     """Those of them that belong to no other run, and now to this one."""
 
 
-Verdict: TypeAlias = RunEnded | TurnResumed
+Verdict: TypeAlias = RunEnded | TurnResumed | RunWaits
 """What the router decides about runs."""
 
 

@@ -35,7 +35,7 @@ class TaskOwners:
         else:
             self._foreground.discard(task_id)
         before = self.of(task_id)
-        if task_id not in self._owners or message.prompt is not None:  # otherwise it resumed by itself
+        if task_id not in self._owners or message.prompt is not None:  # otherwise it resumed on its own
             starters = self._owners.get(message.parent_task_id or "", turn_runs)
             self._owners[task_id] = tuple(dict.fromkeys((*before, *starters)))
         return self._owners[task_id]
@@ -48,7 +48,7 @@ class TaskOwners:
         """Return whether the end of a task causes a follow-up turn, as those in the background do."""
         return task_id not in self._foreground and task_id not in self._elsewhere
 
-    def task_of(self, message: AssistantMessage | UserMessage) -> str | None:
+    def find_task(self, message: AssistantMessage | UserMessage) -> str | None:
         """Return the task of the subagent that a message belongs to; None if it is unknown."""
         return message.agent_id or self._task_of_call.get(message.parent_tool_use_id or "")
 

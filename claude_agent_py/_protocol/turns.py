@@ -1,6 +1,6 @@
-"""`TurnRouter`: which run a message belongs to, and when a run is over.
+"""`TurnRouter`: which run a message belongs to, and when a run ends.
 
-The CLI works on one turn at a time, but it also starts turns by itself (for a finished task or a peer), folds several
+The CLI works on one turn at a time, but it also starts turns on its own (for a finished task or a peer), folds several
 prompts into one turn, and answers queued prompts together. So routing does not rely on order:
 
 * A prompt is identified by its uuid. `command_lifecycle` says when the CLI starts on it, and the messages of a turn
@@ -10,8 +10,8 @@ prompts into one turn, and answers queued prompts together. So routing does not 
   messages of a turn on unknown prompts to no run.
 * A task belongs to the runs in whose turn it started: see `task_owners.py`.
 
-A run is over at its own result, or (`until="idle"`) once no task is running and no follow-up turn is expected: see
-`is_idle`. `open_runs.py` knows its time limits, and the verdicts.
+A run ends with its own result, or (`until="idle"`) once no task is running and no follow-up turn is expected: see
+`is_idle`. Its time limits and the verdicts are in `open_runs.py`.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -30,7 +30,6 @@ from claude_agent_py._protocol.open_runs import (
     Until,
     Verdict,
 )
-from claude_agent_py._protocol.ports import LiveTasks
 from claude_agent_py._protocol.task_owners import TaskOwners
 from claude_agent_py.wire.messages.conversation import (
     AssistantMessage,
@@ -51,7 +50,7 @@ from claude_agent_py.wire.messages.tasks import (
 from claude_agent_py.wire.unknown import MalformedFrame, UnknownMessage
 
 Routing: TypeAlias = tuple[tuple[RunId, ...], tuple[Verdict, ...]]
-"""The runs that receive a message, and what it decides."""
+"""The runs that receive a message, and its verdicts."""
 
 
 class _Turn:
@@ -78,10 +77,15 @@ class _Rule(NamedTuple):
 
 
 class TurnRouter:
-    """Routes every message of a session to its runs, and decides when they are over."""
+    """Routes every message of a session to its runs, and decides when they end.
 
-    def __init__(self, tasks: LiveTasks) -> None:
-        self._tasks = tasks
+    Args:
+        live_task_ids: Returns the ids of the running tasks, without ambient ones, which do not count as activity. The
+            tasks must have processed a message before it is routed.
+    """
+
+    def __init__(self, live_task_ids: Callable[[], frozenset[str]]) -> None:
+        self._live_task_ids = live_task_ids
         self._runs: dict[RunId, OpenRun] = {}
         self._owner_of_prompt: dict[str, RunId] = {}
         self._owners_of_task = TaskOwners()
@@ -93,15 +97,15 @@ class TurnRouter:
         self._completed: set[str] = set()
         """Prompts that the CLI has completed without an answer so far."""
         self._heir: RunId | None = None
-        """The run of the turn that an earlier process left, until the CLI says whether there is one."""
+        """The run of the turn that an earlier process left unfinished, until the CLI reports whether there is one."""
         self._resumed: TurnResumed | None = None
-        """What the CLI said of that turn, until it is reported."""
+        """The pending verdict about that turn."""
 
     # Runs --------------------------------------------------------------------------------------------------------
 
     @property
     def open_runs(self) -> tuple[RunId, ...]:
-        """The runs that are not over."""
+        """The runs that have not ended."""
         return tuple(self._runs)
 
     @property
@@ -114,19 +118,19 @@ class TurnRouter:
         self._runs[run_id] = OpenRun(run_id, until, limits, limits != RunLimits(), opened_at=now, last_progress=now)
 
     def expect_resumed_turn(self, run_id: RunId) -> None:
-        """Have an open run without prompts adopt those of the turn that an earlier process left.
+        """Have an open run without prompts adopt the prompts of the turn that an earlier process left unfinished.
 
         The CLI does not announce them: its first `init` of that turn names them, and `idle` says that there is none.
         """
         self._heir = run_id
 
     def expect_no_resumed_turn(self) -> tuple[Verdict, ...]:
-        """Note that the CLI has no turn to take up."""
+        """Note that the CLI has no turn to resume."""
         self._note_resumed(())
         return self._take_resumed()
 
     def add_prompt(self, run_id: RunId, prompt_uuid: str, now: float) -> bool:
-        """Add a prompt of the run. Return False if the run is already over."""
+        """Add a prompt of the run. Return False if the run has already ended."""
         run = self._runs.get(run_id)
         if run is None:
             return False
@@ -144,11 +148,11 @@ class TurnRouter:
         run.last_progress = now
         return self.settle(now)
 
-    def drop_run(self, run_id: RunId) -> tuple[str, ...]:
-        """Drop a run and return its unanswered prompts."""
+    def drop_run(self, run_id: RunId) -> None:
+        """Drop a run. Its unanswered prompts belong to no run then."""
         run = self._runs.pop(run_id, None)
         if run is None:
-            return ()
+            return
         if self._heir == run_id:
             self._heir = None
         for prompt in run.waiting:
@@ -156,7 +160,6 @@ class TurnRouter:
         self._owners_of_task.drop(run_id, run.tasks)
         if self._turn is not None:
             self._turn.audience = tuple(r for r in self._turn.audience if r != run_id)
-        return tuple(run.waiting)
 
     def close(self) -> tuple[RunEnded, ...]:
         """End every run: the connection is gone."""
@@ -184,7 +187,7 @@ class TurnRouter:
     def spoil(self, frame: MalformedFrame, now: float) -> tuple[Verdict, ...]:
         """End the runs whose prompts a malformed result answers."""
         turn, self._turn = self._turn or _Turn(), None
-        prompts = dict.fromkeys((*_prompts_of(frame.raw), *turn.prompts, *turn.assumed))
+        prompts = dict.fromkeys((*_read_prompts(frame.raw), *turn.prompts, *turn.assumed))
         if not prompts and not _is_injected(frame.raw):
             prompts = dict.fromkeys(self._assumed_prompts())
         owners = dict.fromkeys(owner for prompt in prompts if (owner := self._answer(prompt)) is not None)
@@ -249,7 +252,7 @@ class TurnRouter:
         return audience
 
     def _on_other(self, message: Any, now: float) -> tuple[RunId, ...]:
-        task_id = _task_of(message)
+        task_id = _find_task_id(message)
         return self._task_audience(task_id) if task_id else self._session_audience()
 
     # Tasks -------------------------------------------------------------------------------------------------------
@@ -299,7 +302,9 @@ class TurnRouter:
 
     def _join(self, turn: _Turn, prompts: Sequence[str]) -> None:
         """Add prompts to the turn."""
-        if prompts and self._heir is not None:  # a turn on a lost task has none, and comes first
+        # The first turn of a resumed session may be about a task that died with the last process. It names no prompts;
+        # the interrupted turn follows it.
+        if prompts and self._heir is not None:
             self._note_resumed(prompts)
         new = [p for p in prompts if p not in turn.prompts and p in self._owner_of_prompt]
         if new:
@@ -308,7 +313,7 @@ class TurnRouter:
             turn.audience = tuple(dict.fromkeys([*turn.audience, *owners]))
 
     def _note_resumed(self, prompts: Iterable[str]) -> None:
-        """Note which prompts the turn has that an earlier process left; those without a run go to the heir."""
+        """Note the prompts of the resumed turn; the heir adopts those without a run."""
         heir, self._heir = self._heir, None
         if heir is None:
             return
@@ -361,9 +366,7 @@ class TurnRouter:
         return self._turn.audience if self._turn else tuple(self._runs)
 
     def _task_audience(self, task_id: str) -> tuple[RunId, ...]:
-        """Return the runs for a message of a task: its open runs, or else those that wait for the session to be
-        idle.
-        """
+        """Return the runs for a message of a task: its open runs, or the runs that wait for idle if it has none."""
         owners = [owner for owner in self._owners_of_task.of(task_id) if owner in self._runs]
         return tuple(owners) or self._waiting_for_idle()
 
@@ -372,16 +375,16 @@ class TurnRouter:
 
         An unknown one belongs to the turn.
         """
-        task_id = self._owners_of_task.task_of(message)
+        task_id = self._owners_of_task.find_task(message)
         return self.turn_runs if task_id is None and self._turn else self._task_audience(task_id or "")
 
-    def tasks_of(self, run_id: RunId) -> frozenset[str]:
+    def get_task_ids(self, run_id: RunId) -> frozenset[str]:
         """Return the ids of the tasks started in an open run, or by their subagents."""
         run = self._runs.get(run_id)
         return frozenset(run.tasks) if run else frozenset()
 
     def queued_prompts(self, run_id: RunId) -> tuple[str, ...]:
-        """Return the prompts of an open run that the CLI has not started on, as far as it reports that."""
+        """Return the prompts of an open run that the CLI has not reported as started."""
         run = self._runs.get(run_id)
         begun = (*self._turn.prompts, *self._turn.assumed) if self._turn else ()
         return tuple(p for p in run.waiting if p not in begun) if run else ()
@@ -389,13 +392,13 @@ class TurnRouter:
     # Ends --------------------------------------------------------------------------------------------------------
 
     def settle(self, now: float) -> tuple[Verdict, ...]:
-        """Remove the runs that are over, perhaps because tasks ended without a message, and return what was decided."""
-        ends = tuple(end for run in self._runs.values() if (end := self._end_of(run, now)))
+        """Remove the runs that have ended, perhaps because tasks ended without a message, and return the verdicts."""
+        ends = tuple(end for run in self._runs.values() if (end := self._find_end(run, now)))
         for end in ends:
             self.drop_run(end.run_id)
         return self._take_resumed() + ends if self._resumed is not None else ends
 
-    def _end_of(self, run: OpenRun, now: float) -> RunEnded | None:
+    def _find_end(self, run: OpenRun, now: float) -> RunEnded | None:
         if not run.has_all_answers:
             return None
         if not run.answered:
@@ -416,7 +419,7 @@ class TurnRouter:
     ) -> RunEnded:
         tasks = frozenset(run.tasks)
         kind, limit = (None, None) if expired is None else (expired.kind, expired.limit)
-        late = tasks & self._tasks.live_ids() if kind == "idle" else frozenset[str]()
+        late = tasks & self._live_task_ids() if kind == "idle" else frozenset[str]()
         is_in_turn = run.run_id in self.turn_runs
         return RunEnded(run.run_id, reason, kind, limit, tasks, is_in_turn, frame, late)
 
@@ -426,7 +429,7 @@ class TurnRouter:
         If the CLI sends `session_state_changed`, it decides. The CLI does not report `idle` while a background agent or
         its follow-up turn is running, but it does for shells, which the ledger and a short grace period cover.
         """
-        if self._turn is not None or self._state not in (None, "idle") or self._tasks.live_ids():
+        if self._turn is not None or self._state not in (None, "idle") or self._live_task_ids():
             return False
         self._follow_ups.give_up(now)
         return not self._follow_ups
@@ -434,7 +437,7 @@ class TurnRouter:
     # Time --------------------------------------------------------------------------------------------------------
 
     def restart_silence(self, now: float) -> None:
-        """Restart the silence limit of every run, because the CLI is waiting for an answer of this side."""
+        """Restart the silence limit of every run, because the CLI is waiting for an answer."""
         for run in self._runs.values():
             run.last_progress = now
 
@@ -452,8 +455,8 @@ class TurnRouter:
             moments += [*notices, self._follow_ups.until] if notices and self._follow_ups else notices
         return min(moments, default=None)
 
-    def tick(self, now: float) -> tuple[Verdict | RunWaits, ...]:
-        """Return the runs that are over because a limit or a grace period has expired, and those that wait for long."""
+    def tick(self, now: float) -> tuple[Verdict, ...]:
+        """Return the runs that have ended because a limit or a grace period has expired, and those that wait long."""
         waits: list[RunWaits] = []
         if self._turn is None:
             self._follow_ups.give_up(now)
@@ -484,8 +487,8 @@ class TurnRouter:
     """The rules of the types that need one of their own."""
 
 
-def _prompts_of(raw: Any) -> Iterable[str]:
-    """Return the prompts that a malformed result names, as far as readable."""
+def _read_prompts(raw: Any) -> Iterable[str]:
+    """Return the readable prompts of a malformed result."""
     if not isinstance(raw, dict):
         return []
     named = raw.get("user_message_uuids")
@@ -494,12 +497,12 @@ def _prompts_of(raw: Any) -> Iterable[str]:
 
 
 def _is_injected(raw: Any) -> bool:
-    """Return whether a malformed result names a cause of its turn other than a prompt, as far as readable."""
+    """Return whether a malformed result readably names a cause of its turn other than a prompt."""
     origin = raw.get("origin") if isinstance(raw, dict) else None
     return isinstance(origin, dict) and origin.get("kind") != "human"
 
 
-def _task_of(message: Any) -> str | None:
+def _find_task_id(message: Any) -> str | None:
     """Return the task that a message names, even in a field that its model does not have."""
     if isinstance(message, UnknownMessage):
         named = message.raw.get("task_id") or message.raw.get("agent_id")

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
-from claude_agent_py._protocol.open_runs import RunEnded, RunLimits, RunWaits, TurnResumed, Until
+from claude_agent_py._protocol.open_runs import RunEnded, RunLimits, RunWaits, Until, Verdict
 from claude_agent_py._protocol.turns import TurnRouter
 from claude_agent_py.tasks import TaskIntake
 from claude_agent_py.testing import frames
@@ -24,7 +24,7 @@ class Scene:
     def __init__(self) -> None:
         self.now = 100.0
         self.intake = TaskIntake(clock=lambda: self.now)
-        self.router = TurnRouter(self.intake.registry)
+        self.router = TurnRouter(self.intake.registry.live_ids)
         self.received: dict[int, list[Any]] = {}
         self.ends: dict[int, RunEnded] = {}
         self.ended_at: dict[int, float] = {}
@@ -73,7 +73,7 @@ class Scene:
             assert after is None or after > self.now, "the driver would spin"
         self.now = target
 
-    def _note(self, events: Iterable[RunEnded | TurnResumed | RunWaits]) -> None:
+    def _note(self, events: Iterable[Verdict]) -> None:
         for event in events:
             if isinstance(event, RunWaits):
                 self.waits.append(event)

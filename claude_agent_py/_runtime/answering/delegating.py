@@ -3,7 +3,7 @@
 - `max_report_chars`: reports of foreground subagents are replaced as results of the tool `Agent`. Reports of background
   subagents arrive as notifications, which no hook can change; SubagentStop asks their author to shorten them.
 - `critical_system_reminder`: the CLI accepts the field and never delivers it. SubagentStart and PostToolBatch reach
-  every request of a subagent, UserPromptSubmit and PostToolBatch those of a session that runs as the agent.
+  every request of a subagent; UserPromptSubmit and PostToolBatch reach those of a session that runs as the agent.
 - `delegation_guide`: the CLI lists its agents in its reply to `initialize`, too late for the system prompt.
 """
 
@@ -73,18 +73,18 @@ class DelegationHooks:
         if self._main in self._reminders:
             add("UserPromptSubmit", self._remind_at_prompt)
         if self._lists_agents:
-            add("UserPromptSubmit", self._list_once)  # of its own, since the CLI cuts what one hook adds
+            add("UserPromptSubmit", self._list_once)  # a separate hook: the CLI truncates the output of each
             add("SessionStart", self._list_again, NEW_CONVERSATION)
         return hooks
 
     @property
     def last_word(self) -> LastWord | None:
         """What shortens reports of foreground subagents; None without a limit."""
-        return None if self._limit is None else LastWord(AGENT_TOOL, self._shortened)
+        return None if self._limit is None else LastWord(AGENT_TOOL, self._shorten)
 
     # Reports -----------------------------------------------------------------------------------------------------
 
-    def _shortened(self, output: Any, is_original: bool) -> Any:
+    def _shorten(self, output: Any, is_original: bool) -> Any:
         """Return the output of the tool `Agent` with a shorter report; None if it needs none."""
         content = output.get("content") if isinstance(output, Mapping) else None
         if not isinstance(content, list) or not all(isinstance(block, Mapping) for block in content):

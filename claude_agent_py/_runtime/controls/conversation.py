@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Literal
 
 from claude_agent_py import control  # loads its models on first use, to keep the import of the client fast
-from claude_agent_py._runtime.controls.base import Controls, given
+from claude_agent_py._runtime.controls.base import Controls, omit_unset
 
 
 class ConversationControls(Controls):
-    """The conversation of a running session. The methods raise what those of `Client` raise."""
+    """The conversation of a running session. The methods raise the same errors as `Client`."""
 
     async def generate_title(
         self, description: str, *, persist: bool = False, timeout: float | None = None
@@ -44,7 +44,7 @@ class ConversationControls(Controls):
         Raises:
             ControlRejectedError: The CLI is at another session than `session_id`.
         """
-        await self._tell(control.RenameSessionRequest, title=title, **given(source=source, session_id=session_id))
+        await self._tell(control.RenameSessionRequest, title=title, **omit_unset(source=source, session_id=session_id))
 
     async def export(self) -> control.ExportConversationReply:
         """Return the conversation as text, as `/export` writes it, and a suggested file name."""

@@ -5,21 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from claude_agent_py import control  # loads its models on first use, to keep the import of the client fast
-from claude_agent_py._runtime.controls.base import Controls, given
+from claude_agent_py._runtime.controls.base import Controls, omit_unset
 
 if TYPE_CHECKING:
     from claude_agent_py._protocol.ports import ControlPort
 
 
 class UsageControls(Controls):
-    """The usage of a running session. The methods raise what those of `Client` raise."""
+    """The usage of a running session. The methods raise the same errors as `Client`."""
 
     def __init__(self, port: ControlPort, max_budget_usd: float | None = None) -> None:
         super().__init__(port)
         self._max_budget_usd = max_budget_usd
 
     async def budget_left_usd(self) -> float | None:
-        """Return what is left of the option `max_budget_usd` now, also during a run; None without that option."""
+        """Return the remainder of `max_budget_usd` in US dollars, also during a run; None without that option."""
         if self._max_budget_usd is None:
             return None
         spent = (await self.session(skip_behaviors=True)).session.total_cost_usd
@@ -36,7 +36,7 @@ class UsageControls(Controls):
             timeout: Seconds to wait; None means `Timeouts.control`.
         """
         return await self._ask(
-            control.GetContextUsageRequest, control.ContextUsageReply, timeout=timeout, **given(detail=detail)
+            control.GetContextUsageRequest, control.ContextUsageReply, timeout=timeout, **omit_unset(detail=detail)
         )
 
     async def session(self, *, skip_behaviors: bool = False) -> control.GetUsageReply:
@@ -45,7 +45,9 @@ class UsageControls(Controls):
         Args:
             skip_behaviors: Leave out the breakdown of the last day and week, which takes a while.
         """
-        return await self._ask(control.GetUsageRequest, control.GetUsageReply, **given(skip_behaviors=skip_behaviors))
+        return await self._ask(
+            control.GetUsageRequest, control.GetUsageReply, **omit_unset(skip_behaviors=skip_behaviors)
+        )
 
     async def cost(self) -> control.GetSessionCostReply:
         """Return the output of `/cost`, as text for display. `session` has the numbers."""

@@ -51,7 +51,7 @@ class RunResult(Generic[Output]):
     message: ResultMessage | None
     """The result message of the prompt, or of the last one if there are several; None if there is no result."""
     results: Sequence[ResultMessage]
-    """All result messages of the run, in order. With `until="idle"` they include those of follow-up turns of tasks."""
+    """All result messages of the run, in order. With `until="idle"` they include results of follow-up turns."""
     messages: Sequence["RunMessage"]
     """The messages of the run, in order, without deltas of partial messages."""
     tasks: Sequence["Task"] = ()
@@ -160,7 +160,7 @@ class RunResult(Generic[Output]):
 
     @property
     def usage_by_model(self) -> Mapping[str, ModelUsage]:
-        """What this run's turns used, by model, subagents included: `model_usage` as differences, by the CLI's count.
+        """The usage of this run's turns by model, subagents included: the increase of `model_usage`.
 
         What subagents use between two turns is counted in the next turn.
         """
@@ -172,7 +172,7 @@ class RunResult(Generic[Output]):
 
     @property
     def usage_by_agent(self) -> Mapping[str, "TaskUsage"]:
-        """What each agent used in this run: the main agent (`""`), and the subagents and child agents by their names.
+        """The usage of each agent in this run: the main agent (`""`), and subagents and child agents by name.
 
         Tokens are counted from messages. The cost of a subagent is derived (`cost_is_derived`), and that of the main
         agent is what it leaves of `cost_usd`; None if a price is unknown. Child agents are not part of `cost_usd`.
@@ -199,7 +199,7 @@ class RunResult(Generic[Output]):
 
     @property
     def budget_left_usd(self) -> float | None:
-        """What is left of `max_budget_usd` after this run, in US dollars; None without that option."""
+        """The remainder of `max_budget_usd` after this run, in US dollars; None without that option."""
         return None if self.max_budget_usd is None else max(0.0, self.max_budget_usd - self.total_cost_usd)
 
     @property
@@ -214,7 +214,7 @@ class RunResult(Generic[Output]):
 
     @cached_property
     def tool_calls(self) -> Sequence["ToolCallRecord"]:
-        """Every tool call of the run with its result, including those of subagents if the CLI forwards them."""
+        """Every tool call of the run with its result, including calls by subagents if the CLI forwards them."""
         from claude_agent_py.tools.traffic import ToolTraffic
 
         traffic = ToolTraffic()
@@ -228,9 +228,9 @@ class RunResult(Generic[Output]):
 
         The `text` of each has the reason. Calls of subagents are included if the CLI forwards them.
         """
-        from claude_agent_py._runtime.runs.subagents import refused_launches
+        from claude_agent_py._runtime.runs.subagents import find_refused_launches
 
-        return refused_launches(self.tool_calls, self.tasks)
+        return find_refused_launches(self.tool_calls, self.tasks)
 
     def to_api_messages(self) -> list[JSONObject]:
         """Return the prompts of the run and the main agent's answers as `messages` for the Messages API.
@@ -249,7 +249,7 @@ class RunResult(Generic[Output]):
     def timeline(self) -> "Timeline":
         """Return what happened in the run: an object that shows itself in a notebook, and saves itself as a page.
 
-        Messages do not tell of hooks and of questions to a person: `claude_agent_py.observe.watch` sees those, too.
+        Messages do not show hooks and questions to a person; `claude_agent_py.observe.watch` sees those as well.
 
         Raises:
             BacklogError: Messages of the run were dropped for lack of space.
@@ -260,14 +260,14 @@ class RunResult(Generic[Output]):
 
     def error(self) -> "RunError | None":
         """Return the error of the run, with this result attached, or None on success."""
-        from claude_agent_py._protocol.verdict import failure_of
+        from claude_agent_py._protocol.verdict import find_failure
 
         if self.message is None and self.was_interrupted:
             return InterruptedRunError("the run was interrupted", result=self)
         if self.message is None:
             return PromptCancelledError("the prompt was taken back before it was answered", result=self)
         for result in (self.message, self.results[-1]):
-            failure = failure_of(result, self.messages[:])  # without those dropped on a full disk
+            failure = find_failure(result, self.messages[:])  # without those dropped on a full disk
             if failure is not None:
                 error = make_error(failure)
                 error.result = self

@@ -43,7 +43,7 @@ class Run(Generic[Output]):
 
     * `async for message in run` yields its messages as they arrive; an error result is just the last message.
     * `await run` waits for the end and returns the `RunResult`; an error result raises its `RunError`.
-    * `async with run` interrupts the run on exit, unless it is over.
+    * `async with run` interrupts the run on exit, unless it has ended.
 
     Leaving a loop early loses nothing: iterate again to continue, or await. After the last message, iterating again
     yields the recorded messages, which are all but the deltas. Cancelling has no effect on the run. Only one coroutine
@@ -89,9 +89,9 @@ class Run(Generic[Output]):
         Each has its definition, status, usage, messages and task. The `agent_id` of a message is the id of its
         subagent's task: `client.tasks.get(message.agent_id)`.
         """
-        from claude_agent_py._runtime.runs.subagents import subagents_of
+        from claude_agent_py._runtime.runs.subagents import find_subagents
 
-        return [] if self._session is None else subagents_of(self.tasks, self._session.agents)
+        return [] if self._session is None else find_subagents(self.tasks, self._session.agents)
 
     @property
     def done(self) -> bool:
@@ -119,7 +119,7 @@ class Run(Generic[Output]):
         return message
 
     async def _next(self) -> RunMessage:
-        _, mailbox = await self._started()
+        _, mailbox = await self._ensure_started()
         if self._reads is None:
             self._reads = "mailbox"
         try:
@@ -172,7 +172,7 @@ class Run(Generic[Output]):
             RunTimeoutError: A time limit expired.
             StructuredOutputError: The structured output is missing or does not match `output_type`.
         """
-        _, mailbox = await self._started()
+        _, mailbox = await self._ensure_started()
         if self._reads is None:
             self._reads = "record"
             mailbox.discard()  # it has no reader
@@ -207,12 +207,12 @@ class Run(Generic[Output]):
         assert self._session is not None  # noqa: S101 - it was started
         assert self._mailbox is not None  # noqa: S101
         result = make_result(self._mailbox, self.tasks, self.agents, self._session.options)
-        if result.unfinished_tasks and not self._mailbox.late_tasks:  # of late ones the session has told
+        if result.unfinished_tasks and not self._mailbox.late_tasks:  # the session has logged late tasks
             names = ", ".join(repr(task.description) for task in result.unfinished_tasks)
             logger.info("a run ended while its background tasks are still running: %s", names)
         return result
 
-    async def _started(self) -> tuple[Session, RunMailbox]:
+    async def _ensure_started(self) -> tuple[Session, RunMailbox]:
         assert self._session is not None  # noqa: S101 - made with both
         assert self._mailbox is not None  # noqa: S101
         return self._session, self._mailbox
@@ -236,7 +236,7 @@ class Run(Generic[Output]):
         Raises:
             ControlError: The CLI did not accept the request.
         """
-        session, mailbox = await self._started()
+        session, mailbox = await self._ensure_started()
         if mailbox.is_over:
             if stop_tasks:
                 await session.stop_tasks(mailbox.task_ids)
@@ -258,7 +258,7 @@ class Run(Generic[Output]):
         )
 
     async def __aenter__(self) -> Self:
-        await self._started()
+        await self._ensure_started()
         return self
 
     async def __aexit__(

@@ -19,7 +19,7 @@ from claude_agent_py.wire.unknown import MalformedFrame
 logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 BUFFER_BYTES: Final = 1024 * 1024
-"""How much is written at once."""
+"""How many bytes one write takes."""
 
 
 class Spill:
@@ -74,10 +74,10 @@ class Spill:
         if not line.startswith(b'"'):
             return decode(line.removesuffix(b"\n"), report=False)
         error, _, line = line.partition(b"\n")
-        return _malformed(line.removesuffix(b"\n"), json.loads(error))
+        return _make_malformed(line.removesuffix(b"\n"), json.loads(error))
 
     def _write(self) -> None:
-        """Write what is pending, as far as the disk has room for it."""
+        """Write the pending data until the disk is full."""
         done = 0
         try:
             if self._file is not None:
@@ -108,7 +108,7 @@ class Spill:
         return bytes(data + self._pending[first : end - self._written]) if end > self._written else bytes(data)
 
 
-def _malformed(line: bytes, error: str) -> MalformedFrame:
+def _make_malformed(line: bytes, error: str) -> MalformedFrame:
     frame = decode(line, report=False)
     return frame if isinstance(frame, MalformedFrame) and frame.error == error else MalformedFrame(line, error)
 

@@ -58,16 +58,16 @@ class Subagent:
 
     @property
     def is_child(self) -> bool:
-        """Whether it is a child agent, with a process of its own."""
+        """Whether it is a child agent, which has its own process."""
         return self.task.type == CHILD_AGENT
 
     @property
     def messages(self) -> Sequence[Any]:
-        """Its messages so far, as far as the CLI sends them and they are kept (see `Task.messages`)."""
+        """Its messages so far, if the CLI sends them and they are kept (see `Task.messages`)."""
         return self.task.seen_messages
 
     def follow(self) -> AsyncIterator[Any]:
-        """Iterate over its messages: those so far, then new ones until it is over."""
+        """Iterate over its messages: the earlier ones, then new ones until it ends."""
         return self.task.messages()
 
     def report(self, max_chars: int | None = None) -> str:
@@ -80,13 +80,13 @@ class Subagent:
         return self.task.parent
 
 
-def subagents_of(tasks: Iterable[Task], definitions: Mapping[str, AgentDefinition]) -> list[Subagent]:
+def find_subagents(tasks: Iterable[Task], definitions: Mapping[str, AgentDefinition]) -> list[Subagent]:
     """Return the agents among the tasks, in order."""
     agents = (task for task in tasks if task.is_agent and not task.is_ambient)
     return [Subagent(task, definitions.get(task.subagent_type or "")) for task in agents]
 
 
-def refused_launches(calls: Iterable[ToolCallRecord], tasks: Iterable[Task]) -> list[ToolCallRecord]:
+def find_refused_launches(calls: Iterable[ToolCallRecord], tasks: Iterable[Task]) -> list[ToolCallRecord]:
     """Return the calls that failed to start a subagent: nested too deep, too many at once, unknown, or denied.
 
     A subagent that started and then failed is not included: it has a task.

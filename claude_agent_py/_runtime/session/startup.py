@@ -27,7 +27,7 @@ from claude_agent_py._errors import (
 from claude_agent_py._event_loop import run_file_work
 from claude_agent_py._launch.environment import environment
 from claude_agent_py._launch.locate import read_version, require_version
-from claude_agent_py._runtime.answering.answers import known_id
+from claude_agent_py._runtime.answering.answers import parse_session_id
 from claude_agent_py._runtime.session.launching import Launched
 from claude_agent_py._runtime.session.reply_reading import read_reply
 from claude_agent_py._runtime.session.session import Session
@@ -112,11 +112,11 @@ class _Startup:
             self._earlier.recall_tasks(self._session.intake)
 
     def _resumed_id(self) -> str | None:
-        """Return the id of the session that is resumed, as far as it is known."""
+        """Return the id of the session that is resumed, if it is known."""
         if self._options.resume is None and not self._options.continue_conversation:
             return None
         if self._options.fork_session:
-            return known_id(self._options.resume)
+            return parse_session_id(self._options.resume)
         return self._session.answers.session_id
 
     async def initialize(self) -> InitializeReply:
@@ -183,7 +183,7 @@ class _Startup:
         return None
 
     async def _version(self, info: InitializeReply | None) -> str | None:
-        """Return the version that the CLI reports in its reply, or else the one that the program prints."""
+        """Return the version in the CLI's reply, or the one that the program prints if the reply has none."""
         if info is not None and info.claude_code_version:
             return info.claude_code_version
         if self._cli_path is None:
@@ -231,7 +231,7 @@ class _Startup:
             raise await self._error("the CLI did not report whether hooks are in force") from error
 
     async def take_up_turn(self, info: InitializeReply) -> None:
-        """Wait until the CLI says which turn of an earlier process it takes up, if it was asked to.
+        """Wait until the CLI reports which interrupted turn it resumes, if it was asked to.
 
         That takes as long as its hooks and servers need. The turn's run is there afterwards, or later if it takes long.
         """
