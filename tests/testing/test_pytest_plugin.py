@@ -12,7 +12,8 @@ from claude_agent_py.testing import ScriptedModel
 
 pytest_plugins = ["pytester"]
 
-QUIET = ("-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:randomly", "-W", "error")
+OTHERS = ("cacheprovider", "hypothesispytest", "xdist", "randomly")  # those that take long to load, or disturb
+QUIET = (*(f"-pno:{name}" for name in OTHERS), "-W", "error")
 
 
 @pytest.fixture(scope="session")
