@@ -17,7 +17,7 @@ Command: TypeAlias = Callable[..., "CompletedProcess[str]"]
 
 @pytest.fixture
 def command(capfd: pytest.CaptureFixture[str]) -> Command:
-    """Return a function that runs a command in an environment and a folder; it returns what was printed, and the code."""
+    """Return a function that runs a command in an environment and a folder, and returns what it printed."""
 
     def run(*arguments: str, env: Mapping[str, str], cwd: Path = Path()) -> "CompletedProcess[str]":
         capfd.readouterr()
