@@ -4,7 +4,7 @@ from typing import Any
 
 import anyio
 import pytest
-from peers import MakeClient
+from peers import MakeClient, start_in_memory
 
 from claude_agent_py import (
     Allow,
@@ -19,6 +19,12 @@ from claude_agent_py import (
 from claude_agent_py.testing import FakeCLI, Gate, frames, steps
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
+
+
+@pytest.fixture
+def start() -> MakeClient:
+    """Return a function that makes clients of fakes in memory. Requests and replies cannot know what carries them."""
+    return start_in_memory
 
 
 def reply_to(request_id: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import anyio
 import pytest
-from peers import MakeClient
+from peers import MakeClient, start_in_memory
 
 from claude_agent_py import (
     Allow,
@@ -30,6 +30,12 @@ from claude_agent_py.testing import FakeCLI, frames, steps
 from claude_agent_py.tools import Resource
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
+
+
+@pytest.fixture
+def start() -> MakeClient:
+    """Return a function that makes clients of fakes in memory. Handlers cannot know what carries the bytes."""
+    return start_in_memory
 
 
 def reply_to(request_id: str) -> dict[str, Any]:
