@@ -58,6 +58,7 @@ BAD_OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
+@pytest.mark.one_backend
 @pytest.mark.parametrize("kind", BAD_OPTIONS)
 async def test_a_bad_option_is_named(kind: str, start_process: MakeClient) -> None:
     options, named = BAD_OPTIONS[kind]

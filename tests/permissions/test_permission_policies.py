@@ -20,7 +20,7 @@ from claude_agent_py.tools import BUILTIN_TOOL_NAMES
 from claude_agent_py.wire.control.asks import CanUseToolRequest
 from claude_agent_py.wire.fitting import fit
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.one_backend]
 BASH = shutil.which("bash")
 
 
