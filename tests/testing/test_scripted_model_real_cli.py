@@ -231,9 +231,9 @@ async def test_held_back_until_a_gate_opens() -> None:
             frames.extend(cli.frames)
 
         workers.start_soon(session)
-        with anyio.fail_after(30):
-            await model.wait_for_requests(1, timeout=30)
-            await gate.wait_reached(timeout=30)
+        with anyio.fail_after(100):
+            await model.wait_for_requests(1, timeout=100)
+            await gate.wait_reached(timeout=100)
         assert not frames
         gate.open()
     assert frames[-1]["result"] == "at last"
