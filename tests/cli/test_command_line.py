@@ -3,11 +3,10 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeAlias
 
 import pytest
+from commands import Command, command as command
 
 from claude_agent_py._launch.locate import cached_cli
 from claude_agent_py._version import CLI_VERSION, __version__
@@ -16,7 +15,6 @@ from claude_agent_py.permissions import SQLiteInbox
 from claude_agent_py.testing import FakeCLI
 
 Environ = dict[str, str]
-Command: TypeAlias = Callable[..., Any]
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from subprocess import CompletedProcess
 from typing import Any, TypeAlias
 
 import pytest
+from commands import Command, command as command
 
 from claude_agent_py._launch.locate import CLI_VARIABLE, find_cli
 from claude_agent_py.testing import FakeCLI, ScriptedModel, steps
@@ -16,7 +17,6 @@ from claude_agent_py.testing import FakeCLI, ScriptedModel, steps
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the programs here are shell scripts")
 
 Environ = dict[str, str]
-Command: TypeAlias = Callable[..., "CompletedProcess[str]"]
 Doctor: TypeAlias = Callable[..., "CompletedProcess[str]"]
 Problems: TypeAlias = Callable[[Environ], dict[str, dict[str, Any]]]
 SECRET = "sk-very-secret"

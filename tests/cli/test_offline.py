@@ -4,15 +4,12 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeAlias
 
 import pytest
+from commands import Command, command as command
 
 from claude_agent_py.testing import ScriptedModel
-
-Command: TypeAlias = Callable[..., Any]
 
 PROGRAM = """
 import sys
