@@ -25,14 +25,8 @@ from claude_agent_py.sessions.folders import AnyPath, find_session
 from claude_agent_py.sessions.info import SessionInfo
 from claude_agent_py.sessions.lines import Snapshot
 from claude_agent_py.sessions.listing import info_of
-from claude_agent_py.sessions.subagent import (
-    MOST_NOTES,
-    StoredSubagent,
-    agent_files,
-    notes_path,
-    read_subagent,
-    snapshot_of,
-)
+from claude_agent_py.sessions.subagent import StoredSubagent, agent_files, read_subagent, snapshot_of
+from claude_agent_py.tasks.files.transcript import MOST_NOTES_BYTES, notes_path
 
 _REPLACED: Final = b'{"type":"content-replacement"'
 """Notes on tool results that the CLI shortened; without them the copy's results would differ from the original's."""
@@ -142,7 +136,7 @@ class _Copying:
         path = os.path.join(os.path.dirname(folder), self._copy_id, os.path.relpath(agent.path, folder))
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         with contextlib.suppress(FileNotFoundError):  # early versions of the CLI wrote none
-            write_whole(notes_path(path), [read_bytes(notes_path(agent.path), most_bytes=MOST_NOTES)[0]])
+            write_whole(notes_path(path), [read_bytes(notes_path(agent.path), most_bytes=MOST_NOTES_BYTES)[0]])
         write_whole(path, self._subagent_lines(agent))
 
     def _subagent_lines(self, agent: StoredSubagent) -> Iterator[bytes]:

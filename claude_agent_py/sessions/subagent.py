@@ -10,25 +10,13 @@ from typing import Final
 import msgspec
 
 from claude_agent_py._errors import SessionError
-from claude_agent_py._untrusted import read_bytes, read_json
+from claude_agent_py._untrusted import read_json
 from claude_agent_py.sessions.folders import regular_file
 from claude_agent_py.sessions.lines import Snapshot
 from claude_agent_py.sessions.transcript import Transcript
+from claude_agent_py.tasks.files.transcript import Notes, read_notes
 
 _AGENT: Final = re.compile(r"agent-(?P<id>[\w.-]+)\.jsonl", re.ASCII)
-MOST_NOTES: Final = 1024 * 1024
-
-
-class _Notes(msgspec.Struct, rename="camel", gc=False):
-    """The CLI's file beside the transcript of a subagent."""
-
-    agent_type: str | None = None
-    description: str = ""
-    tool_use_id: str | None = None
-    model: str | None = None
-    spawn_depth: int | None = None
-    finished: bool = False
-    stopped_by_user: bool = False
 
 
 @dataclass(frozen=True)
@@ -81,35 +69,12 @@ def agent_files(folder: str) -> Iterator[str]:
         yield from (path for path in paths if regular_file(path) is not None)
 
 
-def notes_path(path: str) -> str:
-    """Return the path of the CLI's notes on the subagent whose transcript this is."""
-    return path.removesuffix(".jsonl") + ".meta.json"
-
-
 def read_subagent(path: str, session_id: str, owner: object = None) -> tuple[str, StoredSubagent]:
     """Return a subagent and when it was started."""
     named = _AGENT.fullmatch(os.path.basename(path))
-    notes = _notes(notes_path(path))
-    return _begun(path), StoredSubagent(
-        agent_id=named["id"] if named else "",
-        path=path,
-        agent_type=notes.agent_type,
-        description=notes.description,
-        tool_use_id=notes.tool_use_id,
-        model=notes.model,
-        spawn_depth=notes.spawn_depth,
-        is_finished=notes.finished,
-        was_stopped=notes.stopped_by_user,
-        session_id=session_id,
-        owner=owner,
-    )
-
-
-def _notes(path: str) -> _Notes:
-    try:
-        return msgspec.convert(read_json(read_bytes(path, most_bytes=MOST_NOTES)[0]), _Notes)
-    except (OSError, ValueError):
-        return _Notes()
+    agent_id = named["id"] if named else ""
+    notes = msgspec.structs.asdict(read_notes(path) or Notes())
+    return _begun(path), StoredSubagent(agent_id=agent_id, path=path, session_id=session_id, owner=owner, **notes)
 
 
 def _begun(path: str) -> str:

@@ -73,8 +73,8 @@ def test_what_the_cli_notes_beside_a_transcript() -> None:
     outer, stopped = (read_notes(recorded(agent)) for agent in (OUTER, STOPPED))
     assert outer is not None
     assert stopped is not None
-    assert (outer.is_finished, outer.is_stopped) == (True, False)
-    assert (stopped.is_finished, stopped.is_stopped) == (False, True)
+    assert (outer.is_finished, outer.was_stopped) == (True, False)
+    assert (stopped.is_finished, stopped.was_stopped) == (False, True)
 
 
 @pytest.mark.parametrize(("content"), [None, "", "[]", "{", "7"])

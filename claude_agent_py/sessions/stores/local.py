@@ -16,6 +16,7 @@ from claude_agent_py.sessions.lines import Snapshot
 from claude_agent_py.sessions.stores.blocking import Place, unique
 from claude_agent_py.sessions.stores.protocol import SessionKey, SessionStoreEntry
 from claude_agent_py.sessions.stores.reported import Mark, Reported, canonical, mark_of, uuid_of
+from claude_agent_py.tasks.files.transcript import MOST_NOTES_BYTES, notes_path
 
 SUFFIX: Final = ".jsonl"
 NOT_MIRRORED: Final = "api-request"
@@ -202,14 +203,9 @@ def _entry(line: bytes) -> SessionStoreEntry | None:
     return cast("SessionStoreEntry", entry) if is_entry else None
 
 
-def metadata_path(transcript: str) -> str:
-    """Return the path of the description beside a subagent's transcript."""
-    return transcript.removesuffix(SUFFIX) + ".meta.json"
-
-
 def _metadata(path: str) -> SessionStoreEntry | None:
     try:
-        value = json.loads(read_bytes(metadata_path(path), most_bytes=1024 * 1024)[0])
+        value = json.loads(read_bytes(notes_path(path), most_bytes=MOST_NOTES_BYTES)[0])
     except (OSError, ValueError, RecursionError):
         return None
     return cast("SessionStoreEntry", {"type": METADATA, **value}) if isinstance(value, dict) else None
@@ -242,7 +238,7 @@ def write_transcript(path: str, entries: list[SessionStoreEntry]) -> None:
     lines = (_line(entry) for entry in entries if entry.get("type") != METADATA)
     write_whole(path, lines)
     if described is not None:
-        write_whole(metadata_path(path), [json.dumps(described).encode()])
+        write_whole(notes_path(path), [json.dumps(described).encode()])
 
 
 def _line(entry: SessionStoreEntry) -> bytes:
