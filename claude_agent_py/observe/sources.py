@@ -1,28 +1,22 @@
-"""Spans from what there is of a session: its messages, a recording, its transcript on disk, a store.
+"""Spans from what there is of a session: its messages, a recording, its transcript.
 
 What each source lacks is in `docs/see-a-session.md`.
 """
 
 import os
 import re
-import shutil
-import tempfile
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Final
 
 import msgspec
 
 from claude_agent_py._errors import OptionsError
-from claude_agent_py._event_loop import run_file_work
 from claude_agent_py._untrusted import LINE_BYTES, open_regular
 from claude_agent_py.observe.drafts import INTERRUPTED, status_of_task
 from claude_agent_py.observe.fold import SpanFold
-from claude_agent_py.sessions.session import Session, get_session
+from claude_agent_py.sessions.session import Session
 from claude_agent_py.sessions.stored_tasks import StoredTask
-from claude_agent_py.sessions.stores.copying import export_session
-from claude_agent_py.sessions.stores.protocol import SessionStore
 from claude_agent_py.tasks.files.transcript import TranscriptMessage
 from claude_agent_py.tasks.ledger.announcements import TASK_TOOLS
 from claude_agent_py.wire.codec import decode
@@ -238,24 +232,3 @@ class _Transcript:
         self._fold.end_turn()
         self._fold.sent(message, at)
         self._fold.begin_turn([message.uuid], at)
-
-
-# Stores ----------------------------------------------------------------------------------------------------------
-
-
-@asynccontextmanager
-async def stored_session(
-    store: SessionStore, session_id: str, *, project_key: str | None = None
-) -> AsyncIterator[Session]:
-    """Provide a session of a store as one on disk, in a private folder that is removed afterwards.
-
-    Raises:
-        SessionNotFoundError: The store does not have the session.
-        StoreError: The store failed.
-    """
-    folder = await run_file_work(tempfile.mkdtemp, None, "claude-agent-py-timeline-")
-    try:
-        await export_session(store, session_id, config_dir=folder, project_key=project_key)
-        yield await run_file_work(lambda: get_session(session_id, config_dir=folder))
-    finally:
-        await run_file_work(lambda: shutil.rmtree(folder, ignore_errors=True))

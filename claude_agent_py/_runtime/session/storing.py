@@ -2,8 +2,6 @@
 
 import logging
 import os
-import secrets
-import socket
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -17,7 +15,7 @@ from claude_agent_py._runtime.answering.failures import FailureLog
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.sessions.folders import find_session, is_id, project_key_for_directory
 from claude_agent_py.sessions.stores.blocking import Place
-from claude_agent_py.sessions.stores.leases import Lease
+from claude_agent_py.sessions.stores.leases import Lease, append, new_holder
 from claude_agent_py.sessions.stores.local import (
     SUFFIX,
     add_missing,
@@ -93,7 +91,7 @@ class Storing:
         self._folder: PrivateFolder | None = None
         self._lease: Lease | None = None
         self._session: Mirrored | None = None
-        self._holder = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+        self._holder = new_holder()
         self.mirror: Mirror = self._make_mirror()
         self._has_ended = False
 
@@ -154,7 +152,7 @@ class Storing:
         folder = self._folder = await run_file_work(make_folder, env if is_ours else None, options.user)
         project = project_key_for_directory(options.cwd)
         try:
-            is_there = await write_session(self._store, place, folder.projects, project, timeout=timeout)
+            is_there = await write_session(self._store, place, folder.projects, project, timeout)
         except OSError as error:
             raise StoreError(f"session {session_id} cannot be written for the CLI: {error}") from error
         written = folder.projects / project / f"{session_id}{SUFFIX}"
@@ -187,10 +185,7 @@ class Storing:
             self.mirror.hold(self._lease)
 
     async def _append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
-        if self._lease is None:
-            await self._store.append(key, entries)
-        else:
-            await self._store.append(key, entries, epoch=self._lease.epoch)
+        await append(self._store, key, entries, self._lease)
 
     async def _resume_local(self, session_id: str, env: Any) -> None:
         """Let the CLI resume a session that only this machine has; the store gets all of it."""

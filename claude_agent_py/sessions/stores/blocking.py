@@ -1,8 +1,8 @@
 """`BlockingStore`: the base of this package's stores. Their work runs in threads, on asyncio and trio."""
 
 import json
-from collections.abc import Callable
-from typing import Any, Final, NamedTuple, TypeVar, TypeVarTuple, cast
+from collections.abc import Callable, Container
+from typing import Final, NamedTuple, TypeVar, TypeVarTuple, cast
 
 import anyio
 from anyio import to_thread
@@ -50,7 +50,10 @@ class Place(NamedTuple):
     @property
     def key(self) -> SessionKey:
         """The key of the transcript."""
-        return key_of(*self)
+        key: SessionKey = {"project_key": self.project, "session_id": self.session}
+        if self.subpath:
+            key["subpath"] = self.subpath
+        return key
 
 
 class Row(NamedTuple):
@@ -60,13 +63,6 @@ class Row(NamedTuple):
     text: str
     """ASCII, without line breaks."""
     entry: SessionStoreEntry
-
-
-def key_of(project: str, session: str, subpath: str = "") -> SessionKey:
-    """Return the key of a transcript."""
-    if subpath:
-        return {"project_key": project, "session_id": session, "subpath": subpath}
-    return {"project_key": project, "session_id": session}
 
 
 def encoded(entry: SessionStoreEntry) -> str:
@@ -92,19 +88,24 @@ def unique(entries: list[SessionStoreEntry]) -> list[SessionStoreEntry]:
     kept = []
     for entry in entries:
         uuid = _uuid_of(entry)
-        if uuid is None or uuid not in seen:
+        if uuid not in seen:
             kept.append(entry)
         if uuid is not None:
             seen.add(uuid)
     return kept
 
 
-def next_summary(text: str | bytes | None, place: Place, new: list[SessionStoreEntry]) -> dict[str, Any]:
-    """Return the `data` of a summary after new entries, from its JSON before them."""
+def next_summary(text: str | bytes | None, place: Place, new: list[Row]) -> str:
+    """Return the `data` of a summary after new entries as JSON, from its JSON before them."""
     prev: SessionSummaryEntry | None = None
     if text is not None:
         prev = {"session_id": place.session, "mtime": 0, "data": json.loads(text)}
-    return fold_session_summary(prev, place.key, new)["data"]
+    return json.dumps(fold_session_summary(prev, place.key, [row.entry for row in new])["data"])
+
+
+def without_known(rows: list[Row], uuids: Container[str | None]) -> list[Row]:
+    """Return the rows that are not stored yet."""
+    return [row for row in rows if row.uuid is None or row.uuid not in uuids]
 
 
 class BlockingStore:

@@ -23,7 +23,14 @@ from urllib.parse import quote, unquote
 from claude_agent_py._errors import StoreError
 from claude_agent_py.sessions.files import write_whole
 from claude_agent_py.sessions.folders import regular_file
-from claude_agent_py.sessions.stores.blocking import ChangeLease, Place, Row, SummarisingStore, next_summary
+from claude_agent_py.sessions.stores.blocking import (
+    ChangeLease,
+    Place,
+    Row,
+    SummarisingStore,
+    next_summary,
+    without_known,
+)
 from claude_agent_py.sessions.stores.leases import LeaseState, check_epoch
 
 VERSION: Final = 1
@@ -133,7 +140,7 @@ class DirectoryStore(SummarisingStore):
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with _opened(path) as file:
                 known = self._uuids(place, file)
-                new = [row for row in rows if row.uuid is None or row.uuid not in known.uuids]
+                new = without_known(rows, known.uuids)
                 data = "".join(f"{row.text}\n" for row in new).encode("ascii")
                 _write(file, data)
                 known.size += len(data)
@@ -141,7 +148,7 @@ class DirectoryStore(SummarisingStore):
             if not place.subpath:
                 before = noted.get("summary")
                 text = None if before is None else json.dumps(before)
-                noted["summary"] = next_summary(text, place, [row.entry for row in new])
+                noted["summary"] = json.loads(next_summary(text, place, new))
                 self._note(place, noted)
 
     def _uuids(self, place: Place, file: BinaryIO) -> _Uuids:

@@ -2,7 +2,6 @@
 
 import json
 import os
-from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path, PurePath
 from typing import Any, Final, cast
@@ -15,7 +14,7 @@ from claude_agent_py.sessions.folders import regular_file, session_id_of
 from claude_agent_py.sessions.lines import Snapshot
 from claude_agent_py.sessions.stores.blocking import Place, unique
 from claude_agent_py.sessions.stores.protocol import SessionKey, SessionStoreEntry
-from claude_agent_py.sessions.stores.reported import Mark, Reported, canonical, mark_of, uuid_of
+from claude_agent_py.sessions.stores.reported import Mark, Reported, mark_of, missing_from
 from claude_agent_py.tasks.files.transcript import MOST_NOTES_BYTES, notes_path
 
 SUFFIX: Final = ".jsonl"
@@ -163,8 +162,7 @@ def reported_at_start(path: str) -> Reported:
 def _missing(
     path: str, stored: list[SessionStoreEntry], watch: Watch | None
 ) -> Iterator[tuple[SessionStoreEntry, int]]:
-    uuids = {uuid_of(entry) for entry in stored}
-    notes = Counter(canonical(entry) for entry in stored if uuid_of(entry) is None)
+    is_missing = missing_from(stored)
     described = [entry for entry in stored if entry.get("type") == METADATA]
     metadata = _metadata(path)
     if metadata is not None and (not described or described[-1] != metadata):
@@ -175,14 +173,8 @@ def _missing(
             continue
         if watch is not None:
             watch(entry)
-        uuid = uuid_of(entry)
-        if uuid is not None:
-            if uuid in uuids:
-                continue
-        elif notes[text := canonical(entry)] > 0:
-            notes[text] -= 1
-            continue
-        yield entry, len(line)
+        if is_missing(entry):
+            yield entry, len(line)
 
 
 def _lines(path: str) -> Iterator[bytes]:

@@ -215,7 +215,7 @@ def _object(content: bytes | None) -> dict[str, Any] | None:
 
 
 async def write_session(
-    store: SessionStore, place: Place, folder: Path, project: str, *, timeout: float, include_subagents: bool = True
+    store: SessionStore, place: Place, folder: Path, project: str, timeout: float, *, include_subagents: bool = True
 ) -> bool:
     """Write a session with its subagents into a folder of projects. Return False if the store does not have it.
 

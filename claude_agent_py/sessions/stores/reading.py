@@ -62,11 +62,6 @@ class LoadedFolder:
         self.remove: Callable[[], object] = weakref.finalize(self, _remove, self.path, os.getpid())
         """Remove it. Blocks; never raises. Idempotent."""
 
-    @property
-    def projects(self) -> Path:
-        """The folder of the transcripts."""
-        return self.path / "projects"
-
 
 def _remove(path: Path, owner: int) -> None:
     if owner == os.getpid():
@@ -146,22 +141,19 @@ async def _summaries(store: SessionStore, project: str, timeout: float) -> dict[
 
 async def _derive(places: list[Place], store: SessionStore, timeout: float, data: dict[str, dict[str, Any]]) -> None:
     """Add the summaries of sessions, by all their entries."""
-
-    async def derive(place: Place) -> None:
-        entries = await load(store, place, timeout)
-        data[place.session] = fold_session_summary(None, place.key, entries or [])["data"]
-
     failed: list[StoreError] = []
 
-    async def derive_or_note(place: Place) -> None:
+    async def derive(place: Place) -> None:
         try:
-            await derive(place)
+            entries = await load(store, place, timeout)
         except StoreError as error:
             failed.append(error)
+        else:
+            data[place.session] = fold_session_summary(None, place.key, entries or [])["data"]
 
     async with anyio.create_task_group() as loading:
         for place in places:
-            loading.start_soon(derive_or_note, place)
+            loading.start_soon(derive, place)
     if failed:
         raise failed[0]
 
@@ -222,9 +214,8 @@ async def get_session_from_store(
         OptionsError: The id is not a uuid.
     """
     place = await find_place(session_store, session_id, directory, project_key, timeout)
-    path, folder = await load_folder(session_store, place, timeout, include_subagents=include_subagents)
-    info = await run_file_work(info_of, path, session_id)
-    return Session(info, config_dir=folder.path, owner=folder)
+    session, _ = await _loaded(session_store, place, timeout, include_subagents=include_subagents)
+    return session
 
 
 async def find_place(
@@ -238,26 +229,29 @@ async def find_place(
     return Place(project_key or await find_project(store, session_id, own, timeout), session_id)
 
 
-async def load_folder(
-    store: SessionStore, place: Place, timeout: float, *, include_subagents: bool = True
-) -> tuple[str, LoadedFolder]:
-    """Load a session into a folder of its own, and return its transcript's path and the folder."""
-    folder: LoadedFolder | None = None
+async def _loaded(
+    store: SessionStore, place: Place, timeout: float, *, include_subagents: bool
+) -> tuple[Session, LoadedFolder]:
+    """Load a session into a folder of its own."""
     try:
         folder = await run_file_work(LoadedFolder)
-        if await write_session(
-            store, place, folder.projects, PROJECT, timeout=timeout, include_subagents=include_subagents
-        ):
-            return str(folder.projects / PROJECT / f"{place.session}.jsonl"), folder
-        raise not_found(place)
-    except BaseException as error:
-        if folder is not None:
-            with anyio.CancelScope(shield=True):
-                await run_file_work(folder.remove)
-        if isinstance(error, OSError):
-            told = f"session {place.session} cannot be written to a temporary folder: {error}"
-            raise SessionError(told, session_id=place.session) from error
-        raise
+        projects = folder.path / "projects"
+        try:
+            if not await write_session(store, place, projects, PROJECT, timeout, include_subagents=include_subagents):
+                raise not_found(place)
+            info = await run_file_work(info_of, str(projects / PROJECT / f"{place.session}.jsonl"), place.session)
+        except BaseException:
+            await _remove_now(folder)
+            raise
+    except OSError as error:
+        told = f"session {place.session} cannot be written to a temporary folder: {error}"
+        raise SessionError(told, session_id=place.session) from error
+    return Session(info, config_dir=folder.path, owner=folder), folder
+
+
+async def _remove_now(folder: LoadedFolder) -> None:
+    with anyio.CancelScope(shield=True):
+        await run_file_work(folder.remove)
 
 
 def not_found(place: Place) -> SessionNotFoundError:
@@ -270,13 +264,11 @@ async def opened(
     store: SessionStore, place: Place, timeout: float, *, include_subagents: bool = True
 ) -> AsyncIterator[tuple[Session, LoadedFolder]]:
     """Load a session temporarily."""
-    path, folder = await load_folder(store, place, timeout, include_subagents=include_subagents)
+    session, folder = await _loaded(store, place, timeout, include_subagents=include_subagents)
     try:
-        info = await run_file_work(info_of, path, place.session)
-        yield Session(info, config_dir=folder.path), folder
+        yield session, folder
     finally:
-        with anyio.CancelScope(shield=True):
-            await run_file_work(folder.remove)
+        await _remove_now(folder)
 
 
 async def get_session_info_from_store(

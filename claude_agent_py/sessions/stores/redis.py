@@ -10,7 +10,14 @@ from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
 from claude_agent_py._errors import OptionsError, StoreError
-from claude_agent_py.sessions.stores.blocking import ChangeLease, Place, Row, SummarisingStore, next_summary
+from claude_agent_py.sessions.stores.blocking import (
+    ChangeLease,
+    Place,
+    Row,
+    SummarisingStore,
+    next_summary,
+    without_known,
+)
 from claude_agent_py.sessions.stores.leases import LeaseState, check_epoch
 
 T = TypeVar("T")
@@ -85,7 +92,7 @@ class RedisStore(SummarisingStore):
         def work(pipe: Any) -> None:
             check_epoch(_state(pipe.get(lease)), place.key, epoch)
             known = _members(pipe, uuids, rows)
-            new = [row for row in rows if row.uuid is None or row.uuid not in known]
+            new = without_known(rows, known)
             before = None if place.subpath else pipe.hget(summaries, _encoded(place.session))
             seconds, microseconds = pipe.time()
             pipe.multi()
@@ -98,7 +105,7 @@ class RedisStore(SummarisingStore):
                 pipe.sadd(self._key("subpaths", *place[:2]), _encoded(place.subpath))
                 return
             name = _encoded(place.session)
-            pipe.hset(summaries, name, json.dumps(next_summary(before, place, [row.entry for row in new])))
+            pipe.hset(summaries, name, next_summary(before, place, new))
             pipe.hset(times, name, seconds * 1000 + microseconds // 1000)
             pipe.sadd(self._key("projects", place.session), _encoded(place.project))
 
