@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Final
 
-from claude_agent_py.history.rebuild import TEXTS, RecordedTask, fold
-from claude_agent_py.history.records import FinishedTask, RecordKind, TaskRecord
+from claude_agent_py.history.rebuild import TEXTS, fold
+from claude_agent_py.history.records import FinishedTask, RecordedTask, RecordKind, TaskRecord
 from claude_agent_py.tasks.events import (
     TaskAnswered,
     TaskAsked,

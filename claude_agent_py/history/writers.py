@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Final
 
 from claude_agent_py.history.liveness import SignOfLife, is_alive, remove
-from claude_agent_py.history.rebuild import RecordedTask, fold
-from claude_agent_py.history.records import FinishedTask, RecordKind, TaskRecord
+from claude_agent_py.history.rebuild import fold
+from claude_agent_py.history.records import FinishedTask, RecordedTask, RecordKind, TaskRecord
 from claude_agent_py.history.storage import ADD_FINISHED, RECORD, finished_row, put_records, read_record, record_row
 from claude_agent_py.tasks.ledger.state import Evidence
-from claude_agent_py.tasks.outcome import EndedBy
+from claude_agent_py.tasks.outcome import EndedBy, TaskOutcome
 from claude_agent_py.wire.messages.tasks import TaskStatus
 
 PROCESS_ENDED: Final = "the process that recorded it has ended"
@@ -128,23 +128,15 @@ def _end_of(task: RecordedTask, session_id: str, step: int) -> tuple[TaskRecord,
         details={"by": EndedBy.PROCESS.value, "evidence": Evidence.PROCESS_EXIT.value},
         status=TaskStatus.STOPPED,
     )
-    usage = task.usage
-    finished = FinishedTask(
-        session_id=session_id,
-        task_id=task.id,
-        status=TaskStatus.STOPPED,
-        run_id=task.run_id,
-        type=task.type,
-        agent=task.subagent_type,
-        parent_task_id=task.parent_id,
-        description=task.description,
-        prompt=task.prompt,
+    outcome = TaskOutcome(
+        task.id,
+        TaskStatus.STOPPED,
+        Evidence.PROCESS_EXIT,
         failure_reason=PROCESS_ENDED,
         output_file=task.output_file,
-        evidence=Evidence.PROCESS_EXIT.value,
-        total_tokens=usage.total_tokens if usage else 0,
-        tool_uses=usage.tool_uses if usage else 0,
+        usage=task.usage,
+        run_id=task.run_id,
         started_at=task.created_at,
         ended_at=now,
     )
-    return record, finished
+    return record, FinishedTask.of(task, outcome, session_id)
