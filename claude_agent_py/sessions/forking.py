@@ -148,7 +148,17 @@ class _Copying:
                 continue
 
     def _moved(self, line: bytes, origin: str | None = None) -> bytes:
-        return _moved(line, self._session_id, self._copy_id, origin) + b"\n"
+        """Return a line rewritten for the copy, with a note of its origin."""
+        line = line.strip(b"\0 \t\r")
+        own = f'"sessionId":"{self._copy_id}"'.encode()
+        moved = line.replace(f'"sessionId":"{self._session_id}"'.encode(), own)
+        added = b""
+        if _place(moved).session_id != self._copy_id:  # written by another program, or a fork of a fork
+            added += b"," + own
+        if origin is not None and b'"forkedFrom":' not in line:
+            came_from = {"sessionId": self._session_id, "messageUuid": origin}
+            added += b',"forkedFrom":' + json.dumps(came_from, separators=(",", ":")).encode()
+        return moved[:-1] + added + b"}\n"
 
 
 def _sound_lines(snapshot: Snapshot) -> Iterator[bytes]:
@@ -156,16 +166,3 @@ def _sound_lines(snapshot: Snapshot) -> Iterator[bytes]:
     for _, line in snapshot.forwards():
         if line:
             yield line if line.isascii() else line.decode("utf-8", "replace").encode()  # as the CLI reads it
-
-
-def _moved(line: bytes, session_id: str, copy_id: str, origin: str | None = None) -> bytes:
-    """Return a line rewritten for the copy, with a note of its origin."""
-    line = line.strip(b"\0 \t\r")
-    moved = line.replace(f'"sessionId":"{session_id}"'.encode(), f'"sessionId":"{copy_id}"'.encode())
-    added = b""
-    if _place(moved).session_id != copy_id:  # written by another program, or a fork of a fork
-        added += f',"sessionId":"{copy_id}"'.encode()
-    if origin is not None and b'"forkedFrom":' not in line:
-        came_from = {"sessionId": session_id, "messageUuid": origin}
-        added += b',"forkedFrom":' + json.dumps(came_from, separators=(",", ":")).encode()
-    return moved[:-1] + added + b"}"
