@@ -392,7 +392,7 @@ class _Attached:
             self._unwatch()
             self._stop = manager.watch(self._hear)
             manager.on(self.keep)
-            self.recorder.catch_up()
+            self.recorder.catch_up(manager)
             manager.catch_up(self.keep)  # so that it is called
 
     async def keep(self, event: TaskEvent) -> None:
@@ -413,7 +413,7 @@ class _Attached:
         if manager is None or not manager.listens(self.keep):  # `off` was called
             self._unwatch()
         else:
-            self.recorder.hear(touched, events)
+            self.recorder.hear(manager, touched, events)
 
     def _unwatch(self) -> None:
         stop, self._stop = self._stop, None

@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from claude_agent_py.history.liveness import SignOfLife, is_alive, remove
+from claude_agent_py.history.liveness import end_sign, give_sign, is_alive, remove
 from claude_agent_py.history.rebuild import fold
 from claude_agent_py.history.records import FinishedTask, RecordedTask, RecordKind, TaskRecord
 from claude_agent_py.history.storage import ADD_FINISHED, RECORD, finished_row, put_records, read_record, record_row
@@ -39,30 +39,29 @@ class Writers:
 
     def __init__(self, path: str | None) -> None:
         self._path = path
-        self._sign: SignOfLife | None = None
-
-    @property
-    def own(self) -> str | None:
+        self._sign: int | None = None
+        """The locked file of this process."""
+        self.own: str | None = None
         """The name of this process; None if it does not record or cannot show a sign of life."""
-        return None if self._sign is None else self._sign.path.name
 
     def join(self, cursor: sqlite3.Cursor) -> None:
         """Add this process. Idempotent."""
-        if self._sign is None and self._path is not None:
-            self._sign = SignOfLife.give(self._sign_of(secrets.token_hex(8)))
+        if self.own is None and self._path is not None:
+            name = secrets.token_hex(8)
+            self._sign = give_sign(self._sign_of(name))
             if self._sign is not None:
-                cursor.execute("INSERT INTO writers VALUES (?)", (self._sign.path.name,))
+                self.own = name
+                cursor.execute("INSERT INTO writers VALUES (?)", (name,))
 
-    def leave(self, cursor: sqlite3.Cursor | None) -> None:
-        """Remove this process, after its tasks have ended. Without a cursor, the next reader removes it."""
-        sign, self._sign = self._sign, None
-        if sign is None:
+    def leave(self, cursor: sqlite3.Cursor) -> None:
+        """Remove this process, after its tasks have ended."""
+        own, self.own = self.own, None
+        if own is None or self._sign is None:
             return
         try:
-            if cursor is not None:
-                cursor.execute("DELETE FROM writers WHERE writer = ?", (sign.path.name,))
+            cursor.execute("DELETE FROM writers WHERE writer = ?", (own,))
         finally:
-            sign.end()
+            end_sign(self._sign_of(own), self._sign)
 
     def end_dead(self, cursor: sqlite3.Cursor) -> None:
         """End the tasks of processes that died. If the file cannot be written, another reader will do it."""

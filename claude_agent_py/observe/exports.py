@@ -36,21 +36,18 @@ def chrome_trace(spans: Sequence[Span], names: Mapping[str, str], title: str) ->
     start = min((span.start for span in spans), default=0.0)
     events: list[dict[str, Any]] = []
     for agent, number in processes.items():
-        name = names.get(agent, agent) or title
-        events.append({"ph": "M", "name": "process_name", "pid": number, "tid": 0, "args": {"name": name}})
-        events.append(
-            {"ph": "M", "name": "process_sort_index", "pid": number, "tid": 0, "args": {"sort_index": number}}
-        )
+        events.append(_metadata("process_name", number, 0, name=names.get(agent, agent) or title))
+        events.append(_metadata("process_sort_index", number, 0, sort_index=number))
     threads = _threads(spans)
     for pid, tid in sorted({(processes[span.agent], threads[span.id]) for span in spans}):
-        events.append({"ph": "M", "name": "thread_name", "pid": pid, "tid": tid, "args": {"name": _thread_name(tid)}})
-        events.append({"ph": "M", "name": "thread_sort_index", "pid": pid, "tid": tid, "args": {"sort_index": tid}})
+        events.append(_metadata("thread_name", pid, tid, name=_thread_name(tid)))
+        events.append(_metadata("thread_sort_index", pid, tid, sort_index=tid))
     last = max((span.end or span.start for span in spans), default=start)
     places = {span.id: (processes[span.agent], threads[span.id]) for span in spans}
     for span in spans:
         pid, tid = places[span.id]
         until = last if span.end is None else span.end
-        args = {"id": span.id, "status": span.status, **_plain(span.attributes)}
+        args = {"id": span.id, "status": span.status, **msgspec.to_builtins(span.attributes)}
         if span.tokens is not None:
             args["tokens"] = msgspec.to_builtins(span.tokens)
         times = {"ts": _micro(span.start - start), "dur": max(1, _micro(until - span.start))}
@@ -59,6 +56,10 @@ def chrome_trace(spans: Sequence[Span], names: Mapping[str, str], title: str) ->
     for span in spans:
         events += _flows(span, by_id, places, start)
     return {"traceEvents": events, "displayTimeUnit": "ms", "otherData": {"title": title}}
+
+
+def _metadata(event: str, pid: int, tid: int, **args: Any) -> dict[str, Any]:
+    return {"ph": "M", "name": event, "pid": pid, "tid": tid, "args": args}
 
 
 def _threads(spans: Sequence[Span]) -> dict[str, int]:
@@ -97,10 +98,6 @@ def _flows(
 
 def _micro(seconds: float) -> int:
     return round(seconds * 1_000_000)
-
-
-def _plain(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: msgspec.to_builtins(value) for key, value in attributes.items()}
 
 
 # OTLP ------------------------------------------------------------------------------------------------------------

@@ -177,7 +177,8 @@ class OutputReader:
             if not seen:
                 raise
             return seen
-        return [_signed(message, record.id) for message in messages]
+        # the messages of a child agent have no agent id: its transcript is that of a session
+        return [message if message.agent_id else message.replace(agent_id=record.id) for message in messages]
 
 
 def _patience(record: Record, messages: list[TranscriptMessage]) -> float:
@@ -188,11 +189,6 @@ def _patience(record: Record, messages: list[TranscriptMessage]) -> float:
     for message in messages:
         ending.note(message)
     return ending.patience(record)
-
-
-def _signed(message: TranscriptMessage, agent_id: str) -> TranscriptMessage:
-    """Add the agent id, which a child agent's transcript lacks because it is that of a session."""
-    return message if message.agent_id is not None else message.replace(agent_id=agent_id)
 
 
 async def _first_readable(task_id: str, paths: Sequence[str], read: Callable[[str], T]) -> T:
