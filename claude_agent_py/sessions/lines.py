@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import IO, Final
 
-from claude_agent_py._untrusted import LINE_BYTES, open_regular
+from claude_agent_py._untrusted import LINE_BYTES, lines_of, open_regular
 
 CHUNK: Final = 1024 * 1024
 _BUFFER: Final = 256 * 1024
@@ -43,20 +43,7 @@ class Snapshot:
     def forwards(self, start: int = 0) -> Iterator[tuple[int, bytes | None]]:
         """Yield each line, without its line break, with its offset; None in place of one that is too long."""
         with self.open() as file:
-            file.seek(start)
-            while start < self.size:
-                line = file.readline(min(LINE_BYTES, self.size - start))
-                if not line:
-                    return  # the file was truncated
-                length = len(line)
-                if line.endswith(b"\n") or start + length >= self.size:
-                    yield start, line.removesuffix(b"\n")
-                else:
-                    yield start, None
-                    while line and not line.endswith(b"\n"):
-                        line = file.readline(CHUNK)
-                        length += len(line)
-                start += length
+            yield from lines_of(file, start, self.size)
 
     def backwards(self) -> Iterator[tuple[int, bytes | None]]:
         """Yield each line, last first, as `forwards` does."""
