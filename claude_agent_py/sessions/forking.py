@@ -125,7 +125,7 @@ class _Copying:
 
     def _copy_subagents(self, *, is_whole: bool) -> None:
         """Copy the subagents launched by copied calls, and recursively those that they launched."""
-        left = [read_subagent(path, self._session_id)[1] for path in agent_files(self._source.removesuffix(".jsonl"))]
+        left = [read_subagent(path, self._session_id) for path in agent_files(self._source.removesuffix(".jsonl"))]
         while taken := [agent for agent in left if is_whole or agent.tool_use_id in self._calls]:
             left = [agent for agent in left if agent not in taken]
             for agent in taken:

@@ -69,20 +69,18 @@ def agent_files(folder: str) -> Iterator[str]:
         yield from (path for path in paths if regular_file(path) is not None)
 
 
-def read_subagent(path: str, session_id: str, owner: object = None) -> tuple[str, StoredSubagent]:
-    """Return a subagent and when it was started."""
+def read_subagent(path: str, session_id: str, owner: object = None) -> StoredSubagent:
+    """Return the subagent with a transcript."""
     named = _AGENT.fullmatch(os.path.basename(path))
     agent_id = named["id"] if named else ""
     notes = msgspec.structs.asdict(read_notes(path) or Notes())
-    return _begun(path), StoredSubagent(agent_id=agent_id, path=path, session_id=session_id, owner=owner, **notes)
+    return StoredSubagent(agent_id=agent_id, path=path, session_id=session_id, owner=owner, **notes)
 
 
-def _begun(path: str) -> str:
-    """Return the time of the first entry in a transcript; empty if it has none or cannot be read."""
+def started_at(agent: StoredSubagent) -> str:
+    """Return the time of the first entry of a subagent; empty if it has none or cannot be read."""
     try:
-        status = regular_file(path)
-        lines = Snapshot(path, status.st_size if status else 0).forwards()
-        first = next(lines, (0, None))[1]
-        return str(read_json(first or b"{}").get("timestamp") or "")
-    except (OSError, ValueError, AttributeError):
+        _, line = next(snapshot_of(agent.path, agent.session_id).forwards(), (0, None))
+        return str(read_json(line or b"{}").get("timestamp") or "")
+    except (OSError, SessionError, ValueError, AttributeError):
         return ""
