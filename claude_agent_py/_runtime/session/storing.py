@@ -24,17 +24,15 @@ from claude_agent_py.sessions.stores.local import (
     transcripts_of,
 )
 from claude_agent_py.sessions.stores.materialise import (
-    PrivateFolder,
     asked,
     find_project,
-    give_away,
     load,
-    make_folder,
     newest_session,
     send_leftovers,
     write_session,
 )
 from claude_agent_py.sessions.stores.mirror import Mirror
+from claude_agent_py.sessions.stores.private_folder import PrivateFolder, give_away, make_folder
 from claude_agent_py.sessions.stores.protocol import SessionKey, SessionStoreEntry, implements
 from claude_agent_py.sessions.stores.reported import Reported
 from claude_agent_py.wire.messages.conversation import ResultMessage

@@ -4,23 +4,17 @@ A session is loaded into a private folder, where the code for sessions on disk r
 the objects created from it.
 """
 
-import os
 import re
-import secrets
 import shutil
-import tempfile
-import weakref
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Final
 
 import anyio
 
 from claude_agent_py._errors import OptionsError, SessionError, SessionNotFoundError, StoreError
 from claude_agent_py._event_loop import run_file_work
-from claude_agent_py._private_folders import leftovers, lock, unlock
 from claude_agent_py.sessions.folders import AnyPath, check_id, is_id, project_key_for_directory
 from claude_agent_py.sessions.info import SessionInfo
 from claude_agent_py.sessions.listing import check_page, info_of
@@ -34,6 +28,7 @@ from claude_agent_py.sessions.stores.materialise import (
     subpaths,
     write_session,
 )
+from claude_agent_py.sessions.stores.private_folder import NEW_SECONDS, PrivateFolder, left_behind, remove_tree
 from claude_agent_py.sessions.stores.protocol import SessionStore, described, implements
 from claude_agent_py.sessions.stores.summary import fold_session_summary
 from claude_agent_py.tasks.files.transcript import TranscriptMessage
@@ -41,7 +36,6 @@ from claude_agent_py.tasks.files.transcript import TranscriptMessage
 SECONDS: Final = 60.0
 """The default time limit of a store call, in seconds."""
 PREFIX: Final = "claude-agent-py-stored-"
-_OURS: Final = re.compile(rf"{PREFIX}[0-9a-f]{{16}}")
 PROJECT: Final = "stored"
 """The name of the one project in a folder."""
 AT_ONCE: Final = 16
@@ -49,24 +43,11 @@ AT_ONCE: Final = 16
 _AGENT: Final = re.compile(r"subagents/(?:.*/)?agent-(?P<id>[^/]+)", re.DOTALL)
 
 
-class LoadedFolder:
-    """A configuration folder with a session of a store, removed with this object at the latest. Making one blocks."""
-
-    def __init__(self) -> None:
-        parent = Path(tempfile.gettempdir()).resolve()
-        for left in leftovers(parent, _OURS, min_age=60.0):
-            shutil.rmtree(left, ignore_errors=True)
-        self.path: Path = parent / f"{PREFIX}{secrets.token_hex(8)}"
-        self.path.mkdir(mode=0o700)
-        lock(self.path)
-        self.remove: Callable[[], object] = weakref.finalize(self, _remove, self.path, os.getpid())
-        """Remove it. Blocks; never raises. Idempotent."""
-
-
-def _remove(path: Path, owner: int) -> None:
-    if owner == os.getpid():
-        shutil.rmtree(path, ignore_errors=True)
-        unlock(path)
+def _new_folder() -> PrivateFolder:
+    """Make a folder for one session, which goes with the object at the latest."""
+    for left in left_behind(PREFIX, min_age=NEW_SECONDS):
+        shutil.rmtree(left, ignore_errors=True)
+    return PrivateFolder(PREFIX, remove_tree)
 
 
 async def list_sessions_from_store(
@@ -231,12 +212,12 @@ async def find_place(
 
 async def _loaded(
     store: SessionStore, place: Place, timeout: float, *, include_subagents: bool
-) -> tuple[Session, LoadedFolder]:
+) -> tuple[Session, PrivateFolder]:
     """Load a session into a folder of its own."""
     try:
-        folder = await run_file_work(LoadedFolder)
-        projects = folder.path / "projects"
+        folder = await run_file_work(_new_folder)
         try:
+            projects = folder.projects
             if not await write_session(store, place, projects, PROJECT, timeout, include_subagents=include_subagents):
                 raise not_found(place)
             info = await run_file_work(info_of, str(projects / PROJECT / f"{place.session}.jsonl"), place.session)
@@ -249,7 +230,7 @@ async def _loaded(
     return Session(info, config_dir=folder.path, owner=folder), folder
 
 
-async def _remove_now(folder: LoadedFolder) -> None:
+async def _remove_now(folder: PrivateFolder) -> None:
     with anyio.CancelScope(shield=True):
         await run_file_work(folder.remove)
 
@@ -262,7 +243,7 @@ def not_found(place: Place) -> SessionNotFoundError:
 @asynccontextmanager
 async def opened(
     store: SessionStore, place: Place, timeout: float, *, include_subagents: bool = True
-) -> AsyncIterator[tuple[Session, LoadedFolder]]:
+) -> AsyncIterator[tuple[Session, PrivateFolder]]:
     """Load a session temporarily."""
     session, folder = await _loaded(store, place, timeout, include_subagents=include_subagents)
     try:

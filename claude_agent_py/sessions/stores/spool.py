@@ -20,7 +20,7 @@ from claude_agent_py.sessions.stores.local import (
     Append,
     path_below,
 )
-from claude_agent_py.sessions.stores.materialise import PrivateFolder, make_folder
+from claude_agent_py.sessions.stores.private_folder import PrivateFolder, make_folder
 from claude_agent_py.sessions.stores.protocol import SessionStoreEntry
 from claude_agent_py.tasks.files.transcript import notes_path
 
@@ -98,11 +98,6 @@ class Spool:
         shutil.copyfile(transcript, path)
         if os.path.isfile(notes_path(transcript)):
             shutil.copyfile(notes_path(transcript), notes_path(path))
-
-    def remove(self) -> None:
-        """Remove everything, because the store has it."""
-        if self.folder is not None:
-            self.folder.remove()
 
 
 def _batch(path: str, start: int) -> tuple[list[SessionStoreEntry], int] | None:
