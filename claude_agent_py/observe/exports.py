@@ -14,8 +14,6 @@ from claude_agent_py.observe.spans import MAIN, TASK_KINDS, Span
 
 _FRAME: Final = frozenset({"run", "turn"})
 _OTLP_STATUS: Final = {"ok": 1, "error": 2, "denied": 2}
-_OTLP_CLIENT: Final = 3
-_OTLP_INTERNAL: Final = 1
 _NOT_MERMAID: Final = re.compile(r"[^\w .,+/()-]+")
 _MERMAID_STATEMENT: Final = re.compile(
     r"(?:gantt|dateformat|inclusiveenddates|topaxis|axisformat|tickinterval|includes|excludes|todaymarker|weekday|weekend"
@@ -130,7 +128,7 @@ def _otlp_span(
         "traceId": traces[span.id],
         "spanId": _hex(span.id, 16),
         "name": name_of(span),
-        "kind": _OTLP_CLIENT if span.kind == "model" else _OTLP_INTERNAL,
+        "kind": 3 if span.kind == "model" else 1,  # a client, or internal
         "startTimeUnixNano": str(round(span.start * 1e9)),
         "endTimeUnixNano": str(round((span.start if span.end is None else span.end) * 1e9)),
         "attributes": _keyed(attributes_of(span, names.get(span.agent, ""), content=True)),

@@ -3,10 +3,12 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+import msgspec
+
 from claude_agent_py.observe.drafts import INTERRUPTED, Draft, most, status_of_call, tokens_of
 from claude_agent_py.observe.folding.state import State
 from claude_agent_py.observe.folding.turns import begin_turn
-from claude_agent_py.observe.spans import MAIN, Tokens
+from claude_agent_py.observe.spans import MAIN
 from claude_agent_py.wire.messages.content import TextBlock, ThinkingBlock, ToolUseBlock
 from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
 from claude_agent_py.wire.messages.stream import MessageDeltaEvent, StreamEventMessage
@@ -103,12 +105,7 @@ def _stream(state: State, message: StreamEventMessage, at: float | None) -> None
         output = int(event.usage.output_tokens or 0)
         if model is not None and model.tokens is not None and output >= model.tokens.output:
             model.attributes["is_counted"] = True
-            model.tokens = Tokens(
-                input=model.tokens.input,
-                output=output,
-                cache_read=model.tokens.cache_read,
-                cache_write=model.tokens.cache_write,
-            )
+            model.tokens = msgspec.structs.replace(model.tokens, output=output)
 
 
 def _denied(state: State, message: PermissionDeniedMessage, at: float | None) -> None:

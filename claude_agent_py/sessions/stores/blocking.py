@@ -82,6 +82,11 @@ def decoded(text: str | bytes) -> SessionStoreEntry:
     return cast("SessionStoreEntry", json.loads(text))
 
 
+def utf8(text: str) -> bytes:
+    """Return text as bytes, lone surrogates included."""
+    return text.encode(errors="surrogatepass")
+
+
 def unique(entries: list[SessionStoreEntry]) -> list[SessionStoreEntry]:
     """Return entries without repeated uuids."""
     seen: set[str] = set()

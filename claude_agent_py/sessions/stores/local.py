@@ -48,7 +48,7 @@ def place_of(path: str, project: str) -> Place | None:
 
 
 async def send_missing(
-    path: str, key: SessionKey, stored: list[SessionStoreEntry], append: Append, watch: "Watch | None" = None
+    path: str, key: SessionKey, stored: list[SessionStoreEntry], append: Append, watch: Watch
 ) -> int:
     """Append the missing entries of a transcript on disk, in batches, and return how many.
 
@@ -159,9 +159,7 @@ def reported_at_start(path: str) -> Reported:
     return Reported(None, reversed(notes))
 
 
-def _missing(
-    path: str, stored: list[SessionStoreEntry], watch: Watch | None
-) -> Iterator[tuple[SessionStoreEntry, int]]:
+def _missing(path: str, stored: list[SessionStoreEntry], watch: Watch) -> Iterator[tuple[SessionStoreEntry, int]]:
     is_missing = missing_from(stored)
     described = [entry for entry in stored if entry.get("type") == METADATA]
     metadata = _metadata(path)
@@ -171,8 +169,7 @@ def _missing(
         entry = _entry(line)
         if entry is None or entry["type"].startswith(NOT_MIRRORED):
             continue
-        if watch is not None:
-            watch(entry)
+        watch(entry)
         if is_missing(entry):
             yield entry, len(line)
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 from urllib.parse import quote, unquote
 
 from claude_agent_py._errors import OptionsError, StaleLeaseError, StoreError
-from claude_agent_py.sessions.stores.blocking import BlockingStore, ChangeLease, Place, Row, decoded, unique
+from claude_agent_py.sessions.stores.blocking import BlockingStore, ChangeLease, Place, Row, decoded, unique, utf8
 from claude_agent_py.sessions.stores.leases import LeaseState, check_epoch
 from claude_agent_py.sessions.stores.protocol import SessionStoreEntry
 
@@ -63,14 +63,14 @@ class S3Store(BlockingStore):
         return f"S3Store({self._bucket!r}, prefix={self._prefix!r})"
 
     def _folder(self, place: Place) -> str:
-        own = f"{SUB}/{quote(_encoded(place.subpath), safe='')}" if place.subpath else MAIN
+        own = f"{SUB}/{quote(utf8(place.subpath), safe='')}" if place.subpath else MAIN
         return f"{self._session(place)}{own}/"
 
     def _session(self, place: Place) -> str:
-        return f"{self._project(place.project)}{quote(_encoded(place.session), safe='')}/"
+        return f"{self._project(place.project)}{quote(utf8(place.session), safe='')}/"
 
     def _project(self, project: str) -> str:
-        return f"{self._prefix}entries/{quote(_encoded(project), safe='')}/"
+        return f"{self._prefix}entries/{quote(utf8(project), safe='')}/"
 
     def _objects(self, prefix: str) -> Iterator[dict[str, Any]]:
         """Yield the objects whose keys have a prefix, in the order of their keys."""
@@ -180,10 +180,6 @@ class S3Store(BlockingStore):
 
 def _code(error: Any) -> str:
     return str(error.response.get("Error", {}).get("Code", ""))
-
-
-def _encoded(text: str) -> bytes:
-    return text.encode(errors="surrogatepass")
 
 
 def _unquoted(name: str) -> str:

@@ -7,9 +7,9 @@ memory at a time.
 import codecs
 import os
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import Final
 
 import anyio
 
@@ -123,7 +123,7 @@ class AgentDecoder:
         return self._ending.patience(self._record)
 
 
-class Follow:
+class Follow(AsyncIterator[str]):
     """The live output of a task: iterate it with `async for`. It holds no resources, so iteration may stop early."""
 
     def __init__(
@@ -145,9 +145,6 @@ class Follow:
         self._is_done = False
         self._over_since: float | None = None
         self._away_since: float | None = None
-
-    def __aiter__(self) -> Self:
-        return self
 
     async def __anext__(self) -> str:
         while not self._chunks:

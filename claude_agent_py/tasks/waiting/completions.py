@@ -2,8 +2,7 @@
 
 import math
 from collections import deque
-from collections.abc import Sequence
-from typing import Self
+from collections.abc import AsyncIterator, Sequence
 
 import anyio
 from anyio.lowlevel import checkpoint
@@ -14,7 +13,7 @@ from claude_agent_py.tasks.listeners import EventStream
 from claude_agent_py.tasks.task import Task, Tasks
 
 
-class Completions:
+class Completions(AsyncIterator[Task]):
     """Tasks as they end: iterate it with `async for`."""
 
     def __init__(
@@ -31,9 +30,6 @@ class Completions:
         over = [task for task in self._tasks() if task.outcome is not None]
         self._over = deque(sorted(over, key=lambda task: task.ended_at or 0.0))
         self._ends = ends
-
-    def __aiter__(self) -> Self:
-        return self
 
     async def __anext__(self) -> Task:
         await checkpoint()
