@@ -6,7 +6,6 @@ What each source lacks is in `docs/see-a-session.md`.
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
 from typing import Any, Final
 
 import msgspec
@@ -18,7 +17,6 @@ from claude_agent_py.observe.fold import SpanFold
 from claude_agent_py.sessions.session import Session
 from claude_agent_py.sessions.stored_tasks import StoredTask
 from claude_agent_py.tasks.files.transcript import TranscriptMessage
-from claude_agent_py.tasks.ledger.announcements import TASK_TOOLS
 from claude_agent_py.wire.codec import decode
 from claude_agent_py.wire.control.frames import ControlCancelRequest, ControlRequest, ControlResponse, ControlSuccess
 from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultMessage, UserMessage
@@ -37,10 +35,8 @@ def fold_messages(fold: SpanFold, messages: Iterable[Any], sent: Iterable[UserMe
     began = _beginning(messages)
     for prompt in sent:
         fold.sent(prompt, began)
-    for message in messages[:1]:
-        fold.feed(message, began)
-    for message in islice(messages, 1, None):
-        fold.feed(message)
+    for index, message in enumerate(messages):
+        fold.feed(message, None if index else began)
     fold.finish()
 
 
@@ -157,10 +153,8 @@ class _Transcript:
 
     def __init__(self, fold: SpanFold) -> None:
         self._fold = fold
-        self._callers: dict[str, str] = {}
-        """The agents of the calls that launch tasks."""
         self._backgrounded: set[str] = set()
-        """Those calls that did not wait for what they launched."""
+        """The calls that did not wait for what they launched."""
         self._stop_reason: str | None = None
         self._is_in_turn = False
 
@@ -191,7 +185,7 @@ class _Transcript:
             name=agent.agent_type if agent is not None else None,
             call=call,
             is_background=call is None or agent is None or call in self._backgrounded,
-            launched_by=self._callers.get(call or "") or None,
+            launched_by=task.parent_id,
             description=task.description,
             prompt=task.prompt,
         )
@@ -204,17 +198,13 @@ class _Transcript:
 
     def _feed(self, message: TranscriptMessage) -> None:
         self._fold.feed(message)
-        if isinstance(message, AssistantMessage):
-            launches = (block.id for block in message.tool_uses if block.name in TASK_TOOLS)
-            self._callers |= dict.fromkeys(launches, message.agent_id or "")
-            return
-        for block in message.tool_results:
+        if isinstance(message, UserMessage):
             told = message.tool_use_result
             is_launch = isinstance(told, dict) and (
                 told.get("status") == "async_launched" or "backgroundTaskId" in told
             )
-            if block.tool_use_id in self._callers and (is_launch or block.text.startswith(_LAUNCHED)):
-                self._backgrounded.add(block.tool_use_id)
+            results = (block for block in message.tool_results if is_launch or block.text.startswith(_LAUNCHED))
+            self._backgrounded.update(block.tool_use_id for block in results)
 
     def _is_prompt(self, message: UserMessage) -> bool:
         """Return whether a turn begins with a message: a prompt, or what the CLI tells the model of a task's end."""

@@ -26,7 +26,7 @@ from claude_agent_py.sessions import (
     push,
 )
 from claude_agent_py.sessions.stores import materialise, private_folder
-from claude_agent_py.sessions.stores.blocking import Place
+from claude_agent_py.sessions.stores.protocol import Place
 
 pytestmark = pytest.mark.anyio
 

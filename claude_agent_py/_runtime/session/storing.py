@@ -14,7 +14,6 @@ from claude_agent_py._launch.environment import config_directory, environment
 from claude_agent_py._runtime.answering.failures import FailureLog
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.sessions.folders import find_session, is_id, project_key_for_directory
-from claude_agent_py.sessions.stores.blocking import Place
 from claude_agent_py.sessions.stores.leases import Lease, append, new_holder
 from claude_agent_py.sessions.stores.local import (
     SUFFIX,
@@ -33,7 +32,7 @@ from claude_agent_py.sessions.stores.materialise import (
 )
 from claude_agent_py.sessions.stores.mirror import Mirror
 from claude_agent_py.sessions.stores.private_folder import PrivateFolder, give_away, make_folder
-from claude_agent_py.sessions.stores.protocol import SessionKey, SessionStoreEntry, implements
+from claude_agent_py.sessions.stores.protocol import Place, SessionKey, SessionStoreEntry, implements
 from claude_agent_py.sessions.stores.reported import Reported
 from claude_agent_py.wire.messages.conversation import ResultMessage
 from claude_agent_py.wire.messages.notices import TranscriptMirrorMessage
@@ -157,7 +156,7 @@ class Storing:
         if not is_there:
             await self._resume_local(session_id, env)
             return
-        for own, subpath in await run_file_work(lambda: list(transcripts_of(str(written)))):
+        for own, subpath in await run_file_work(transcripts_of, str(written)):
             self.mirror.begin(place._replace(subpath=subpath), await run_file_work(reported_at_start, own))
         for each, transcript in left:
             await self._go_on_with(each, transcript, folder.projects / project)
@@ -196,7 +195,7 @@ class Storing:
             path = await run_file_work(find_session, session_id, None, env.get("CLAUDE_CONFIG_DIR"))
         except Exception:
             return  # the CLI says so
-        for transcript, subpath in await run_file_work(lambda: list(transcripts_of(path))):
+        for transcript, subpath in await run_file_work(transcripts_of, path):
             reported = await run_file_work(reported_at_start, transcript)
             self.mirror.expect_behind(Place(self._project, session_id, subpath), transcript, reported)
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Container
-from typing import Final, NamedTuple, TypeVar, TypeVarTuple, cast
+from typing import Final, NamedTuple, TypeVar, TypeVarTuple
 
 import anyio
 from anyio import to_thread
@@ -18,6 +18,7 @@ from claude_agent_py.sessions.stores.leases import (
     renewed,
 )
 from claude_agent_py.sessions.stores.protocol import (
+    Place,
     SessionKey,
     SessionListSubkeysKey,
     SessionStoreEntry,
@@ -39,23 +40,6 @@ ChangeLease = Callable[[LeaseState, float], LeaseState]
 """Returns the new state for the old state and the time."""
 
 
-class Place(NamedTuple):
-    """A transcript in a store."""
-
-    project: str
-    session: str
-    subpath: str = ""
-    """Empty for the session itself."""
-
-    @property
-    def key(self) -> SessionKey:
-        """The key of the transcript."""
-        key: SessionKey = {"project_key": self.project, "session_id": self.session}
-        if self.subpath:
-            key["subpath"] = self.subpath
-        return key
-
-
 class Row(NamedTuple):
     """An entry to store."""
 
@@ -75,11 +59,6 @@ def encoded(entry: SessionStoreEntry) -> str:
         return json.dumps(entry, separators=(",", ":"), allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise StoreError(f"an entry is not JSON: {error}") from error
-
-
-def decoded(text: str | bytes) -> SessionStoreEntry:
-    """Return the entry that `encoded` wrote."""
-    return cast("SessionStoreEntry", json.loads(text))
 
 
 def utf8(text: str) -> bytes:
@@ -128,7 +107,7 @@ class BlockingStore:
             StoreError: They cannot be stored.
             StaleLeaseError: A later lease was acquired.
         """
-        place = Place(*checked(key))
+        place = checked(key)
         if entries:
             await self._in_thread("append to", place, self._append_all, place, list(entries), epoch)
 
@@ -141,11 +120,11 @@ class BlockingStore:
         Raises:
             StoreError: They cannot be read.
         """
-        place = Place(*checked(key))
+        place = checked(key)
         return await self._in_thread("load", place, self._load_all, place) or None
 
     def _load_all(self, place: Place) -> list[SessionStoreEntry]:
-        return [decoded(text) for text in self._load(place)]
+        return unique([json.loads(text) for text in self._load(place)])
 
     async def list_sessions(self, project_key: str) -> list[SessionStoreListEntry]:
         """Return the sessions of a project, in any order.
@@ -162,7 +141,7 @@ class BlockingStore:
         Raises:
             StoreError: They cannot be read.
         """
-        place = Place(*checked({"project_key": key["project_key"], "session_id": key["session_id"]}))
+        place = _session_of(key)
         return sorted(await self._in_thread("list the subagents of", place, self._subpaths, place))
 
     async def delete(self, key: SessionKey) -> None:
@@ -171,7 +150,7 @@ class BlockingStore:
         Raises:
             StoreError: It cannot be deleted.
         """
-        place = Place(*checked(key))
+        place = checked(key)
         await self._in_thread("delete", place, self._delete, place)
 
     async def find_session(self, session_id: str) -> list[str]:
@@ -241,6 +220,7 @@ class BlockingStore:
         raise NotImplementedError
 
     def _load(self, place: Place) -> list[str] | list[bytes]:
+        """Return the texts of the entries, in order; some may be there twice."""
         raise NotImplementedError
 
     def _list(self, project: str) -> dict[str, int]:
@@ -282,5 +262,5 @@ def _uuid_of(entry: SessionStoreEntry) -> str | None:
     return None if uuid is None else str(uuid)
 
 
-def _session_of(key: SessionKey) -> Place:
-    return Place(*checked(key)[:2])
+def _session_of(key: SessionKey | SessionListSubkeysKey) -> Place:
+    return checked({"project_key": key["project_key"], "session_id": key["session_id"]})

@@ -16,11 +16,10 @@ from claude_agent_py.sessions.changes import checked_tag, checked_title
 from claude_agent_py.sessions.folders import AnyPath
 from claude_agent_py.sessions.forking import fork_session
 from claude_agent_py.sessions.info import SessionInfo
-from claude_agent_py.sessions.stores.blocking import Place
 from claude_agent_py.sessions.stores.copying import import_session
 from claude_agent_py.sessions.stores.leases import Lease, append, new_holder
 from claude_agent_py.sessions.stores.materialise import asked, load, session_times, subpaths
-from claude_agent_py.sessions.stores.protocol import SessionStore, SessionStoreEntry, described, implements
+from claude_agent_py.sessions.stores.protocol import Place, SessionStore, SessionStoreEntry, described, implements
 from claude_agent_py.sessions.stores.reading import SECONDS, find_place, not_found, opened
 
 logger: logging.Logger = logging.getLogger("claude_agent_py")

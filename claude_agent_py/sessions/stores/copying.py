@@ -6,10 +6,9 @@ from pathlib import Path
 from claude_agent_py._errors import SessionError
 from claude_agent_py._event_loop import run_file_work
 from claude_agent_py.sessions.folders import AnyPath, config_folder, find_session, project_key_for_directory
-from claude_agent_py.sessions.stores.blocking import Place
 from claude_agent_py.sessions.stores.local import BATCH_ENTRIES, Append, send_older, transcripts_of
 from claude_agent_py.sessions.stores.materialise import asked, load, subpaths, write_session
-from claude_agent_py.sessions.stores.protocol import SessionKey, SessionStore, SessionStoreEntry, described
+from claude_agent_py.sessions.stores.protocol import Place, SessionKey, SessionStore, SessionStoreEntry, described
 from claude_agent_py.sessions.stores.reading import SECONDS, find_place, not_found
 from claude_agent_py.sessions.stores.reported import missing_from
 
@@ -48,7 +47,7 @@ async def import_session(
     path = await run_file_work(find_session, session_id, directory, config_dir)
     project = project_key or os.path.basename(os.path.dirname(path))
     count = 0
-    for transcript, subpath in await run_file_work(lambda: list(transcripts_of(path))):
+    for transcript, subpath in await run_file_work(transcripts_of, path):
         if not subpath or include_subagents:
             place = Place(project, session_id, subpath)
             stored = await load(store, place, timeout)

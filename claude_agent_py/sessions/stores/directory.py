@@ -25,13 +25,13 @@ from claude_agent_py.sessions.files import write_whole
 from claude_agent_py.sessions.folders import regular_file
 from claude_agent_py.sessions.stores.blocking import (
     ChangeLease,
-    Place,
     Row,
     SummarisingStore,
     next_summary,
     without_known,
 )
 from claude_agent_py.sessions.stores.leases import LeaseState, check_epoch
+from claude_agent_py.sessions.stores.protocol import Place
 
 VERSION: Final = 1
 LOCK_SECONDS: Final = 30.0
@@ -95,10 +95,11 @@ class DirectoryStore(SummarisingStore):
         return path
 
     def _path(self, place: Place) -> Path:
-        parts = [_name(place.project), _name(place.session), *map(_name, filter(None, place.subpath.split("/")))]
-        if place.subpath and "/".join(parts[2:]) != "/".join(map(_name, place.subpath.split("/"))):
+        parts = [place.project, place.session, *(place.subpath.split("/") if place.subpath else ())]
+        if "" in parts[2:]:
             raise StoreError(f"{place.subpath!r} is not a subpath")
-        return self._below("projects", *parts[:-1], parts[-1] + _SUFFIX)
+        *folders, name = map(_name, parts)
+        return self._below("projects", *folders, name + _SUFFIX)
 
     def _folder(self, place: Place) -> Path:
         """Return the folder of the transcripts of a session's subagents."""

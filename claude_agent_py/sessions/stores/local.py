@@ -12,8 +12,8 @@ from claude_agent_py._untrusted import read_bytes
 from claude_agent_py.sessions.files import write_whole
 from claude_agent_py.sessions.folders import regular_file, session_id_of
 from claude_agent_py.sessions.lines import Snapshot
-from claude_agent_py.sessions.stores.blocking import Place, unique
-from claude_agent_py.sessions.stores.protocol import SessionKey, SessionStoreEntry
+from claude_agent_py.sessions.stores.blocking import unique
+from claude_agent_py.sessions.stores.protocol import Place, SessionKey, SessionStoreEntry
 from claude_agent_py.sessions.stores.reported import Mark, Reported, mark_of, missing_from
 from claude_agent_py.tasks.files.transcript import MOST_NOTES_BYTES, notes_path
 
@@ -200,15 +200,14 @@ def _metadata(path: str) -> SessionStoreEntry | None:
     return cast("SessionStoreEntry", {"type": METADATA, **value}) if isinstance(value, dict) else None
 
 
-def transcripts_of(path: str) -> Iterator[tuple[str, str]]:
-    """Yield the path and the subpath of the transcripts of a session on disk, that of the session itself first."""
-    yield path, ""
+def transcripts_of(path: str) -> list[tuple[str, str]]:
+    """Return the path and the subpath of the transcripts of a session on disk, that of the session itself first."""
+    found = [(path, "")]
     folder = Path(path.removesuffix(SUFFIX))
     if folder.is_symlink():
-        return  # its target does not belong to the session
-    for found in sorted(folder.rglob(f"*{SUFFIX}")):
-        if regular_file(str(found)) is not None:
-            yield str(found), found.relative_to(folder).as_posix().removesuffix(SUFFIX)
+        return found  # its target does not belong to the session
+    below = (each for each in sorted(folder.rglob(f"*{SUFFIX}")) if regular_file(str(each)) is not None)
+    return found + [(str(each), each.relative_to(folder).as_posix().removesuffix(SUFFIX)) for each in below]
 
 
 def write_transcript(path: str, entries: list[SessionStoreEntry]) -> None:

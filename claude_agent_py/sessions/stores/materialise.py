@@ -13,7 +13,6 @@ import anyio
 from claude_agent_py._errors import StoreError
 from claude_agent_py._event_loop import run_file_work
 from claude_agent_py.sessions.folders import is_id
-from claude_agent_py.sessions.stores.blocking import Place
 from claude_agent_py.sessions.stores.local import (
     SUFFIX,
     Append,
@@ -24,7 +23,7 @@ from claude_agent_py.sessions.stores.local import (
     write_transcript,
 )
 from claude_agent_py.sessions.stores.private_folder import PREFIX, left_behind, remove_tree
-from claude_agent_py.sessions.stores.protocol import SessionStore, SessionStoreEntry, described, implements
+from claude_agent_py.sessions.stores.protocol import Place, SessionStore, SessionStoreEntry, described, implements
 
 logger: logging.Logger = logging.getLogger("claude_agent_py")
 

@@ -5,14 +5,13 @@ import time
 
 from claude_agent_py.sessions.stores.blocking import (
     ChangeLease,
-    Place,
     Row,
     SummarisingStore,
     next_summary,
     without_known,
 )
 from claude_agent_py.sessions.stores.leases import LeaseState, check_epoch
-from claude_agent_py.sessions.stores.protocol import SessionKey, SessionStoreEntry, checked
+from claude_agent_py.sessions.stores.protocol import Place, SessionKey, SessionStoreEntry, checked
 
 
 class MemoryStore(SummarisingStore):
@@ -38,7 +37,7 @@ class MemoryStore(SummarisingStore):
 
     def entries(self, key: SessionKey) -> list[SessionStoreEntry]:
         """Return the entries of a transcript, none for an unknown one. For tests."""
-        return self._load_all(Place(*checked(key)))
+        return self._load_all(checked(key))
 
     @property
     def keys(self) -> list[SessionKey]:

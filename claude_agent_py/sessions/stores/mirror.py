@@ -16,10 +16,10 @@ from typing import Any, Final, Literal, cast
 import anyio
 
 from claude_agent_py._errors import SessionError, StaleLeaseError, StoreError
-from claude_agent_py.sessions.stores.blocking import Place
 from claude_agent_py.sessions.stores.leases import LEASE_SECONDS, Lease, LeasingStore, append
 from claude_agent_py.sessions.stores.local import Tail, place_of, send_missing
 from claude_agent_py.sessions.stores.protocol import (
+    Place,
     SessionKey,
     SessionStore,
     SessionStoreEntry,

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 from claude_agent_py._errors import OptionsError, StoreError
 from claude_agent_py.sessions.stores.blocking import (
     ChangeLease,
-    Place,
     Row,
     SummarisingStore,
     next_summary,
     without_known,
 )
 from claude_agent_py.sessions.stores.leases import LeaseState, check_epoch
+from claude_agent_py.sessions.stores.protocol import Place
 
 if TYPE_CHECKING:
     from psycopg import Connection

@@ -19,7 +19,6 @@ from claude_agent_py.sessions.folders import AnyPath, check_id, is_id, project_k
 from claude_agent_py.sessions.info import SessionInfo
 from claude_agent_py.sessions.listing import check_page, info_of
 from claude_agent_py.sessions.session import Session, page, subagent_in
-from claude_agent_py.sessions.stores.blocking import Place
 from claude_agent_py.sessions.stores.materialise import (
     asked,
     find_project,
@@ -29,7 +28,7 @@ from claude_agent_py.sessions.stores.materialise import (
     write_session,
 )
 from claude_agent_py.sessions.stores.private_folder import NEW_SECONDS, PrivateFolder, left_behind, remove_tree
-from claude_agent_py.sessions.stores.protocol import SessionStore, described, implements
+from claude_agent_py.sessions.stores.protocol import Place, SessionStore, described, implements
 from claude_agent_py.sessions.stores.summary import fold_session_summary
 from claude_agent_py.tasks.files.transcript import TranscriptMessage
 

@@ -12,7 +12,6 @@ from urllib.parse import quote
 from claude_agent_py._errors import OptionsError, StoreError
 from claude_agent_py.sessions.stores.blocking import (
     ChangeLease,
-    Place,
     Row,
     SummarisingStore,
     next_summary,
@@ -20,6 +19,7 @@ from claude_agent_py.sessions.stores.blocking import (
     without_known,
 )
 from claude_agent_py.sessions.stores.leases import LeaseState, check_epoch
+from claude_agent_py.sessions.stores.protocol import Place
 
 T = TypeVar("T")
 

@@ -15,9 +15,9 @@ from typing import Any, Final
 from urllib.parse import quote, unquote
 
 from claude_agent_py._errors import OptionsError, StaleLeaseError, StoreError
-from claude_agent_py.sessions.stores.blocking import BlockingStore, ChangeLease, Place, Row, decoded, unique, utf8
+from claude_agent_py.sessions.stores.blocking import BlockingStore, ChangeLease, Row, utf8
 from claude_agent_py.sessions.stores.leases import LeaseState, check_epoch
-from claude_agent_py.sessions.stores.protocol import SessionStoreEntry
+from claude_agent_py.sessions.stores.protocol import Place
 
 MAIN: Final = "main"
 SUB: Final = "sub"
@@ -111,9 +111,6 @@ class S3Store(BlockingStore):
             with contextlib.closing(body):
                 lines += [line for line in body.read().split(b"\n") if line]
         return lines
-
-    def _load_all(self, place: Place) -> list[SessionStoreEntry]:
-        return unique([decoded(line) for line in self._load(place)])
 
     def _list(self, project: str) -> dict[str, int]:
         prefix = self._project(project)

@@ -12,7 +12,6 @@ from typing import Final
 
 from claude_agent_py._event_loop import run_file_work
 from claude_agent_py.sessions.files import write_whole
-from claude_agent_py.sessions.stores.blocking import Place
 from claude_agent_py.sessions.stores.local import (
     BATCH_CHARS,
     BATCH_ENTRIES,
@@ -21,7 +20,7 @@ from claude_agent_py.sessions.stores.local import (
     path_below,
 )
 from claude_agent_py.sessions.stores.private_folder import PrivateFolder, make_folder
-from claude_agent_py.sessions.stores.protocol import SessionStoreEntry
+from claude_agent_py.sessions.stores.protocol import Place, SessionStoreEntry
 from claude_agent_py.tasks.files.transcript import notes_path
 
 PROJECT: Final = "undelivered"

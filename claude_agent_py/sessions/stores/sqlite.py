@@ -13,8 +13,9 @@ from typing import Final, TypeVar
 
 from claude_agent_py._errors import StoreError
 from claude_agent_py._shared_sqlite import open_shared, transact
-from claude_agent_py.sessions.stores.blocking import ChangeLease, Place, Row, SummarisingStore, next_summary
+from claude_agent_py.sessions.stores.blocking import ChangeLease, Row, SummarisingStore, next_summary
 from claude_agent_py.sessions.stores.leases import LeaseState, check_epoch
+from claude_agent_py.sessions.stores.protocol import Place
 
 T = TypeVar("T")
 

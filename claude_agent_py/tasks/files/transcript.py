@@ -17,7 +17,6 @@ import msgspec
 from claude_agent_py._untrusted import MOST_LEVELS, read_bytes, read_json, read_lines
 from claude_agent_py.tasks.ledger.state import Evidence
 from claude_agent_py.tasks.outcome import Finding
-from claude_agent_py.wire.base import keep_source
 from claude_agent_py.wire.fitting import Misfit, fit
 from claude_agent_py.wire.messages.content import UnknownBlock
 from claude_agent_py.wire.messages.conversation import AssistantContent, AssistantMessage, UserContent, UserMessage
@@ -72,7 +71,7 @@ _decode_head: Final = msgspec.json.Decoder(_Head).decode
 def read_message(line: bytes, parent_tool_use_id: str | None = None) -> tuple[TranscriptMessage, str | None]:
     """Return the message in a `user` or `assistant` line, and the problem with it, if any.
 
-    `raw` of the message is the entry as the CLI wrote it. Blocks that do not match their model become `UnknownBlock`s.
+    Blocks that do not match their model become `UnknownBlock`s.
 
     Raises:
         ValueError: The line is not such an entry.
@@ -81,12 +80,9 @@ def read_message(line: bytes, parent_tool_use_id: str | None = None) -> tuple[Tr
     try:
         entry = _decode(line)
     except (ValueError, RecursionError):
-        line = line.lstrip(b"\0")  # a crash of the machine can leave a hole of zeros
-        entry, problem = _read_misfit(line)
+        entry, problem = _read_misfit(line.lstrip(b"\0"))  # a crash of the machine can leave a hole of zeros
     model = UserMessage if type(entry) is _UserEntry else AssistantMessage
-    message = model(**msgspec.structs.asdict(entry), parent_tool_use_id=parent_tool_use_id)
-    keep_source(message, "_source", line)
-    return message, problem
+    return model(**msgspec.structs.asdict(entry), parent_tool_use_id=parent_tool_use_id), problem
 
 
 def _read_misfit(line: bytes) -> tuple[_Entry, str | None]:
