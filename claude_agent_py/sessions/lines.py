@@ -13,7 +13,7 @@ from typing import IO, Final
 from claude_agent_py._untrusted import LINE_BYTES, lines_of, open_regular
 
 CHUNK: Final = 1024 * 1024
-_BUFFER: Final = 256 * 1024
+_BUFFER: Final = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
