@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
-from claude_agent_py.observe.drafts import INTERRUPTED, Draft, most, status_of_call, tokens_of
+from claude_agent_py.observe.drafts import INTERRUPTED, STATUS_OF_CALL, Draft, most, tokens_of
 from claude_agent_py.observe.folding.state import State
 from claude_agent_py.observe.folding.turns import begin_turn
 from claude_agent_py.observe.spans import MAIN
@@ -88,7 +88,7 @@ def _user(state: State, message: UserMessage, at: float | None) -> None:
         state.traffic.forget(record.id)
         call = state.calls.pop(record.id, None)
         if call is not None:
-            call.end, call.status = when, status_of_call(record)
+            call.end, call.status = when, STATUS_OF_CALL.get(record.status, "running")
             if call.status == "error" and _was_rejected(message):
                 call.status = "denied"
             call.attributes["output"] = state.texts.of(record.text)

@@ -101,7 +101,10 @@ class OutputReader:
         try:
             return await _first_readable(record.id, paths, lambda path: read_shell(path, tail_bytes))
         except TaskOutputError:
-            text = await self._ask_cli(record, tail_bytes) if record.is_shell else _summary(record, tail_bytes)
+            if record.is_shell:
+                text = await self._ask_cli(record, tail_bytes)
+            else:  # it may write no file
+                text = _as_text(record.run.summary, tail_bytes) if record.run.summary else None
             if text is None or _is_lost(record, paths, text):
                 raise
             return text
@@ -211,11 +214,6 @@ def output_error(task_id: str, path: str, error: OSError | None) -> TaskOutputEr
 def _is_lost(record: Record, paths: Sequence[str], text: ShellText) -> bool:
     """Return whether an empty answer of the CLI means that the file is gone."""
     return record.run.status.is_terminal and bool(paths) and not text.total_bytes and text.marker is None
-
-
-def _summary(record: Record, tail_bytes: int | None) -> ShellText | None:
-    """Return the summary of a task that writes no file."""
-    return _as_text(record.run.summary, tail_bytes) if record.run.summary else None
 
 
 def _as_text(text: str, tail_bytes: int | None) -> ShellText:
