@@ -112,7 +112,10 @@ def _message(entry: _Entry, call: str | None) -> TranscriptMessage:
 
 def _read_misfit(line: bytes) -> tuple[_Entry, str | None]:
     """Read as much as possible of a message that its decoder rejects."""
-    text = line.decode("utf-8", "replace")
+    try:
+        text, garbled = line.decode(), None
+    except UnicodeDecodeError:
+        text, garbled = line.decode("utf-8", "replace"), "not UTF-8"
     try:
         value = read_json(text)
     except ValueError as error:
@@ -122,7 +125,7 @@ def _read_misfit(line: bytes) -> tuple[_Entry, str | None]:
             raise error from None
         return _fit({"type": head.type, "uuid": head.uuid})[0], str(error)
     entry, problem = _fit(value)
-    return entry, problem or ("not UTF-8" if "\ufffd" in text else None)
+    return entry, problem or garbled
 
 
 def _fit(value: Any) -> tuple[_Entry, str | None]:
