@@ -104,7 +104,7 @@ class _Watched:
     def _look_at_agents(self, deadline: float) -> None:
         for path in agent_files(self._path.removesuffix(".jsonl")):
             if path not in self._agents:
-                agent = self._agents[path] = read_subagent(path, self._session_id)[1]
+                agent = self._agents[path] = read_subagent(path, self._session_id)
                 self._tails[agent.agent_id] = Tail(path, self._launches, agent.agent_id)
         for agent in self._agents.values():
             self._tails[agent.agent_id].look(deadline)
