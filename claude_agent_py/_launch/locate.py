@@ -157,7 +157,8 @@ def version_key(version: str) -> tuple[int, ...]:
 
 def _named(cli_path: str | os.PathLike[str] | None, environ: Mapping[str, str]) -> Candidate | None:
     if cli_path is not None:
-        return _look("the option cli_path", Path(cli_path).expanduser())
+        path = cli_path if isinstance(cli_path, Path) else Path(cli_path)
+        return _look("the option cli_path", path.expanduser())
     if variable := environ.get(CLI_VARIABLE):
         return _look(f"the environment variable {CLI_VARIABLE}", Path(variable).expanduser())
     return None

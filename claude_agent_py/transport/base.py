@@ -2,7 +2,10 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import ClassVar
+from typing import ClassVar, Final
+
+READ_BYTES: Final = 64 * 1024
+"""The most that one read takes: what a pipe holds by default on Linux."""
 
 
 class Transport(ABC):

@@ -16,9 +16,7 @@ from typing import IO, Any, Final, TypeAlias, cast
 import anyio
 
 from claude_agent_py._event_loop import AsyncioLoop, AsyncioWaiter
-
-READ_BYTES: Final = 64 * 1024
-"""The most that one read takes: what a pipe holds by default."""
+from claude_agent_py.transport.base import READ_BYTES
 
 UNKNOWN_STATUS: Final = 255
 """The exit status of a process that somebody else has reaped, as in asyncio."""
@@ -70,28 +68,26 @@ class PidfdProcess:
         self._writers: Waiters = []
         self._exit_waiters: Waiters = []
         self._stderr_waiters: Waiters = []
-        for stream in (self._stdin, self._stdout, self._stderr):
-            os.set_blocking(stream.fileno(), False)
-        with contextlib.ExitStack() as undo:
-            undo.enter_context(popen)
-            undo.callback(popen.kill)
-            self._watch(self._stdout, self._read_stdout, undo)
-            self._watch(self._stderr, self._read_stderr, undo)
-            self._watch_exit(undo)
-            undo.pop_all()
-
-    def _watch(self, stream: IO[bytes], react: Callable[[], None], undo: contextlib.ExitStack) -> None:
-        self._loop.add_reader(stream.fileno(), react)
-        undo.callback(self._loop.remove_reader, stream.fileno())
-
-    def _watch_exit(self, undo: contextlib.ExitStack) -> None:
         try:
-            pidfd = os.pidfd_open(self.pid)
+            for stream in (self._stdin, self._stdout, self._stderr):
+                os.set_blocking(stream.fileno(), False)
+            loop.add_reader(self._stdout.fileno(), self._read_stdout)
+            loop.add_reader(self._stderr.fileno(), self._read_stderr)
+            self._watch_exit()
+        except BaseException:
+            loop.remove_reader(self._stdout.fileno())
+            loop.remove_reader(self._stderr.fileno())
+            with popen:
+                popen.kill()
+            raise
+
+    def _watch_exit(self) -> None:
+        try:
+            self._pidfd = io.FileIO(os.pidfd_open(self.pid))
         except ProcessLookupError:  # it has exited, and its status is lost: the host ignores SIGCHLD
             self._popen.returncode = UNKNOWN_STATUS
             return
-        self._pidfd = undo.enter_context(io.FileIO(pidfd))
-        self._watch(self._pidfd, self._reap, undo)
+        self._loop.add_reader(self._pidfd.fileno(), self._reap)
 
     @property
     def pid(self) -> int:
