@@ -7,6 +7,9 @@ from typing import ClassVar, Final
 READ_BYTES: Final = 64 * 1024
 """The most that one read takes: what a pipe holds by default on Linux."""
 
+DRAIN_GRACE: Final = 1.0
+"""Seconds to wait for the end of stdout and stderr after the process exited: a descendant may hold them open."""
+
 
 class Transport(ABC):
     """Moves bytes between a session and a `claude` program. Used by one session, once.
@@ -72,7 +75,8 @@ class Transport(ABC):
     def needs_run(self) -> bool:
         """Whether `run` has to run in a worker from the start.
 
-        Otherwise it only waits for the end of stderr, and may be called once the output has ended.
+        Otherwise it only waits for the end of stderr, and may be called once the output has ended; and `receive` itself
+        tells the end of the output, `DRAIN_GRACE` after that of the program, if a descendant holds the pipe open.
         """
         return True
 

@@ -57,7 +57,7 @@ from claude_agent_py._runtime.answering.failures import FailureLog, HandlerFaile
 from claude_agent_py._runtime.runs.readers import Readers
 from claude_agent_py._runtime.runs.result import AuthenticationError, RunTimeoutError, UnreadableResultError
 from claude_agent_py._runtime.runs.run_mailbox import RunMailbox
-from claude_agent_py._runtime.session.ending import DRAIN_GRACE, EXIT_GRACE, Ending
+from claude_agent_py._runtime.session.ending import EXIT_GRACE, Ending
 from claude_agent_py._runtime.session.launching import Launched
 from claude_agent_py._runtime.session.live_changes import LiveChanges
 from claude_agent_py._runtime.session.resumption import Resumption
@@ -70,6 +70,7 @@ from claude_agent_py.options import ClientOptions
 from claude_agent_py.options.checks import HOOKS_OFF, turns_hooks_off
 from claude_agent_py.tasks import TaskIntake, TaskManager
 from claude_agent_py.todo import TaskList
+from claude_agent_py.transport.base import DRAIN_GRACE
 from claude_agent_py.wire.messages.conversation import UserMessage
 from claude_agent_py.wire.unknown import MalformedFrame
 
@@ -189,22 +190,16 @@ class Session:
 
     # Opening -----------------------------------------------------------------------------------------------------
 
-    async def open(self, launched: Launched) -> None:
-        """Start the workers for a running CLI. An error or a cancellation leaves nothing behind."""
+    def open(self, launched: Launched) -> None:
+        """Start the workers for a running CLI."""
         self._engine.advance(Step.START)
         self.launched, self._owner, self._log = launched, os.getpid(), wire_log()
         self.intake.paths.config_dir = self.task_list.config_dir = launched.plan.config_dir
         self.resumption.begin()
-        ready = LazyEvent()
         self.ending.be_ready()
-        spawn_detached(lambda: self._live(launched.transport, ready), name="claude_agent_py session")
-        try:
-            await ready.wait()
-        except BaseException:
-            self.ending.abort()
-            raise
+        spawn_detached(lambda: self._live(launched.transport), name="claude_agent_py session")
 
-    async def _live(self, transport: "Transport", ready: LazyEvent) -> None:
+    async def _live(self, transport: "Transport") -> None:
         """Run the workers until the session closes. When this returns, the process has exited."""
         is_ended = False
         try:
@@ -215,14 +210,15 @@ class Session:
                 if transport.needs_run:
                     stderr_over = LazyEvent()
                     workers.start_soon(self._run_transport, transport, stderr_over)
+                    workers.start_soon(self._watch_process, transport)
                     read_stderr = stderr_over.wait
                 workers.start_soon(self._pump, transport, read_stderr)
                 if self.storing is not None:
                     workers.start_soon(self._run, self.storing.run)
                 self.intake.reconcile_with(self._reconcile)
                 self.answers.deliver_with(self._start_telling)
-                ready.set()
-                await self._keep_time(transport, workers)
+                self._flush()
+                await self._keep_time()
                 if not self.is_forked:  # else the CLI belongs to the parent process
                     await self.ending.end_process(transport)
                     is_ended = True
@@ -234,7 +230,6 @@ class Session:
             self._workers = None
             self._engine.advance(Step.CLOSE)
             self._engine.advance(Step.END_OF_STREAM)
-            ready.set()
             self.end_everything()
             if not is_ended or self.storing is not None:
                 with anyio.CancelScope(shield=True):
@@ -312,6 +307,7 @@ class Session:
     @worker
     async def _pump(self, transport: "Transport", read_stderr: Callable[[], Awaitable[None]]) -> None:
         engine, act, log, now = self._engine, self.act, self._log, clock()
+        is_read = False
         with anyio.CancelScope() as scope:
             while data := await transport.receive():
                 if log is not None:
@@ -331,16 +327,18 @@ class Session:
                     await checkpoint()  # trio wakes workers in any order
                     self._let_observers_catch_up()
                 del data, events  # else up to 256 KiB would stay while it waits
-        if scope.cancelled_caught:
-            return  # the request it was answering was cancelled; a successor pumps
-        engine.advance(Step.END_OF_STREAM)
-        self.ending.note()
-        with anyio.move_on_after(EXIT_GRACE) as patience:  # errors show the exit status and the last of stderr
+            is_read, is_closing = True, engine.state is State.CLOSING
+            engine.advance(Step.END_OF_STREAM)
+            self.ending.note()
+            if not is_closing:  # which has limits of its own
+                scope.deadline = now() + EXIT_GRACE
             if transport.exit_code is None:
                 await transport.wait()
-            patience.deadline = min(patience.deadline, now() + DRAIN_GRACE)
-            await read_stderr()
-        act(engine.receive_eof(anyio.current_time()))
+            if not is_closing:
+                scope.deadline = min(scope.deadline, now() + DRAIN_GRACE)
+            await read_stderr()  # errors show the exit status and the last of stderr
+        if is_read:  # otherwise the request that it was answering was cancelled, and a successor pumps
+            act(engine.receive_eof(now()))
 
     def _let_observers_catch_up(self) -> None:
         for observer in self.observers:
@@ -357,24 +355,14 @@ class Session:
         finally:
             self._is_writing = False
 
-    async def _keep_time(self, transport: "Transport", workers: TaskGroup) -> None:
-        """Tick the engine at its deadlines and watch the process, until the session closes."""
-        is_running = True
+    async def _keep_time(self) -> None:
+        """Tick the engine at its deadlines, until the session closes."""
         while not self.ending.is_requested:
             deadline = self._engine.next_deadline()
             with anyio.CancelScope(deadline=math.inf if deadline is None else deadline) as self._timer:
-                if is_running:
-                    await transport.wait()
-                    is_running = False
-                    workers.start_soon(self._watch_process, transport)
-                await anyio.sleep_forever()
+                await self.ending.requested.wait()
             if not self.ending.is_requested:
                 self.act(self._engine.tick(anyio.current_time()))
-
-    def stop_timer(self) -> None:
-        """Let the timer see that the session is to close."""
-        if self._timer is not None:
-            self._timer.cancel()
 
     @worker
     async def _watch_process(self, transport: "Transport") -> None:
@@ -574,8 +562,15 @@ class Session:
                 self._engine.advance(Step.EXIT_REFUSED)
             raise
 
-    async def ask(self, subtype: str, fields: Mapping[str, Any], timeout: float | None) -> dict[str, Any]:
-        """Send a request and return the payload of its reply."""
+    async def ask(
+        self,
+        subtype: str,
+        fields: Mapping[str, Any],
+        timeout: float | None,
+        *,
+        meanwhile: Callable[[], Awaitable[None]] | None = None,
+    ) -> dict[str, Any]:
+        """Send a request and return the payload of its reply. `meanwhile` runs between the two."""
         self.check_open()
         if self.info is None and self._garbage is not None:  # printed before the request was sent
             raise self._garbage_error()
@@ -587,6 +582,8 @@ class Session:
         waiter = self._replies[request.request_id] = Waiter()
         self._flush()
         try:
+            if meanwhile is not None:
+                await meanwhile()
             return await waiter.wait()
         finally:
             if self._replies.pop(request.request_id, None) is not None:

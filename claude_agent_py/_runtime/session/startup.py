@@ -3,7 +3,6 @@
 import contextlib
 import logging
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -70,7 +69,7 @@ async def open_session(session: Session, launched: Launched) -> None:
     startup = _Startup(session, launched)
     try:
         await startup.recall()
-        await session.open(launched)
+        session.open(launched)
         session.info = info = await startup.initialize()
         await startup.check(info)
         await startup.check_settings()
@@ -130,10 +129,7 @@ class _Startup:
         fields = Unshown({**self._plan.initialize, **self._session.answers.initialize_fields()})
         limit = self._options.timeouts.connect
         try:
-            unprepared = [model for model in FIRST if not codec.is_prepared(model)]
-            if unprepared or self._session.answers.has_hooks:
-                self._session.start_soon(self._prepare, unprepared)
-            payload = await self._session.ask("initialize", fields, limit)
+            payload = await self._session.ask("initialize", fields, limit, meanwhile=self._prepare)
         except ControlTimeoutError as error:
             raise await self._error(f"the CLI did not initialize within {limit:g} s") from error
         except ControlRejectedError as error:
@@ -152,13 +148,15 @@ class _Startup:
             keep_source(info, "_source", codec.encode_json(payload))  # it stays, and text takes a third of the memory
         return info
 
-    async def _prepare(self, models: Sequence[type]) -> None:
+    async def _prepare(self) -> None:
         """Build, while the CLI starts, what the first messages and hooks would have to wait for."""
-        for model in models:
-            await checkpoint()  # the writer, and others, have their turn
-            codec.prepare(model)
-        await checkpoint()
-        self._session.answers.prepare()
+        for model in FIRST:
+            if not codec.is_prepared(model):
+                await checkpoint()  # other workers have their turn
+                codec.prepare(model)
+        if self._session.answers.has_hooks:
+            await checkpoint()
+            self._session.answers.prepare()
 
     async def _error(self, message: str) -> CLIError:
         """Return the error of a failed start, with its details. A CLI that is too old takes precedence."""
