@@ -3,6 +3,7 @@
 It ends with the end of its input, then SIGTERM, then SIGKILL of the group and all descendants, each with a time limit.
 """
 
+import math
 import os
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from claude_agent_py.transport.pidfd_process import PidfdProcess, has_pidfds
 from claude_agent_py.transport.processes import (
     MARK,
     ProcessID,
+    exiting,
     find_descendants,
     groups_of,
     kill_all_bearing,
@@ -223,33 +225,51 @@ class SubprocessTransport(Transport):
             return
         self._closing = closing = LazyEvent()
         try:
-            with anyio.CancelScope(shield=True):  # asyncio's own cancellation gets through; the next close continues
-                await self._end(self._process, grace)
+            await self._end(self._process, grace)  # asyncio's own cancellation gets through; the next close continues
             self._is_closed = True
         finally:
+            exiting.discard(self._mark)
             self._closing = None
             closing.set()
 
     async def _end(self, process: AnyProcess, grace: float) -> None:
-        was_left = self._input_ended
-        below = await self._below(process)  # while their parent lives: orphans cannot be found that way any more
-        await self.end_input()
-        is_gone = await self._is_gone(process, grace)
-        deadline = anyio.current_time() + self._force
-        if not is_gone:
+        was_left, below = self._input_ended, list[ProcessID]()
+        with anyio.CancelScope(shield=True) as patience:
+            below = await self._below(process)  # while their parent lives: orphans cannot be found that way any more
+            await self.end_input()
+            if process.returncode is None:
+                exiting.add(self._mark)
+                patience.deadline = anyio.current_time() + grace
+                await process.wait()
+                patience.deadline = math.inf
+            await self._clear_up(process, below, was_left, anyio.current_time() + self._force)
+            return
+        with anyio.CancelScope(shield=True):
+            deadline = anyio.current_time() + self._force
+            below += await self._end_by_force(process)
+            await self._clear_up(process, below, was_left, deadline)
+
+    async def _end_by_force(self, process: AnyProcess) -> list[ProcessID]:
+        """Terminate the program, or kill it if that takes too long. Return the descendants that it had."""
+        if process.returncode is not None:  # it exited as its grace ended
+            return []
+        below = await self._below(process)
+        signal_group(process.pid, force=False)
+        kept = min(KILL_SECONDS, self._force * TERM_SHARE)
+        if not await self._is_gone(process, min(self._force * TERM_SHARE, self._force - kept)):
             below += await self._below(process)
-            signal_group(process.pid, force=False)
-            kept = min(KILL_SECONDS, self._force * TERM_SHARE)
-            if not await self._is_gone(process, min(self._force * TERM_SHARE, self._force - kept)):
-                below += await self._below(process)
-                signal_group(process.pid, force=True)
-                await self._is_gone(process, self._force * KILL_SHARE)
+            signal_group(process.pid, force=True)
+            await self._is_gone(process, self._force * KILL_SHARE)
+        return below
+
+    async def _clear_up(self, process: AnyProcess, below: list[ProcessID], was_left: bool, deadline: float) -> None:
+        """Kill what the program left behind, and release everything."""
         if below:
             with self._at_most(LOOK_SHARE, deadline):
                 await kill_found(below)
         if not was_left or process.returncode == -SIGKILL:
-            with self._at_most(SCAN_SHARE, deadline):  # orphans, which a CLI that died left, or that left it themselves
-                await kill_all_bearing(self._mark)
+            # Orphans, which a CLI that died left, or that left it themselves.
+            await kill_all_bearing(self._mark, min(self._force * SCAN_SHARE, deadline - anyio.current_time()))
         if self._stdout_over is not None and not self._stdout_over.is_set():
             with self._at_most(DRAIN_SHARE, deadline):
                 await self._stdout_over.wait()  # let the reader have what was written before the end
@@ -276,9 +296,8 @@ class SubprocessTransport(Transport):
         return [] if process.returncode is not None else await find_descendants(process.pid, self._force * LOOK_SHARE)
 
     async def _is_gone(self, process: AnyProcess, within: float) -> bool:
-        if process.returncode is None:
-            with anyio.move_on_after(within):
-                await process.wait()
+        with anyio.move_on_after(within):
+            await process.wait()
         return process.returncode is not None
 
     def _running(self) -> AnyProcess:

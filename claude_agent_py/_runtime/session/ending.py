@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, TypeAlia
 import anyio
 
 from claude_agent_py._errors import ClaudeAgentError, CLIExitError, ConnectionClosedError
-from claude_agent_py._event_loop import from_any_thread
+from claude_agent_py._event_loop import clock, from_any_thread
 from claude_agent_py._protocol.engine import Engine
 from claude_agent_py._protocol.state import State, Step
 from claude_agent_py._streams import LazyEvent
@@ -160,14 +160,15 @@ class Ending:
         budget = session.options.timeouts.close
         busy = min(BUSY_GRACE, budget * BUSY_SHARE)
         patience = budget - session.launched.plan.force - busy
-        started = anyio.current_time()
-        with anyio.move_on_after(budget) as bound:
+        now = clock()
+        started = now()
+        with anyio.CancelScope(deadline=started + budget) as bound:
             try:
                 if tasks != "leave" and session.tasks.live_ids():  # child agents may outlive the CLI
                     await self._end_tasks(tasks, patience)
             finally:
-                left = max(busy, patience - (anyio.current_time() - started))
-                grace = left if self._is_idle() else min(left, busy)
+                left = max(busy, patience - (now() - started))
+                grace = left if self._is_idle(now()) else min(left, busy)
                 deadline = started + budget - min(CANCEL_RESERVE, budget * BUSY_SHARE)
                 closing = _Closing(grace, deadline, client=client)
                 self._request(Step.LEAVE if tasks == "leave" else Step.CLOSE, closing)
@@ -193,10 +194,10 @@ class Ending:
             self._closing = closing
         self._engine.advance(step)
 
-    def _is_idle(self) -> bool:
+    def _is_idle(self, now: float) -> bool:
         """Return whether the CLI has reported that it is idle."""
         turns = self._engine.turns
-        return not turns.open_runs and not self._session.tasks.live_ids() and turns.is_idle(anyio.current_time())
+        return not turns.open_runs and not self._session.tasks.live_ids() and turns.is_idle(now)
 
     async def _end_tasks(self, how: TasksAtClose, limit: float) -> None:
         tasks = self._session.tasks
