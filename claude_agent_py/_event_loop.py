@@ -45,7 +45,9 @@ _asyncio_workers: set["asyncio.Task[None]"] = set()
 
 def in_trio() -> bool:
     """Return whether the calling code runs under trio."""
-    lowlevel = getattr(sys.modules.get("trio"), "lowlevel", None)
+    if "trio" not in sys.modules:
+        return False
+    lowlevel = getattr(sys.modules["trio"], "lowlevel", None)
     in_run = getattr(lowlevel, "in_trio_run", None)  # missing while another thread is importing trio
     return in_run is not None and bool(in_run())
 

@@ -387,7 +387,7 @@ def told(kind: type[AnyRow], options: ClientOptions) -> Iterator[tuple[AnyRow, A
 
 @lru_cache
 def _rows(kind: type[Row], given: frozenset[str]) -> list[Any]:
-    """Return the rows of a kind that may have a value if these options are given and the others are at their default."""
+    """Return the rows of a kind that may have a value when these options are given."""
     default = ClientOptions()
     rows = [row for row in TABLE if isinstance(row, kind)]
     return [row for row in rows if not given.isdisjoint(row.option_names) or row.value(default) is not None]
