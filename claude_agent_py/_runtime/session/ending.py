@@ -1,7 +1,7 @@
-"""`Ending`: the end of a session, whether this side closes it, the CLI dies or a worker fails.
+"""`Ending`: how a session ends, whether the client closes it, the CLI dies or a worker fails.
 
-`Session` owns what has to end and does it (`SessionPort`); this module decides when, in which order and how long each
-step may take, and remembers how it ended for the errors of later calls.
+`Session` ends its parts (`SessionPort`). This module decides when and in which order, limits the time of each step, and
+remembers the cause for the errors of later calls.
 """
 
 import contextlib
@@ -16,6 +16,7 @@ from claude_agent_py._errors import ClaudeAgentError, CLIExitError, ConnectionCl
 from claude_agent_py._event_loop import clock, from_any_thread
 from claude_agent_py._protocol.engine import Engine
 from claude_agent_py._protocol.state import State, Step
+from claude_agent_py._protocol.turns import TurnRouter
 from claude_agent_py._streams import LazyEvent
 from claude_agent_py.transport.base import DRAIN_GRACE
 
@@ -39,14 +40,14 @@ LOOK_EVERY: Final = 0.1
 """Seconds between checks whether a CLI closed with `tasks="leave"` is idle."""
 
 LISTENER_GRACE: Final = 2.0
-"""Seconds that listeners get at the end to process what is queued."""
+"""Seconds that listeners get at the end to empty their queues."""
 
 EXIT_GRACE: Final = 3.0
 """How long a CLI may take to exit after the end of its output, in seconds. Then it counts as gone without an exit
 status."""
 
 BUSY_GRACE: Final = 0.3
-"""Seconds that a busy CLI gets to exit by itself. It would first finish its turn and its tasks."""
+"""Seconds that a busy CLI gets to exit on its own. It would first finish its turn and its tasks."""
 
 BUSY_SHARE: Final = 0.1
 """The largest share of `Timeouts.close` that `BUSY_GRACE` may use."""
@@ -55,7 +56,7 @@ CANCEL_RESERVE: Final = 0.05
 """Seconds of `Timeouts.close` reserved for cancelling the workers."""
 
 REQUESTED: Final = frozenset({State.LEFT, State.CLOSING, State.CLOSED})
-"""The states of a session that this side ends or has ended."""
+"""The states of a session that the client ends or has ended."""
 
 
 class SessionPort(Protocol):
@@ -94,7 +95,7 @@ class _Closing(NamedTuple):
     """How the session closes."""
 
     grace: float = 0.0
-    """Seconds that the CLI gets to exit by itself."""
+    """Seconds that the CLI gets to exit on its own."""
     deadline: float = math.inf
     """When closing must be complete, on the clock of the event loop."""
     why: str = CLOSED
@@ -109,11 +110,13 @@ class Ending:
     Args:
         session: The session.
         engine: Its engine, which knows the state.
+        router: Its router, which knows whether the CLI is idle.
     """
 
-    def __init__(self, session: SessionPort, engine: Engine) -> None:
+    def __init__(self, session: SessionPort, engine: Engine, router: TurnRouter) -> None:
         self._session = session
         self._engine = engine
+        self._router = router
         self._closing = _Closing()
         self.requested: LazyEvent = LazyEvent()
         """Set when this side ends the session."""
@@ -138,7 +141,7 @@ class Ending:
 
     @property
     def is_requested(self) -> bool:
-        """Whether this side ends or has ended the session."""
+        """Whether the client ends or has ended the session."""
         return self._engine.state in REQUESTED
 
     async def close(self, *, tasks: TasksAtClose = "stop", wait: bool = True, client: object = None) -> None:
@@ -146,7 +149,7 @@ class Ending:
 
         Args:
             tasks: What to do with running background tasks: `stop` stops them; `wait` waits for them within the time
-                limit; `leave` returns at once and lets them finish while the event loop runs.
+                limit; `leave` returns immediately and lets them finish while the event loop runs.
             wait: Whether to wait until the session is closed.
             client: Kept alive until the session is closed, because handlers may use it.
 
@@ -190,14 +193,13 @@ class Ending:
                 self._set_requested()
 
     def _request(self, step: Step, closing: _Closing) -> None:
-        if self._engine.state not in (State.CLOSING, State.CLOSED):  # else it is already closing
+        if self._engine.state not in (State.CLOSING, State.CLOSED):  # otherwise it is already closing
             self._closing = closing
         self._engine.advance(step)
 
     def _is_idle(self, now: float) -> bool:
         """Return whether the CLI has reported that it is idle."""
-        turns = self._engine.turns
-        return not turns.open_runs and not self._session.tasks.live_ids() and turns.is_idle(now)
+        return not self._router.open_runs and self._router.is_idle(now)
 
     async def _end_tasks(self, how: TasksAtClose, limit: float) -> None:
         tasks = self._session.tasks
@@ -221,7 +223,7 @@ class Ending:
         await transport.close(grace=self._closing.grace)
         if not self.stream_over.is_set():
             with self._at_most(DRAIN_GRACE):
-                await self.stream_over.wait()  # read what it wrote before it exited
+                await self.stream_over.wait()  # read its last output
         if self._session.storing is not None:
             await self._session.storing.drain(self._closing.deadline)
         self._session.end_everything()
@@ -231,7 +233,7 @@ class Ending:
 
     async def _let_it_finish(self, transport: "Transport") -> None:
         self._session.dismiss()
-        while self._is_left(transport) and not self._engine.turns.is_idle(anyio.current_time()):
+        while self._is_left(transport) and not self._router.is_idle(anyio.current_time()):
             await self.wait_for_stream(LOOK_EVERY)
         if self._is_left(transport):
             await transport.end_input()

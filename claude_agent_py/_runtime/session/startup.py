@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import anyio
-from anyio.lowlevel import checkpoint
 
 from claude_agent_py._configuration import Unshown
 from claude_agent_py._errors import (
@@ -35,8 +34,6 @@ from claude_agent_py.options.delegation import depends_on_hooks
 from claude_agent_py.wire import codec
 from claude_agent_py.wire.base import keep_source
 from claude_agent_py.wire.control.initialize import InitializeReply
-from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultMessage
-from claude_agent_py.wire.messages.system import InitMessage
 
 if TYPE_CHECKING:
     from claude_agent_py._runtime.session.earlier import Earlier
@@ -48,9 +45,6 @@ UNKNOWN_SESSION: Final = ("No conversation found with session ID", "does not mat
 
 NO_LOGIN: Final = "none"
 """The CLI's name for the source of a missing login."""
-
-FIRST: Final = (InitMessage, AssistantMessage, ResultMessage)
-"""The messages of every session."""
 
 VERSION_TIMEOUT: Final = 2.0
 """How many seconds a CLI that failed to start may take to print its version for the error."""
@@ -117,7 +111,7 @@ class _Startup:
             self._earlier.recall_tasks(self._session.intake)
 
     def _resumed_id(self) -> str | None:
-        """Return the id of the session that is resumed, as far as it is known."""
+        """Return the id of the session that is resumed, if it is known."""
         if self._options.resume is None and not self._options.continue_conversation:
             return None
         if self._options.fork_session:
@@ -129,7 +123,9 @@ class _Startup:
         fields = Unshown({**self._plan.initialize, **self._session.answers.initialize_fields()})
         limit = self._options.timeouts.connect
         try:
-            payload = await self._session.ask("initialize", fields, limit, meanwhile=self._prepare)
+            codec.prepare()  # while the CLI starts, which takes far longer
+            self._session.answers.prepare()
+            payload = await self._session.ask("initialize", fields, limit)
         except ControlTimeoutError as error:
             raise await self._error(f"the CLI did not initialize within {limit:g} s") from error
         except ControlRejectedError as error:
@@ -147,16 +143,6 @@ class _Startup:
         with contextlib.suppress(ValueError):  # NaN, which only a dict can hold
             keep_source(info, "_source", codec.encode_json(payload))  # it stays, and text takes a third of the memory
         return info
-
-    async def _prepare(self) -> None:
-        """Build, while the CLI starts, what the first messages and hooks would have to wait for."""
-        for model in FIRST:
-            if not codec.is_prepared(model):
-                await checkpoint()  # other workers have their turn
-                codec.prepare(model)
-        if self._session.answers.has_hooks:
-            await checkpoint()
-            self._session.answers.prepare()
 
     async def _error(self, message: str) -> CLIError:
         """Return the error of a failed start, with its details. A CLI that is too old takes precedence."""
@@ -190,7 +176,7 @@ class _Startup:
         return None
 
     async def _version(self, info: InitializeReply | None) -> str | None:
-        """Return the version that the CLI reports in its reply, or else the one that the program prints."""
+        """Return the version in the CLI's reply, or the one that the program prints if the reply has none."""
         if info is not None and info.claude_code_version:
             return info.claude_code_version
         if self._cli_path is None:
@@ -238,7 +224,7 @@ class _Startup:
             raise await self._error("the CLI did not report whether hooks are in force") from error
 
     async def take_up_turn(self, info: InitializeReply) -> None:
-        """Wait until the CLI says which turn of an earlier process it takes up, if it was asked to.
+        """Wait until the CLI reports which interrupted turn it resumes, if it was asked to.
 
         That takes as long as its hooks and servers need. The turn's run is there afterwards, or later if it takes long.
         """
