@@ -162,7 +162,9 @@ def check_exporters(env: Mapping[str, str], options: ClientOptions) -> None:
     given = options.settings.get("env") if isinstance(options.settings, Mapping) else None
     settings = given if isinstance(given, Mapping) else None
     for option, variables in (("settings", settings), ("env", env)):
-        merged: Mapping[str, Any] = ChainMap(cast("Any", variables), cast("Any", env)) if variables else {}
+        if not variables:
+            continue
+        merged: Mapping[str, Any] = ChainMap(cast("Any", variables), cast("Any", env))
         if str(merged.get("CLAUDE_CODE_ENABLE_TELEMETRY", "")).strip().lower() not in TRUE_WORDS:
             continue
         for name in EXPORTERS:

@@ -14,7 +14,7 @@ import anyio
 
 from claude_agent_py._configuration import Unshown
 from claude_agent_py._errors import CLIStartError
-from claude_agent_py._event_loop import asyncio_loop
+from claude_agent_py._event_loop import asyncio_loop, clock
 from claude_agent_py._launch.launch_plan import LaunchPlan
 from claude_agent_py._streams import LazyEvent
 from claude_agent_py.transport.anyio_process import AnyioProcess
@@ -105,6 +105,7 @@ class SubprocessTransport(Transport):
         self._user = plan.user
         self._force = plan.force
         self._owner = os.getpid()
+        self._now: Callable[[], float] = anyio.current_time
         self.on_stderr = on_stderr
         self._stderr = StderrTail(plan.stderr_bytes, self._tell)
         self._process: AnyProcess | None = None
@@ -130,7 +131,7 @@ class SubprocessTransport(Transport):
             CLIStartError: The system cannot start it; the text says why.
         """
         try:
-            self._lifeline = Lifeline()
+            self._lifeline, self._now = Lifeline(), clock()
             if (loop := asyncio_loop()) is not None and has_pidfds():
                 self._process = PidfdProcess(loop, self._argv, self._stderr.feed, **self._how(self._lifeline))
             else:
@@ -239,13 +240,13 @@ class SubprocessTransport(Transport):
             await self.end_input()
             if process.returncode is None:
                 exiting.add(self._mark)
-                patience.deadline = anyio.current_time() + grace
+                patience.deadline = self._now() + grace
                 await process.wait()
                 patience.deadline = math.inf
-            await self._clear_up(process, below, was_left, anyio.current_time() + self._force)
+            await self._clear_up(process, below, was_left, self._now() + self._force)
             return
         with anyio.CancelScope(shield=True):
-            deadline = anyio.current_time() + self._force
+            deadline = self._now() + self._force
             below += await self._end_by_force(process)
             await self._clear_up(process, below, was_left, deadline)
 
@@ -269,7 +270,7 @@ class SubprocessTransport(Transport):
                 await kill_found(below)
         if not was_left or process.returncode == -SIGKILL:
             # Orphans, which a CLI that died left, or that left it themselves.
-            await kill_all_bearing(self._mark, min(self._force * SCAN_SHARE, deadline - anyio.current_time()))
+            await kill_all_bearing(self._mark, min(self._force * SCAN_SHARE, deadline - self._now()))
         if self._stdout_over is not None and not self._stdout_over.is_set():
             with self._at_most(DRAIN_SHARE, deadline):
                 await self._stdout_over.wait()  # let the reader have what was written before the end
@@ -284,7 +285,7 @@ class SubprocessTransport(Transport):
 
     def _at_most(self, share: float, deadline: float) -> anyio.CancelScope:
         """Return a scope that ends after this share of `force`, or at the deadline."""
-        return anyio.CancelScope(deadline=min(anyio.current_time() + self._force * share, deadline))
+        return anyio.CancelScope(deadline=min(self._now() + self._force * share, deadline))
 
     @property
     def _is_forked(self) -> bool:
