@@ -265,7 +265,7 @@ class Answers:
     @property
     def has_servers(self) -> bool:
         """Whether MCP servers run in this process."""
-        return self._loaded("mcp") is not None
+        return self._get_if_loaded("mcp") is not None
 
     def initialize_fields(self) -> Payload:
         """Return the fields of `initialize` that come from hooks and from the servers in this process."""
