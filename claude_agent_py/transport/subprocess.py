@@ -240,7 +240,7 @@ class SubprocessTransport(Transport):
             await self.end_input()
             if process.returncode is None:
                 exiting.add(self._mark)
-                patience.deadline = self._now() + grace
+                patience.deadline = self._now() + grace  # for this wait alone
                 await process.wait()
                 patience.deadline = math.inf
             await self._clear_up(process, below, was_left, self._now() + self._force)
