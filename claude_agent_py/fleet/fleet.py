@@ -349,11 +349,16 @@ class Fleet:
         """
         if importlib.util.find_spec("dbos") is None:
             raise OptionsError(INSTALL, option="fleet")
-        if self._store is None:
-            raise OptionsError("a worker needs the session store: Fleet(url, store=...)", option="store")
         from claude_agent_py.fleet.worker import Worker
 
-        return Worker(self, self._store, sessions=sessions, memory=memory, machine=machine, folder=folder)
+        return Worker(self, self.store, sessions=sessions, memory=memory, machine=machine, folder=folder)
+
+    @property
+    def store(self) -> "SessionStore":
+        """The session store. Raises OptionsError if the fleet has none."""
+        if self._store is None:
+            raise OptionsError("it is missing: Fleet(url, store=...)", option="store")
+        return self._store
 
     async def drain_forever(self) -> None:
         """Run until the worker of this process was asked to drain (`drain_workers`), and has, or until cancelled."""
