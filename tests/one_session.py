@@ -14,7 +14,8 @@ from claude_agent_py.testing import RecordedRequest, ScriptedModel, text
 class OneSession:
     """A scripted model, and a session of the CLI with it while `open` is entered.
 
-    `more` are arguments of the model. The main conversation answers what `answers` set, and then "Done."
+    `more` are arguments of the model. The main conversation answers what `answers` set (values, and functions of the
+    request), and then "Done."
     """
 
     client: Client
@@ -22,13 +23,17 @@ class OneSession:
     def __init__(self, **more: Any) -> None:
         self._left: list[Any] = []
         self._before = 0
-        self.model = ScriptedModel(lambda request: self._left.pop(0) if self._left else text("Done."), **more)
+        self.model = ScriptedModel(self._answer, **more)
 
     @asynccontextmanager
     async def open(self, **options: Any) -> AsyncIterator[Client]:
         """Start the CLI with options of the model."""
         async with self.model, Client(self.model.options(**options)) as self.client:
             yield self.client
+
+    def _answer(self, request: RecordedRequest) -> Any:
+        answer = self._left.pop(0) if self._left else text("Done.")
+        return answer(request) if callable(answer) else answer
 
     def answers(self, *answers: Any) -> None:
         """Begin a check: set the next answers of the main conversation, and forget the requests so far."""

@@ -439,7 +439,7 @@ async def test_a_second_process_answers_while_the_task_waits(tmp_path: Path) -> 
     inbox = SQLiteInbox(tmp_path / "inbox.db", poll=0.05)
     seen: list[Any] = []
     one = OneSession(agents=IN_BACKGROUND)
-    words = ["allow"]
+    words: list[str] = []
 
     async def person() -> None:
         waiting: list[Interaction] = []
@@ -452,7 +452,8 @@ async def test_a_second_process_answers_while_the_task_waits(tmp_path: Path) -> 
         seen.append(done.stdout.decode().strip())
 
     async with one.open(permission_mode="default", agents=AGENTS, interactions=inbox):
-        for words, ran in ((["allow"], True), (["deny", "not", "now"], False)):
+        for answer, ran in (("allow", True), ("deny not now", False)):
+            words[:] = answer.split()
             await person_answers(one, person)
             assert seen == [TaskStatus.AWAITING_USER, "Bash: touch ran | Work"]
             assert one.made() == (["ran"] if ran else [])

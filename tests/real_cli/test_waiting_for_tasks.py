@@ -57,6 +57,7 @@ async def test_late_tasks_are_told_of_once(late_tasks: Any, caplog: pytest.LogCa
 def test_run_sync_has_the_limit_too() -> None:
     with ScriptedModel(SCRIPT) as model:
         result = run_sync("go", model.options(timeouts=BRIEF))
+    assert result.text == "It is up."
     assert only(result.unfinished_tasks).status == "stopped"
 
 
