@@ -302,9 +302,19 @@ PROGRAM = """
 """
 
 
-@pytest.mark.parametrize("backend", ["asyncio", "trio"])
 @pytest.mark.parametrize(
-    ("how", "code"), [("end", 0), ("kept", 0), ("exit", 5), ("interrupt", 130), ("query", 0), ("closed", 0)]
+    ("how", "code", "backend"),
+    [
+        ("end", 0, "asyncio"),
+        ("end", 0, "trio"),
+        ("kept", 0, "asyncio"),
+        ("exit", 5, "trio"),
+        ("interrupt", 130, "asyncio"),
+        ("interrupt", 130, "trio"),
+        ("query", 0, "asyncio"),
+        ("query", 0, "trio"),
+        ("closed", 0, "asyncio"),
+    ],
 )
 def test_a_program_that_forgets_to_close_leaves_nothing_and_hears_of_it_once(
     backend: str, how: str, code: int, tmp_path: Path
@@ -431,8 +441,11 @@ LOST = """
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
-@pytest.mark.parametrize("stubborn", [False, True], ids=["polite", "stubborn"])
-@pytest.mark.parametrize("loop", ["stopped", "asyncio", "trio"])
+@pytest.mark.parametrize(
+    ("loop", "stubborn"),
+    [("stopped", True), ("asyncio", False), ("asyncio", True), ("trio", True)],
+    ids=lambda value: value if isinstance(value, str) else "stubborn" if value else "polite",
+)
 def test_a_program_whose_loop_never_ends(loop: str, stubborn: bool, tmp_path: Path) -> None:
     """Stopped and left, or in a daemon thread: the CLI ends with the interpreter, but not with a forked copy of it."""
     fake = FakeCLI(

@@ -342,7 +342,6 @@ def counts(requests: list[RecordedRequest]) -> list[int]:
 
 
 @about("critical_system_reminder")
-@pytest.mark.each_backend
 async def test_a_reminder_is_in_every_request_of_its_agent() -> None:
     script = [[bash("echo a"), bash("echo b")], tool_use("NoSuchTool", {}), "report"]
     reminded = AgentDefinition(description="Works", prompt="You work.", critical_system_reminder=REMINDER)
