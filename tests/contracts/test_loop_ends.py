@@ -381,16 +381,20 @@ INTERRUPTED = """
 """
 
 
-@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+ONE = [frames.can_use_tool("r1")]
+TWO = [*ONE, frames.can_use_tool("r2")]
+NOTIFIED = [frames.task_started("t"), frames.task_notification("t")]
+
+
 @pytest.mark.parametrize(
-    ("option", "asks", "where"),
+    ("option", "asks", "where", "backend"),
     [
-        pytest.param("can_use_tool", [frames.can_use_tool("r1")], "here", id="a handler"),
-        pytest.param("can_use_tool", [frames.can_use_tool("r1"), frames.can_use_tool("r2")], "here", id="two handlers"),
-        pytest.param(
-            "on_task_notification", [frames.task_started("t"), frames.task_notification("t")], "here", id="a listener"
-        ),
-        pytest.param("can_use_tool", [frames.can_use_tool("r1")], "below", id="below a handler"),
+        pytest.param("can_use_tool", ONE, "here", "asyncio", id="a handler-asyncio"),
+        pytest.param("can_use_tool", TWO, "here", "trio", id="two handlers-trio"),
+        pytest.param("on_task_notification", NOTIFIED, "here", "asyncio", id="a listener-asyncio"),
+        pytest.param("on_task_notification", NOTIFIED, "here", "trio", id="a listener-trio"),
+        pytest.param("can_use_tool", ONE, "below", "asyncio", id="below a handler-asyncio"),
+        pytest.param("can_use_tool", ONE, "below", "trio", id="below a handler-trio"),
     ],
 )
 def test_an_interrupt_while_a_worker_runs_reaches_the_program(

@@ -137,7 +137,7 @@ async def wrong_prompts_and_arguments_are_errors_before_anything_is_sent(one: On
     bad: list[Any] = ["", "  \n", [], [{"text": "no type"}], {"type": "user"}, 5, b"x", [TextBlock(text="")]]
     wrongs: list[dict[str, Any]] = [{"until": "Result"}, *({"timeout": bad} for bad in ("5", 0, float("nan"), True))]
     one.answers("fine")
-    for ask in (one.client.query, lambda *given, **more: query(*given, one.client.options, **more)):
+    for ask in (one.client.query, lambda prompt, **more: query(prompt, one.client.options, **more)):
         for prompt in bad:
             with pytest.raises(OptionsError, match="prompt"):
                 ask(prompt)
