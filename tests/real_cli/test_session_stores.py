@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import anyio
 import pytest
 from leftovers import kill
 
-from claude_agent_py import Client, ClientOptions, Timeouts, query, run
+from claude_agent_py import Client, ClientOptions, Timeouts, query, run, run_sync
 from claude_agent_py.errors import ClaudeAgentError, OptionsError, SessionLeasedError, SessionNotFoundError, StoreError
 from claude_agent_py.messages import MirrorErrorMessage, TranscriptMirrorMessage
 from claude_agent_py.sessions import (
@@ -66,6 +67,27 @@ def private_folders() -> set[str]:
 def a_subagent() -> Reply:
     arguments = {"description": "look", "prompt": "Look", "subagent_type": "general-purpose"}
     return Reply([tool_use("Agent", arguments)])
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A session of one turn, as the CLI wrote it, which many tests go on with."""
+
+    session_id: str
+    entries: list[SessionStoreEntry]
+
+    async def put_into(self, store: Any, model: ScriptedModel) -> None:
+        """Put the session into a store, as a session of the model's directory."""
+        await store.append(key_of(model, self.session_id), self.entries)
+
+
+@pytest.fixture(scope="module")
+def begun() -> Begun:
+    """The session, in which the prompt was "base"."""
+    store = MemoryStore()
+    with ScriptedModel(["answered"]) as model:
+        session_id = run_sync("base", model.options(session_store=store)).session_id
+        return Begun(session_id, store.entries(key_of(model, session_id)))
 
 
 async def test_the_store_has_all_when_close_returns() -> None:
@@ -334,21 +356,21 @@ async def test_a_store_that_recovers_catches_up_in_order() -> None:
         assert stored == written
 
 
-async def test_entries_of_a_resumed_session_are_kept_until_they_are_pushed() -> None:
+async def test_entries_of_a_resumed_session_are_kept_until_they_are_pushed(begun: Begun) -> None:
     errors: list[StoreError] = []
     async with ScriptedModel(lambda request: "answered") as model:
         store = Broken("mended")
         options = model.options(session_store=store, on_store_error=errors.append)
-        first = await run("one", options)
+        await begun.put_into(store, model)
         store.failure = "fails"
-        await run("two", options.replace(resume=first.session_id))
+        await run("two", options.replace(resume=begun.session_id))
         kept_in = errors[-1].kept_in
         assert kept_in is not None
         assert sorted(os.listdir(kept_in)) == ["projects"]  # no credentials
         store.failure = "mended"
-        third = await run("three", options.replace(resume=first.session_id))  # brings what was kept
+        third = await run("three", options.replace(resume=begun.session_id))  # brings what was kept
         assert "two" in json.dumps(model.requests_of("main")[-1].body["messages"])
-        assert third.session_id == first.session_id
+        assert third.session_id == begun.session_id
         assert not os.path.exists(kept_in)
 
 
@@ -381,67 +403,67 @@ async def test_entries_of_a_private_home_outlive_it(how: str) -> None:
         assert not list(Path(tempfile.gettempdir()).rglob("*.jsonl"))
 
 
-async def test_the_model_sees_what_this_machine_has_while_the_store_takes_nothing() -> None:
+async def test_the_model_sees_what_this_machine_has_while_the_store_takes_nothing(begun: Begun) -> None:
     async with ScriptedModel(lambda request: "answered") as model:
         store = Broken("mended")
         options = model.options(session_store=store)
-        first = await run("base", options)
+        await begun.put_into(store, model)
         store.failure = "fails"
-        await run("undelivered", options.replace(resume=first.session_id))
-        async with Client(options.replace(resume=first.session_id)) as client:
+        await run("undelivered", options.replace(resume=begun.session_id))
+        async with Client(options.replace(resume=begun.session_id)) as client:
             await client.query("now")
             store.failure = "mended"
             await client.query("then")
         seen = json.dumps(model.requests_of("main")[-1].body["messages"])
         assert all(text in seen for text in ("base", "undelivered", "now", "then"))
-        session = await get_session_from_store(store, first.session_id, project_key=store.keys[0]["project_key"])
+        session = await get_session_from_store(store, begun.session_id, project_key=store.keys[0]["project_key"])
         prompts = [message.text for message in session.messages if message.type == "user"]
         assert prompts == ["base", "undelivered", "now", "then"]
 
 
-async def test_what_arrives_late_does_not_hide_the_turns_of_another_machine() -> None:
+async def test_what_arrives_late_does_not_hide_the_turns_of_another_machine(begun: Begun) -> None:
     errors: list[StoreError] = []
     async with ScriptedModel(lambda request: "answered") as model:
         store = Broken("mended")
         options = model.options(session_store=store, on_store_error=errors.append)
-        first = await run("base", options)
+        await begun.put_into(store, model)
         store.failure = "fails"
-        await run("undelivered", options.replace(resume=first.session_id))
+        await run("undelivered", options.replace(resume=begun.session_id))
         kept_in = errors[-1].kept_in
         assert kept_in is not None
         aside = Path(kept_in).rename(Path(kept_in).with_name("another-machine"))
         store.failure = "mended"
-        await run("meanwhile", options.replace(resume=first.session_id))
+        await run("meanwhile", options.replace(resume=begun.session_id))
         project = errors[-1].key["project_key"]
-        assert await push(store, first.session_id, config_dir=aside, project_key=project)
-        await run("now", options.replace(resume=first.session_id))
+        assert await push(store, begun.session_id, config_dir=aside, project_key=project)
+        await run("now", options.replace(resume=begun.session_id))
         seen = json.dumps(model.requests_of("main")[-1].body["messages"])
         assert [text in seen for text in ("base", "undelivered", "meanwhile", "now")] == [True, False, True, True]
 
 
-async def test_one_of_two_processes_gets_the_lease(tmp_path: Path) -> None:
+async def test_one_of_two_processes_gets_the_lease(begun: Begun, tmp_path: Path) -> None:
     path = tmp_path / "s.db"
     async with ScriptedModel(lambda request: "answered") as model:
         options = model.options(session_store=SQLiteStore(path))
-        first = await run("one", options)
-        async with Client(options.replace(resume=first.session_id)) as client:
+        await begun.put_into(options.session_store, model)
+        async with Client(options.replace(resume=begun.session_id)) as client:
             await client.query("two")
-            other = model.options(session_store=SQLiteStore(path), resume=first.session_id)
+            other = model.options(session_store=SQLiteStore(path), resume=begun.session_id)
             with pytest.raises(SessionLeasedError, match=str(os.getpid())) as caught:
                 await run("three", other)
-            assert caught.value.session_id == first.session_id
+            assert caught.value.session_id == begun.session_id
             assert "three" not in json.dumps([r.body for r in model.requests])
         await run("four", other)  # it was given back
 
 
-async def test_who_lost_the_lease_writes_no_more(tmp_path: Path) -> None:
+async def test_who_lost_the_lease_writes_no_more(begun: Begun, tmp_path: Path) -> None:
     errors: list[StoreError] = []
     async with ScriptedModel(lambda request: "answered") as model:
         store = SQLiteStore(tmp_path / "s.db")
         options = model.options(session_store=store, on_store_error=errors.append)
-        first = await run("one", options)
-        key = key_of(model, first.session_id)
-        async with Client(options.replace(resume=first.session_id)) as client:
+        await begun.put_into(store, model)
+        key = key_of(model, begun.session_id)
+        async with Client(options.replace(resume=begun.session_id)) as client:
             taken = await store.acquire_lease(key, "another", steal=True)
             before = await store.load(key)
             await client.query("two")
@@ -469,14 +491,14 @@ anyio.run(main)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL is POSIX only")
-async def test_a_killed_process_loses_nothing_that_the_cli_had_written(tmp_path: Path) -> None:
-    script = ["one", "two", Reply([tool_use("Bash", {"command": "sleep 600"})]), "back"]
+async def test_a_killed_process_loses_nothing_that_the_cli_had_written(begun: Begun, tmp_path: Path) -> None:
+    script = ["two", Reply([tool_use("Bash", {"command": "sleep 600"})]), "back"]
     async with ScriptedModel(script) as model:
         store = SQLiteStore(tmp_path / "s.db")
-        first = await run("begin", model.options(session_store=store))
+        await begun.put_into(store, model)
         given = {"cwd": str(model.sandbox.cwd), "env": model.environment(), "permission_mode": "bypassPermissions"}
         before = private_folders()
-        command = [sys.executable, "-c", KILLED, str(tmp_path / "s.db"), first.session_id, json.dumps(given)]
+        command = [sys.executable, "-c", KILLED, str(tmp_path / "s.db"), begun.session_id, json.dumps(given)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
             pid = int(await anyio.to_thread.run_sync(process.stdout.readline))
@@ -484,17 +506,17 @@ async def test_a_killed_process_loses_nothing_that_the_cli_had_written(tmp_path:
             [name] = private_folders() - before
             folder = Path(tempfile.gettempdir(), name)
             with anyio.fail_after(60):
-                while "WAIT" not in json.dumps(on_disk(folder, first.session_id)):
+                while "WAIT" not in json.dumps(on_disk(folder, begun.session_id)):
                     await anyio.sleep(0.01)
             process.send_signal(signal.SIGKILL)
             kill(pid)
             await anyio.to_thread.run_sync(process.wait)
-        written = on_disk(folder, first.session_id)
-        key = key_of(model, first.session_id)
+        written = on_disk(folder, begun.session_id)
+        key = key_of(model, begun.session_id)
         with pytest.raises(SessionLeasedError):
-            await run("again", model.options(session_store=store, resume=first.session_id))
+            await run("again", model.options(session_store=store, resume=begun.session_id))
         await store.release_lease(await store.acquire_lease(key, "an operator", steal=True))
-        await run("again", model.options(session_store=store, resume=first.session_id))
+        await run("again", model.options(session_store=store, resume=begun.session_id))
         said = json.dumps(model.requests_of("main")[-1].body["messages"])
         assert "before the end" in said
         assert "WAIT" in said
@@ -564,15 +586,15 @@ class Dead(MemoryStore):
         await super().release_lease(lease)
 
 
-async def test_a_store_that_answers_no_more_does_not_hold_up_close() -> None:
+async def test_a_store_that_answers_no_more_does_not_hold_up_close(begun: Begun) -> None:
     errors: list[StoreError] = []
     async with ScriptedModel(lambda request: "answered") as model:
         store = Dead()
         timeouts = Timeouts(close=3.0)
         options = model.options(session_store=store, on_store_error=errors.append, timeouts=timeouts)
-        first = await run("one", options)
+        await begun.put_into(store, model)
         store.is_dead = True
-        async with Client(options.replace(resume=first.session_id)) as client:
+        async with Client(options.replace(resume=begun.session_id)) as client:
             await client.query("two")
             with anyio.fail_after(60):
                 await client.close()
