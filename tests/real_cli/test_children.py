@@ -235,7 +235,7 @@ async def test_the_children_of_one_session() -> None:
         checks.insert(-1, a_child_that_is_killed_is_an_error_and_the_parent_goes_on)
     async with one.open(custom_tools=tools, system_prompt="You lead."):
         for check in checks:
-            with anyio.fail_after(60):
+            with anyio.fail_after(180):
                 await check(one)
         with anyio.fail_after(60):
             task = await one.client.spawn(ChildAgent(ADDER, id="one"), "close")

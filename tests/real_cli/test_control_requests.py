@@ -273,7 +273,7 @@ async def test_what_methods_bring_about_in_one_session() -> None:
             the_working_folder_is_changed_only_with_trust,
             the_cli_ends_by_itself_when_asked,
         ):
-            with anyio.fail_after(60):
+            with anyio.fail_after(180):
                 await check(one)
 
 

@@ -318,7 +318,7 @@ async def test_the_runs_of_one_session(partial: bool) -> None:
     one = OneSession()
     async with one.open(include_partial_messages=partial):
         for check in checks:
-            with anyio.fail_after(60):
+            with anyio.fail_after(180):
                 await check(one)
 
 
