@@ -84,7 +84,7 @@ def _pick(arguments: Arguments, *names: str) -> dict[str, Any]:
     return {name: getattr(arguments, name) for name in names}
 
 
-# worker ---------------------------------------------------------------------------------------------------------------
+# Worker ---------------------------------------------------------------------------------------------------------------
 
 
 def _add_worker_arguments(parser: argparse.ArgumentParser) -> None:
@@ -150,7 +150,7 @@ async def _drain_within(worker: Worker, grace: float | None, scope: anyio.Cancel
 
 def _add_start_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("agent", help="an agent that a worker has registered")
-    parser.add_argument("prompt")
+    parser.add_argument("prompt", help="the first prompt")
     parser.add_argument("--id", help="the session's id; an existing session is not started again")
     parser.add_argument("--tenant", default="", help="the session's tenant, for limits and shares")
     parser.add_argument("--priority", type=int, default=0, help="higher priorities run first (default: 0)")
@@ -236,7 +236,7 @@ async def _show(fleet: Fleet, arguments: Arguments) -> int:
 
 def _add_send_arguments(parser: argparse.ArgumentParser) -> None:
     _add_session_argument(parser)
-    parser.add_argument("prompt")
+    parser.add_argument("prompt", help="the next prompt")
     parser.add_argument("--key", help="an idempotency key; a prompt with a known key is not sent again")
     parser.add_argument("--timeout", type=float, metavar="SECONDS", help="the time limit for the answer")
     parser.add_argument("--wait", action="store_true", help="wait for the result")

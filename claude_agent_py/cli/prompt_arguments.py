@@ -24,7 +24,7 @@ def add_prompt_arguments(parser: argparse.ArgumentParser) -> None:
         default="idle",
         help="wait for background tasks (default), or only for the answer",
     )
-    parser.add_argument("--output-type", metavar="MODULE:TYPE", help="answer with JSON of this Python type")
+    parser.add_argument("--output-type", metavar="MODULE:TYPE", help="a Python type for the answer, printed as JSON")
 
 
 def add_session_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,7 +40,7 @@ def add_session_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="RULE",
-        help="allow without asking; repeatable",
+        help="allow matching tool calls; repeatable",
     )
     parser.add_argument("--resume", metavar="SESSION", help="resume this session")
     parser.add_argument("--continue", dest="continue_", action="store_true", help="resume the latest session here")
@@ -83,11 +83,12 @@ def build_options(arguments: argparse.Namespace) -> "ClientOptions[Any]":
         "max_budget_usd": arguments.max_budget_usd,
         "output_type": _import_type(output_type) if output_type else None,
     }
-    return ClientOptions(**{name: value for name, value in values.items() if value or _is_zero(value)})
+    return ClientOptions(**{name: value for name, value in values.items() if _is_given(value)})
 
 
-def _is_zero(value: object) -> bool:
-    return value == 0 and value is not False
+def _is_given(value: object) -> bool:
+    """Return whether the user passed an argument. 0 is a value, unlike None, False and empty texts and lists."""
+    return bool(value) or (value == 0 and value is not False)
 
 
 def _resolve_session(wanted: str | None) -> str | None:

@@ -154,7 +154,7 @@ def describe_call(call: ToolUseBlock) -> str:
     return f"{_clean(call.name)} {_clean(' '.join(text.split()))}"
 
 
-# Printing ---------------------------------------------------------------------------------------------------------
+# Output -----------------------------------------------------------------------------------------------------------
 
 
 def _is_on_screen(result: RunResult[Any], arguments: argparse.Namespace) -> bool:

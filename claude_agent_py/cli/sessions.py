@@ -44,32 +44,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     actions = parser.add_subparsers(required=True, metavar="action")
 
-    def add_action(name: str, text: str, perform: Perform) -> argparse.ArgumentParser:
+    def add_action_parser(name: str, text: str, perform: Perform) -> argparse.ArgumentParser:
         sub = actions.add_parser(name, help=text, description=text, parents=[location])
         sub.set_defaults(perform=perform)
         return sub
 
-    def add_session_action(name: str, text: str, perform: Perform) -> argparse.ArgumentParser:
-        sub = add_action(name, text, perform)
+    def add_session_parser(name: str, text: str, perform: Perform) -> argparse.ArgumentParser:
+        sub = add_action_parser(name, text, perform)
         sub.add_argument("session", metavar="SESSION", help="the id or an id prefix")
         return sub
 
-    listed = add_action("list", "List sessions, latest first.", _list)
-    searched = add_action("search", "Search for a text in conversations.", _search)
+    listed = add_action_parser("list", "List sessions, latest first.", _list)
+    searched = add_action_parser("search", "Search for a text in conversations.", _search)
     searched.add_argument("text")
     for sub in (listed, searched):
         sub.add_argument("--limit", type=int, default=LIMIT, help=f"the maximum (default: {LIMIT}; 0: unlimited)")
-    shown = add_session_action("show", "Show a conversation with its tasks and cost.", _show)
+    shown = add_session_parser("show", "Show a conversation with its tasks and cost.", _show)
     shown.add_argument("--last", type=int, metavar="N", help="only the last N messages")
     for sub in (listed, searched, shown):
         sub.add_argument("--json", action="store_true", help="print JSON")
-    forked = add_session_action("fork", "Copy a session and print the id of the copy.", _fork)
+    forked = add_session_parser("fork", "Copy a session and print the id of the copy.", _fork)
     forked.add_argument("--title", help="the title of the copy")
-    renamed = add_session_action("rename", "Set the title of a session.", _rename)
+    renamed = add_session_parser("rename", "Set the title of a session.", _rename)
     renamed.add_argument("title")
-    deleted = add_session_action("delete", "Delete a session permanently.", _delete)
+    deleted = add_session_parser("delete", "Delete a session permanently.", _delete)
     deleted.add_argument("--yes", action="store_true", help="do not ask for confirmation")
-    exported = add_session_action("export", "Write a conversation as Markdown or as Messages API messages.", _export)
+    exported = add_session_parser("export", "Write a conversation as Markdown or as Messages API messages.", _export)
     exported.add_argument("-o", "--output", metavar="FILE", help="*.md or *.json (default: Markdown on stdout)")
 
 
@@ -188,7 +188,7 @@ def _render_markdown(session: Session) -> str:
     return "\n".join([f"# {_summarize(session.info)}", "", *render_conversation(session.history)])
 
 
-# Finding and showing ----------------------------------------------------------------------------------------------
+# Lookup and formatting --------------------------------------------------------------------------------------------
 
 
 def _load_session(arguments: argparse.Namespace) -> Session:

@@ -14,7 +14,7 @@ from claude_agent_py.cli._chat.answers import render_markdown
 from claude_agent_py.cli._chat.approvals import allow, answer, deny, describe_question
 from claude_agent_py.cli._chat.conversation import Conversation
 from claude_agent_py.cli._chat.diffs import COMPARED_LINES, SHOWN_LINES, build_diff
-from claude_agent_py.cli._chat.prompt_history import MAX_PROMPTS, PromptHistory, history_file
+from claude_agent_py.cli._chat.prompt_history import MAX_PROMPTS, PromptHistory, get_history_file
 from claude_agent_py.cli._chat.sections import MAX_CHARS, SECTION_CHARS, Sections
 from claude_agent_py.permissions.interactions import AnswerSource, Interaction
 from claude_agent_py.permissions.prompts import KINDS, Kind
@@ -143,7 +143,7 @@ def test_markdown_of_an_agent_is_drawn_within_the_width_and_runs_nothing() -> No
 
 
 def test_earlier_prompts_are_kept_for_the_user_alone(tmp_path: Path) -> None:
-    file = history_file({"XDG_STATE_HOME": str(tmp_path), "LOCALAPPDATA": str(tmp_path), "HOME": str(tmp_path)})
+    file = get_history_file({"XDG_STATE_HOME": str(tmp_path), "LOCALAPPDATA": str(tmp_path), "HOME": str(tmp_path)})
     assert tmp_path in file.parents
     history = PromptHistory(file)
     for prompt in ("one", "two\nlines", "two\nlines", "x" * 50_000):

@@ -51,11 +51,11 @@ async def _chat_in_lines(options: ClientOptions[Any], arguments: argparse.Namesp
 
 async def _chat_on_screen(options: ClientOptions[Any], arguments: argparse.Namespace) -> int:
     from claude_agent_py.cli._chat.app import ChatApp
-    from claude_agent_py.cli._chat.prompt_history import PromptHistory, history_file
+    from claude_agent_py.cli._chat.prompt_history import PromptHistory, get_history_file
 
     earlier = await anyio.to_thread.run_sync(_load_last_messages, options)
     async with Client(options) as client:
-        history = PromptHistory(None if arguments.no_history else history_file())
+        history = PromptHistory(None if arguments.no_history else get_history_file())
         app = ChatApp(client, history=history, first=arguments.prompt, earlier=earlier)
         await app.run_async()
         await _finish(client)

@@ -66,16 +66,18 @@ def describe_question(interaction: Interaction) -> QuestionText:
         lines = [_clean(line) for line in _list_input(subject)]
         always = "; ".join(map(_describe_update, _list_allowed_updates(subject)))
         diff = build_diff(subject.tool_name, subject.raw_input)
-        return QuestionText(_title(f"Allow {subject.tool_name}?{by}"), lines, diff, always=_title(always))
+        return QuestionText(_clean_title(f"Allow {subject.tool_name}?{by}"), lines, diff, always=_clean_title(always))
     if isinstance(subject, Plan):
         text = subject.text or "(the plan was not written down)"
         always = _describe_update(ACCEPT_EDITS)
-        return QuestionText(_title(f"Proceed with this plan?{by}"), markdown=_clean(text, len(text)), always=always)
+        return QuestionText(
+            _clean_title(f"Proceed with this plan?{by}"), markdown=_clean(text, len(text)), always=always
+        )
     if isinstance(subject, ElicitationRequest):
-        title = _title(f"{subject.server_name} asks{by}")
+        title = _clean_title(f"{subject.server_name} asks{by}")
         return QuestionText(title, list(_list_form(subject)), steps=[Step(HELP["elicitation"])])
     steps = [_build_step(question) for question in subject] if interaction.kind == "question" else []
-    return QuestionText(_title(interaction.summary + by), steps=steps or [Step(HELP[interaction.kind])])
+    return QuestionText(_clean_title(interaction.summary + by), steps=steps or [Step(HELP[interaction.kind])])
 
 
 def _build_step(question: Question) -> Step:
@@ -171,7 +173,7 @@ def _list_form(request: ElicitationRequest) -> Iterator[str]:
         yield _clean(f"{one.name}: {one.type}{choices}{required}")
 
 
-def _title(text: str) -> str:
+def _clean_title(text: str) -> str:
     return one_line(text, TITLE_CHARS)
 
 

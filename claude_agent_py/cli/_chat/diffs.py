@@ -16,7 +16,7 @@ LINE_CHARS: Final = 400
 SHOWN_LINES: Final = 400
 
 
-def build_diff(tool_name: str, given: Mapping[str, Any]) -> list[str]:
+def build_diff(tool_name: str, tool_input: Mapping[str, Any]) -> list[str]:
     """Return the changes of an Edit, MultiEdit, Write or NotebookEdit call; empty for other tools.
 
     Lines begin with `-`, `+`, a blank or `@@`, and contain no control characters. Reads the file on disk.
@@ -24,7 +24,7 @@ def build_diff(tool_name: str, given: Mapping[str, Any]) -> list[str]:
     make = _DIFFS.get(tool_name)
     if make is None:
         return []
-    lines = [displayable(line, LINE_CHARS).replace("\t", "    ").replace("\n", " ") for line in make(given)]
+    lines = [displayable(line, LINE_CHARS).replace("\t", "    ").replace("\n", " ") for line in make(tool_input)]
     return shorten(lines, SHOWN_LINES)
 
 
@@ -35,13 +35,13 @@ def shorten(lines: Sequence[str], limit: int) -> list[str]:
     return [*lines[:limit], f"@@ {len(lines) - limit} more lines @@"]
 
 
-def _diff_edit(given: Mapping[str, Any]) -> Iterator[str]:
-    yield from _diff_edits(_get_text(given, "file_path"), [given])
+def _diff_edit(tool_input: Mapping[str, Any]) -> Iterator[str]:
+    yield from _diff_edits(_get_text(tool_input, "file_path"), [tool_input])
 
 
-def _diff_multi_edit(given: Mapping[str, Any]) -> Iterator[str]:
-    edits = given.get("edits")
-    yield from _diff_edits(_get_text(given, "file_path"), edits if isinstance(edits, list) else [])
+def _diff_multi_edit(tool_input: Mapping[str, Any]) -> Iterator[str]:
+    edits = tool_input.get("edits")
+    yield from _diff_edits(_get_text(tool_input, "file_path"), edits if isinstance(edits, list) else [])
 
 
 def _diff_edits(path: str, edits: Sequence[Any]) -> Iterator[str]:
@@ -60,13 +60,13 @@ def _diff_edits(path: str, edits: Sequence[Any]) -> Iterator[str]:
     yield from _compare(before, after)
 
 
-def _diff_write(given: Mapping[str, Any]) -> Iterator[str]:
-    yield from _compare(_read_text(_get_text(given, "file_path")), _get_text(given, "content"))
+def _diff_write(tool_input: Mapping[str, Any]) -> Iterator[str]:
+    yield from _compare(_read_text(_get_text(tool_input, "file_path")), _get_text(tool_input, "content"))
 
 
-def _diff_notebook(given: Mapping[str, Any]) -> Iterator[str]:
-    yield f"@@ {given.get('edit_mode') or 'replace'} cell {given.get('cell_id') or ''} @@"
-    yield from _compare("", _get_text(given, "new_source"))
+def _diff_notebook(tool_input: Mapping[str, Any]) -> Iterator[str]:
+    yield f"@@ {tool_input.get('edit_mode') or 'replace'} cell {tool_input.get('cell_id') or ''} @@"
+    yield from _compare("", _get_text(tool_input, "new_source"))
 
 
 _DIFFS: Final = {
@@ -77,8 +77,8 @@ _DIFFS: Final = {
 }
 
 
-def _get_text(given: Mapping[str, Any], name: str) -> str:
-    value = given.get(name)
+def _get_text(tool_input: Mapping[str, Any], name: str) -> str:
+    value = tool_input.get(name)
     return value if isinstance(value, str) else ""
 
 

@@ -17,7 +17,7 @@ PROMPT_CHARS: Final = 20_000
 """Longer prompts are not saved, because they are probably pasted files."""
 
 
-def history_file(environ: Mapping[str, str] | None = None) -> Path:
+def get_history_file(environ: Mapping[str, str] | None = None) -> Path:
     """Return the path of the history file, which may not exist."""
     environ = os.environ if environ is None else environ
     if os.name == "nt":

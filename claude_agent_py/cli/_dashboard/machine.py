@@ -99,7 +99,7 @@ class _SessionReader:
                 self._path = find_session(self._session_id, None, self._config_dir)
                 self._tailers[""] = TranscriptTailer(self._path, self._launches, on_cost=partial(_learn, self._prices))
         except (SessionError, ValueError):
-            # The CLI creates the transcript with the first prompt.
+            # The CLI has not written a transcript yet.
             return
         has_new = self._tailers[""].read_new(deadline)
         if has_new or self._tasks or not is_idle:
@@ -229,10 +229,10 @@ def _describe_host(pid: int) -> Mapping[str, object] | None:
     if pid < 1:
         return None
     words = [word.decode(errors="replace") for word in contents(f"/proc/{pid}/cmdline").split(b"\0") if word]
-    return {"pid": pid, "program": program_name(words)}
+    return {"pid": pid, "program": _shorten_command(words)}
 
 
-def program_name(words: list[str]) -> str:
+def _shorten_command(words: list[str]) -> str:
     """Return a short name of a program, such as `python serve.py`, without arguments, which may be secret."""
     if not words:
         return ""

@@ -99,12 +99,13 @@ def render_columns(row: Row, width: int, total: int) -> Text:
     widths = compute_widths(total)
     name_width = max(1, width - sum(widths.values()))
     tokens, cost = row.spent.format()
+    waits_for = f" {row.waits_for}" if row.waits_for else ""
     values = {
         "state": ("asks" if row.questions else row.state, row.mark[1]),
         "elapsed": ("" if row.since is None else format_elapsed(row.since), ""),
         "tokens": (tokens, ""),
         "cost": (cost, ""),
-        WAITS: (f" {row.waits_for}" if row.waits_for else "", "yellow" if row.questions else "dim"),
+        WAITS: (waits_for, "yellow" if row.questions else "dim"),
     }
     text = Text(fit(_join_facts(row, name_width), name_width))
     for column, size in widths.items():
