@@ -72,16 +72,9 @@ def _request(input: "PreToolUseInput", context: HookContext) -> PermissionReques
         agent_id=context.agent_id,
     )
     check(wire)  # a policy may rely on the input being an object
-    own = PermissionContext(
-        request_id=context.request_id,
-        agent_id=context.agent_id,
-        task=context.task,
-        session_id=context.session_id,
-        cancellation=context.cancellation,
-        tool_use_id=input.tool_use_id,
-        cwd=input.cwd or None,
-    )
-    return PermissionRequest(wire, own)
+    given = {**vars(context), "tool_use_id": input.tool_use_id, "cwd": input.cwd or None}
+    del given["event"]  # which only hooks have
+    return PermissionRequest(wire, PermissionContext(**given))
 
 
 def _answer(wire: CanUseToolRequest, opinion: Any) -> "PreToolUseOutput | None":

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from claude_agent_py._callbacks import Callback
-from claude_agent_py._cancellation import Cancellation
 from claude_agent_py._errors import HandlerError
 from claude_agent_py._handler_context import HandlerContext
 from claude_agent_py.hooks.context import HookContext
@@ -197,14 +196,14 @@ class HookDispatcher:
     async def _run(
         self, entry: _Registered, data: Mapping[str, Any], tool_use_id: str | None, context: HandlerContext
     ) -> tuple[JSONObject, HandlerError | None]:
-        hook_context = _context(entry.event, tool_use_id, context)
+        own_id = tool_use_id if entry.event in _ABOUT_A_TOOL_CALL else None
         try:
             output = await entry.handler.answer(
                 inputs.parse_hook_input(dict(data)),
-                hook_context,
+                HookContext(**vars(context), event=entry.event, tool_use_id=own_id),
                 read=lambda value: _read(entry.event, data, value),
                 timeout=entry.matcher.timeout,
-                cancellation=hook_context.cancellation,
+                cancellation=context.cancellation,
             )
         except HandlerError as error:
             self._report(error)
@@ -232,20 +231,6 @@ def _group(entry: _Registered) -> JSONObject:
     if entry.matcher.blocks(entry.event) and entry.event not in WITHHOLDING:
         group["onFailure"] = "block"
     return group
-
-
-def _context(event: str, tool_use_id: str | None, context: HandlerContext) -> HookContext:
-    cancellation = Cancellation()
-    context.cancellation.on_set(cancellation.set)
-    return HookContext(
-        request_id=context.request_id,
-        agent_id=context.agent_id,
-        task=context.task,
-        session_id=context.session_id,
-        cancellation=cancellation,
-        event=event,
-        tool_use_id=tool_use_id if event in _ABOUT_A_TOOL_CALL else None,
-    )
 
 
 def _read(event: str, data: Mapping[str, Any], value: Any) -> JSONObject:

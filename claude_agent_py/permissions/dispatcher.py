@@ -13,9 +13,8 @@ from typing import Any
 
 from anyio import from_thread
 
-from claude_agent_py._callbacks import Callback, callback_name, failure_of, takes_arguments
-from claude_agent_py._cancellation import Cancellation
-from claude_agent_py._errors import HandlerError, OptionsError
+from claude_agent_py._callbacks import Callback, failure_of
+from claude_agent_py._errors import HandlerError
 from claude_agent_py._handler_context import HandlerContext
 from claude_agent_py.permissions.interactions import (
     AnswerSource,
@@ -24,11 +23,10 @@ from claude_agent_py.permissions.interactions import (
     PendingInteractions,
     summary_of,
 )
-from claude_agent_py.permissions.prompts import KINDS, Kind, essence_of, kind_of
+from claude_agent_py.permissions.prompts import KINDS, Kind, WireRequest, essence_of, kind_of
 from claude_agent_py.permissions.requests import PermissionContext
 from claude_agent_py.tasks.events import Answered, Asked
 from claude_agent_py.wire.base import JSONObject
-from claude_agent_py.wire.control.asks import CanUseToolRequest, ElicitationRequest, UserDialogRequest
 
 Handler = Callable[..., Any]
 
@@ -64,9 +62,6 @@ class PermissionDispatcher:
         on_answered: Called with the subagent's id and the answer, if one came after a wait. Runs in the event loop.
             Must not raise.
         on_interaction: Called when an inbox entry is opened and settled. Runs in the event loop. Must not raise.
-
-    Raises:
-        OptionsError: A handler is not a function of two arguments, or `interactions` is not an inbox.
     """
 
     def __init__(
@@ -93,9 +88,10 @@ class PermissionDispatcher:
             "dialog": on_user_dialog,
         }
         self._handlers: dict[Kind, Callback] = {
-            kind: _checked(_OPTIONS[kind], handler) for kind, handler in handlers.items() if handler is not None
+            kind: Callback(handler) for kind, handler in handlers.items() if handler is not None
         }
-        self.interactions: Inbox | None = _inbox(interactions)
+        self._own_inbox = PendingInteractions() if interactions is True else None
+        self.interactions: Inbox | None = interactions if isinstance(interactions, Inbox) else self._own_inbox
         self._timeout = timeout
         self._cwd = os.path.abspath(cwd or os.curdir)
         self._report = report
@@ -103,34 +99,20 @@ class PermissionDispatcher:
         self.on_answered = on_answered
         self.on_interaction = on_interaction
 
-        self._owns_inbox = interactions is True
-
     def close(self) -> None:
         """Close the inbox if the dispatcher created it."""
-        if self._owns_inbox and isinstance(self.interactions, PendingInteractions):
-            self.interactions.close()
+        if self._own_inbox is not None:
+            self._own_inbox.close()
 
-    # What the CLI asks -------------------------------------------------------------------------------------------
-
-    async def answer_can_use_tool(self, request: CanUseToolRequest, context: HandlerContext) -> JSONObject:
-        """Decide on a tool call. A failing handler does not raise here; cancelling cancels the handler."""
-        return await self._answer(kind_of(request), request, context, request.tool_use_id)
-
-    async def answer_elicitation(self, request: ElicitationRequest, context: HandlerContext) -> JSONObject:
-        """Answer an MCP server's question. See `answer_can_use_tool`."""
-        return await self._answer("elicitation", request, context, None)
-
-    async def answer_user_dialog(self, request: UserDialogRequest, context: HandlerContext) -> JSONObject:
-        """Answer a dialog. See `answer_can_use_tool`."""
-        return await self._answer("dialog", request, context, request.tool_use_id)
-
-    async def _answer(self, kind: Kind, request: Any, context: HandlerContext, tool_use_id: str | None) -> JSONObject:
+    async def answer(self, request: WireRequest, context: HandlerContext) -> JSONObject:
+        """Return the reply to a request. A failing handler does not raise here; cancelling cancels the handler."""
+        kind = kind_of(request)
         wait = _Wait(self, kind, request, context)
-        own = self._context(context, wait, tool_use_id)
+        given = {"cwd": self._cwd} | vars(context)  # a child agent that asks has a directory of its own
+        given["tool_use_id"] = getattr(request, "tool_use_id", None)
+        own = PermissionContext(**given | {"on_waiting": wait.tell, "on_interaction": wait.tell_interaction})
         reply = await self._ask_handler(kind, request, own, wait)
-        if reply is not None:
-            return reply
-        return await self._ask_inbox(kind, request, own)
+        return await self._ask_inbox(kind, request, own) if reply is None else reply
 
     async def _ask_inbox(self, kind: Kind, request: Any, context: PermissionContext) -> JSONObject:
         if self.interactions is None:
@@ -173,22 +155,6 @@ class PermissionDispatcher:
             return None  # no opinion: a person decides
         return KINDS[kind].read(request, value)
 
-    def _context(self, context: HandlerContext, wait: "_Wait", tool_use_id: str | None) -> PermissionContext:
-        cancellation = Cancellation()
-        context.cancellation.on_set(cancellation.set)
-        return PermissionContext(
-            request_id=context.request_id,
-            agent_id=context.agent_id,
-            task=context.task,
-            session_id=context.session_id,
-            cancellation=cancellation,
-            tool_use_id=tool_use_id,
-            cwd=_own_cwd(context) or self._cwd,
-            on_waiting=wait.tell,
-            on_interaction=wait.tell_interaction,
-            on_asking=wait.note_interaction,
-        )
-
 
 class _Wait:
     """The waits of one prompt for a person: tells when they begin and end, and how they were answered."""
@@ -199,20 +165,15 @@ class _Wait:
         self._request = request
         self._context = context
         self._home = threading.get_ident()
-        self._interaction_id: str | None = None
         self._is_unanswered = False
 
-    def note_interaction(self, interaction_id: str | None) -> None:
-        """Note which interaction is about to wait."""
-        self._interaction_id = interaction_id
-
-    def tell(self, waiting: bool) -> None:
+    def tell(self, waiting: bool, interaction_id: str | None) -> None:
         """Tell that a wait begins or ends."""
         asked = None
         if waiting:
             self._is_unanswered = True
             subject = KINDS[self._kind].subject(self._request, self._context)
-            asked = Asked(summary_of(self._kind, subject), self._kind, self._interaction_id)
+            asked = Asked(summary_of(self._kind, subject), self._kind, interaction_id)
         tell = functools.partial(self._dispatcher.on_waiting, self._context.request_id, self._context.agent_id, asked)
         if threading.get_ident() == self._home:
             tell()
@@ -232,28 +193,3 @@ class _Wait:
             self._is_unanswered = False
             answered = Answered(essence_of(self._kind, reply), source.by, source.origin, interaction_id)
             self._dispatcher.on_answered(self._context.agent_id, answered)
-
-
-def _own_cwd(context: HandlerContext) -> str | None:
-    """Return the directory of a child agent that asks, which may differ from the session's."""
-    return context.cwd if isinstance(context, PermissionContext) else None
-
-
-def _checked(option: str, handler: Any) -> Callback:
-    if not callable(handler):
-        raise OptionsError(f"expected a function, not {type(handler).__name__}", option=option)
-    if not takes_arguments(handler, 2):
-        raise OptionsError(
-            f"{callback_name(handler)} must take two arguments: what is asked and the context", option=option
-        )
-    return Callback(handler)
-
-
-def _inbox(value: Any) -> Inbox | None:
-    if value is True:
-        return PendingInteractions()
-    if value is None or value is False:
-        return None
-    if isinstance(value, Inbox):
-        return value
-    raise OptionsError(f"expected True or an inbox, not {type(value).__name__}", option="interactions")

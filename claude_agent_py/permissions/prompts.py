@@ -32,6 +32,7 @@ from claude_agent_py.wire.control.asks import (
 Kind: TypeAlias = Literal["permission", "question", "plan", "elicitation", "dialog"]
 Subject: TypeAlias = PermissionRequest | tuple[Question, ...] | Plan | ElicitationRequest | UserDialogRequest
 """What a handler receives."""
+WireRequest: TypeAlias = CanUseToolRequest | WireElicitationRequest | UserDialogRequest
 
 
 @dataclass(frozen=True)
@@ -50,9 +51,11 @@ class PromptKind:
     """Convert a reply back to the answer: the inverse of `read`."""
 
 
-def kind_of(request: CanUseToolRequest) -> Kind:
-    """Return the kind of a `can_use_tool` request."""
-    return _BY_TOOL.get(request.tool_name, "permission")
+def kind_of(request: WireRequest) -> Kind:
+    """Return the kind of a request."""
+    if isinstance(request, CanUseToolRequest):
+        return _BY_TOOL.get(request.tool_name, "permission")
+    return "elicitation" if isinstance(request, WireElicitationRequest) else "dialog"
 
 
 _BY_TOOL: Final[Mapping[str, Kind]] = {ASK_USER_QUESTION: "question", EXIT_PLAN_MODE: "plan"}

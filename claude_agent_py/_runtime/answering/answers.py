@@ -164,9 +164,10 @@ class Answers:
             asked.callback_id, asked.input, asked.tool_use_id, context
         ),
         MCPMessageRequest: lambda self, asked, context: self.mcp.answer(asked.server_name, asked.message, context),
-        CanUseToolRequest: lambda self, asked, context: self.person.answer_can_use_tool(asked, context),
-        ElicitationRequest: lambda self, asked, context: self.person.answer_elicitation(asked, context),
-        UserDialogRequest: lambda self, asked, context: self.person.answer_user_dialog(asked, context),
+        **dict.fromkeys(
+            (CanUseToolRequest, ElicitationRequest, UserDialogRequest),
+            lambda self, asked, context: self.person.answer(asked, context),
+        ),
     }
     """The method that answers each type of request."""
 
