@@ -132,10 +132,6 @@ class HookDispatcher:
         entries = (entry for entry in self._registered.values() if not entry.is_builtin)
         return list(dict.fromkeys((entry.event, entry.matcher) for entry in entries))
 
-    def has(self, matcher: HookMatcher) -> bool:
-        """Return whether a hook is registered."""
-        return any(entry.matcher is matcher for entry in self._registered.values())
-
     def initialize_field(self, *, without: HookMatcher | None = None) -> dict[str, list[JSONObject]]:
         """Return the `hooks` field of the `initialize` request, leaving out the matcher `without`."""
         groups: dict[tuple[str, int], JSONObject] = {}

@@ -76,7 +76,9 @@ class HookMatcher(Generic[Input]):
         self.pattern: str | None = _check_pattern(pattern)
         self.handlers: tuple[HookHandler, ...] = tuple(_check_handler(one) for one in _several(handler))
         self.timeout: float | None = _check_timeout(timeout)
-        self.on_failure = _check_on_failure(on_failure)
+        if on_failure not in (None, "block", "continue"):
+            raise OptionsError(f"on_failure must be 'block' or 'continue', not {on_failure!r}", option=OPTION)
+        self.on_failure = on_failure
         if not self.handlers:
             raise OptionsError("a HookMatcher needs a handler", option=OPTION)
 
@@ -186,13 +188,6 @@ def _check_timeout(timeout: Any) -> float | None:
     return timeout
 
 
-def _check_on_failure(on_failure: Any) -> OnFailure | None:
-    if on_failure not in (None, "block", "continue"):
-        raise OptionsError(f"on_failure must be 'block' or 'continue', not {on_failure!r}", option=OPTION)
-    answer: OnFailure | None = on_failure
-    return answer
-
-
 # The official SDK ------------------------------------------------------------------------------------------------
 
 
@@ -204,12 +199,11 @@ def _from_official(value: Mapping[Any, Any]) -> HookMatcher:
             f"got {sorted(map(str, value))}",
             option=OPTION,
         )
-    on_failure = value.get("on_failure", value.get("onFailure"))
     return HookMatcher(
         value.get("matcher"),
         [adapt_official(handler) for handler in _several(value["hooks"])],
         timeout=value.get("timeout"),
-        on_failure=on_failure,
+        on_failure=value.get("on_failure", value.get("onFailure")),
     )
 
 
@@ -218,17 +212,12 @@ def adapt_official(handler: Any) -> "HookHandler":
 
     Other handlers are returned unchanged.
     """
-    if callable(handler) and takes_arguments(handler, 3):
-        return _OfficialCallback(handler)
-    return _check_handler(handler)
+    if not callable(handler) or not takes_arguments(handler, 3):
+        return _check_handler(handler)
+    callback = Callback(handler)
 
+    async def adapted(data: Any, context: HookContext) -> Any:
+        return await callback.call(dict(data.raw), context.tool_use_id, {"signal": None})
 
-class _OfficialCallback:
-    """Call a callback with the official SDK's arguments."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self._callback = Callback(function)
-        self.__qualname__ = self._callback.name
-
-    async def __call__(self, data: Any, context: HookContext) -> Any:
-        return await self._callback.call(dict(data.raw), context.tool_use_id, {"signal": None})
+    adapted.__qualname__ = callback.name
+    return adapted
