@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Generic, ParamSpec, Protocol, TypeVar, overload
+from typing import Any, Final, Generic, ParamSpec, TypeVar, overload
 from weakref import WeakKeyDictionary
 
 from anyio import CapacityLimiter
@@ -22,7 +22,7 @@ from claude_agent_py.formatting.truncation import INLINE_CHARS, MAX_INLINE_CHARS
 from claude_agent_py.tools.context import ToolContext, running_tool
 from claude_agent_py.tools.docstrings import read_docstring
 from claude_agent_py.tools.results import OverflowPolicy, SizeLimit
-from claude_agent_py.tools.schema import AnyParameters, Bound, Parameters
+from claude_agent_py.tools.schema import AnyParameters, Parameters
 from claude_agent_py.wire.base import JSONObject
 
 P = ParamSpec("P")
@@ -37,16 +37,6 @@ _limiters: "RunVar[WeakKeyDictionary[Tool[..., Any], CapacityLimiter]]" = RunVar
 ALWAYS_LOAD = "anthropic/alwaysLoad"
 SEARCH_HINT = "anthropic/searchHint"
 MAX_RESULT_CHARS = "anthropic/maxResultSizeChars"
-
-
-class TakesArguments(Protocol):
-    """Validates the model's arguments."""
-
-    schema: JSONObject
-
-    def bind(self, arguments: Mapping[str, Any], context: ToolContext | None) -> Bound:
-        """Return the function's arguments. Raises ToolInputError if they are invalid."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +96,7 @@ class Tool(Generic[P, R]):
     function: Callable[P, R]
     name: str
     description: str
-    parameters: TakesArguments
+    parameters: Parameters | AnyParameters
     annotations: ToolAnnotations = field(default_factory=ToolAnnotations)
     timeout: float | None = None
     """Time limit of a call in seconds; None uses the server's limit, if any."""
