@@ -11,7 +11,7 @@ from claude_agent_py._errors import OptionsError
 from claude_agent_py.tools import jsonrpc
 from claude_agent_py.tools.definition import ALWAYS_LOAD, Tool, as_tool
 from claude_agent_py.tools.names import mcp_tool_name, sanitised
-from claude_agent_py.tools.resources import Prompt, Resource, by_key
+from claude_agent_py.tools.resources import Prompt, Resource
 from claude_agent_py.wire.base import JSONObject
 
 ToolPolicy: TypeAlias = Literal["always_ask", "always_deny"]
@@ -73,8 +73,8 @@ class ToolServer:
         self.version = version
         self.instructions = instructions
         self.timeout = timeout
-        self.resources: Mapping[str, Resource] = by_key(resources, "uri")
-        self.prompts: Mapping[str, Prompt] = by_key(prompts, "name")
+        self.resources: Mapping[str, Resource] = {resource.uri: resource for resource in resources}
+        self.prompts: Mapping[str, Prompt] = {prompt.name: prompt for prompt in prompts}
         self.always_load = always_load
         self.page_size = page_size
         self._tools: dict[str, Tool[..., Any]] = {}
@@ -138,6 +138,10 @@ class ToolServer:
     def connect(self, session: "Session") -> None:
         """Notify a session of changes from now on, as long as it lives."""
         self._sessions.add(session)
+
+    def disconnect(self, session: "Session") -> None:
+        """Notify a session of nothing any more."""
+        self._sessions.discard(session)
 
     def initialize_result(self, protocol_version: str = jsonrpc.PROTOCOL_VERSIONS[0]) -> JSONObject:
         """Return the result of the handshake."""
