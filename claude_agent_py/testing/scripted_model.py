@@ -9,6 +9,7 @@ import re
 import threading
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, cast
 
@@ -202,13 +203,14 @@ class ScriptedModel:
         with self._changed:
             request = RecordedRequest(body=body, headers=headers, index=len(self._requests))
             player = self._player(request)
-            request = RecordedRequest(body=body, headers=headers, index=request.index, agent=player.name)
+            request = replace(request, agent=player.name)
             self._requests.append(request)
             answer = player.next(request) if player.function is None else None
             self._changed.notify_all()
         if player.function is not None:
             return self._called(player.function, request)
-        return answer or self._exhausted(player.name)
+        ran_out = f"the script of {player.name!r} has run out; add replies or change on_exhausted"
+        return answer or self._on_exhausted or _broken(ran_out)
 
     def _called(self, function: Callable[[RecordedRequest], LooseAnswer], request: RecordedRequest) -> Answer:
         """Call a script. If it raises, the run fails, and closing the model raises the exception."""
@@ -261,9 +263,6 @@ class ScriptedModel:
                 player = _Player(_name(match), script)
                 return self._by_conversation.setdefault((request.conversation, identity), player)
         return None
-
-    def _exhausted(self, name: str) -> Answer:
-        return self._on_exhausted or _broken(f"the script of {name!r} has run out; add replies or change on_exhausted")
 
 
 class _Player:
