@@ -108,9 +108,10 @@ class PermissionDispatcher:
         """Return the reply to a request. A failing handler does not raise here; cancelling cancels the handler."""
         kind = kind_of(request)
         wait = _Wait(self, kind, request, context)
-        given = {"cwd": self._cwd} | vars(context)  # a child agent that asks has a directory of its own
+        given: dict[str, Any] = {"cwd": self._cwd} | vars(context)  # a child agent that asks has its own directory
         given["tool_use_id"] = getattr(request, "tool_use_id", None)
-        own = PermissionContext(**given | {"on_waiting": wait.tell, "on_interaction": wait.tell_interaction})
+        given |= {"on_waiting": wait.tell, "on_interaction": wait.tell_interaction}
+        own = PermissionContext(**given)
         reply = await self._ask_handler(kind, request, own, wait)
         return await self._ask_inbox(kind, request, own) if reply is None else reply
 

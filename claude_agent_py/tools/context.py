@@ -1,7 +1,6 @@
 """`ToolContext`: what a tool can learn about its call, and how it reports progress and logs."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
@@ -61,19 +60,10 @@ class ToolContext(HandlerContext):
         self.notify("notifications/message", params)
 
 
-_CURRENT: Final[ContextVar[ToolContext | None]] = ContextVar("claude_agent_py_tool", default=None)
+CURRENT: Final[ContextVar[ToolContext | None]] = ContextVar("claude_agent_py_tool", default=None)
+"""The context of the call that is running, also in the workers and threads that it starts."""
 
 
 def current_tool() -> ToolContext | None:
     """Return the context of the tool call that is running, or None outside of one."""
-    return _CURRENT.get()
-
-
-@contextmanager
-def running_tool(context: ToolContext) -> Iterator[None]:
-    """Make `context` that of the running call, in the block and in the workers and threads that it starts."""
-    token = _CURRENT.set(context)
-    try:
-        yield
-    finally:
-        _CURRENT.reset(token)
+    return CURRENT.get()

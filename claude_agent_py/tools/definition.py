@@ -19,7 +19,7 @@ from claude_agent_py._configuration import suggest
 from claude_agent_py._errors import OptionsError, ToolTimeoutError
 from claude_agent_py.formatting.encoders import Encoder, JSONEncoder
 from claude_agent_py.formatting.truncation import INLINE_CHARS, MAX_INLINE_CHARS
-from claude_agent_py.tools.context import ToolContext, running_tool
+from claude_agent_py.tools.context import CURRENT, ToolContext
 from claude_agent_py.tools.docstrings import read_docstring
 from claude_agent_py.tools.results import OverflowPolicy, SizeLimit
 from claude_agent_py.tools.schema import AnyParameters, Parameters
@@ -156,11 +156,13 @@ class Tool(Generic[P, R]):
         timeout = default_timeout if self.timeout is None else self.timeout
         positional, keywords = self.parameters.bind(arguments, context)
         async with self._limiter():
+            token = CURRENT.set(context)
             try:
-                with running_tool(context):
-                    return await self.callback.call_within(timeout, context.cancellation, positional, keywords)
+                return await self.callback.call_within(timeout, context.cancellation, positional, keywords)
             except DeadlineExpiredError as late:
                 raise ToolTimeoutError(self.name, timeout or 0.0) from late.__cause__
+            finally:
+                CURRENT.reset(token)
 
     def _limiter(self) -> AbstractAsyncContextManager[Any]:
         """Return what limits the concurrent calls."""
@@ -177,7 +179,7 @@ class Tool(Generic[P, R]):
         """The JSON Schema of the arguments."""
         return self.parameters.schema
 
-    @property
+    @functools.cached_property
     def size_limit(self) -> SizeLimit:
         """The limit on the result's text and the overflow policy."""
         return SizeLimit(chars=self.max_result_chars, policy=self.overflow, directory=self.overflow_directory)

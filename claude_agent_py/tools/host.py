@@ -75,17 +75,17 @@ class MCPHost:
 
         Concurrent calls are safe. Cancelling cancels the tool that runs.
         """
-        request_id = jsonrpc.request_id_of(message)
         reply: JSONObject | None
         if server_name not in self._servers:
             told = f"unknown server {server_name!r}"
-            reply = jsonrpc.error(request_id, jsonrpc.METHOD_NOT_FOUND, told)
+            reply = jsonrpc.error(jsonrpc.request_id_of(message), jsonrpc.METHOD_NOT_FOUND, told)
         else:
             try:
                 reply = await self._session(server_name).handle(message, context)
             except Exception as error:
                 logger.exception("the server %s failed", server_name)
-                reply = jsonrpc.error(request_id, jsonrpc.INTERNAL_ERROR, failure_text(server_name, error))
+                told = failure_text(server_name, error)
+                reply = jsonrpc.error(jsonrpc.request_id_of(message), jsonrpc.INTERNAL_ERROR, told)
         return {"mcp_response": ACK if reply is None else reply}
 
     def _session(self, name: str) -> ServerSession | PackageSession:
