@@ -12,7 +12,6 @@ import logging
 import math
 import signal
 import sys
-import threading
 import types
 from collections.abc import Callable, Coroutine, Generator
 from typing import Any, TypeAlias, TypeVar, TypeVarTuple
@@ -192,24 +191,13 @@ def run_anywhere(function: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """Run an async function from synchronous code, inside a running event loop in a thread with a loop of its own."""
     if not in_event_loop():
         return anyio.run(function)
-    outcome: list[Callable[[], T]] = []
-    worker = threading.Thread(target=lambda: outcome.append(_outcome_of(function)), name="claude_agent_py run_sync")
-    worker.start()
-    worker.join()
-    return outcome[0]()
+    from concurrent.futures import ThreadPoolExecutor  # takes a while, and few need it
 
-
-def _outcome_of(function: Callable[[], Coroutine[Any, Any, T]]) -> Callable[[], T]:
+    thread = ThreadPoolExecutor(1, "claude_agent_py run_sync")
     try:
-        value = anyio.run(function)
-    except BaseException as error:
-        failure = error
-
-        def fail() -> T:
-            raise failure
-
-        return fail
-    return lambda: value
+        return thread.submit(anyio.run, function).result()
+    finally:
+        thread.shutdown(wait=False)  # Ctrl+C does not wait for the function
 
 
 def is_cancelled() -> bool:

@@ -86,10 +86,9 @@ def read_lines(path: str | os.PathLike[str]) -> Iterator[bytes]:
 
 
 class Lines:
-    """Splits chunks into lines. Drops lines longer than `max_bytes`."""
+    """Splits chunks into lines. Drops lines longer than `LINE_BYTES`."""
 
-    def __init__(self, max_bytes: int = LINE_BYTES) -> None:
-        self._max_bytes = max_bytes
+    def __init__(self) -> None:
         self._parts: list[bytes] = []
         self._size = 0
         self._skipping = False
@@ -114,7 +113,7 @@ class Lines:
 
     def _keep(self, part: bytes) -> None:
         self._size += len(part)
-        if self._size > self._max_bytes:
+        if self._size > LINE_BYTES:
             self._parts.clear()
             self._skipping = True
         elif part:

@@ -120,11 +120,16 @@ def json_object(name: str, value: Any) -> JSONObject:
     content = dump(value) if isinstance(value, WireModel) else value
     if not isinstance(content, Mapping):
         raise ValueError(f"{name} must be a dict or a model, not {describe(value)}")
+    check_json(name, content)
+    return dict(content)
+
+
+def check_json(name: str, value: Any) -> None:
+    """Raise ValueError if a value has no JSON form."""
     try:
-        json.dumps(content, allow_nan=False)
+        json.dumps(value, allow_nan=False)
     except (TypeError, ValueError, RecursionError):
         raise ValueError(f"{name} must be valid JSON") from None
-    return dict(content)
 
 
 def describe(value: Any) -> str:

@@ -5,7 +5,7 @@ and the prompt is refused.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeAlias
 
 from claude_agent_py._handler_context import HandlerContext
@@ -105,32 +105,14 @@ def _elicited(reply: JSONObject) -> Accept | Decline | Cancel:
     return answers[reply["action"]]
 
 
-def _dialog_of(reply: JSONObject) -> Completed | Dismissed:
-    return Completed(reply.get("result")) if reply.get("behavior") == "completed" else Dismissed()
-
+_PERMISSION: Final = PromptKind(
+    wire=CanUseToolRequest, subject=PermissionRequest, read=_read_decision, refuse=denial, answer=decision_of
+)
 
 KINDS: Final[Mapping[Kind, PromptKind]] = {
-    "permission": PromptKind(
-        wire=CanUseToolRequest,
-        subject=PermissionRequest,
-        read=_read_decision,
-        refuse=denial,
-        answer=decision_of,
-    ),
-    "question": PromptKind(
-        wire=CanUseToolRequest,
-        subject=lambda request, context: questions_of(request),
-        read=_read_questions,
-        refuse=denial,
-        answer=decision_of,
-    ),
-    "plan": PromptKind(
-        wire=CanUseToolRequest,
-        subject=lambda request, context: plan_of(request),
-        read=_read_decision,
-        refuse=denial,
-        answer=decision_of,
-    ),
+    "permission": _PERMISSION,
+    "question": replace(_PERMISSION, subject=lambda request, context: questions_of(request), read=_read_questions),
+    "plan": replace(_PERMISSION, subject=lambda request, context: plan_of(request)),
     "elicitation": PromptKind(
         wire=WireElicitationRequest,
         subject=lambda request, context: ElicitationRequest(request),
@@ -143,7 +125,7 @@ KINDS: Final[Mapping[Kind, PromptKind]] = {
         subject=lambda request, context: request,
         read=lambda request, value: read_dialog(value),
         refuse=lambda reason: dismissed(),
-        answer=_dialog_of,
+        answer=lambda reply: Completed(reply.get("result")) if reply.get("behavior") == "completed" else Dismissed(),
     ),
 }
 
