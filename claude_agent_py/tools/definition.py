@@ -11,12 +11,12 @@ from typing import Any, Final, Generic, ParamSpec, TypeVar, overload
 from weakref import WeakKeyDictionary
 
 from anyio import CapacityLimiter
-from anyio.lowlevel import RunVar
 from typing_extensions import TypedDict, Unpack
 
 from claude_agent_py._callbacks import Callback, DeadlineExpiredError, callback_name
 from claude_agent_py._configuration import suggest
 from claude_agent_py._errors import OptionsError, ToolTimeoutError
+from claude_agent_py._event_loop import PerLoop
 from claude_agent_py.formatting.encoders import Encoder, JSONEncoder
 from claude_agent_py.formatting.truncation import INLINE_CHARS, MAX_INLINE_CHARS
 from claude_agent_py.tools.context import CURRENT, ToolContext
@@ -31,8 +31,7 @@ R = TypeVar("R")
 NAME = re.compile(r"[a-zA-Z0-9_.-]{1,128}")
 """Tool names that MCP allows."""
 
-_limiters: "RunVar[WeakKeyDictionary[Tool[..., Any], CapacityLimiter]]" = RunVar("tool_limiters")
-"""One limiter per tool and event loop; a limiter belongs to the loop that created it."""
+_limiters: "PerLoop[WeakKeyDictionary[Tool[..., Any], CapacityLimiter]]" = PerLoop(WeakKeyDictionary)
 
 ALWAYS_LOAD = "anthropic/alwaysLoad"
 SEARCH_HINT = "anthropic/searchHint"
@@ -168,11 +167,7 @@ class Tool(Generic[P, R]):
         """Return what limits the concurrent calls."""
         if self.max_concurrency is None:
             return nullcontext()
-        limiters = _limiters.get(None)
-        if limiters is None:
-            limiters = WeakKeyDictionary()
-            _limiters.set(limiters)
-        return limiters.setdefault(self, CapacityLimiter(self.max_concurrency))
+        return _limiters.get().setdefault(self, CapacityLimiter(self.max_concurrency))
 
     @property
     def input_schema(self) -> JSONObject:
