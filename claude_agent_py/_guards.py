@@ -78,11 +78,7 @@ def _request(input: "PreToolUseInput", context: HookContext) -> PermissionReques
 
 
 def _answer(wire: CanUseToolRequest, opinion: Any) -> "PreToolUseOutput | None":
-    """Convert an opinion to the hook's output.
-
-    Raises:
-        ValueError: The value is not an opinion; the call is then denied.
-    """
+    """Convert an opinion to the hook's output. Raises ValueError for anything else: the call is then denied."""
     from claude_agent_py.wire.hooks.outputs import PreToolUseOutput
 
     if opinion is None:

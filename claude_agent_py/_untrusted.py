@@ -123,8 +123,7 @@ class Lines:
 def read_json(data: bytes | str) -> Any:
     """Parse JSON. Lone surrogates become U+FFFD.
 
-    Raises:
-        ValueError: The data is not JSON, not UTF-8, or nested more than `MOST_LEVELS` deep.
+    Raises ValueError if it is not JSON, not UTF-8, or nested more than `MOST_LEVELS` deep.
     """
     text = data.removeprefix(b"\xef\xbb\xbf").decode() if isinstance(data, bytes) else data.removeprefix("\ufeff")
     try:

@@ -63,11 +63,7 @@ class TreeNode:
         return len(self.lineage) + 1
 
     def admit(self, agent_id: str) -> None:
-        """Count one more child.
-
-        Raises:
-            OptionsError: The child would be its own ancestor, nested too deep, or one too many.
-        """
+        """Count one more child. Raises OptionsError if it is its own ancestor, nested too deep, or one too many."""
         limits, option = self.tree.limits, f"agent {agent_id!r}"
         if agent_id in self.lineage:
             chain = " -> ".join([*self.lineage, agent_id])

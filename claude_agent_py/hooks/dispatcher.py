@@ -102,12 +102,9 @@ class HookDispatcher:
     # Registering -------------------------------------------------------------------------------------------------
 
     def add(self, event: str, matcher: "Hook") -> HookMatcher:
-        """Add a hook and return its matcher, which `remove` takes.
+        """Add a hook and return its matcher, which `remove` takes. Raises OptionsError if it is invalid.
 
         A running session must also tell the CLI; `LiveHooks` does that.
-
-        Raises:
-            OptionsError: The event is unknown or the matcher is invalid.
         """
         checked = check_hook(event, matcher)
         self._register(event, checked)

@@ -94,11 +94,7 @@ class HookMatcher(Generic[Input]):
 
 
 def read_matcher(value: Any) -> HookMatcher:
-    """Return a `HookMatcher` for a handler, a matcher, or a matcher of the official SDK.
-
-    Raises:
-        OptionsError: The value is none of these.
-    """
+    """Return a `HookMatcher` for a handler, a matcher, or one of the official SDK. Raises OptionsError for others."""
     if isinstance(value, HookMatcher):
         return value
     if isinstance(value, Mapping):
@@ -111,11 +107,10 @@ def read_matcher(value: Any) -> HookMatcher:
 
 
 def check_event(event: str, matcher: HookMatcher) -> None:
-    """Check the parts of a matcher that depend on the event.
+    """Raise OptionsError if a matcher does not suit the event.
 
-    Raises:
-        OptionsError: `on_failure="block"` for an event that guards nothing, a pattern that cannot match any tool, or
-            a guard for another event than PreToolUse.
+    That is `on_failure="block"` for an event that guards nothing, a pattern that cannot match any tool, or a guard for
+    another event than PreToolUse.
     """
     if matcher.only_for not in (None, event):
         names = ", ".join(callback_name(handler) for handler in matcher.handlers)

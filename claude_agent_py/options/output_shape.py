@@ -44,8 +44,7 @@ class OutputShape:
 def check_output_format(value: Any) -> JSONObject:
     """Return the JSON Schema of `output_format`: a plain schema, or an official SDK's `{type: json_schema, schema}`.
 
-    Raises:
-        ValueError: It is not the JSON Schema of an object. (The CLI exits for any other type.)
+    Raises ValueError if it does not describe an object: the CLI would exit.
     """
     if isinstance(value, Mapping) and value.get("type") == "json_schema":
         value = value.get("schema")

@@ -25,11 +25,7 @@ DialogAnswer: TypeAlias = Completed | Dismissed
 
 
 def read_dialog(value: Any) -> JSONObject:
-    """Return the reply for the result of `on_user_dialog`. None dismisses.
-
-    Raises:
-        ValueError: The value is not an answer.
-    """
+    """Return the reply for the result of `on_user_dialog`. None dismisses. Raises ValueError for other values."""
     if value is None or isinstance(value, Dismissed):
         return dismissed()
     if not isinstance(value, Completed):

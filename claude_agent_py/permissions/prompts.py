@@ -68,11 +68,7 @@ def _read_decision(request: CanUseToolRequest, value: Any) -> JSONObject:
 
 
 def check_input(request: CanUseToolRequest, reply: JSONObject) -> JSONObject:
-    """Reject an empty `updated_input` for a non-empty input, because the CLI would run the original.
-
-    Raises:
-        ValueError: The new input is empty.
-    """
+    """Raise ValueError for an empty `updated_input` if the input is not: the CLI would run the original."""
     if reply.get("updatedInput") == {} and request.input:
         raise ValueError("updated_input is empty; the CLI would run the original input")
     return reply
@@ -83,11 +79,7 @@ def _read_questions(request: CanUseToolRequest, value: Any) -> JSONObject:
 
 
 def decision_of(reply: JSONObject) -> Decision:
-    """Convert a reply back to a decision.
-
-    Raises:
-        ValueError: It is not a decision.
-    """
+    """Convert a reply back to a decision. Raises ValueError for other replies."""
     kind = reply.get("decisionClassification")
     if reply.get("behavior") == "allow":
         return Allow(reply.get("updatedInput"), reply.get("updatedPermissions") or (), kind)

@@ -301,11 +301,7 @@ _INSTEAD: Final[Mapping[str, str]] = {
 
 
 def as_tool(function: Any) -> Tool[..., Any]:
-    """Return a tool unchanged, or create one from a function.
-
-    Raises:
-        OptionsError: The value is neither, or the function cannot be a tool.
-    """
+    """Return a tool unchanged, or create one from a function. Raises OptionsError for anything else."""
     if not callable(function):
         kind = f"{type(function).__module__}.{type(function).__qualname__}".removeprefix("builtins.")
         raise OptionsError("expected a function or a Tool", option=f"tool {kind!r}")

@@ -113,8 +113,7 @@ class MCPHost:
     def add(self, name: str, server: Any) -> None:
         """Add a server. The CLI only learns of it through `initialize` or `mcp_set_servers`.
 
-        Raises:
-            OptionsError: The server cannot run in this process.
+        Raises OptionsError if it cannot run in this process.
         """
         if not is_hosted(server):
             raise OptionsError(
