@@ -12,7 +12,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from typing import Any, Protocol
 
 import anyio
-from pydantic import ValidationError
 
 from claude_agent_py._errors import FleetError
 from claude_agent_py.fleet import _claims, _rows
@@ -24,7 +23,7 @@ from claude_agent_py.permissions.interactions import (
     InteractionOpened,
     InteractionSettled,
 )
-from claude_agent_py.permissions.prompts import KINDS, Kind
+from claude_agent_py.permissions.prompts import KINDS, Kind, stored_answer
 from claude_agent_py.permissions.requests import PermissionContext
 from claude_agent_py.wire.base import JSONObject, dump
 from claude_agent_py.wire.fitting import fit
@@ -120,7 +119,7 @@ class FleetInbox(Inbox):
         database, claim = self._asking.database, self._asking.claim
         early = await database.call(_claims.ask, database, claim, row)
         if early is not None:
-            return _checked(kind, wire, early)
+            return stored_answer(kind, wire, early)
         interaction = FleetInteraction(database, {**row, "session": claim.id})
         context.on_interaction(InteractionOpened(interaction))
         try:
@@ -136,7 +135,7 @@ class FleetInbox(Inbox):
         if reply is None:
             return KINDS[kind].refuse("The question was withdrawn.")
         await database.call(_claims.close_question, row["id"], "used")
-        return _checked(kind, wire, reply)
+        return stored_answer(kind, wire, reply)
 
     async def _settled(self, interaction: str, context: PermissionContext) -> Mapping[str, Any]:
         with anyio.move_on_after(self._patience):
@@ -157,11 +156,3 @@ def digest_of(kind: Kind, wire: Any) -> str:
     names = ("tool_name", "input", "mcp_server_name", "message", "requested_schema", "url", "dialog_kind", "payload")
     essence = [kind, {name: asked[name] for name in names if name in asked}]
     return hashlib.sha256(json.dumps(essence, sort_keys=True).encode()).hexdigest()
-
-
-def _checked(kind: Kind, wire: Any, reply: str) -> JSONObject:
-    """Validate a stored answer as if it had been given in this process."""
-    try:
-        return KINDS[kind].read(wire, KINDS[kind].answer(json.loads(reply)))
-    except (ValueError, KeyError, AttributeError, TypeError, ValidationError, RecursionError):
-        return KINDS[kind].refuse("The stored answer could not be read.")

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import anyio
-from pydantic import ValidationError
 
 from claude_agent_py._errors import OptionsError
 from claude_agent_py._event_loop import run_file_work
@@ -29,7 +28,7 @@ from claude_agent_py.permissions.interactions import (
     InteractionOpened,
     InteractionSettled,
 )
-from claude_agent_py.permissions.prompts import KINDS, Kind
+from claude_agent_py.permissions.prompts import KINDS, Kind, stored_answer
 from claude_agent_py.permissions.requests import PermissionContext
 from claude_agent_py.wire.base import JSONObject, dump
 from claude_agent_py.wire.fitting import fit
@@ -122,7 +121,7 @@ class SQLiteInbox(Inbox):
         finally:
             with anyio.CancelScope(shield=True):
                 stored, source = await run_file_work(self._close, interaction_id)
-            reply = None if stored is None else _checked(kind, wire, stored)
+            reply = None if stored is None else stored_answer(kind, wire, stored)
             context.on_interaction(InteractionSettled(interaction, reply is not None, reply, source))
         return KINDS[kind].refuse(TIMED_OUT) if reply is None else reply
 
@@ -247,14 +246,6 @@ class StoredInteraction(Interaction):
 
     def _settle(self, reply: JSONObject, source: AnswerSource) -> bool:
         return self._inbox._settle(self.id, reply, source)
-
-
-def _checked(kind: Kind, wire: Any, reply: str) -> JSONObject:
-    """Validate the stored answer as if it had been given in this process."""
-    try:
-        return KINDS[kind].read(wire, KINDS[kind].answer(json.loads(reply)))
-    except (ValueError, KeyError, AttributeError, TypeError, ValidationError, RecursionError):
-        return KINDS[kind].refuse("The answer in the inbox could not be read.")
 
 
 def _migrate(cursor: sqlite3.Cursor, version: int) -> None:
