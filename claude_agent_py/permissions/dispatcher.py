@@ -8,7 +8,7 @@ import contextlib
 import functools
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from anyio import from_thread
@@ -30,15 +30,14 @@ from claude_agent_py.wire.base import JSONObject
 
 Handler = Callable[..., Any]
 
-_OPTIONS: dict[Kind, str] = {
+HANDLERS: dict[Kind, str] = {
     "permission": "can_use_tool",
     "question": "on_question",
     "plan": "on_plan",
     "elicitation": "on_elicitation",
     "dialog": "on_user_dialog",
 }
-_ASKS_A_PERSON = frozenset({"question", "plan", "elicitation", "dialog"})
-"""Kinds whose handler asks a person. A policy may decide a permission; it reports when it asks."""
+"""The option with the handler of each kind."""
 _FALLS_BACK = frozenset({"question", "plan"})
 """Kinds that are also permission requests; `can_use_tool` gets those without their own handler."""
 
@@ -47,14 +46,9 @@ class PermissionDispatcher:
     """Answers permission prompts, questions, plans, elicitations and dialogs of one session.
 
     Args:
-        can_use_tool: `(PermissionRequest, PermissionContext) -> Allow | Deny | None`. None leaves the call to the
-            inbox, or denies it without one.
-        on_question: `(questions, context) -> answers`.
-        on_plan: `(Plan, context) -> Allow | Deny`.
-        on_elicitation: `(ElicitationRequest, context) -> Accept | Decline | Cancel`.
-        on_user_dialog: `(UserDialogRequest, context) -> Completed | Dismissed`.
+        handlers: The handlers, by the names of their options (`HANDLERS`). None leaves a permission to the inbox, or
+            denies it without one.
         interactions: The inbox for prompts without a handler. True creates one in memory; None refuses such prompts.
-        timeout: Seconds until a handler's prompt is refused; None means no limit.
         cwd: The session's directory; None means that of this process.
         report: Called with the error of each handler that fails. Must not raise.
         on_waiting: Called with the request id, the subagent's id, and what is asked when a wait for a person begins, or
@@ -66,33 +60,22 @@ class PermissionDispatcher:
 
     def __init__(
         self,
+        handlers: Mapping[str, Handler | None],
         *,
         report: Callable[[HandlerError], object],
-        can_use_tool: Handler | None = None,
-        on_question: Handler | None = None,
-        on_plan: Handler | None = None,
-        on_elicitation: Handler | None = None,
-        on_user_dialog: Handler | None = None,
         interactions: Inbox | bool | None = None,
-        timeout: float | None = None,
         cwd: str | None = None,
         on_waiting: Callable[[str, str | None, Asked | None], object] = lambda *told: None,
         on_answered: Callable[[str | None, Answered], object] = lambda *told: None,
         on_interaction: Callable[[Any], object] = lambda event: None,
     ) -> None:
-        handlers: dict[Kind, Handler | None] = {
-            "permission": can_use_tool,
-            "question": on_question,
-            "plan": on_plan,
-            "elicitation": on_elicitation,
-            "dialog": on_user_dialog,
-        }
         self._handlers: dict[Kind, Callback] = {
-            kind: Callback(handler) for kind, handler in handlers.items() if handler is not None
+            kind: Callback(handler)
+            for kind, option in HANDLERS.items()
+            if (handler := handlers.get(option)) is not None
         }
         self._own_inbox = PendingInteractions() if interactions is True else None
         self.interactions: Inbox | None = interactions if isinstance(interactions, Inbox) else self._own_inbox
-        self._timeout = timeout
         self._cwd = os.path.abspath(cwd or os.curdir)
         self._report = report
         self.on_waiting = on_waiting
@@ -134,22 +117,16 @@ class PermissionDispatcher:
         if handler is None:
             return None
         subject = KINDS[kind].subject(request, context)
-        asks_a_person = kind in _ASKS_A_PERSON
+        is_policy = kind == "permission"  # which reports by itself when it asks a person
         try:
-            with context.awaiting_user() if asks_a_person else contextlib.nullcontext():
-                reply = await handler.answer(
-                    subject,
-                    context,
-                    read=lambda value: self._read(kind, request, value),
-                    timeout=self._timeout,
-                    cancellation=context.cancellation,
-                )
+            with contextlib.nullcontext() if is_policy else context.awaiting_user():
+                reply = await handler.answer(subject, context, read=lambda value: self._read(kind, request, value))
                 if reply is not None:
-                    wait.tell_answer(reply, AnswerSource(handler.name.rpartition(".")[2], _OPTIONS[kind]))
+                    wait.tell_answer(reply, AnswerSource(handler.name.rpartition(".")[2], HANDLERS[kind]))
                 return reply
         except HandlerError as error:
             self._report(error)
-            return KINDS[kind].refuse(f"Denied: {_OPTIONS[kind]} failed: {error.reason}.")
+            return KINDS[kind].refuse(f"Denied: {HANDLERS[kind]} failed: {error.reason}.")
 
     def _read(self, kind: Kind, request: Any, value: Any) -> JSONObject | None:
         if value is None and kind == "permission" and self.interactions is not None:

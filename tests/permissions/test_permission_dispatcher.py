@@ -48,6 +48,7 @@ class Session:
         self.waits: list[tuple[str, str | None, Asked | None]] = []
         self.answers: list[tuple[str | None, Answered]] = []
         self.dispatcher = PermissionDispatcher(
+            {option: how.pop(option) for option in OPTIONS if option in how},
             report=self.errors.append,
             on_waiting=lambda *told: self.waits.append(told),
             on_answered=lambda *told: self.answers.append(told),
@@ -137,7 +138,7 @@ async def test_a_plain_handler_can_say_so_itself_and_it_is_told_in_the_event_loo
             return Allow()
 
     dispatcher = PermissionDispatcher(
-        can_use_tool=decide, report=print, on_waiting=lambda *told: threads.append(threading.get_ident())
+        {"can_use_tool": decide}, report=print, on_waiting=lambda *told: threads.append(threading.get_ident())
     )
     await dispatcher.answer(BASH, CONTEXT)
     assert threads == [threading.get_ident()] * 2
@@ -175,10 +176,6 @@ def raises_in_a_thread(subject: Any, context: PermissionContext) -> Any:
     raise RuntimeError("sk-secret")
 
 
-async def never_returns(subject: Any, context: PermissionContext) -> Any:
-    await anyio.sleep_forever()
-
-
 def returns_true(subject: Any, context: PermissionContext) -> Any:
     return True
 
@@ -205,10 +202,10 @@ REFUSALS: dict[str, Callable[[dict[str, Any]], bool]] = {
 @pytest.mark.parametrize("option", OPTIONS)
 @pytest.mark.parametrize(
     "failing",
-    [raises, raises_in_a_thread, never_returns, returns_true, returns_the_wire_reply, allows_what_is_no_json],
+    [raises, raises_in_a_thread, returns_true, returns_the_wire_reply, allows_what_is_no_json],
 )
 async def test_a_handler_that_fails_refuses_and_reports_once(option: str, failing: Any) -> None:
-    session = Session(**{option: failing}, timeout=0.05)
+    session = Session(**{option: failing})
     reply = await session.ask(REQUESTS[option])
     assert REFUSALS[option](reply)
     assert "sk-secret" not in str(reply)
@@ -221,7 +218,7 @@ async def test_a_failure_of_one_handler_does_not_ask_the_inbox() -> None:
 
 
 async def test_a_withdrawn_question_cancels_the_handler() -> None:
-    session, started, seen = Session(can_use_tool=never_returns), anyio.Event(), []
+    started, seen = anyio.Event(), []
     context = HandlerContext(request_id="r2")
 
     async def waits(request: PermissionRequest, context: PermissionContext) -> Any:

@@ -200,16 +200,12 @@ class Answers:
     @cached_property
     def permissions(self) -> "PermissionDispatcher":
         """Answers permission prompts, questions, elicitations and dialogs with the handlers of this session."""
-        from claude_agent_py.permissions.dispatcher import PermissionDispatcher
+        from claude_agent_py.permissions.dispatcher import HANDLERS, PermissionDispatcher
 
         options = self._options
         return PermissionDispatcher(
+            {name: getattr(options, name) for name in HANDLERS.values()},
             report=self._report,
-            can_use_tool=options.can_use_tool,
-            on_question=options.on_question,
-            on_plan=options.on_plan,
-            on_elicitation=options.on_elicitation,
-            on_user_dialog=options.on_user_dialog,
             interactions=options.interactions,
             cwd=str(options.cwd) if options.cwd is not None else None,
             on_waiting=self._note_waiting,
