@@ -53,14 +53,9 @@ def guard(policy: Policy, *, timeout: float | None = None) -> HookMatcher:
         return _answer(request.wire, await callback.call(request, request.context))
 
     guarded.__qualname__ = f"guard({callback.name})"
-    return _Guard(None, guarded, timeout=timeout, on_failure="block")
-
-
-class _Guard(HookMatcher):
-    """A matcher whose handler decides about tool calls before they run."""
-
-    __slots__ = ()
-    only_for = "PreToolUse"
+    matcher = HookMatcher(None, guarded, timeout=timeout, on_failure="block")
+    matcher.only_for = "PreToolUse"
+    return matcher
 
 
 def _request(input: "PreToolUseInput", context: HookContext) -> PermissionRequest:  # noqa: A002

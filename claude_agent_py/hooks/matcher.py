@@ -7,7 +7,7 @@ Invalid hooks raise `OptionsError` when they are registered. Matchers of the off
 import inspect
 import math
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Never, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Generic, Literal, Never, TypeAlias, cast
 
 from typing_extensions import TypeVar
 
@@ -57,10 +57,7 @@ class HookMatcher(Generic[Input]):
         OptionsError: The pattern, a handler or a value is invalid.
     """
 
-    __slots__ = ("handlers", "on_failure", "pattern", "timeout")
-
-    only_for: ClassVar[str | None] = None
-    """The one event that the handlers can answer; None means any."""
+    __slots__ = ("handlers", "on_failure", "only_for", "pattern", "timeout")
 
     def __init__(
         self,
@@ -79,6 +76,8 @@ class HookMatcher(Generic[Input]):
         if on_failure not in (None, "block", "continue"):
             raise OptionsError(f"on_failure must be 'block' or 'continue', not {on_failure!r}", option=OPTION)
         self.on_failure = on_failure
+        self.only_for: str | None = None
+        """The one event that the handlers can answer; None means any."""
         if not self.handlers:
             raise OptionsError("a HookMatcher needs a handler", option=OPTION)
 
