@@ -51,6 +51,7 @@ class Player:
         self._ignores_eof = bool(scenario["ignore_eof"])
         self._gate_is_open = gate_is_open
         self._at = 0
+        self._now = 0.0
         self._until: float | None = None
         self._rest = b""
         self._eof = False
@@ -75,76 +76,69 @@ class Player:
 
     def advance(self, now: float) -> list[Action]:
         """Play as many steps as possible and return the resulting actions."""
-        self.polls = False
+        self.polls, self._now = False, now
         while not self.ended:
             self._answer_requests()
             if self._at == len(self._steps):
                 self._end_at_eof()
                 break
             step = self._steps[self._at]
-            if not getattr(self, f"_{step['do']}")(step, now):
+            if getattr(self, f"_{step['do']}")(step):
                 break
             self._at += 1
         actions, self._actions = self._actions, []
         return actions
 
-    # Steps: each method has the name of one, and returns whether it is done
+    # Steps: each method has the name of one, and returns whether it still waits
 
-    def _emit(self, step: dict[str, Any], now: float) -> bool:
+    def _emit(self, step: dict[str, Any]) -> None:
         if "if_prompt_has" in step and field(self._prompt, step["if_prompt_has"]) is GONE:
-            return True
+            return
         frames = [self._resolved(frame) for frame in step["frames"]]
         self._act("out", b"".join(json.dumps(frame, ensure_ascii=False).encode() + b"\n" for frame in frames))
-        return True
 
-    def _emit_raw(self, step: dict[str, Any], now: float) -> bool:
+    def _emit_raw(self, step: dict[str, Any]) -> None:
         self._act("out", base64.b64decode(step["base64"]))
-        return True
 
-    def _wait_for(self, step: dict[str, Any], now: float) -> bool:
+    def _wait_for(self, step: dict[str, Any]) -> bool:
         for frame in self._unheard:
             if contains(frame, step["match"]):
                 self._unheard.remove(frame)
                 self._heard = frame
                 if frame.get("type") == "user":
                     self._prompt = frame
-                return True
+                return False
         self._end_at_eof()
-        return False
+        return True
 
-    def _answer(self, step: dict[str, Any], now: float) -> bool:
+    def _answer(self, step: dict[str, Any]) -> None:
         self._act("out", reply(self._heard.get("request_id"), self._resolved(step["answer"])))
-        return True
 
-    def _wait_gate(self, step: dict[str, Any], now: float) -> bool:
+    def _wait_gate(self, step: dict[str, Any]) -> bool:
         self.polls = not self._gate_is_open(step["gate"])
-        return not self.polls
+        return self.polls
 
-    def _pause(self, step: dict[str, Any], now: float) -> bool:
-        until = now + step["seconds"] if self._until is None else self._until
-        self.polls = now < until
+    def _pause(self, step: dict[str, Any]) -> bool:
+        until = self._now + step["seconds"] if self._until is None else self._until
+        self.polls = self._now < until
         self._until = until if self.polls else None
-        return not self.polls
+        return self.polls
 
-    def _hang(self, step: dict[str, Any], now: float) -> bool:
+    def _hang(self, step: dict[str, Any]) -> bool:
         self._unheard.clear()
-        return False
+        return True
 
-    def _stderr(self, step: dict[str, Any], now: float) -> bool:
+    def _stderr(self, step: dict[str, Any]) -> None:
         self._act("err", step["text"].encode())
-        return True
 
-    def _close_output(self, step: dict[str, Any], now: float) -> bool:
+    def _close_output(self, step: dict[str, Any]) -> None:
         self._act("close_out")
-        return True
 
-    def _spawn(self, step: dict[str, Any], now: float) -> bool:
+    def _spawn(self, step: dict[str, Any]) -> None:
         self._act("spawn", step["argv"])
-        return True
 
-    def _exit(self, step: dict[str, Any], now: float) -> bool:
+    def _exit(self, step: dict[str, Any]) -> None:
         self._end("signal" if step["signal"] else "exit", step["signal"] or step["code"])
-        return True
 
     # Parts
 

@@ -143,33 +143,33 @@ class ToolServer:
         """Notify a session of nothing any more."""
         self._sessions.discard(session)
 
-    def initialize_result(self, protocol_version: str = jsonrpc.PROTOCOL_VERSIONS[0]) -> JSONObject:
-        """Return the result of the handshake."""
+    def initialize_result(self, wanted: Any = None) -> JSONObject:
+        """Return the result of the handshake, with the version of the protocol that is wanted, or the newest."""
         capabilities: JSONObject = {"tools": {"listChanged": True}, "logging": {}}
         if self.resources:
             capabilities["resources"] = {}
         if self.prompts:
             capabilities["prompts"] = {}
         result: JSONObject = {
-            "protocolVersion": protocol_version,
+            "protocolVersion": wanted if wanted in jsonrpc.PROTOCOL_VERSIONS else jsonrpc.PROTOCOL_VERSIONS[0],
             "capabilities": capabilities,
             "serverInfo": {"name": self.name, "version": self.version},
         }
         return result | ({"instructions": self.instructions} if self.instructions else {})
 
-    def tool_definitions(self) -> list[JSONObject]:
-        """Return the MCP definitions of all tools."""
-        return [self._definition(tool) for tool in self._tools.values()]
-
-    def _definition(self, tool: Tool[..., Any]) -> JSONObject:
-        definition = tool.definition()
-        if self.always_load:
+    def definitions(self, kind: str) -> list[JSONObject]:
+        """Return the MCP definitions of all tools, resources or prompts."""
+        if kind != "tools":
+            offered: Mapping[str, Resource | Prompt] = self.resources if kind == "resources" else self.prompts
+            return [one.definition() for one in offered.values()]
+        definitions = [tool.definition() for tool in self._tools.values()]
+        for definition in definitions if self.always_load else ():
             definition["_meta"] = {ALWAYS_LOAD: True, **definition.get("_meta", {})}
-        return definition
+        return definitions
 
     def manifest(self) -> JSONObject:
         """Return the handshake's data, so that the CLI can skip the handshake."""
-        return {"initializeResult": self.initialize_result(), "toolsListResult": {"tools": self.tool_definitions()}}
+        return {"initializeResult": self.initialize_result(), "toolsListResult": {"tools": self.definitions("tools")}}
 
     def config(self) -> JSONObject:
         """Return the CLI's settings for this server."""

@@ -5,8 +5,8 @@ Every request gets an answer, because an unanswered handshake blocks the CLI's f
 
 import logging
 import threading
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, ClassVar, TypeAlias
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 from anyio import CancelScope, from_thread
 
@@ -85,12 +85,28 @@ class ServerSession:
         return answer or jsonrpc.error(request_id, jsonrpc.CANCELLED, "the request was cancelled")
 
     async def _dispatch(self, method: str, params: Any, context: HandlerContext) -> JSONObject:
-        answer = self._METHODS.get(method)
-        if answer is None:
-            raise RPCError(jsonrpc.METHOD_NOT_FOUND, f"unknown method {method!r}")
-        if params is not None and not isinstance(params, dict):
+        given: Any = {} if params is None else params
+        if not isinstance(given, dict):
             raise RPCError(jsonrpc.INVALID_PARAMS, "params must be an object")
-        return await answer(self, params or {}, context)
+        match method:
+            case "tools/call":
+                return await self._call_tool(given, context)
+            case "tools/list" | "resources/list" | "prompts/list":
+                return self._page(method.removesuffix("/list"), given.get("cursor"))
+            case "resources/templates/list":
+                return {"resourceTemplates": []}
+            case "resources/read":
+                return await self._read_resource(given)
+            case "prompts/get":
+                return await self._get_prompt(given)
+            case "initialize":
+                return self._server.initialize_result(given.get("protocolVersion"))
+            case "ping":
+                return {}
+            case "logging/setLevel":
+                return self._set_level(given)
+            case _:
+                raise RPCError(jsonrpc.METHOD_NOT_FOUND, f"unknown method {method!r}")
 
     def cancel(self, request_id: Any) -> None:
         """Cancel the work for a request, if it is running."""
@@ -124,24 +140,12 @@ class ServerSession:
 
     # Methods
 
-    async def _initialize(self, params: JSONObject, context: HandlerContext) -> JSONObject:
-        wanted = params.get("protocolVersion")
-        return self._server.initialize_result(
-            wanted if wanted in jsonrpc.PROTOCOL_VERSIONS else jsonrpc.PROTOCOL_VERSIONS[0]
-        )
-
-    async def _ping(self, params: JSONObject, context: HandlerContext) -> JSONObject:
-        return {}
-
-    async def _set_level(self, params: JSONObject, context: HandlerContext) -> JSONObject:
+    def _set_level(self, params: JSONObject) -> JSONObject:
         level = params.get("level")
         if level not in LOG_LEVELS:
             raise RPCError(jsonrpc.INVALID_PARAMS, f"unknown log level {level!r}")
         self._log_level = LOG_LEVELS.index(level)
         return {}
-
-    async def _list_tools(self, params: JSONObject, context: HandlerContext) -> JSONObject:
-        return self._page("tools", self._server.tool_definitions(), params.get("cursor"))
 
     async def _call_tool(self, params: JSONObject, context: HandlerContext) -> JSONObject:
         name, arguments, meta = params.get("name"), params.get("arguments"), params.get("_meta")
@@ -171,24 +175,13 @@ class ServerSession:
             notify=self.notify,
         )
 
-    async def _list_resources(self, params: JSONObject, context: HandlerContext) -> JSONObject:
-        definitions = [resource.definition() for resource in self._server.resources.values()]
-        return self._page("resources", definitions, params.get("cursor"))
-
-    async def _list_templates(self, params: JSONObject, context: HandlerContext) -> JSONObject:
-        return {"resourceTemplates": []}
-
-    async def _read_resource(self, params: JSONObject, context: HandlerContext) -> JSONObject:
+    async def _read_resource(self, params: JSONObject) -> JSONObject:
         resource = self._server.resources.get(str(params.get("uri")))
         if resource is None:
             raise RPCError(jsonrpc.RESOURCE_NOT_FOUND, "resource not found", {"uri": params.get("uri")})
         return {"contents": [await resource.read()]}
 
-    async def _list_prompts(self, params: JSONObject, context: HandlerContext) -> JSONObject:
-        definitions = [prompt.definition() for prompt in self._server.prompts.values()]
-        return self._page("prompts", definitions, params.get("cursor"))
-
-    async def _get_prompt(self, params: JSONObject, context: HandlerContext) -> JSONObject:
+    async def _get_prompt(self, params: JSONObject) -> JSONObject:
         prompt = self._server.prompts.get(str(params.get("name")))
         if prompt is None:
             raise RPCError(jsonrpc.INVALID_PARAMS, f"unknown prompt {params.get('name')!r}")
@@ -197,24 +190,12 @@ class ServerSession:
         except ToolInputError as error:
             raise RPCError(jsonrpc.INVALID_PARAMS, str(error)) from None
 
-    _METHODS: ClassVar[Mapping[str, Callable[[Any, JSONObject, HandlerContext], Awaitable[JSONObject]]]] = {
-        "initialize": _initialize,
-        "ping": _ping,
-        "logging/setLevel": _set_level,
-        "tools/list": _list_tools,
-        "tools/call": _call_tool,
-        "resources/list": _list_resources,
-        "resources/templates/list": _list_templates,
-        "resources/read": _read_resource,
-        "prompts/list": _list_prompts,
-        "prompts/get": _get_prompt,
-    }
-
-    def _page(self, key: str, items: Sequence[JSONObject], cursor: Any) -> JSONObject:
-        """Return a page of a list. The cursor is the index of its first entry."""
+    def _page(self, kind: str, cursor: Any) -> JSONObject:
+        """Return a page of the tools, resources or prompts. The cursor is the index of its first entry."""
+        items = self._server.definitions(kind)
         begin = 0 if cursor is None else int(cursor) if isinstance(cursor, str) and cursor.isdecimal() else -1
         if begin < 0 or begin > len(items):
             raise RPCError(jsonrpc.INVALID_PARAMS, f"invalid cursor {cursor!r}")
         end = begin + (self._server.page_size or len(items))
-        page: JSONObject = {key: list(items[begin:end])}
+        page: JSONObject = {kind: items[begin:end]}
         return page | ({"nextCursor": str(end)} if end < len(items) else {})
