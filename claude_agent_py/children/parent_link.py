@@ -8,7 +8,7 @@ import logging
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from claude_agent_py._errors import ControlError, HandlerError, TaskError
 from claude_agent_py._runtime.answering.parent import PermissionAnswers
@@ -61,16 +61,6 @@ class ParentLink:
         self.permissions: PermissionAnswers | None = (
             Relay(parent.client, os.path.abspath(options.cwd or os.curdir)) if assignment.asks_parent else None
         )
-        self._takers: Final[dict[type, Callable[[Any], None]]] = {
-            AssistantMessage: self._take_assistant,
-            UserMessage: self._take_conversation,
-            PermissionDeniedMessage: self._take_denial,
-            InitMessage: self._take_init,
-            TaskStartedMessage: self._take_start,
-            TaskProgressMessage: parent.tell,
-            TaskUpdatedMessage: parent.tell,
-            TaskNotificationMessage: parent.tell,
-        }
 
     @property
     def agent_id(self) -> str:
@@ -108,22 +98,29 @@ class ParentLink:
     def take(self, message: Any) -> None:
         """Forward a message of the child's session if the parent needs it. Never raises."""
         self._usage.take(message)
-        taker = self._takers.get(type(message))
-        if taker is None:
-            return
         try:
-            taker(message)
+            self._pass_on(message)
         except Exception:
             logger.exception("a message of the child agent %s was not passed on", self._assignment.agent_id)
 
-    def _take_conversation(self, message: AssistantMessage | UserMessage) -> None:
-        self._parent.tell(message if message.agent_id is not None else self._assignment.attribute(message))
-
-    def _take_assistant(self, message: AssistantMessage) -> None:
-        self._take_conversation(message)
-        if message.agent_id is None:
-            for call in message.tool_uses:
-                self._tell_progress(call.name)
+    def _pass_on(self, message: Any) -> None:
+        match message:
+            case AssistantMessage() | UserMessage() if message.agent_id is None:
+                self._parent.tell(self._assignment.attribute(message))
+                for call in message.tool_uses if isinstance(message, AssistantMessage) else ():
+                    self._tell_progress(call.name)
+            case PermissionDeniedMessage() if message.agent_id is None:
+                self._parent.tell(message.replace(agent_id=self._assignment.task_id))
+            case InitMessage():
+                self._take_init(message)
+            case TaskStartedMessage():
+                self._take_start(message)
+            case AssistantMessage() | UserMessage() | PermissionDeniedMessage():
+                self._parent.tell(message)
+            case TaskProgressMessage() | TaskUpdatedMessage() | TaskNotificationMessage():
+                self._parent.tell(message)
+            case _:
+                pass
 
     def _tell_progress(self, tool_name: str) -> None:
         self._parent.tell(
@@ -135,10 +132,6 @@ class ParentLink:
                 usage=self._usage.usage(self._elapsed()),
             )
         )
-
-    def _take_denial(self, message: PermissionDeniedMessage) -> None:
-        own = message.agent_id is None
-        self._parent.tell(message.replace(agent_id=self._assignment.task_id) if own else message)
 
     def _take_init(self, message: InitMessage) -> None:
         """Report the path of the child's transcript, so that its task can be read and followed."""
