@@ -297,8 +297,7 @@ def custom_tools(value: Any) -> list[Any]:
     try:
         return list(ToolServer("tools", tools=value).tools)
     except OptionsError as error:
-        problem = ValueError(str(error))
-    raise problem
+        raise ValueError(str(error)) from None
 
 
 def hooks(value: Any) -> Any:

@@ -61,8 +61,7 @@ def _adapter(output_type: Any) -> TypeAdapter[Any]:
     try:
         return TypeAdapter(output_type)
     except (PydanticSchemaGenerationError, PydanticUserError, TypeError, NameError) as error:
-        problem = ValueError(f"must be a type that pydantic can validate: {_first_sentence(error)}")
-    raise problem
+        raise ValueError(f"must be a type that pydantic can validate: {_first_sentence(error)}") from None
 
 
 def _first_sentence(error: Exception) -> str:
@@ -73,8 +72,7 @@ def _schema(adapter: TypeAdapter[Any]) -> JSONObject:
     try:
         return adapter.json_schema()
     except PydanticUserError as error:
-        problem = ValueError(f"must be a type that has a JSON Schema: {_first_sentence(error)}")
-    raise problem
+        raise ValueError(f"must be a type that has a JSON Schema: {_first_sentence(error)}") from None
 
 
 def _inlined(schema: JSONObject) -> JSONObject:

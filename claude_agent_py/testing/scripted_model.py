@@ -22,8 +22,6 @@ from claude_agent_py.testing.sandbox import Sandbox
 from claude_agent_py.testing.script import Answer, AnyScript, Failure, LooseAnswer, Reply, as_answer
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from claude_agent_py.options.client_options import ClientOptions
 
 Match: TypeAlias = str | re.Pattern[str] | Callable[[RecordedRequest], bool]
@@ -117,12 +115,10 @@ class ScriptedModel:
     async def __aenter__(self) -> Self:
         return self.start()
 
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: "TracebackType | None"
-    ) -> None:
+    async def __aexit__(self, *exc: object) -> None:
         with CancelScope(shield=True):
             await to_thread.run_sync(self.close)
-        self._tell_failures(exc)
+        self._tell_failures(exc[1])
 
     @property
     def url(self) -> str:

@@ -263,14 +263,10 @@ def tool(
         OptionsError: A parameter's type or name is not supported, or a keyword is unknown.
     """
     _check_call(function, more, settings)
-    namespace = _locals_of_caller()
-    if function is not None:
-        return _made(function, name, description, settings, namespace)
-
-    def decorate(function: Callable[P, R]) -> Tool[P, R]:
-        return _made(function, name, description, settings, namespace)
-
-    return decorate
+    made = functools.partial(
+        _made, name=name, description=description, settings=settings, namespace=_locals_of_caller()
+    )
+    return made if function is None else made(function)
 
 
 def _locals_of_caller() -> Mapping[str, Any]:
@@ -317,7 +313,7 @@ def _made(
 ) -> Tool[P, R]:
     chosen = name or callback_name(function).rpartition(".")[2]
     documentation = read_docstring(_docstring(function))
-    parameters = Parameters(function, tool=chosen, descriptions=documentation.parameters, namespace=dict(namespace))
+    parameters = Parameters(function, tool=chosen, descriptions=documentation.parameters, namespace=namespace)
     return Tool(
         function=function,
         name=chosen,
