@@ -93,7 +93,15 @@ class FormField:
         Raises:
             ValueError: The text is not a number, or neither yes nor no.
         """
-        return _CONVERSIONS.get(self.type, str)(text.strip())
+        match self.type:
+            case "integer" | "number":
+                return _number(text.strip())
+            case "boolean":
+                return _yes_or_no(text.strip().lower())
+            case "array":
+                return [part.strip() for part in text.split(",") if part.strip()]
+            case _:
+                return text.strip()
 
 
 @dataclass(frozen=True)
@@ -206,13 +214,6 @@ def _number(text: str) -> int | float:
 
 
 def _yes_or_no(text: str) -> bool:
-    if text.lower() in _YES | _NO:
-        return text.lower() in _YES
-    raise ValueError("must be yes or no")
-
-
-def _several(text: str) -> list[str]:
-    return [part.strip() for part in text.split(",") if part.strip()]
-
-
-_CONVERSIONS: Final = {"integer": _number, "number": _number, "boolean": _yes_or_no, "array": _several}
+    if text not in _YES | _NO:
+        raise ValueError("must be yes or no")
+    return text in _YES

@@ -20,10 +20,6 @@ if TYPE_CHECKING:
     from claude_agent_py.tasks.task import Task
 
 
-def _ignore(*told: Any) -> None:
-    """Do nothing."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class PermissionContext(HandlerContext):
     """The context of handlers for permissions, questions, plans, elicitations and dialogs."""
@@ -32,8 +28,8 @@ class PermissionContext(HandlerContext):
     """The tool call in question, if any."""
     cwd: str | None = None
     """The session's start directory, or for a guard the shell's current directory; None if unknown."""
-    on_waiting: Callable[[bool, str | None], object] = field(default=_ignore, repr=False, compare=False)
-    on_interaction: Callable[[Any], object] = field(default=_ignore, repr=False, compare=False)
+    on_waiting: Callable[[bool, str | None], object] = field(default=lambda *told: None, repr=False, compare=False)
+    on_interaction: Callable[[Any], object] = field(default=lambda event: None, repr=False, compare=False)
     """For inboxes: call it with `InteractionOpened` and `InteractionSettled` in the event loop. Does not raise."""
 
     @contextlib.contextmanager

@@ -14,10 +14,6 @@ Notify: TypeAlias = Callable[[str, JSONObject], None]
 """Sends an MCP notification, method and params. Never blocks."""
 
 
-def _drop(method: str, params: JSONObject) -> None:
-    """Drop a notification."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class ToolContext(HandlerContext):
     """The context of a tool call. A tool with a parameter of this type receives it.
@@ -39,7 +35,7 @@ class ToolContext(HandlerContext):
     """The absolute directory the session was started in; None without a session, as in a `ToolChain`."""
     progress_token: str | int | None = None
     """None if the caller did not ask for progress."""
-    notify: Notify = field(default=_drop, repr=False)
+    notify: Notify = field(default=lambda method, params: None, repr=False)
 
     def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         """Report progress without blocking.
