@@ -47,14 +47,8 @@ class RawBlock:
 Block: TypeAlias = Text | Thinking | ToolCall | RawBlock
 
 
-def text(text: str) -> Text:
-    """Return a text block."""
-    return Text(text)
-
-
-def thinking(thinking: str) -> Thinking:
-    """Return a thinking block."""
-    return Thinking(thinking)
+text = Text
+thinking = Thinking
 
 
 def tool_use(name: str, input: Mapping[str, Any] | None = None, *, id: str | None = None) -> ToolCall:  # noqa: A002
