@@ -17,25 +17,16 @@ from pathlib import Path
 from typing import Any
 
 from claude_agent_py._protocol.engine import Engine
+from claude_agent_py._protocol.events import MessageReceived
+from claude_agent_py._protocol.open_runs import RunLimits
 from claude_agent_py._protocol.state import Step
-from claude_agent_py._protocol.turns import RunLimits
+from claude_agent_py._protocol.turns import TurnRouter
 from claude_agent_py.wire.codec import decode
-from claude_agent_py.wire.messages.conversation import UserContent, UserMessage
 
 RECORDINGS = Path(__file__).parent.parent / "tests" / "recordings"
 SOURCES = ("turns/stream_with_thinking_and_tool", "turns/stream_interrupted", "turns/three_agents")
 CHUNK_BYTES = 64 * 1024
 REPETITIONS = 7
-
-
-class NoTasks:
-    """Ignores everything."""
-
-    def track(self, message: Any, line: bytes = b"", /) -> None:
-        pass
-
-    def live_ids(self) -> frozenset[str]:
-        return frozenset()
 
 
 def recorded() -> list[dict[str, Any]]:
@@ -61,13 +52,18 @@ def lines_of(kind: str, count: int) -> list[bytes]:
 
 
 def through_engine(lines: list[bytes]) -> None:
-    engine = Engine(NoTasks(), max_line_bytes=1 << 28)
+    engine, router = Engine(max_line_bytes=1 << 28), TurnRouter(frozenset)
     engine.advance(Step.START)
-    engine.open_run(1, "result", RunLimits(), 0.0)
-    engine.send_prompt(1, UserMessage(message=UserContent(role="user", content="hi"), uuid="prompt"), 0.0)
-    engine.seal_run(1, 0.0)
+    router.open_run(1, "result", RunLimits(), 0.0)
+    router.add_prompt(1, "prompt", 0.0)
+    router.seal_run(1, 0.0)
     data = b"".join(lines)
-    heard = sum(len(engine.receive_data(data[at : at + CHUNK_BYTES], 1.0)) for at in range(0, len(data), CHUNK_BYTES))
+    heard = 0
+    for at in range(0, len(data), CHUNK_BYTES):
+        for event in engine.receive_data(data[at : at + CHUNK_BYTES]):
+            assert isinstance(event, MessageReceived)
+            router.route(event.message, 1.0)
+            heard += 1
     assert heard == len(lines)
 
 

@@ -1,4 +1,4 @@
-"""Every error but those of runs, which are in `_runtime/runs/result.py`. `errors` has them all, and draws the tree."""
+"""All errors except run errors, which are in `_runtime/runs/result.py`. `errors` exports all and shows their tree."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -60,7 +60,7 @@ class OptionsError(ClaudeAgentError):
 class OptionsWarning(UserWarning):
     """An option is valid but will not have the expected effect."""
 
-    __module__ = "claude_agent_py.options"  # where it is public
+    __module__ = "claude_agent_py.options"  # its public module
 
 
 # The program -----------------------------------------------------------------------------------------------------
@@ -81,7 +81,7 @@ class CLINotFoundError(CLIError):
 
     def __init__(self, tried: Sequence[str], message: str | None = None, *, hint: str | None = None) -> None:
         self.tried: list[str] = list(tried)
-        """Every place that was searched, in order, with what was found there."""
+        """Every place that was searched, in order, with the finding."""
         head = message or "no usable `claude` program was found"
         places = "".join(f"\n  - {place}" for place in self.tried)
         super().__init__(f"{head}; looked at:{places}\n{hint or INSTALL_HINT}")
@@ -272,7 +272,7 @@ class TaskTimeoutError(TaskError, TimeoutError):
         self.timeout = timeout
         """How long was waited, in seconds."""
         self.task_ids: list[str] = list(task_ids) or [task_id]
-        """Every task that did not finish; `task_id` is the first of them."""
+        """Every task that did not finish; `task_id` is the first one."""
         which = ", ".join(map(repr, self.task_ids))
         what = f"task {which} was" if len(self.task_ids) == 1 else f"tasks {which} were"
         super().__init__(f"{what} not over within {timeout:g} s", task_id=task_id)
@@ -342,7 +342,7 @@ class TextFormatError(ClaudeAgentError):
 
     def __init__(self, problems: "Sequence[Problem]") -> None:
         self.problems: list[Problem] = list(problems)
-        """What is wrong, and where, in the order of the text. `TextFormat.repair_prompt` makes a prompt of them."""
+        """The problems with their places, in text order. `TextFormat.repair_prompt` makes a prompt of them."""
         lines = "".join(f"\n- {problem}" for problem in self.problems)
         super().__init__(f"the text is not in the required form:{lines}")
 
@@ -414,7 +414,7 @@ class SessionBusyError(SessionError):
 
 
 class StoreError(SessionError):
-    """A session store failed. The cause is what it raised."""
+    """A session store failed; `__cause__` is the original error."""
 
     def __init__(
         self,

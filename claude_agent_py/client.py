@@ -26,7 +26,7 @@ from claude_agent_py.options.client_options import ClientOptions, options_or_def
 from claude_agent_py.options.output_shape import Output
 
 if TYPE_CHECKING:
-    from claude_agent_py._protocol.turns import Until
+    from claude_agent_py._protocol.open_runs import Until
     from claude_agent_py._runtime.answering.parent import ParentSession
     from claude_agent_py._runtime.runs.message_types import SessionEvent, SessionMessage
     from claude_agent_py._runtime.runs.prompts import Prompt
@@ -76,7 +76,7 @@ class Client(SessionControls, Generic[Output]):
     """A session with the Claude Code CLI.
 
     Use it as `async with Client(options) as client`, or call `connect()` and `close()` yourself. All methods, these
-    too, may be called from any number of coroutines at once, on asyncio and trio.
+    too, may be called concurrently, on asyncio and trio.
 
     A client that is garbage-collected without being closed emits a `ResourceWarning`, and its session is killed. Runs
     and `messages()` iterators keep their client alive; tasks do not.
@@ -244,7 +244,7 @@ class Client(SessionControls, Generic[Output]):
             session.resumption.carried = [run for run in old.cut_off if run.is_sealed]
             session.live_changes = old.live_changes
             for name in [name for name in vars(self) if isinstance(getattr(type(self), name, None), cached_property)]:
-                del vars(self)[name]  # the groups of controls, too, have the session
+                del vars(self)[name]  # the groups of controls also refer to the session
             vars(self)["session"] = session
             with running_client(self):
                 await self._connect(options)
@@ -258,7 +258,7 @@ class Client(SessionControls, Generic[Output]):
 
         Args:
             tasks: What to do with running background tasks. `stop` stops them. `wait` waits for them, up to
-                `Timeouts.close`. `leave` returns at once and lets them finish while the event loop runs: hooks,
+                `Timeouts.close`. `leave` returns immediately and lets them finish while the event loop runs: hooks,
                 permissions and tools still answer, listeners are still called, and tasks can still be awaited.
 
         Cancelling stops the waiting, not the closing. Open runs end with `ConnectionClosedError`. Called in a handler,
@@ -305,7 +305,7 @@ class Client(SessionControls, Generic[Output]):
             warnings.warn(
                 f"unclosed Client over {what}: use `async with Client(...)`, or `await client.close()`",
                 ResourceWarning,
-                stacklevel=2,  # where it was dropped
+                stacklevel=2,  # the line that dropped it
                 source=self,
             )
 
@@ -375,7 +375,7 @@ class Client(SessionControls, Generic[Output]):
         artifacts: Sequence[str] = (),
         priority: str | int = "normal",
     ) -> Task:
-        """Start a child agent, which is a CLI process of its own, and return its task.
+        """Start a child agent, which has its own CLI process, and return its task.
 
         Args:
             agent: A `ChildAgent`.
@@ -401,7 +401,7 @@ class Client(SessionControls, Generic[Output]):
         )
 
     def messages(self) -> AsyncIterator[SessionMessage]:
-        """Iterate over every message of the session from now on, including those of all runs and of injected turns.
+        """Iterate over every message of the session from now on, including all runs and injected turns.
 
         The first iterator also yields up to `Limits.unclaimed_messages` earlier messages that belonged to no run, such
         as notifications of tasks of an earlier process. Any number of iterators may be open.

@@ -19,7 +19,7 @@ from claude_agent_py.options.client_options import ClientOptions, options_or_def
 from claude_agent_py.options.output_shape import Output
 
 if TYPE_CHECKING:
-    from claude_agent_py._protocol.turns import Until
+    from claude_agent_py._protocol.open_runs import Until
     from claude_agent_py._runtime.runs.result import RunResult
     from claude_agent_py._runtime.runs.run_mailbox import RunMailbox
     from claude_agent_py._runtime.session.ending import TasksAtClose

@@ -1,20 +1,25 @@
-"""The events that the engine returns to its driver. `RunEnded`, `RunWaits` and `TurnResumed` are in `turns.py`."""
+"""The events of the engine. Those of the router (`RunEnded`, `RunWaits`, `TurnResumed`) are in `open_runs.py`."""
 
 from typing import Any, TypeAlias
 
 from msgspec import Struct
 
 from claude_agent_py._protocol.requests import StrayKind
-from claude_agent_py._protocol.turns import RunEnded, RunId, RunWaits, TurnResumed
+from claude_agent_py.wire.unknown import MalformedFrame
 
 
 class MessageReceived(Struct, frozen=True, gc=False):
-    """A message of the conversation, and the runs that it belongs to."""
+    """A message of the conversation, or a frame that cannot be decoded."""
 
     message: Any
-    runs: tuple[RunId, ...]
     line: bytes
     """The line of the message; empty if decoding it would not reproduce the message (it was too long to keep)."""
+
+
+class ResultUnreadable(Struct, frozen=True):
+    """The message before this event is a result that cannot be decoded."""
+
+    frame: MalformedFrame
 
 
 class RequestReceived(Struct, frozen=True):
@@ -32,7 +37,7 @@ class RequestCancelled(Struct, frozen=True):
 
 
 class ReplyReceived(Struct, frozen=True):
-    """The reply to a request of this side."""
+    """The reply to a request of the client."""
 
     request_id: str
     subtype: str
@@ -50,7 +55,7 @@ class StrayReply(Struct, frozen=True):
 
 
 class RequestTimedOut(Struct, frozen=True):
-    """A request of this side was not answered in time."""
+    """A request of the client was not answered in time."""
 
     request_id: str
     subtype: str
@@ -63,13 +68,11 @@ class StreamEnded(Struct, frozen=True):
 
 Event: TypeAlias = (
     MessageReceived
+    | ResultUnreadable
     | RequestReceived
     | RequestCancelled
     | ReplyReceived
     | StrayReply
     | RequestTimedOut
-    | RunEnded
-    | RunWaits
-    | TurnResumed
     | StreamEnded
 )

@@ -1,4 +1,4 @@
-"""Read what can be read of a line that cannot be decoded: it was cut, or is nested too deeply."""
+"""Extract strings from a line that cannot be decoded because it is cut or nested too deeply."""
 
 import itertools
 import re
@@ -11,7 +11,7 @@ _TOKEN: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[{}\[\]:,]', re.DOTALL)
 
 
 def readable_strings(line: bytes) -> dict[str, str]:
-    """Return the string members of a JSON object, and those of the objects in it as `"outer.inner"`.
+    """Return the string members of a JSON object, and members of nested objects as `"outer.inner"`.
 
     Deeper ones are left out: a tool's input must not pass for a field of the frame.
     """

@@ -1,4 +1,4 @@
-"""The interfaces through which other packages use a running session."""
+"""The interface through which other packages use a running session."""
 
 from typing import Any, Protocol
 
@@ -10,27 +10,11 @@ class ControlPort(Protocol):
         """Send a control request and return the payload of its reply (`{}` if the CLI sends none).
 
         `timeout` is in seconds; None means `Timeouts.control`. Cancelling drops the request, and its reply is ignored.
-        May be called from any number of workers at once.
+        May be called concurrently.
 
         Raises:
             ControlRejectedError: The CLI answered with an error.
             ControlTimeoutError: The CLI did not answer in time.
             ConnectionClosedError: The session is not open, or was closed before the reply.
         """
-        ...
-
-
-class LiveTasks(Protocol):
-    """Knows the running background tasks."""
-
-    def live_ids(self) -> frozenset[str]:
-        """Return the ids of the running tasks, without ambient ones, which do not count as activity."""
-        ...
-
-
-class TaskSink(LiveTasks, Protocol):
-    """Receives every message of the session, to track its tasks."""
-
-    def track(self, message: Any, line: bytes = b"", /) -> object:
-        """Process one message. `line` is its line if decoding it reproduces the message. Must not block or raise."""
         ...

@@ -31,7 +31,7 @@ class _Settled:
 
 @dataclass(frozen=True, slots=True)
 class PendingRequest:
-    """A request of this side that waits for its reply."""
+    """A request of the client that waits for its reply."""
 
     request_id: str
     subtype: str
@@ -40,7 +40,7 @@ class PendingRequest:
 
 
 class OutgoingRequests:
-    """The requests that this side sends."""
+    """The requests that the client sends."""
 
     def __init__(self) -> None:
         self._pending: dict[str, PendingRequest] = {}

@@ -4,11 +4,11 @@
 NEW        nothing has been sent; the CLI is starting
 OPEN       frames go both ways
 EXITING    the CLI was asked to exit (`end_session`) and has not refused; it may end at any time
-LEFT       this side sends no more prompts; the CLI finishes its work, and its requests are answered
-CLOSING    this side is closing the connection; the CLI may still write, and send requests
+LEFT       the client sends no more prompts; the CLI finishes its work, and its requests are answered
+CLOSING    the client is closing the connection; the CLI may still write, and send requests
 DIED       the CLI exited unexpectedly
 EXITED     the CLI exited because it was asked to
-CLOSED     closed by this side
+CLOSED     closed by the client
 =========  =====================================================================================
 
 Prompts and requests can be sent in OPEN and EXITING, answers as long as the CLI reads.

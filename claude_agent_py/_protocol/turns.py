@@ -1,6 +1,6 @@
-"""`TurnRouter`: which run a message belongs to, and when a run is over.
+"""`TurnRouter`: which run a message belongs to, and when a run ends.
 
-The CLI works on one turn at a time, but it also starts turns by itself (for a finished task or a peer), folds several
+The CLI works on one turn at a time, but it also starts turns on its own (for a finished task or a peer), folds several
 prompts into one turn, and answers queued prompts together. So routing does not rely on order:
 
 * A prompt is identified by its uuid. `command_lifecycle` says when the CLI starts on it, and the messages of a turn
@@ -8,18 +8,29 @@ prompts into one turn, and answers queued prompts together. So routing does not 
 * A turn begins with its first message and ends with a result, which answers all of its prompts. Its messages go to the
   runs of these prompts. Messages of a turn without prompts go to the runs that wait for the session to be idle, and
   messages of a turn on unknown prompts to no run.
-* A task belongs to the runs in whose turn it started, and so do its children and the messages of its subagent.
+* A task belongs to the runs in whose turn it started: see `task_owners.py`.
 
-A run is over at its own result, or (`until="idle"`) once no task is running and no follow-up turn is expected: see
-`is_idle`.
+A run ends with its own result, or (`until="idle"`) once no task is running and no follow-up turn is expected: see
+`is_idle`. Its time limits and the verdicts are in `open_runs.py`.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 from claude_agent_py._protocol.follow_ups import FollowUps
-from claude_agent_py._protocol.ports import LiveTasks
+from claude_agent_py._protocol.open_runs import (
+    Deadline,
+    EndReason,
+    OpenRun,
+    RunEnded,
+    RunId,
+    RunLimits,
+    RunWaits,
+    TurnResumed,
+    Until,
+    Verdict,
+)
+from claude_agent_py._protocol.task_owners import TaskOwners
 from claude_agent_py.wire.messages.conversation import (
     AssistantMessage,
     CommandLifecycleMessage,
@@ -30,7 +41,6 @@ from claude_agent_py.wire.messages.conversation import (
 from claude_agent_py.wire.messages.stream import StreamEventMessage
 from claude_agent_py.wire.messages.system import InitMessage, SessionStateChangedMessage, ThinkingTokensMessage
 from claude_agent_py.wire.messages.tasks import (
-    CHILD_AGENT,
     BackgroundTasksChangedMessage,
     TaskNotificationMessage,
     TaskProgressMessage,
@@ -39,102 +49,8 @@ from claude_agent_py.wire.messages.tasks import (
 )
 from claude_agent_py.wire.unknown import MalformedFrame, UnknownMessage
 
-Until: TypeAlias = Literal["result", "idle"]
-RunId: TypeAlias = Any
-"""The driver's identifier of a run: any hashable object."""
-EndReason: TypeAlias = Literal["result", "idle", "cancelled", "unreadable", "timeout", "closed"]
-TimeoutKind: TypeAlias = Literal["run", "first_message", "silence", "idle"]
-
-FIRST_NOTICE: Final = 60.0
-"""After how many seconds of waiting only for tasks a `RunWaits` is reported."""
-
-NEXT_NOTICE: Final = 600.0
-"""After how many more seconds it is reported again."""
-
-
-@dataclass(frozen=True, slots=True)
-class RunLimits:
-    """Time limits of a run, in seconds; None means no limit."""
-
-    run: float | None = None
-    first_message: float | None = None
-    silence: float | None = None
-    idle: float | None = None
-    """From its own result to the end of its tasks. On expiry the run ends without an error, after the current turn."""
-
-
-@dataclass(frozen=True, slots=True)
-class RunEnded:
-    """A run is over."""
-
-    run_id: RunId
-    reason: EndReason
-    kind: TimeoutKind | None = None
-    """The limit that expired, if that is the reason."""
-    limit: float | None = None
-    tasks: frozenset[str] = frozenset()
-    """The ids of the tasks started in the run, or by their subagents."""
-    was_in_turn: bool = False
-    """Whether the CLI was working on one of its prompts."""
-    frame: MalformedFrame | None = None
-    """The malformed result, if that is the reason."""
-    late_tasks: frozenset[str] = frozenset()
-    """The tasks that were running when `RunLimits.idle` expired."""
-
-
-@dataclass(frozen=True, slots=True)
-class RunWaits:
-    """A run that has its answer has been waiting for tasks for a long time."""
-
-    run_id: RunId
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class TurnResumed:
-    """The CLI took up the turn that an earlier process left, or has none to take up."""
-
-    run_id: RunId
-    """The run that was opened for it. It is dropped if it has no prompts."""
-    prompts: tuple[str, ...]
-    """The prompts of the turn; empty if there is no such turn."""
-    adopted: tuple[str, ...]
-    """Those of them that belong to no other run, and now to this one."""
-
-
-Verdict: TypeAlias = RunEnded | TurnResumed
 Routing: TypeAlias = tuple[tuple[RunId, ...], tuple[Verdict, ...]]
-"""The runs that receive a message, and what it decides."""
-
-
-@dataclass(slots=True, eq=False)
-class _Run:
-    """An open run."""
-
-    run_id: RunId
-    until: Until
-    limits: RunLimits
-    is_limited: bool
-    """Whether the run has any time limit to check."""
-    opened_at: float
-    last_progress: float
-    waiting: dict[str, None] = field(default_factory=dict)
-    """The unanswered prompts, oldest first."""
-    tasks: set[str] = field(default_factory=set)
-    sealed: bool = False
-    """No more prompts will come."""
-    heard: bool = False
-    """The CLI has started on one of its prompts."""
-    answered: bool = False
-    """A result came for one of its prompts."""
-    waits_since: float | None = None
-    """When it got its last answer and began to wait for the session to be idle."""
-    next_notice: float = FIRST_NOTICE
-    """After how many seconds of waiting `RunWaits` is reported next."""
-
-    @property
-    def has_all_answers(self) -> bool:
-        return self.sealed and not self.waiting
+"""The runs that receive a message, and its verdicts."""
 
 
 class _Turn:
@@ -161,18 +77,18 @@ class _Rule(NamedTuple):
 
 
 class TurnRouter:
-    """Routes every message of a session to its runs, and decides when they are over."""
+    """Routes every message of a session to its runs, and decides when they end.
 
-    def __init__(self, tasks: LiveTasks) -> None:
-        self._tasks = tasks
-        self._runs: dict[RunId, _Run] = {}
+    Args:
+        live_task_ids: Returns the ids of the running tasks, without ambient ones, which do not count as activity. The
+            tasks must have processed a message before it is routed.
+    """
+
+    def __init__(self, live_task_ids: Callable[[], frozenset[str]]) -> None:
+        self._live_task_ids = live_task_ids
+        self._runs: dict[RunId, OpenRun] = {}
         self._owner_of_prompt: dict[str, RunId] = {}
-        self._owners_of_task: dict[str, tuple[RunId, ...]] = {}
-        self._task_of_call: dict[str, str] = {}
-        """Tasks by the tool call that launched them, for messages of a subagent that do not name their task."""
-        self._foreground: set[str] = set()
-        self._elsewhere: set[str] = set()
-        """Child agents and their tasks. The CLI does not know them, so their ends cause no follow-up turn."""
+        self._owners_of_task = TaskOwners()
         self._turn: _Turn | None = None
         self._state: str | None = None
         self._lifecycle_seen = False
@@ -180,17 +96,16 @@ class TurnRouter:
         self._follow_ups = FollowUps()
         self._completed: set[str] = set()
         """Prompts that the CLI has completed without an answer so far."""
-        self._waits: list[RunWaits] = []
         self._heir: RunId | None = None
-        """The run of the turn that an earlier process left, until the CLI says whether there is one."""
+        """The run of the turn that an earlier process left unfinished, until the CLI reports whether there is one."""
         self._resumed: TurnResumed | None = None
-        """What the CLI said of that turn, until it is reported."""
+        """The pending verdict about that turn."""
 
     # Runs --------------------------------------------------------------------------------------------------------
 
     @property
     def open_runs(self) -> tuple[RunId, ...]:
-        """The runs that are not over."""
+        """The runs that have not ended."""
         return tuple(self._runs)
 
     @property
@@ -200,22 +115,22 @@ class TurnRouter:
 
     def open_run(self, run_id: RunId, until: Until, limits: RunLimits, now: float) -> None:
         """Begin a run. Its prompts follow, then `seal_run`."""
-        self._runs[run_id] = _Run(run_id, until, limits, limits != RunLimits(), opened_at=now, last_progress=now)
+        self._runs[run_id] = OpenRun(run_id, until, limits, limits != RunLimits(), opened_at=now, last_progress=now)
 
     def expect_resumed_turn(self, run_id: RunId) -> None:
-        """Have an open run without prompts adopt those of the turn that an earlier process left.
+        """Have an open run without prompts adopt the prompts of the turn that an earlier process left unfinished.
 
         The CLI does not announce them: its first `init` of that turn names them, and `idle` says that there is none.
         """
         self._heir = run_id
 
     def expect_no_resumed_turn(self) -> tuple[Verdict, ...]:
-        """Note that the CLI has no turn to take up."""
+        """Note that the CLI has no turn to resume."""
         self._note_resumed(())
         return self._take_resumed()
 
     def add_prompt(self, run_id: RunId, prompt_uuid: str, now: float) -> bool:
-        """Add a prompt of the run. Return False if the run is already over."""
+        """Add a prompt of the run. Return False if the run has already ended."""
         run = self._runs.get(run_id)
         if run is None:
             return False
@@ -233,20 +148,18 @@ class TurnRouter:
         run.last_progress = now
         return self.settle(now)
 
-    def drop_run(self, run_id: RunId) -> tuple[str, ...]:
-        """Drop a run and return its unanswered prompts."""
+    def drop_run(self, run_id: RunId) -> None:
+        """Drop a run. Its unanswered prompts belong to no run then."""
         run = self._runs.pop(run_id, None)
         if run is None:
-            return ()
+            return
         if self._heir == run_id:
             self._heir = None
         for prompt in run.waiting:
             self._owner_of_prompt.pop(prompt, None)
-        for task_id in run.tasks:  # the task itself stays known
-            self._owners_of_task[task_id] = tuple(r for r in self._owners_of_task[task_id] if r != run_id)
+        self._owners_of_task.drop(run_id, run.tasks)
         if self._turn is not None:
             self._turn.audience = tuple(r for r in self._turn.audience if r != run_id)
-        return tuple(run.waiting)
 
     def close(self) -> tuple[RunEnded, ...]:
         """End every run: the connection is gone."""
@@ -345,35 +258,17 @@ class TurnRouter:
     # Tasks -------------------------------------------------------------------------------------------------------
 
     def _on_task_started(self, message: TaskStartedMessage, now: float) -> tuple[RunId, ...]:
-        task_id = message.task_id
-        self._owners_of_task[task_id] = owners = self._owners_of_start(message)
-        for owner in owners:
+        for owner in self._owners_of_task.start(message, self.turn_runs):
             if owner in self._runs:
-                self._runs[owner].tasks.add(task_id)
-        if message.tool_use_id is not None:
-            self._task_of_call[message.tool_use_id] = task_id
-        if message.task_type == CHILD_AGENT or message.parent_task_id in self._elsewhere:
-            self._elsewhere.add(task_id)
-        if message.is_backgrounded is False:
-            self._foreground.add(task_id)
-        else:
-            self._foreground.discard(task_id)
-        return self._task_audience(task_id)
-
-    def _owners_of_start(self, message: TaskStartedMessage) -> tuple[RunId, ...]:
-        """Return the runs of a task that starts or resumes, including its previous ones."""
-        before = self._owners_of_task.get(message.task_id)
-        if before is not None and message.prompt is None:
-            return before  # it resumed by itself
-        parent = self._owners_of_task.get(message.parent_task_id or "")
-        return tuple(dict.fromkeys((*(before or ()), *(self.turn_runs if parent is None else parent))))
+                self._runs[owner].tasks.add(message.task_id)
+        return self._task_audience(message.task_id)
 
     def _on_task(self, message: TaskProgressMessage, now: float) -> tuple[RunId, ...]:
         return self._task_audience(message.task_id)
 
     def _on_task_updated(self, message: TaskUpdatedMessage, now: float) -> tuple[RunId, ...]:
         if message.patch.is_backgrounded:
-            self._foreground.discard(message.task_id)
+            self._owners_of_task.move_to_background(message.task_id)
         status = message.patch.task_status
         if status is not None and status.is_terminal:
             self._expect_follow_up(message, now)
@@ -387,8 +282,7 @@ class TurnRouter:
         return self._task_audience(message.task_id)
 
     def _expect_follow_up(self, message: TaskUpdatedMessage | TaskNotificationMessage, now: float) -> None:
-        """Expect the follow-up turn of a finished task, unless it ran in the foreground."""
-        if message.task_id not in self._foreground and message.task_id not in self._elsewhere:
+        if self._owners_of_task.causes_follow_up(message.task_id):
             self._follow_ups.expect(message.run_id or message.task_id, now)
 
     # Turns -------------------------------------------------------------------------------------------------------
@@ -408,7 +302,9 @@ class TurnRouter:
 
     def _join(self, turn: _Turn, prompts: Sequence[str]) -> None:
         """Add prompts to the turn."""
-        if prompts and self._heir is not None:  # a turn on a lost task has none, and comes first
+        # The first turn of a resumed session may be about a task that died with the last process. It names no prompts;
+        # the interrupted turn follows it.
+        if prompts and self._heir is not None:
             self._note_resumed(prompts)
         new = [p for p in prompts if p not in turn.prompts and p in self._owner_of_prompt]
         if new:
@@ -417,7 +313,7 @@ class TurnRouter:
             turn.audience = tuple(dict.fromkeys([*turn.audience, *owners]))
 
     def _note_resumed(self, prompts: Iterable[str]) -> None:
-        """Note which prompts the turn has that an earlier process left; those without a run go to the heir."""
+        """Note the prompts of the resumed turn; the heir adopts those without a run."""
         heir, self._heir = self._heir, None
         if heir is None:
             return
@@ -470,18 +366,16 @@ class TurnRouter:
         return self._turn.audience if self._turn else tuple(self._runs)
 
     def _task_audience(self, task_id: str) -> tuple[RunId, ...]:
-        """Return the runs for a message of a task: its open runs, or else those that wait for the session to be
-        idle.
-        """
-        owners = tuple(o for o in self._owners_of_task.get(task_id, ()) if o in self._runs)
-        return owners or self._waiting_for_idle()
+        """Return the runs for a message of a task: its open runs, or the runs that wait for idle if it has none."""
+        owners = [owner for owner in self._owners_of_task.of(task_id) if owner in self._runs]
+        return tuple(owners) or self._waiting_for_idle()
 
     def _subagent_audience(self, message: AssistantMessage | UserMessage) -> tuple[RunId, ...]:
         """Return the runs for a message of a subagent, which never begins a turn.
 
         An unknown one belongs to the turn.
         """
-        task_id = message.agent_id or self._task_of_call.get(message.parent_tool_use_id or "")
+        task_id = self._owners_of_task.task_of(message)
         return self.turn_runs if task_id is None and self._turn else self._task_audience(task_id or "")
 
     def tasks_of(self, run_id: RunId) -> frozenset[str]:
@@ -490,7 +384,7 @@ class TurnRouter:
         return frozenset(run.tasks) if run else frozenset()
 
     def queued_prompts(self, run_id: RunId) -> tuple[str, ...]:
-        """Return the prompts of an open run that the CLI has not started on, as far as it reports that."""
+        """Return the prompts of an open run that the CLI has not reported as started."""
         run = self._runs.get(run_id)
         begun = (*self._turn.prompts, *self._turn.assumed) if self._turn else ()
         return tuple(p for p in run.waiting if p not in begun) if run else ()
@@ -498,13 +392,13 @@ class TurnRouter:
     # Ends --------------------------------------------------------------------------------------------------------
 
     def settle(self, now: float) -> tuple[Verdict, ...]:
-        """Remove the runs that are over, perhaps because tasks ended without a message, and return what was decided."""
+        """Remove the runs that have ended, perhaps because tasks ended without a message, and return the verdicts."""
         ends = tuple(end for run in self._runs.values() if (end := self._end_of(run, now)))
         for end in ends:
             self.drop_run(end.run_id)
         return self._take_resumed() + ends if self._resumed is not None else ends
 
-    def _end_of(self, run: _Run, now: float) -> RunEnded | None:
+    def _end_of(self, run: OpenRun, now: float) -> RunEnded | None:
         if not run.has_all_answers:
             return None
         if not run.answered:
@@ -517,15 +411,15 @@ class TurnRouter:
 
     def _end(
         self,
-        run: _Run,
+        run: OpenRun,
         reason: EndReason,
         *,
-        kind: TimeoutKind | None = None,
-        limit: float | None = None,
+        expired: Deadline | None = None,
         frame: MalformedFrame | None = None,
     ) -> RunEnded:
         tasks = frozenset(run.tasks)
-        late = tasks & self._tasks.live_ids() if kind == "idle" else frozenset[str]()
+        kind, limit = (None, None) if expired is None else (expired.kind, expired.limit)
+        late = tasks & self._live_task_ids() if kind == "idle" else frozenset[str]()
         is_in_turn = run.run_id in self.turn_runs
         return RunEnded(run.run_id, reason, kind, limit, tasks, is_in_turn, frame, late)
 
@@ -535,7 +429,7 @@ class TurnRouter:
         If the CLI sends `session_state_changed`, it decides. The CLI does not report `idle` while a background agent or
         its follow-up turn is running, but it does for shells, which the ledger and a short grace period cover.
         """
-        if self._turn is not None or self._state not in (None, "idle") or self._tasks.live_ids():
+        if self._turn is not None or self._state not in (None, "idle") or self._live_task_ids():
             return False
         self._follow_ups.give_up(now)
         return not self._follow_ups
@@ -543,65 +437,35 @@ class TurnRouter:
     # Time --------------------------------------------------------------------------------------------------------
 
     def restart_silence(self, now: float) -> None:
-        """Restart the silence limit of every run, because the CLI is waiting for an answer of this side."""
+        """Restart the silence limit of every run, because the CLI is waiting for an answer."""
         for run in self._runs.values():
             run.last_progress = now
 
-    def _deadline(self, run: _Run) -> tuple[float, TimeoutKind, float] | None:
-        """Return when the next limit of the run expires, its kind and its length."""
-        limits = run.limits
-        moments: list[tuple[float, TimeoutKind, float]] = []
-        if limits.run is not None:
-            moments.append((run.opened_at + limits.run, "run", limits.run))
-        if run.waiting or run.sealed:  # otherwise the caller is silent, not the CLI
-            since = self._silent_since(run)
-            if limits.first_message is not None and not run.heard:
-                moments.append((since + limits.first_message, "first_message", limits.first_message))
-            if limits.silence is not None:
-                moments.append((since + limits.silence, "silence", limits.silence))
-        if limits.idle is not None and run.waits_since is not None and self._turn is None:
-            moments.append((run.waits_since + limits.idle, "idle", limits.idle))
-        return min(moments, default=None)
-
-    def _silent_since(self, run: _Run) -> float:
-        """Return when the CLI last made progress on the run, or on the turn that the run is queued behind."""
+    def _deadline(self, run: OpenRun) -> Deadline | None:
+        """Return the run's next deadline. Progress of the turn that it is queued behind counts for it, too."""
         is_queued = run.waiting and run.run_id not in self.turn_runs
-        return max(run.last_progress, self._last_progress) if is_queued else run.last_progress
-
-    def _note_waits(self, now: float) -> None:
-        """Note the runs that have been waiting for tasks for a long time."""
-        for run in self._runs.values():
-            waited = 0.0 if run.waits_since is None else now - run.waits_since
-            if waited >= run.next_notice:
-                run.next_notice = waited + NEXT_NOTICE
-                self._waits.append(RunWaits(run.run_id, waited))
-
-    def take_waits(self) -> list[RunWaits]:
-        """Return and clear the noted runs."""
-        waits, self._waits = self._waits, []
-        return waits
+        silent_since = max(run.last_progress, self._last_progress) if is_queued else run.last_progress
+        return run.deadline(silent_since, is_between_turns=self._turn is None)
 
     def next_deadline(self) -> float | None:
         """Return when to call `tick` next, or None."""
-        moments = [d[0] for run in self._runs.values() if run.is_limited and (d := self._deadline(run))]
+        moments = [deadline.at for run in self._runs.values() if run.is_limited and (deadline := self._deadline(run))]
         if self._turn is None:
             notices = [run.waits_since + run.next_notice for run in self._runs.values() if run.waits_since is not None]
             moments += [*notices, self._follow_ups.until] if notices and self._follow_ups else notices
         return min(moments, default=None)
 
     def tick(self, now: float) -> tuple[Verdict, ...]:
-        """Return the runs that are over because a limit or a grace period has expired."""
+        """Return the runs that have ended because a limit or a grace period has expired, and those that wait long."""
+        waits: list[RunWaits] = []
         if self._turn is None:
             self._follow_ups.give_up(now)
-            self._note_waits(now)
-        late = [(run, d) for run in self._runs.values() if (d := self._deadline(run)) and d[0] <= now]
-        ends = tuple(
-            self._end(run, "idle" if kind == "idle" else "timeout", kind=kind, limit=limit)
-            for run, (_, kind, limit) in late
-        )
+            waits = [notice for run in self._runs.values() if (notice := run.notice(now)) is not None]
+        late = [(run, due) for run in self._runs.values() if (due := self._deadline(run)) and due.at <= now]
+        ends = tuple(self._end(run, "idle" if due.kind == "idle" else "timeout", expired=due) for run, due in late)
         for end in ends:
             self.drop_run(end.run_id)
-        return ends + self.settle(now)
+        return (*ends, *self.settle(now), *waits)
 
     _OTHER: ClassVar[_Rule] = _Rule(_on_other, is_progress=False)
     _RULES: ClassVar[Mapping[type, _Rule]] = {
@@ -624,7 +488,7 @@ class TurnRouter:
 
 
 def _prompts_of(raw: Any) -> Iterable[str]:
-    """Return the prompts that a malformed result names, as far as readable."""
+    """Return the readable prompts of a malformed result."""
     if not isinstance(raw, dict):
         return []
     named = raw.get("user_message_uuids")
@@ -633,28 +497,15 @@ def _prompts_of(raw: Any) -> Iterable[str]:
 
 
 def _is_injected(raw: Any) -> bool:
-    """Return whether a malformed result names a cause of its turn other than a prompt, as far as readable."""
+    """Return whether a malformed result readably names a cause of its turn other than a prompt."""
     origin = raw.get("origin") if isinstance(raw, dict) else None
     return isinstance(origin, dict) and origin.get("kind") != "human"
 
 
 def _task_of(message: Any) -> str | None:
     """Return the task that a message names, even in a field that its model does not have."""
-    field = _task_field(type(message))
-    if field is not None:
-        named = getattr(message, field)
+    if isinstance(message, UnknownMessage):
+        named = message.raw.get("task_id") or message.raw.get("agent_id")
     else:
-        raw = message.raw if isinstance(message, UnknownMessage) else {}
-        named = raw.get("task_id") or raw.get("agent_id")
+        named = getattr(message, "task_id", None) or getattr(message, "agent_id", None)
     return named if isinstance(named, str) else None
-
-
-_TASK_FIELDS: Final[dict[type, str | None]] = {}
-
-
-def _task_field(kind: type) -> str | None:
-    """Return the field in which messages of a type name their task, or None."""
-    if kind not in _TASK_FIELDS:
-        fields = getattr(kind, "__struct_fields__", ())
-        _TASK_FIELDS[kind] = next((name for name in ("task_id", "agent_id") if name in fields), None)
-    return _TASK_FIELDS[kind]

@@ -9,7 +9,7 @@ from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.retrying import RetryPolicy
 
 if TYPE_CHECKING:
-    from claude_agent_py._protocol.turns import Until
+    from claude_agent_py._protocol.open_runs import Until
 
 OWN_OPTIONS: tuple[str, ...] = ("session_store", "session_id", "resume", "continue_conversation", "fork_session")
 """Options that the fleet sets."""

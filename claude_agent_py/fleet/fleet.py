@@ -25,7 +25,7 @@ from claude_agent_py.wire.base import dump
 if TYPE_CHECKING:
     import os
 
-    from claude_agent_py._protocol.turns import Until
+    from claude_agent_py._protocol.open_runs import Until
     from claude_agent_py.fleet._inbox import FleetInteraction
     from claude_agent_py.fleet.worker import Worker
     from claude_agent_py.sessions.stores.protocol import SessionStore

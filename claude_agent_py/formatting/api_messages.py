@@ -22,6 +22,7 @@ from claude_agent_py.wire.messages.content import (
     UnknownBlock,
 )
 from claude_agent_py.wire.messages.conversation import (
+    SYNTHETIC_MODEL,
     AssistantMessage,
     CommandLifecycleMessage,
     ResultMessage,
@@ -30,7 +31,6 @@ from claude_agent_py.wire.messages.conversation import (
 from claude_agent_py.wire.messages.system import CompactBoundaryMessage
 from claude_agent_py.wire.messages.tasks import TaskNotificationMessage, TaskStartedMessage
 
-SYNTHETIC_MODEL: Final = "<synthetic>"
 NO_RESULT: Final = "[no result: the call did not finish]"
 IN_RESULTS: Final = frozenset({"text", "image", "document", "search_result", "tool_reference"})
 """The types of blocks that the API takes in a tool result."""

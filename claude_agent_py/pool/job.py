@@ -27,7 +27,7 @@ from claude_agent_py.retrying import RetryPolicy
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from claude_agent_py._protocol.turns import Until
+    from claude_agent_py._protocol.open_runs import Until
 
 AHEAD: Final = 4
 """How many outcomes may wait for a slow reader, in multiples of `concurrency`. Then no further prompt begins."""

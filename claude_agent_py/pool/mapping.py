@@ -22,7 +22,7 @@ from claude_agent_py.pool.progress import Progress, check_progress
 from claude_agent_py.retrying import RetryPolicy
 
 if TYPE_CHECKING:
-    from claude_agent_py._protocol.turns import Until
+    from claude_agent_py._protocol.open_runs import Until
 
 
 def map_runs(

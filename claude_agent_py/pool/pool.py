@@ -30,7 +30,7 @@ from claude_agent_py.pool.stats import PoolStats
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
-    from claude_agent_py._protocol.turns import Until
+    from claude_agent_py._protocol.open_runs import Until
     from claude_agent_py._runtime.runs.prompts import Prompt
     from claude_agent_py._runtime.runs.result import RunResult
     from claude_agent_py._runtime.runs.run import Run

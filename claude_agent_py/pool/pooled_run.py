@@ -11,7 +11,7 @@ from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.runs import OneShot
 
 if TYPE_CHECKING:
-    from claude_agent_py._protocol.turns import Until
+    from claude_agent_py._protocol.open_runs import Until
     from claude_agent_py._runtime.session.ending import TasksAtClose
     from claude_agent_py.pool.member import Member
 

@@ -10,17 +10,10 @@ import msgspec
 from claude_agent_py.sessions.lines import Snapshot
 from claude_agent_py.sessions.subagent import StoredSubagent
 from claude_agent_py.tasks.files.transcript import TranscriptMessage
-from claude_agent_py.wire.messages.conversation import AssistantMessage
-from claude_agent_py.wire.messages.usage import ModelUsage, Usage
+from claude_agent_py.wire.messages.conversation import SYNTHETIC_MODEL, AssistantMessage
+from claude_agent_py.wire.messages.usage import TOKEN_FIELDS, ModelUsage, Usage
 
 _COST: Final = b'{"type":"cost-state"'
-_COUNTED: Final = (
-    "input_tokens",
-    "output_tokens",
-    "cache_creation_input_tokens",
-    "cache_read_input_tokens",
-)
-_OF_THE_CLI: Final = "<synthetic>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +66,7 @@ def _answers(messages: Iterable[TranscriptMessage]) -> Iterable[tuple[str, Usage
             last = message if message.usage is not None else last
             continue
         if last is not None and (message is None or isinstance(message, AssistantMessage)):
-            if last.usage is not None and last.model != _OF_THE_CLI:
+            if last.usage is not None and last.model != SYNTHETIC_MODEL:
                 yield last.model, last.usage
             last = None
         if isinstance(message, AssistantMessage):
@@ -82,7 +75,7 @@ def _answers(messages: Iterable[TranscriptMessage]) -> Iterable[tuple[str, Usage
 
 def _sum(all_usage: Iterable[Usage]) -> Usage:
     every = list(all_usage)
-    counted: dict[str, Any] = {name: sum(getattr(usage, name) or 0 for usage in every) for name in _COUNTED}
+    counted: dict[str, Any] = {name: sum(getattr(usage, name) or 0 for usage in every) for name in TOKEN_FIELDS}
     return Usage(**counted)
 
 

@@ -44,6 +44,7 @@ logger: logging.Logger = logging.getLogger(__name__)
 
 _TURNING_POINTS: Final = frozenset({TaskStarted, TaskReopened, TaskFinished, TaskRevised})
 _EPOCH: Final = time.time() - time.monotonic()
+_FAILED: Final = "The task ledger failed; the session continues"
 
 Observer = Callable[[list[TaskEvent]], object]
 Watcher = Callable[[set[str], list[TaskEvent]], object]
@@ -115,7 +116,10 @@ class TaskIntake:
         if take is not None:
             if self._is_over:
                 self._reopen()
-            self._safely(take, self, message, line)
+            try:
+                take(self, message, line)
+            except Exception:
+                logger.exception(_FAILED)
 
     def track_hook(self, event: str, data: Mapping[str, Any], /) -> None:
         """Track the input of a hook, in wire form. Never raises."""
@@ -230,7 +234,7 @@ class TaskIntake:
         try:
             take(*args)
         except Exception:
-            logger.exception("The task ledger failed; the session continues")
+            logger.exception(_FAILED)
 
     def _apply(self, change: Callable[..., None], *args: Any) -> None:
         change(*args, self.clock())
@@ -305,14 +309,14 @@ class TaskIntake:
         registry = self.registry
         if registry.agenda:
             self._wake_agenda()
-        if registry.touched:
+        if registry.touched or registry.events:
             registry.say_changes(self.clock)
-        for watcher in list(self._watchers):
-            try:
-                watcher(registry.touched, registry.events)
-            except Exception:
-                logger.exception("A watcher of tasks failed")
-        registry.touched.clear()
+            for watcher in tuple(self._watchers):
+                try:
+                    watcher(registry.touched, registry.events)
+                except Exception:
+                    logger.exception("A watcher of tasks failed")
+            registry.touched.clear()
         if registry.events:
             self._tell(registry.take_events())
         if self._is_orphaned and not registry.has_external:

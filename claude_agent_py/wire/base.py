@@ -15,7 +15,7 @@ agents, tool parameters, structured output.
 import json
 import sys
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Self, TypeAlias, TypeVar, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self, TypeAlias, TypeVar, get_origin
 
 import msgspec
 from msgspec import Struct, field
@@ -207,3 +207,9 @@ class MessageModel(FrameModel):
     """Id of the message; empty if the frame has none."""
     session_id: str = ""
     """Id of the session."""
+
+
+class SystemModel(MessageModel):
+    """Base of the messages of type `system`, which the subtype tells apart."""
+
+    type: ClassVar[Literal["system"]] = "system"

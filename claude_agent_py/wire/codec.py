@@ -1,8 +1,8 @@
 """Decode lines into frames and encode frames as lines.
 
-`decode` first reads only `type` and `subtype` to choose a model, then decodes the line with that model's decoder. If
-that fails, `_decode_carefully` takes a slower path that handles unknown types, unknown content blocks and invalid
-fields. Invalid input never raises; it becomes a `MalformedFrame`.
+One decoder reads all frames; `type` selects the model. Of a system message it reads only the subtype, which selects the
+decoder that then reads the message. If that fails, `_decode_carefully` takes a slower path that handles unknown types,
+unknown content blocks and invalid fields. Invalid input never raises; it becomes a `MalformedFrame`.
 
 A frame keeps the line it was decoded from, so `encode(decode(line))` is the same JSON value. The exception are lone
 surrogates, which JavaScript can write but UTF-8 cannot represent: they become U+FFFD.
@@ -12,13 +12,15 @@ import json
 import logging
 import re
 from collections.abc import Callable
+from functools import cache
 from typing import Any, Final
 
 import msgspec
 
 from claude_agent_py.wire.base import FrameModel, WireModel, dump, keep_source
+from claude_agent_py.wire.control.frames import ControlFrame
 from claude_agent_py.wire.fitting import Misfit, Place, fit
-from claude_agent_py.wire.frames import MODELS as _MODELS, SYSTEM_MODELS as _SYSTEM_MODELS, Frame, model_of
+from claude_agent_py.wire.frames import SYSTEM_MODELS, Frame, TopLevelMessage, model_of
 from claude_agent_py.wire.unknown import MalformedFrame, UnknownMessage
 
 logger: logging.Logger = logging.getLogger("claude_agent_py")
@@ -47,14 +49,26 @@ VERDICT: Final = frozenset(
 _SURROGATES: Final = re.compile("[\ud800-\udfff]")
 
 
-class _Head(msgspec.Struct, gc=False):
-    type: str
-    subtype: str | None = None
+class _SystemHead(msgspec.Struct, tag_field="type", tag="system", gc=False):
+    """A system message, as far as it is read to choose its model."""
+
+    subtype: str
 
 
-_read_head: Final = msgspec.json.Decoder(_Head).decode
-_readers: Final[dict[type, Callable[[bytes], Any]]] = {}
-"""Decoders by model, built on first use."""
+@cache
+def _frame_decoder() -> Callable[[bytes], Any]:
+    return msgspec.json.Decoder(TopLevelMessage | ControlFrame | _SystemHead).decode
+
+
+@cache
+def _system_decoder(subtype: str) -> Callable[[bytes], Any]:
+    return msgspec.json.Decoder(SYSTEM_MODELS[subtype]).decode
+
+
+def prepare() -> None:
+    """Build the decoders that every session uses, for example while the CLI starts."""
+    _frame_decoder()
+    _system_decoder("init")
 
 
 def decode(line: bytes | str, *, report: bool = True) -> Frame:
@@ -73,9 +87,9 @@ def decode(line: bytes | str, *, report: bool = True) -> Frame:
     if type(line) is not bytes:
         line = _as_bytes(line)
     try:
-        head = _read_head(line)
-        model: Any = _SYSTEM_MODELS[head.subtype] if head.type == "system" else _MODELS[head.type]  # type: ignore[index]
-        frame: Any = (_readers.get(model) or _reader(model))(line)
+        frame = _frame_decoder()(line)
+        if type(frame) is _SystemHead:
+            frame = _system_decoder(frame.subtype)(line)
     except (ValueError, LookupError, RecursionError):
         return _decode_carefully(line, report=report)
     keep_source(frame, "_source", line)
@@ -132,22 +146,6 @@ def encode_answer(value: Any) -> bytes:
     except (TypeError, ValueError, RecursionError):  # a lone surrogate, say
         return encode_json(value)
     return encode_json(value) if b"null" in line else _as_one_line(line)  # null may stand for NaN
-
-
-def prepare(model: type) -> None:
-    """Build the decoder of a model ahead of time, for example while the CLI starts."""
-    _reader(model)
-
-
-def is_prepared(model: type) -> bool:
-    """Return whether the decoder of a model has been built."""
-    return model in _readers
-
-
-def _reader(model: type) -> Callable[[bytes], Any]:
-    reader: Callable[[bytes], Any] = msgspec.json.Decoder(model).decode
-    _readers[model] = reader
-    return reader
 
 
 # Slow path -------------------------------------------------------------------------------------------------------

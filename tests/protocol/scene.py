@@ -7,7 +7,8 @@ import json
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
-from claude_agent_py._protocol.turns import RunEnded, RunLimits, TurnResumed, TurnRouter, Until
+from claude_agent_py._protocol.open_runs import RunEnded, RunLimits, RunWaits, Until, Verdict
+from claude_agent_py._protocol.turns import TurnRouter
 from claude_agent_py.tasks import TaskIntake
 from claude_agent_py.testing import frames
 from claude_agent_py.wire.codec import decode
@@ -23,10 +24,11 @@ class Scene:
     def __init__(self) -> None:
         self.now = 100.0
         self.intake = TaskIntake(clock=lambda: self.now)
-        self.router = TurnRouter(self.intake.registry)
+        self.router = TurnRouter(self.intake.registry.live_ids)
         self.received: dict[int, list[Any]] = {}
         self.ends: dict[int, RunEnded] = {}
         self.ended_at: dict[int, float] = {}
+        self.waits: list[RunWaits] = []
         self.last_runs: tuple[int, ...] = ()
         """Who received the last message."""
 
@@ -71,11 +73,14 @@ class Scene:
             assert after is None or after > self.now, "the driver would spin"
         self.now = target
 
-    def _note(self, events: Iterable[RunEnded | TurnResumed]) -> None:
-        for end in (event for event in events if isinstance(event, RunEnded)):
-            assert end.run_id not in self.ends, "a run ended twice"
-            self.ends[end.run_id] = end
-            self.ended_at[end.run_id] = self.now
+    def _note(self, events: Iterable[Verdict]) -> None:
+        for event in events:
+            if isinstance(event, RunWaits):
+                self.waits.append(event)
+            elif isinstance(event, RunEnded):
+                assert event.run_id not in self.ends, "a run ended twice"
+                self.ends[event.run_id] = event
+                self.ended_at[event.run_id] = self.now
 
     def end_of(self, run_id: int) -> str | None:
         """Say how a run ended; None while it is open."""

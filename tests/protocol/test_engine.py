@@ -1,9 +1,9 @@
-"""The engine: bytes in, events out; intents in, bytes out."""
+"""The engine: bytes in, events out; requests, answers and prompts in, bytes out."""
 
 import json
 import random
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any
 
 import pytest
 from each import for_each
@@ -17,62 +17,33 @@ from claude_agent_py._protocol.events import (
     RequestCancelled,
     RequestReceived,
     RequestTimedOut,
+    ResultUnreadable,
     StrayReply,
     StreamEnded,
 )
 from claude_agent_py._protocol.state import State, Step
-from claude_agent_py._protocol.turns import RunEnded, RunLimits, Until
 from claude_agent_py.errors import LocalProtocolError
-from claude_agent_py.tasks import TaskIntake
 from claude_agent_py.testing import frames
 from claude_agent_py.wire.codec import decode
 from claude_agent_py.wire.control.asks import CanUseToolRequest
 from claude_agent_py.wire.control.frames import UnknownControlRequest
 from claude_agent_py.wire.messages.conversation import ResultMessage, UserContent, UserMessage
-from claude_agent_py.wire.messages.tasks import TaskStartedMessage
 from claude_agent_py.wire.unknown import MalformedFrame, UnknownMessage
 
 
-class Tasks:
-    """The tasks of a session, without a clock."""
-
-    def __init__(self) -> None:
-        self.intake = TaskIntake(clock=lambda: 0.0)
-        self.tracked: list[Any] = []
-
-    def track(self, message: Any, line: bytes = b"", /) -> None:
-        self.tracked.append(message)
-        self.intake.track(message)
-
-    def live_ids(self) -> frozenset[str]:
-        return self.intake.registry.live_ids()
-
-
-RUN: Final = ()
-"""What the engine knows the run by: any value that can be hashed, also one that is false."""
-
-
 class Driver:
-    """An engine whose clock stands still unless it is moved."""
+    """An engine whose clock stands still."""
 
     def __init__(self, *, max_line_bytes: int = 1 << 20) -> None:
-        self.tasks = Tasks()
-        self.engine = Engine(self.tasks, max_line_bytes=max_line_bytes)
+        self.engine = Engine(max_line_bytes=max_line_bytes)
         self.engine.advance(Step.START)
-        self.now = 0.0
 
     def hear(self, *said: dict[str, Any]) -> list[Event]:
         """Receive frames of the CLI."""
-        return self.engine.receive_data(frames.encode(*said), self.now)
+        return self.engine.receive_data(frames.encode(*said))
 
     def ask(self, subtype: str = "interrupt", *, timeout: float | None = None, **fields: Any) -> str:
-        return self.engine.request(subtype, fields, now=self.now, timeout=timeout).request_id
-
-    def run(self, *prompts: str, until: Until = "result", limits: RunLimits | None = None) -> None:
-        self.engine.open_run(RUN, until, limits or RunLimits(), self.now)
-        for prompt in prompts:
-            self.engine.send_prompt(RUN, prompt_message(prompt), self.now)
-        self.engine.seal_run(RUN, self.now)
+        return self.engine.request(subtype, fields, now=0.0, timeout=timeout).request_id
 
     def sent(self) -> list[dict[str, Any]]:
         """Give the frames that are to be written."""
@@ -111,9 +82,8 @@ def kinds(events: Iterable[Event]) -> list[type]:
 def test_a_recording_means_the_same_in_any_chunking() -> None:
     def events_of(chunks: Iterable[bytes]) -> list[Event]:
         driver = Driver()
-        driver.run("11111111-1111-4111-8111-111111111111", until="idle")
-        events = [event for chunk in chunks for event in driver.engine.receive_data(chunk, 0.0)]
-        return [*events, *driver.engine.receive_eof(0.0)]
+        events = [event for chunk in chunks for event in driver.engine.receive_data(chunk)]
+        return [*events, *driver.engine.receive_eof()]
 
     def check(name: str) -> None:
         recorded = lines(name)
@@ -129,41 +99,18 @@ def test_a_recording_means_the_same_in_any_chunking() -> None:
     for_each(names(), check)
 
 
-def test_a_message_is_reported_with_its_line_and_its_runs() -> None:
+def test_a_message_is_reported_with_its_line() -> None:
     driver = Driver()
-    driver.run("p")
     line = frames.encode(frames.assistant("hi", user_message_uuid="p", user_message_uuids=["p"]))
-    (event,) = driver.engine.receive_data(line, 0.0)
+    (event,) = driver.engine.receive_data(line)
     assert isinstance(event, MessageReceived)
-    assert (event.line, event.runs) == (line[:-1], (RUN,))
-
-
-def test_a_run_ends_after_its_result_was_reported() -> None:
-    driver = Driver()
-    driver.run("p")
-    events = driver.hear(frames.lifecycle("started", "p"), result_of("p"), frames.lifecycle("completed", "p"))
-    assert kinds(events) == [MessageReceived, MessageReceived, RunEnded, MessageReceived]
-    ended = events[2]
-    assert isinstance(ended, RunEnded)
-    assert (ended.run_id, ended.reason) == (RUN, "result")
-
-
-def test_the_tasks_hear_a_message_before_it_is_routed() -> None:
-    driver = Driver()
-    driver.run("p", until="idle")
-    events = driver.hear(
-        frames.lifecycle("started", "p"), frames.task_started("a1"), result_of("p"), frames.background_tasks("a1")
-    )
-    assert RunEnded not in kinds(events)
-    assert driver.tasks.live_ids() == {"a1"}
-    assert [type(message) for message in driver.tasks.tracked][1:3] == [TaskStartedMessage, ResultMessage]
+    assert event.line == line[:-1]
 
 
 @pytest.mark.parametrize("blank", [b"\n", b"  \n", b"\r\n", b"\t \r\n"])
 def test_empty_lines_mean_nothing(blank: bytes) -> None:
     driver = Driver()
-    assert driver.engine.receive_data(blank * 3, 0.0) == []
-    assert driver.tasks.tracked == []
+    assert driver.engine.receive_data(blank * 3) == []
 
 
 def test_empty_lines_cost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,7 +122,7 @@ def test_empty_lines_cost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("claude_agent_py._protocol.engine.decode", counting)
     driver = Driver()
-    assert driver.engine.receive_data(b"\n" * 100_000 + b" \t\r\n" * 1000 + b'{"type":"telepathy"}\n', 0.0) != []
+    assert driver.engine.receive_data(b"\n" * 100_000 + b" \t\r\n" * 1000 + b'{"type":"telepathy"}\n') != []
     assert decoded == [b'{"type":"telepathy"}']
 
 
@@ -190,7 +137,7 @@ def test_what_nobody_knows_is_a_message() -> None:
 
 
 def test_a_line_that_is_no_json_is_a_message_and_the_next_one_is_fine() -> None:
-    events = Driver().engine.receive_data(b"Segmentation fault\n" + frames.encode(frames.assistant("hi")), 0.0)
+    events = Driver().engine.receive_data(b"Segmentation fault\n" + frames.encode(frames.assistant("hi")))
     assert [type(event.message).__name__ for event in events if isinstance(event, MessageReceived)] == [
         "MalformedFrame",
         "AssistantMessage",
@@ -200,7 +147,7 @@ def test_a_line_that_is_no_json_is_a_message_and_the_next_one_is_fine() -> None:
 def test_a_line_that_is_too_long_is_a_message_with_its_head_and_the_next_one_is_fine() -> None:
     driver = Driver(max_line_bytes=1000)
     big = frames.encode(frames.assistant("x" * 5000))
-    events = [*driver.engine.receive_data(big[:900], 0.0), *driver.engine.receive_data(big[900:], 0.0)]
+    events = [*driver.engine.receive_data(big[:900]), *driver.engine.receive_data(big[900:])]
     (event,) = events
     assert isinstance(event, MessageReceived)
     assert event.line == b""  # it would not give the message again
@@ -249,7 +196,7 @@ def deep(frame: dict[str, Any]) -> bytes:
 
 def test_a_question_that_is_nested_too_deeply_is_refused() -> None:
     driver = Driver()
-    (event,) = driver.engine.receive_data(deep(frames.can_use_tool("r1", input={"request_id": "r2", "a": "DEEP"})), 0.0)
+    (event,) = driver.engine.receive_data(deep(frames.can_use_tool("r1", input={"request_id": "r2", "a": "DEEP"})))
     assert isinstance(event, MessageReceived)
     assert isinstance(event.message, MalformedFrame)
     (answer,) = driver.sent()
@@ -259,17 +206,25 @@ def test_a_question_that_is_nested_too_deeply_is_refused() -> None:
 def test_a_reply_that_is_nested_too_deeply_fails_its_request() -> None:
     driver = Driver()
     request_id = driver.ask("get_settings", timeout=60.0)
-    _, failed = driver.engine.receive_data(deep(reply(request_id, {"a": "DEEP"})), 0.0)
+    _, failed = driver.engine.receive_data(deep(reply(request_id, {"a": "DEEP"})))
     assert isinstance(failed, ReplyReceived)
     assert (failed.request_id, bool(failed.error)) == (request_id, True)
 
 
-def test_a_result_that_is_nested_too_deeply_ends_its_run() -> None:
+def test_a_result_that_is_nested_too_deeply_is_reported_as_such() -> None:
     driver = Driver()
-    driver.run("p")
     result = {"permission_denials": "DEEP", **frames.result("hi")}  # the CLI does not write the type first
-    events = driver.engine.receive_data(deep(result), 0.0)
-    assert [event.reason for event in events if isinstance(event, RunEnded)] == ["unreadable"]
+    message, unreadable = driver.engine.receive_data(deep(result))
+    assert isinstance(message, MessageReceived)
+    assert unreadable == ResultUnreadable(message.message)
+
+
+def test_a_result_that_is_too_long_or_malformed_is_reported_as_such() -> None:
+    driver = Driver(max_line_bytes=1000)
+    for bad in frames.result("x" * 5000), frames.result("hi") | {"is_error": "no"}:
+        message, unreadable = driver.hear(bad)
+        assert isinstance(message, MessageReceived)
+        assert unreadable == ResultUnreadable(message.message)
 
 
 @pytest.mark.parametrize(
@@ -282,7 +237,7 @@ def test_a_result_that_is_nested_too_deeply_ends_its_run() -> None:
 )
 def test_the_id_of_a_question_is_not_taken_from_what_a_tool_is_told(line: dict[str, Any]) -> None:
     driver = Driver()
-    assert kinds(driver.engine.receive_data(deep(line), 0.0)) == [MessageReceived]
+    assert kinds(driver.engine.receive_data(deep(line))) == [MessageReceived]
     assert driver.sent() == []
 
 
@@ -305,25 +260,22 @@ def test_a_long_tool_call_whose_input_looks_like_a_question_is_none() -> None:
     assert kinds(driver.hear(frames.can_use_tool("r1"))) == [RequestReceived]
 
 
-def test_half_a_line_at_the_end_is_reported_and_then_every_run_ends() -> None:
+def test_half_a_line_at_the_end_is_reported() -> None:
     driver = Driver()
-    driver.run("p", until="idle")
-    driver.engine.receive_data(b'{"type": "resu', 0.0)
-    events = driver.engine.receive_eof(0.0)
-    assert kinds(events) == [MessageReceived, RunEnded, StreamEnded]
-    half, ended, _ = events
+    driver.engine.receive_data(b'{"type": "resu')
+    events = driver.engine.receive_eof()
+    assert kinds(events) == [MessageReceived, StreamEnded]
+    half = events[0]
     assert isinstance(half, MessageReceived)
-    assert isinstance(ended, RunEnded)
     assert half.message.line == b'{"type": "resu'
-    assert ended.reason == "closed"
 
 
 def test_a_whole_frame_without_a_line_break_at_the_end_counts() -> None:
     driver = Driver()
-    driver.run("p")
-    driver.engine.receive_data(frames.encode(result_of("p"))[:-1], 0.0)
-    events = driver.engine.receive_eof(0.0)
-    assert [event.reason for event in events if isinstance(event, RunEnded)] == ["result"]
+    assert driver.engine.receive_data(frames.encode(result_of("p"))[:-1]) == []
+    message, _ = driver.engine.receive_eof()
+    assert isinstance(message, MessageReceived)
+    assert isinstance(message.message, ResultMessage)
 
 
 # Our requests
@@ -472,158 +424,56 @@ def test_requests_that_were_open_before_we_came_are_reported_after_the_reply(fie
     assert driver.engine.answer("old2", {})
 
 
-# Runs
+# Prompts
 
 
-def test_prompts_are_written_in_order_and_only_for_a_run_that_is_open() -> None:
+def test_prompts_are_written_in_order() -> None:
     driver = Driver()
-    driver.run("p1", "p2")
+    driver.engine.send_prompt(prompt_message("p1"))
+    driver.engine.send_prompt(prompt_message("p2"))
     assert [frame["uuid"] for frame in driver.sent()] == ["p1", "p2"]
-    assert driver.engine.drop_run(RUN) == ("p1", "p2")
-    assert not driver.engine.send_prompt(RUN, prompt_message("p3"), 0.0)
     assert driver.sent() == []
 
 
-def test_a_prompt_that_is_no_json_is_not_waited_for() -> None:
+def test_a_prompt_that_is_not_json_is_not_sent() -> None:
     driver = Driver()
-    driver.engine.open_run(RUN, "result", RunLimits(), 0.0)
-    bad = UserMessage(message=UserContent(role="user", content="hi"), uuid="p", tool_use_result=object())
     with pytest.raises(TypeError):
-        driver.engine.send_prompt(RUN, bad, 0.0)
+        driver.engine.send_prompt(
+            UserMessage(message=UserContent(role="user", content="hi"), uuid="p", tool_use_result=object())
+        )
     assert driver.sent() == []
-    assert driver.engine.turns.queued_prompts(RUN) == ()
-
-
-def test_a_run_without_prompts_is_over_when_it_is_sealed() -> None:
-    engine = Driver().engine
-    engine.open_run(RUN, "result", RunLimits(), 0.0)
-    (event,) = engine.seal_run(RUN, 0.0)
-    assert isinstance(event, RunEnded)
-    assert event.reason == "cancelled"
-
-
-WRONG: Final = {"is_error": "no"}
-"""A field of a result that says how the turn ended, and does not."""
-
-
-def unreadable_ends(events: list[Event]) -> dict[Any, Any]:
-    """Return the result that could not be read by the run that ended with it."""
-    ends = [event for event in events if isinstance(event, RunEnded)]
-    assert {end.reason for end in ends} <= {"unreadable"}
-    return {end.run_id: end.frame and end.frame.raw for end in ends}
-
-
-def test_a_result_that_cannot_be_read_ends_the_runs_whose_prompts_it_names() -> None:
-    driver = Driver()
-    for run_id, prompt in ("one", "p1"), ("two", "p2"), ("other", "p3"):
-        driver.engine.open_run(run_id, "idle", RunLimits(), 0.0)
-        driver.engine.send_prompt(run_id, prompt_message(prompt), 0.0)
-        driver.engine.seal_run(run_id, 0.0)
-    driver.hear(frames.lifecycle("started", "p1"), frames.assistant("hi", user_message_uuid="p1"))
-    bad = result_of("p1", "p2", **WRONG)
-    events = driver.hear(bad)
-    assert kinds(events) == [MessageReceived, RunEnded, RunEnded]
-    assert unreadable_ends(events) == {"one": bad, "two": bad}
-    assert driver.engine.turns.open_runs == ("other",)
-    assert driver.engine.turns.turn_runs == ()
-    ended = [event for event in driver.hear(result_of("p3")) if isinstance(event, RunEnded)]
-    assert [(end.run_id, end.reason) for end in ended] == [("other", "idle")]
-
-
-@pytest.mark.parametrize("field", ["user_message_uuid", "user_message_uuids"])
-def test_a_result_whose_prompts_cannot_be_read_ends_the_runs_of_its_turn(field: str) -> None:
-    driver = Driver()
-    driver.run("p")
-    driver.hear(frames.lifecycle("started", "p"))
-    bad = frames.result("done") | {"user_message_uuid": None, "user_message_uuids": None, field: 7}
-    assert unreadable_ends(driver.hear(bad)) == {RUN: bad}
-
-
-@pytest.mark.parametrize(
-    "begins",
-    [True, False],
-)
-def test_a_result_that_cannot_be_read_ends_the_run_where_the_cli_names_nobody(begins: bool) -> None:
-    driver = Driver()
-    driver.run("p")
-    if begins:
-        assert driver.hear(frames.init()) != []
-    bad = {"type": "result", **WRONG}
-    assert unreadable_ends(driver.hear(bad)) == {RUN: bad}
-
-
-def test_a_result_that_is_too_long_ends_the_runs_of_its_turn() -> None:
-    driver = Driver(max_line_bytes=1000)
-    driver.run("p")
-    driver.hear(frames.lifecycle("started", "p"))
-    events = driver.hear(frames.result("x" * 5000, user_message_uuid="p", user_message_uuids=["p"]))
-    assert [event.reason for event in events if isinstance(event, RunEnded)] == ["unreadable"]
-    assert driver.engine.turns.open_runs == ()
-
-
-def test_the_result_of_somebody_elses_turn_that_cannot_be_read_ends_nothing() -> None:
-    driver = Driver()
-    driver.run("p")
-    driver.hear(frames.lifecycle("queued", "p"), frames.init())
-    assert unreadable_ends(driver.hear({"type": "result", **WRONG})) == {}
-    assert [e.reason for e in driver.hear(result_of("p")) if isinstance(e, RunEnded)] == ["result"]
-
-
-def test_tasks_that_ended_without_a_message_are_noticed_by_settling() -> None:
-    driver = Driver()
-    driver.run("p", until="idle")
-    driver.hear(frames.lifecycle("started", "p"), frames.task_started("b1", task_type="local_bash"), result_of("p"))
-    assert not driver.engine.settle(0.0)
-    driver.tasks.intake.registry.lose_all("gone", 0.0)
-    (event,) = driver.engine.settle(0.0)
-    assert isinstance(event, RunEnded)
-    assert event.reason == "idle"
-    assert event.tasks == {"b1"}
 
 
 # Time
 
 
-def test_the_next_deadline_is_the_earliest_of_all() -> None:
+def test_the_next_deadline_is_the_earliest() -> None:
     driver = Driver()
-    driver.run("p", limits=RunLimits(run=30.0))
-    assert driver.engine.next_deadline() == 30.0
+    driver.ask(timeout=30.0)
     driver.ask(timeout=10.0)
     assert driver.engine.next_deadline() == 10.0
 
 
-def test_a_run_that_takes_too_long_is_over() -> None:
+def test_the_cli_waits_while_a_request_is_open() -> None:
     driver = Driver()
-    driver.run("p", limits=RunLimits(run=30.0))
-    assert driver.engine.tick(29.0) == []
-    (event,) = driver.engine.tick(30.0)
-    assert isinstance(event, RunEnded)
-    assert (event.reason, event.kind, event.limit) == ("timeout", "run", 30.0)
-    assert driver.engine.next_deadline() is None
+    assert not driver.engine.take_cli_waited()
+    driver.hear(frames.can_use_tool("r1"))
+    assert driver.engine.take_cli_waited()
+    assert driver.engine.take_cli_waited()
 
 
-def test_while_somebody_is_asked_the_cli_is_not_silent() -> None:
+@pytest.mark.parametrize("how", ["answered", "refused", "withdrawn"])
+def test_the_cli_has_waited_until_its_request_was_closed(how: str) -> None:
     driver = Driver()
-    driver.run("p", limits=RunLimits(silence=10.0))
-    driver.hear(frames.lifecycle("started", "p"), frames.can_use_tool("r1"))
-    assert driver.engine.tick(10.0) == []
-    assert driver.engine.next_deadline() == 20.0
-
-
-@pytest.mark.parametrize("how", ["answered", "refused", "taken back"])
-def test_the_time_in_which_somebody_was_asked_does_not_count(how: str) -> None:
-    driver = Driver()
-    driver.run("p", limits=RunLimits(silence=10.0))
-    driver.hear(frames.lifecycle("started", "p"), frames.can_use_tool("r1"))
-    driver.now = 9.0
+    driver.hear(frames.can_use_tool("r1"))
     if how == "answered":
         driver.engine.answer("r1", {})
     elif how == "refused":
         driver.engine.answer_error("r1", "no")
     else:
         driver.hear(frames.control_cancel("r1"))
-    assert driver.engine.tick(10.0) == []
-    assert kinds(driver.engine.tick(20.0)) == [RunEnded]
+    assert driver.engine.take_cli_waited()
+    assert not driver.engine.take_cli_waited()
 
 
 # The end
@@ -641,16 +491,14 @@ def test_the_time_in_which_somebody_was_asked_does_not_count(how: str) -> None:
     ],
 )
 def test_nothing_is_sent_but_to_a_cli_that_is_there_for_it(state: State, steps: list[Step]) -> None:
-    engine = Engine(Tasks(), max_line_bytes=1000)
+    engine = Engine(max_line_bytes=1000)
     for step in steps:
         engine.advance(step)
     assert (engine.state, engine.can_send) == (state, False)
     with pytest.raises(LocalProtocolError):
         engine.request("interrupt", {}, now=0.0, timeout=1.0)
     with pytest.raises(LocalProtocolError):
-        engine.open_run(RUN, "result", RunLimits(), 0.0)
-    with pytest.raises(LocalProtocolError):
-        engine.send_prompt(RUN, prompt_message("p"), 0.0)
+        engine.send_prompt(prompt_message("p"))
     assert not engine.has_data_to_send
     assert engine.next_deadline() is None
 
@@ -658,20 +506,18 @@ def test_nothing_is_sent_but_to_a_cli_that_is_there_for_it(state: State, steps: 
 @pytest.mark.parametrize("step", [Step.ASK_EXIT, Step.LEAVE, Step.CLOSE])
 def test_a_cli_that_still_works_is_heard_and_answered(step: Step) -> None:
     driver = Driver()
-    driver.run("p")
-    driver.sent()
     driver.engine.advance(step)
     assert RequestReceived in kinds(driver.hear(frames.can_use_tool("r1")))
     assert driver.engine.answer("r1", {})
     assert driver.sent() == [reply("r1")]
-    assert RunEnded in kinds(driver.hear(result_of("p")))
-    assert kinds(driver.engine.receive_eof(0.0)) == [StreamEnded]
+    assert kinds(driver.hear(result_of("p"))) == [MessageReceived]
+    assert kinds(driver.engine.receive_eof()) == [StreamEnded]
 
 
 def test_a_cli_that_is_gone_is_not_answered() -> None:
     driver = Driver()
     driver.hear(frames.can_use_tool("r1"))
-    driver.engine.receive_eof(0.0)
+    driver.engine.receive_eof()
     assert driver.engine.state is State.DIED
     assert not driver.engine.answer("r1", {})
     assert driver.sent() == []
@@ -679,8 +525,7 @@ def test_a_cli_that_is_gone_is_not_answered() -> None:
 
 def test_the_end_may_be_noticed_twice() -> None:
     driver = Driver()
-    driver.run("p")
     driver.engine.advance(Step.END_OF_STREAM)  # by the process
-    assert kinds(driver.engine.receive_eof(0.0)) == [RunEnded, StreamEnded]
-    assert kinds(driver.engine.receive_eof(0.0)) == [StreamEnded]
+    assert kinds(driver.engine.receive_eof()) == [StreamEnded]
+    assert kinds(driver.engine.receive_eof()) == [StreamEnded]
     assert driver.engine.state is State.DIED

@@ -2,21 +2,17 @@
 
 from typing import Any
 
-from claude_agent_py._protocol.turns import RunEnded, RunLimits, TurnResumed, TurnRouter
+from claude_agent_py._protocol.open_runs import RunEnded, RunLimits, TurnResumed
+from claude_agent_py._protocol.turns import TurnRouter
 from claude_agent_py.testing import frames
 from claude_agent_py.wire.codec import decode, encode_json
 
 INIT: dict[str, Any] = {"type": "system", "subtype": "init", "cwd": "/", "session_id": "s"}
 
 
-class NoTasks:
-    def live_ids(self) -> frozenset[str]:
-        return frozenset()
-
-
 def router(*prompts: str) -> TurnRouter:
     """A router whose run `heir` waits for the turn, and whose run `known` has some prompts."""
-    turns = TurnRouter(NoTasks())
+    turns = TurnRouter(frozenset)
     for run in ("heir", "known"):
         turns.open_run(run, "result", RunLimits(), 0.0)
     for prompt in prompts:

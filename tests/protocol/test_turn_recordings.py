@@ -13,7 +13,7 @@ from recordings_loader import Record, as_line, names, records
 from scene import Scene
 
 from claude_agent_py._protocol.follow_ups import FOLLOW_UP_GRACE
-from claude_agent_py._protocol.turns import Until
+from claude_agent_py._protocol.open_runs import Until
 from claude_agent_py.wire.codec import decode
 
 Frame = dict[str, Any]

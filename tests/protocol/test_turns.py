@@ -28,7 +28,7 @@ from scene import (
 )
 
 from claude_agent_py._protocol.follow_ups import FOLLOW_UP_GRACE
-from claude_agent_py._protocol.turns import FIRST_NOTICE, RunLimits, RunWaits
+from claude_agent_py._protocol.open_runs import FIRST_NOTICE, RunEnded, RunLimits, RunWaits
 from claude_agent_py.testing import frames
 from claude_agent_py.wire.codec import decode
 
@@ -811,13 +811,13 @@ def test_a_run_that_is_given_up_disturbs_nobody_else() -> None:
     assert scene.end_of(waiting) == "idle"
 
 
-def test_a_run_that_is_dropped_gives_back_what_was_not_answered() -> None:
+def test_a_run_that_is_dropped_receives_nothing_more() -> None:
     scene = Scene()
     run = scene.ask("a", "b", "c")
     scene.cli(turn("one", "a"), started("b"))
     assert scene.router.queued_prompts(run) == ("c",)
-    assert scene.router.drop_run(run) == ("b", "c")
-    assert scene.router.drop_run(run) == ()
+    scene.router.drop_run(run)
+    scene.router.drop_run(run)
     assert not scene.router.add_prompt(run, "d", scene.now)
     assert scene.router.queued_prompts(run) == ()
     assert scene.router.tasks_of(run) == frozenset()
@@ -867,11 +867,8 @@ def test_waiting_for_tasks_is_told_after_a_minute_and_then_rarely() -> None:
     run = scene.ask("a", until="idle")
     scene.wait(500.0)
     scene.cli(started("a"), init("a"), shell("b1"), result("under way", "a"), completed("a"))
-    told: list[RunWaits] = []
-    for _ in range(2000):
-        scene.wait(1.0)
-        told += scene.router.take_waits()
-    assert told == [RunWaits(run, seconds) for seconds in (60.0, 660.0, 1260.0, 1860.0)]
+    scene.wait(2000.0)
+    assert scene.waits == [RunWaits(run, seconds) for seconds in (60.0, 660.0, 1260.0, 1860.0)]
     assert scene.end_of(run) is None
 
 
@@ -895,3 +892,19 @@ def test_a_run_that_is_over_is_forgotten_with_its_tasks() -> None:
     del run
     gc.collect()
     assert forgotten() is None
+
+
+def test_a_run_without_prompts_is_over_when_it_is_sealed() -> None:
+    scene = Scene()
+    assert scene.end_of(scene.ask()) == "cancelled"
+
+
+def test_runs_notice_tasks_that_ended_without_a_message() -> None:
+    scene = Scene()
+    run = scene.ask("p", until="idle")
+    scene.cli(started("p"), init("p"), shell("b1"), result("done", "p"))
+    assert not scene.router.settle(scene.now)
+    scene.intake.registry.lose_all("gone", scene.now)
+    (end,) = scene.router.settle(scene.now)
+    assert isinstance(end, RunEnded)
+    assert (end.run_id, end.reason, end.tasks) == (run, "idle", frozenset({"b1"}))

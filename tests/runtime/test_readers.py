@@ -4,16 +4,15 @@ import threading
 
 import pytest
 
-from claude_agent_py._protocol.events import MessageReceived
 from claude_agent_py._runtime.runs.mailbox import Mailbox
 from claude_agent_py._runtime.runs.readers import Readers
 from claude_agent_py.wire.codec import encode
 from claude_agent_py.wire.unknown import UnknownMessage
 
 
-def message(number: int) -> MessageReceived:
-    unknown = UnknownMessage({"type": "new", "number": number})
-    return MessageReceived(unknown, (), encode(unknown).removesuffix(b"\n"))
+def put(readers: Readers, number: int) -> None:
+    message = UnknownMessage({"type": "new", "number": number})
+    readers.put(message, encode(message).removesuffix(b"\n"), is_of_run=False)
 
 
 def numbers(mailbox: Mailbox) -> list[int]:
@@ -23,9 +22,9 @@ def numbers(mailbox: Mailbox) -> list[int]:
 def test_every_reader_gets_every_message() -> None:
     readers = Readers(1000, 1000)
     one, two = readers.add(), readers.add()
-    readers.put(message(1))
+    put(readers, 1)
     readers.remove(one)
-    readers.put(message(2))
+    put(readers, 2)
     assert (len(one), numbers(two)) == (0, [1, 2])
 
 
@@ -43,7 +42,7 @@ def test_a_reader_dropped_in_another_thread_takes_no_message_from_the_others() -
     dropper.start()
     sent = 0
     while dropper.is_alive():
-        readers.put(message(sent))
+        put(readers, sent)
         sent += 1
     dropper.join()
     assert numbers(kept) == list(range(sent))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from claude_agent_py._protocol.turns import RunEnded
+from claude_agent_py._protocol.open_runs import RunEnded
 from claude_agent_py._runtime.runs.record import Record
 from claude_agent_py._runtime.runs.run_mailbox import RunMailbox
 from claude_agent_py.testing import frames

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from claude_agent_py.hooks.dispatcher import HookDispatcher
     from claude_agent_py.permissions.dispatcher import PermissionDispatcher
     from claude_agent_py.tasks import TaskIntake, TaskManager
-    from claude_agent_py.tasks.events import Answered, Asked
+    from claude_agent_py.tasks.events import Answered, Asked, TaskEvent
     from claude_agent_py.todo import TaskList
     from claude_agent_py.tools.host import MCPHost
     from claude_agent_py.wire.control.initialize import InitializeReply
@@ -88,8 +88,8 @@ class SessionPort(Protocol):
         """End the runs of the current turn with an `AuthenticationError`, and stop the turn."""
         ...
 
-    def settle(self) -> None:
-        """End the runs that are over because tasks ended without a message."""
+    def note_task_events(self, events: "Sequence[TaskEvent]") -> None:
+        """Deliver the events of tasks to the readers of events."""
         ...
 
 
@@ -118,8 +118,6 @@ class Answers:
         """Whether the output of the CLI has ended."""
         self._callers: dict[str, str] = {}
         """The subagent of each tool call, by the call's id, which is all that a call over MCP has."""
-        self._tracked: Any = None
-        """The message that the tasks are processing."""
         self._workers: TaskGroup | None = None
         self._stderr = None if options.on_stderr is None else ListenerQueue(options.on_stderr, self._report)
         self._load()
@@ -270,7 +268,7 @@ class Answers:
         if self._loaded("mcp") is not None:
             self.mcp.workers = workers
         readers = self._session.readers
-        self._session.intake.observe(self._note_task_events, wants_progress=lambda: readers.has_event_readers)
+        self._session.intake.observe(self._session.note_task_events, wants_progress=lambda: readers.has_event_readers)
 
     def deliver_with(self, start: Callable[[], object]) -> None:
         """Call `start`, which runs `deliveries`, as soon as there is a listener."""
@@ -301,21 +299,15 @@ class Answers:
     # What the CLI says -------------------------------------------------------------------------------------------
 
     def track(self, message: Any, line: bytes = b"", /) -> None:
-        """Process a message before its readers. See `TaskSink`."""
+        """Process a message before it is routed and read. `line` is its line if decoding it reproduces the message."""
         kind = type(message)
         if kind is not AssistantMessage or _is_telling(message):  # most messages are plain text
-            self._tracked = message
             self._session.intake.track(message, line)
-            self._tracked = None
             note = self._NOTES.get(kind)
             if note is not None:
                 note(self, message)
         if self._parent is not None:
             self._parent.take(message)
-
-    def live_ids(self) -> frozenset[str]:
-        """Return the ids of the live tasks. See `TaskSink`."""
-        return self._session.tasks.live_ids()
 
     def _note_assistant(self, message: AssistantMessage) -> None:
         if message.agent_id is not None:
@@ -330,7 +322,7 @@ class Answers:
         self._note_conversation(message)
 
     def _note_conversation(self, message: AssistantMessage | UserMessage) -> None:
-        if message.session_id in ("", self.session_id):  # a child agent has a list of its own
+        if message.session_id in ("", self.session_id):  # a child agent has its own list
             self._session.task_list.track(message)
 
     def _note_init(self, message: InitMessage) -> None:
@@ -376,18 +368,13 @@ class Answers:
         if self._session.is_open:
             self._session.start_soon(fail)
 
-    def _note_task_events(self, events: Sequence[Any]) -> None:
-        self._session.readers.announce_events(events, self._tracked)
-        if self._tracked is None:
-            self._session.settle()
-
     def _note_hook_run(self, run: "HookRun") -> None:
         """Announce that a handler ran. The CLI reports only the command hooks of settings files."""
         self._session.readers.announce(run)
 
     def _note_waiting(self, request_id: str, agent_id: str | None, asked: "Asked | None") -> None:
         """Tell the tasks what one of them asks a person, or None when it no longer waits."""
-        prompt = f"{request_id} {agent_id}"  # child agents have request ids of their own
+        prompt = f"{request_id} {agent_id}"  # request ids are only unique within a session
         if asked is not None:
             self._session.intake.track_prompt(prompt, agent_id, asked)
         else:

@@ -3,7 +3,7 @@
 - `max_report_chars`: reports of foreground subagents are replaced as results of the tool `Agent`. Reports of background
   subagents arrive as notifications, which no hook can change; SubagentStop asks their author to shorten them.
 - `critical_system_reminder`: the CLI accepts the field and never delivers it. SubagentStart and PostToolBatch reach
-  every request of a subagent, UserPromptSubmit and PostToolBatch those of a session that runs as the agent.
+  every request of a subagent; UserPromptSubmit and PostToolBatch reach those of a session that runs as the agent.
 - `delegation_guide`: the CLI lists its agents in its reply to `initialize`, too late for the system prompt.
 """
 
@@ -73,7 +73,7 @@ class DelegationHooks:
         if self._main in self._reminders:
             add("UserPromptSubmit", self._remind_at_prompt)
         if self._lists_agents:
-            add("UserPromptSubmit", self._list_once)  # of its own, since the CLI cuts what one hook adds
+            add("UserPromptSubmit", self._list_once)  # a separate hook: the CLI truncates the output of each
             add("SessionStart", self._list_again, NEW_CONVERSATION)
         return hooks
 

@@ -20,12 +20,12 @@ class ParentSession(Protocol):
 
     @property
     def agent_id(self) -> str:
-        """The id of the child's main agent in the parent's session: that of its task."""
+        """The id of the child's main agent in the parent's session, which is the id of its task."""
         ...
 
     @property
     def observers(self) -> tuple[Any, ...]:
-        """Those who are told of the questions of its agents' CLIs."""
+        """The observers of the requests that its child agents make."""
         ...
 
     @property

@@ -40,7 +40,7 @@ PARTS: Final[Mapping[Callable[[ClientOptions], bool], tuple[str, ...]]] = {
     needs_permissions: ("claude_agent_py.permissions.dispatcher",),
     needs_servers: ("claude_agent_py.tools.host", "claude_agent_py.tools.server"),
 }
-"""The modules that a start imports, by what tells from the options whether they are needed."""
+"""The modules that a start imports, by the function that says whether the options need them."""
 
 _loaded: set[str] = set()
 """Not `sys.modules`, which also has modules that another thread is still loading."""

@@ -47,7 +47,7 @@ class Controls(Asking):
 
 
 def given(**fields: Any) -> dict[str, Any]:
-    """Return the fields without None and False, for requests in which leaving a field out means the same."""
+    """Return the fields without None and False, for requests that treat a missing field the same way."""
     return {name: value for name, value in fields.items() if value is not None and value is not False}
 
 

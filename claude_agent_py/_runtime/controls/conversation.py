@@ -9,7 +9,7 @@ from claude_agent_py._runtime.controls.base import Controls, given
 
 
 class ConversationControls(Controls):
-    """The conversation of a running session. The methods raise what those of `Client` raise."""
+    """The conversation of a running session. The methods raise the same errors as `Client`."""
 
     async def generate_title(
         self, description: str, *, persist: bool = False, timeout: float | None = None

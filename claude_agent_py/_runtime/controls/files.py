@@ -15,7 +15,7 @@ MILLISECONDS: Final = 1000
 
 
 class FileControls(Controls):
-    """The files of a running session. The methods raise what those of `Client` raise."""
+    """The files of a running session. The methods raise the same errors as `Client`."""
 
     async def read(
         self,
@@ -28,7 +28,7 @@ class FileControls(Controls):
 
         Args:
             path: Absolute, or relative to the CLI's working directory.
-            max_bytes: Read at most this many bytes; `truncated` tells if there are more. None means the CLI's 1 MB.
+            max_bytes: Read at most this many bytes; `truncated` says whether there are more. None means the CLI's 1 MB.
             encoding: The encoding of `contents`. With `utf-8` (the default) invalid bytes are replaced (`lossy`).
 
         Raises:

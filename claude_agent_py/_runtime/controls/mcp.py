@@ -43,7 +43,7 @@ def _rfc3339(time: datetime | str | None) -> str | None:
 
 
 class MCPControls(Controls):
-    """The MCP servers of a running session. The methods raise what those of `Client` raise."""
+    """The MCP servers of a running session. The methods raise the same errors as `Client`."""
 
     def __init__(self, port: ControlPort, host: MCPHost | None = None) -> None:
         super().__init__(port)
@@ -235,7 +235,7 @@ class MCPControls(Controls):
     async def submit_oauth_callback(self, name: str, callback_url: str, *, timeout: float | None = None) -> None:
         """Complete a sign-in with the URL that the browser was redirected to. Returns once the tokens are there.
 
-        The CLI (2.1.328) does not connect the server by itself then: call `reconnect`.
+        The CLI (2.1.328) does not then connect the server on its own: call `reconnect`.
 
         Args:
             name: The server that `authenticate` was called for.

@@ -33,7 +33,7 @@ class SessionControls(Asking):
     a reply that its model does not have are in `raw`; fields that do not match the model are left out (`control`
     returns the payload as received).
 
-    All methods may be called from any number of workers at once. Cancelling stops the waiting; the request itself is
+    All methods may be called concurrently. Cancelling stops the waiting; the request itself is
     not withdrawn. In addition to the errors listed at a method, each raises:
 
     Raises:
@@ -41,7 +41,7 @@ class SessionControls(Asking):
         ControlRejectedError: The CLI refused the request; `error` is its message. `error_code` is
             `unsupported_request` if this version of the CLI does not know the request.
         ControlTimeoutError: The CLI did not reply within `Timeouts.control`, or the method's `timeout`, in seconds.
-        RemoteProtocolError: The reply is invalid; `raw` has it.
+        RemoteProtocolError: The reply is invalid; it is in `raw`.
         ConnectionClosedError: The session is not open, or was closed before the reply.
         CLIExitError: The CLI has exited.
     """
@@ -100,7 +100,7 @@ class SessionControls(Asking):
     async def side_question(
         self, question: str, *, history: Iterable[tuple[str, str]] = (), timeout: float | None = None
     ) -> control.SideQuestionReply:
-        """Ask the model a question that does not become part of the conversation. Works during a turn, too.
+        """Ask the model a question that does not become part of the conversation. Also works during a turn.
 
         The model sees the conversation so far and is told not to use tools. This is an API call, with its cost.
 

@@ -12,10 +12,10 @@ EditableSettings: TypeAlias = Literal["localSettings", "userSettings"]
 
 
 class SettingsControls(Controls):
-    """The settings of a running session. The methods raise what those of `Client` raise."""
+    """The settings of a running session. The methods raise the same errors as `Client`."""
 
     async def get(self) -> control.GetSettingsReply:
-        """Return the effective settings and those of each source."""
+        """Return the effective settings and the settings of each source."""
         return await self._ask(control.GetSettingsRequest, control.GetSettingsReply)
 
     async def apply(self, settings: Mapping[str, Any]) -> None:

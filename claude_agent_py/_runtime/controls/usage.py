@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 
 class UsageControls(Controls):
-    """The usage of a running session. The methods raise what those of `Client` raise."""
+    """The usage of a running session. The methods raise the same errors as `Client`."""
 
     def __init__(self, port: ControlPort, max_budget_usd: float | None = None) -> None:
         super().__init__(port)
         self._max_budget_usd = max_budget_usd
 
     async def budget_left_usd(self) -> float | None:
-        """Return what is left of the option `max_budget_usd` now, also during a run; None without that option."""
+        """Return the remainder of `max_budget_usd` in US dollars, also during a run; None without that option."""
         if self._max_budget_usd is None:
             return None
         spent = (await self.session(skip_behaviors=True)).session.total_cost_usd

@@ -35,7 +35,7 @@ class Mailbox:
         self._max_bytes = max_bytes
         self._held: deque[Any] = deque()
         self._sizes: deque[int] = deque()
-        """The sizes of what is held. Not in tuples with it, which would set off the garbage collector."""
+        """The sizes of the held items. Tuples of both would be tracked by the garbage collector and trigger it."""
         self._held_bytes = 0
         self._spill: Spill | None = None
         self._local: deque[tuple[int, Any]] = deque()

@@ -1,10 +1,10 @@
-"""`Readers`: the mailboxes of `Client.messages()` and `Client.events()`, and messages kept for the first of them."""
+"""`Readers`: the mailboxes of `Client.messages()` and `Client.events()`, and the messages kept for the first reader."""
 
 import threading
+from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from claude_agent_py._protocol.events import MessageReceived
 from claude_agent_py._runtime.runs.mailbox import Mailbox
 from claude_agent_py._streams import QUEUE_LIMIT
 from claude_agent_py.tasks.events import TaskProgressed
@@ -27,41 +27,29 @@ class Readers:
         self._mailboxes: tuple[Mailbox, ...] = ()
         """Replaced, never mutated: a reader may be dropped in any thread while they are iterated."""
         self._changing = threading.RLock()
-        self._unclaimed: list[MessageReceived] = []
+        self._unclaimed: deque[tuple[Any, bytes]] = deque()
+        """The messages outside of runs that the first reader will receive, with their lines."""
         self._unclaimed_bytes = 0
         self._ended = False
         self._of_events: tuple[Mailbox, ...] = ()
         """The mailboxes that also receive events. Replaced, never mutated."""
-        self._caused: dict[int, tuple[Any, Sequence[Any]]] = {}
-        """The events to deliver after a message, by the identity of the message."""
         self._open: dict[str, Interaction] = {}
         """The questions that wait for a person."""
 
-    def put(self, event: MessageReceived) -> None:
-        """Deliver a message to every reader. Without readers, keep it if it belongs to no run."""
+    def put(self, message: Any, line: bytes, *, is_of_run: bool) -> None:
+        """Deliver a message to every reader. Without readers, keep it unless a run has received it."""
         for mailbox in self._mailboxes:
-            mailbox.put(event.message, event.line)
-        if not event.runs and not self._mailboxes:
-            self._keep(event)
-        if self._caused:
-            _, events = self._caused.pop(id(event.message), (None, ()))
-            self._put_events(events)
+            mailbox.put(message, line)
+        if not is_of_run and not self._mailboxes:
+            self._keep(message, line)
 
     @property
     def has_event_readers(self) -> bool:
         """Whether anyone reads events."""
         return bool(self._of_events)
 
-    def announce_events(self, events: Sequence[Any], cause: Any = None) -> None:
-        """Deliver events to their readers, after the message that caused them."""
-        if not self._of_events:
-            return
-        if cause is not None:
-            self._caused[id(cause)] = (cause, events)
-        else:
-            self._put_events(events)
-
-    def _put_events(self, events: Sequence[Any]) -> None:
+    def put_events(self, events: Sequence[Any]) -> None:
+        """Deliver events to their readers."""
         for event in events:
             may_be_left_out = isinstance(event, TaskProgressed)
             for mailbox in self._of_events:
@@ -76,21 +64,21 @@ class Readers:
             self._open[event.interaction.id] = event.interaction
         else:
             self._open.pop(event.interaction.id, None)
-        self._put_events([event])
+        self.put_events([event])
 
     def announce(self, thing: Any) -> None:
         """Deliver an item that is not a message of the CLI."""
         for mailbox in self._mailboxes:
             mailbox.announce(thing)
         if not self._mailboxes:
-            self._keep(MessageReceived(thing, (), b""))
+            self._keep(thing, b"")
 
-    def _keep(self, event: MessageReceived) -> None:
+    def _keep(self, message: Any, line: bytes) -> None:
         """Keep a message for the first reader, and drop the oldest ones beyond the limits."""
-        self._unclaimed.append(event)
-        self._unclaimed_bytes += len(event.line)
+        self._unclaimed.append((message, line))
+        self._unclaimed_bytes += len(line)
         while len(self._unclaimed) > self._most_unclaimed or self._unclaimed_bytes > self._mailbox_bytes:
-            self._unclaimed_bytes -= len(self._unclaimed.pop(0).line)
+            self._unclaimed_bytes -= len(self._unclaimed.popleft()[1])
 
     def add(self, *, events: bool = False) -> Mailbox:
         """Return a mailbox that receives every message from now on. The first one also receives the kept messages.
@@ -98,8 +86,8 @@ class Readers:
         With `events` it also receives the events of tasks and of the inbox.
         """
         mailbox = Mailbox(self._mailbox_bytes)
-        for event in self._unclaimed:
-            mailbox.put(event.message, event.line)
+        for message, line in self._unclaimed:
+            mailbox.put(message, line)
         self._unclaimed.clear()
         self._unclaimed_bytes = 0
         with self._changing:
@@ -111,7 +99,7 @@ class Readers:
         return mailbox
 
     def remove(self, mailbox: Mailbox) -> None:
-        """Stop filling a mailbox, and drop what it holds."""
+        """Stop filling a mailbox, and drop its messages."""
         with self._changing:
             self._mailboxes = tuple(other for other in self._mailboxes if other is not mailbox)
             self._of_events = tuple(other for other in self._of_events if other is not mailbox)
@@ -126,13 +114,10 @@ class Readers:
 
     def end_events(self) -> None:
         """End the events."""
-        for _, events in self._caused.values():
-            self._put_events(events)
-        self._caused.clear()
         if self._open:
             from claude_agent_py.permissions.interactions import InteractionSettled
 
-            self._put_events([InteractionSettled(each, was_answered=False) for each in self._open.values()])
+            self.put_events([InteractionSettled(each, was_answered=False) for each in self._open.values()])
             self._open.clear()
         for mailbox in self._of_events:
             mailbox.close()

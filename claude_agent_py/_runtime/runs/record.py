@@ -80,7 +80,7 @@ class Record(Sequence[Any]):
 
     def __iter__(self) -> Iterator[Any]:
         position = 0
-        while position < len(self):  # it may grow meanwhile
+        while position < len(self):  # it may grow during the iteration
             yield self._get(position)
             position += 1
         self.check()

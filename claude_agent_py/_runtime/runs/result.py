@@ -51,7 +51,7 @@ class RunResult(Generic[Output]):
     message: ResultMessage | None
     """The result message of the prompt, or of the last one if there are several; None if there is no result."""
     results: Sequence[ResultMessage]
-    """All result messages of the run, in order. With `until="idle"` they include those of follow-up turns of tasks."""
+    """All result messages of the run, in order. With `until="idle"` they include results of follow-up turns."""
     messages: Sequence["RunMessage"]
     """The messages of the run, in order, without deltas of partial messages."""
     tasks: Sequence["Task"] = ()
@@ -160,7 +160,7 @@ class RunResult(Generic[Output]):
 
     @property
     def usage_by_model(self) -> Mapping[str, ModelUsage]:
-        """What this run's turns used, by model, subagents included: `model_usage` as differences, by the CLI's count.
+        """The usage of this run's turns by model, subagents included: the increase of `model_usage`.
 
         What subagents use between two turns is counted in the next turn.
         """
@@ -172,7 +172,7 @@ class RunResult(Generic[Output]):
 
     @property
     def usage_by_agent(self) -> Mapping[str, "TaskUsage"]:
-        """What each agent used in this run: the main agent (`""`), and the subagents and child agents by their names.
+        """The usage of each agent in this run: the main agent (`""`), and subagents and child agents by name.
 
         Tokens are counted from messages. The cost of a subagent is derived (`cost_is_derived`), and that of the main
         agent is what it leaves of `cost_usd`; None if a price is unknown. Child agents are not part of `cost_usd`.
@@ -199,7 +199,7 @@ class RunResult(Generic[Output]):
 
     @property
     def budget_left_usd(self) -> float | None:
-        """What is left of `max_budget_usd` after this run, in US dollars; None without that option."""
+        """The remainder of `max_budget_usd` after this run, in US dollars; None without that option."""
         return None if self.max_budget_usd is None else max(0.0, self.max_budget_usd - self.total_cost_usd)
 
     @property
@@ -214,7 +214,7 @@ class RunResult(Generic[Output]):
 
     @cached_property
     def tool_calls(self) -> Sequence["ToolCallRecord"]:
-        """Every tool call of the run with its result, including those of subagents if the CLI forwards them."""
+        """Every tool call of the run with its result, including calls by subagents if the CLI forwards them."""
         from claude_agent_py.tools.traffic import ToolTraffic
 
         traffic = ToolTraffic()
@@ -249,7 +249,7 @@ class RunResult(Generic[Output]):
     def timeline(self) -> "Timeline":
         """Return what happened in the run: an object that shows itself in a notebook, and saves itself as a page.
 
-        Messages do not tell of hooks and of questions to a person: `claude_agent_py.observe.watch` sees those, too.
+        Messages do not show hooks and questions to a person; `claude_agent_py.observe.watch` sees those as well.
 
         Raises:
             BacklogError: Messages of the run were dropped for lack of space.

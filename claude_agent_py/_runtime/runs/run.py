@@ -43,7 +43,7 @@ class Run(Generic[Output]):
 
     * `async for message in run` yields its messages as they arrive; an error result is just the last message.
     * `await run` waits for the end and returns the `RunResult`; an error result raises its `RunError`.
-    * `async with run` interrupts the run on exit, unless it is over.
+    * `async with run` interrupts the run on exit, unless it has ended.
 
     Leaving a loop early loses nothing: iterate again to continue, or await. After the last message, iterating again
     yields the recorded messages, which are all but the deltas. Cancelling has no effect on the run. Only one coroutine
@@ -207,7 +207,7 @@ class Run(Generic[Output]):
         assert self._session is not None  # noqa: S101 - it was started
         assert self._mailbox is not None  # noqa: S101
         result = make_result(self._mailbox, self.tasks, self.agents, self._session.options)
-        if result.unfinished_tasks and not self._mailbox.late_tasks:  # of late ones the session has told
+        if result.unfinished_tasks and not self._mailbox.late_tasks:  # the session has logged late tasks
             names = ", ".join(repr(task.description) for task in result.unfinished_tasks)
             logger.info("a run ended while its background tasks are still running: %s", names)
         return result

@@ -5,7 +5,7 @@ from typing import Any
 
 import anyio
 
-from claude_agent_py._protocol.turns import EndReason, RunEnded, Until
+from claude_agent_py._protocol.open_runs import EndReason, RunEnded, Until
 from claude_agent_py._runtime.runs.mailbox import Mailbox
 from claude_agent_py._runtime.runs.record import PACKED, Record
 from claude_agent_py._streams import LazyEvent
@@ -18,7 +18,7 @@ class RunMailbox(Mailbox):
 
     Args:
         max_bytes: How many bytes of messages (as on the wire) may wait in memory, and how many may be recorded there.
-        until: When the run is over.
+        until: When the run ends.
         timeout: Seconds for the whole run; None means `Timeouts.run`.
     """
 
@@ -36,9 +36,9 @@ class RunMailbox(Mailbox):
         self.results: list[ResultMessage] = []
         self.was_interrupted = False
         self.sending: anyio.CancelScope = anyio.CancelScope()
-        """The scope of the worker that sends an async iterable of prompts; cancelled when the run is over."""
+        """The scope of the worker that sends an async iterable of prompts; cancelled when the run ends."""
         self.reason: EndReason | None = None
-        """Why the run is over; None if it is not, or if this side ended it."""
+        """Why the run ended; None if it has not, or if the client ended it."""
         self.late_tasks: frozenset[str] = frozenset()
         """The ids of the tasks that were running when `Timeouts.idle` expired."""
         self.failure: Callable[[], BaseException] | None = None
@@ -93,7 +93,7 @@ class RunMailbox(Mailbox):
         return self._over.is_set()
 
     async def wait(self) -> None:
-        """Wait until the run is over, however it ends. Any number of workers may wait; cancelling is safe."""
+        """Wait for the end of the run, whatever it is. Any number of workers may wait; cancelling is safe."""
         await self._over.wait()
 
     @property

@@ -19,7 +19,7 @@ from claude_agent_py.wire.unknown import MalformedFrame
 logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 BUFFER_BYTES: Final = 1024 * 1024
-"""How much is written at once."""
+"""How many bytes one write takes."""
 
 
 class Spill:
@@ -77,7 +77,7 @@ class Spill:
         return _malformed(line.removesuffix(b"\n"), json.loads(error))
 
     def _write(self) -> None:
-        """Write what is pending, as far as the disk has room for it."""
+        """Write the pending data until the disk is full."""
         done = 0
         try:
             if self._file is not None:

@@ -58,16 +58,16 @@ class Subagent:
 
     @property
     def is_child(self) -> bool:
-        """Whether it is a child agent, with a process of its own."""
+        """Whether it is a child agent, which has its own process."""
         return self.task.type == CHILD_AGENT
 
     @property
     def messages(self) -> Sequence[Any]:
-        """Its messages so far, as far as the CLI sends them and they are kept (see `Task.messages`)."""
+        """Its messages so far, if the CLI sends them and they are kept (see `Task.messages`)."""
         return self.task.seen_messages
 
     def follow(self) -> AsyncIterator[Any]:
-        """Iterate over its messages: those so far, then new ones until it is over."""
+        """Iterate over its messages: the earlier ones, then new ones until it ends."""
         return self.task.messages()
 
     def report(self, max_chars: int | None = None) -> str:

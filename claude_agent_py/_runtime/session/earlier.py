@@ -53,14 +53,14 @@ class Earlier:
                 )
 
     async def prompts(self, uuids: Sequence[str]) -> dict[str, UserMessage]:
-        """Return those of the prompts with these uuids that are on disk."""
+        """Return which of these prompt uuids are on disk."""
         try:
             return await run_file_work(self._find, frozenset(uuids), abandon_on_cancel=True)
         except ClaudeAgentError:
             return {}
 
     async def known(self, uuids: Sequence[str]) -> frozenset[str]:
-        """Return those of the prompts with these uuids that are anywhere in the transcript."""
+        """Return which of these prompt uuids are anywhere in the transcript."""
         return await run_file_work(self._known, uuids, abandon_on_cancel=True)
 
     def _known(self, uuids: Sequence[str]) -> frozenset[str]:

@@ -1,7 +1,7 @@
-"""`Ending`: the end of a session, whether this side closes it, the CLI dies or a worker fails.
+"""`Ending`: how a session ends, whether the client closes it, the CLI dies or a worker fails.
 
-`Session` owns what has to end and does it (`SessionPort`); this module decides when, in which order and how long each
-step may take, and remembers how it ended for the errors of later calls.
+`Session` ends its parts (`SessionPort`). This module decides when and in which order, limits the time of each step, and
+remembers the cause for the errors of later calls.
 """
 
 import contextlib
@@ -16,6 +16,7 @@ from claude_agent_py._errors import ClaudeAgentError, CLIExitError, ConnectionCl
 from claude_agent_py._event_loop import from_any_thread
 from claude_agent_py._protocol.engine import Engine
 from claude_agent_py._protocol.state import State, Step
+from claude_agent_py._protocol.turns import TurnRouter
 from claude_agent_py._streams import LazyEvent
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ LOOK_EVERY: Final = 0.1
 """Seconds between checks whether a CLI closed with `tasks="leave"` is idle."""
 
 LISTENER_GRACE: Final = 2.0
-"""Seconds that listeners get at the end to process what is queued."""
+"""Seconds that listeners get at the end to empty their queues."""
 
 DRAIN_GRACE: Final = 1.0
 """Seconds to wait for the end of stdout and stderr after the process exited: a grandchild may hold them open."""
@@ -48,7 +49,7 @@ EXIT_GRACE: Final = 3.0
 status."""
 
 BUSY_GRACE: Final = 0.3
-"""Seconds that a busy CLI gets to exit by itself. It would first finish its turn and its tasks."""
+"""Seconds that a busy CLI gets to exit on its own. It would first finish its turn and its tasks."""
 
 BUSY_SHARE: Final = 0.1
 """The largest share of `Timeouts.close` that `BUSY_GRACE` may use."""
@@ -57,7 +58,7 @@ CANCEL_RESERVE: Final = 0.05
 """Seconds of `Timeouts.close` reserved for cancelling the workers."""
 
 REQUESTED: Final = frozenset({State.LEFT, State.CLOSING, State.CLOSED})
-"""The states of a session that this side ends or has ended."""
+"""The states of a session that the client ends or has ended."""
 
 
 class SessionPort(Protocol):
@@ -100,7 +101,7 @@ class _Closing(NamedTuple):
     """How the session closes."""
 
     grace: float = 0.0
-    """Seconds that the CLI gets to exit by itself."""
+    """Seconds that the CLI gets to exit on its own."""
     deadline: float = math.inf
     """When closing must be complete, on the clock of the event loop."""
     why: str = CLOSED
@@ -115,11 +116,13 @@ class Ending:
     Args:
         session: The session.
         engine: Its engine, which knows the state.
+        router: Its router, which knows whether the CLI is idle.
     """
 
-    def __init__(self, session: SessionPort, engine: Engine) -> None:
+    def __init__(self, session: SessionPort, engine: Engine, router: TurnRouter) -> None:
         self._session = session
         self._engine = engine
+        self._router = router
         self._closing = _Closing()
         self._stop_timer: Callable[[], object] | None = None
         """Makes the timer close the session, from any thread; None before the session is open."""
@@ -142,7 +145,7 @@ class Ending:
 
     @property
     def is_requested(self) -> bool:
-        """Whether this side ends or has ended the session."""
+        """Whether the client ends or has ended the session."""
         return self._engine.state in REQUESTED
 
     async def close(self, *, tasks: TasksAtClose = "stop", wait: bool = True, client: object = None) -> None:
@@ -150,7 +153,7 @@ class Ending:
 
         Args:
             tasks: What to do with running background tasks: `stop` stops them; `wait` waits for them within the time
-                limit; `leave` returns at once and lets them finish while the event loop runs.
+                limit; `leave` returns immediately and lets them finish while the event loop runs.
             wait: Whether to wait until the session is closed.
             client: Kept alive until the session is closed, because handlers may use it.
 
@@ -193,14 +196,13 @@ class Ending:
                 self._stop_timer()
 
     def _request(self, step: Step, closing: _Closing) -> None:
-        if self._engine.state not in (State.CLOSING, State.CLOSED):  # else it is already closing
+        if self._engine.state not in (State.CLOSING, State.CLOSED):  # otherwise it is already closing
             self._closing = closing
         self._engine.advance(step)
 
     def _is_idle(self) -> bool:
         """Return whether the CLI has reported that it is idle."""
-        turns = self._engine.turns
-        return not turns.open_runs and not self._session.tasks.live_ids() and turns.is_idle(anyio.current_time())
+        return not self._router.open_runs and self._router.is_idle(anyio.current_time())
 
     async def _end_tasks(self, how: TasksAtClose, limit: float) -> None:
         tasks = self._session.tasks
@@ -224,7 +226,7 @@ class Ending:
         await transport.close(grace=self._closing.grace)
         if not self.stream_over.is_set():
             with self._at_most(DRAIN_GRACE):
-                await self.stream_over.wait()  # read what it wrote before it exited
+                await self.stream_over.wait()  # read its last output
         if self._session.storing is not None:
             await self._session.storing.drain(self._closing.deadline)
         self._session.end_everything()
@@ -234,7 +236,7 @@ class Ending:
 
     async def _let_it_finish(self, transport: "Transport") -> None:
         self._session.dismiss()
-        while self._is_left(transport) and not self._engine.turns.is_idle(anyio.current_time()):
+        while self._is_left(transport) and not self._router.is_idle(anyio.current_time()):
             await self.wait_for_stream(LOOK_EVERY)
         if self._is_left(transport):
             await transport.end_input()

@@ -67,7 +67,7 @@ class _FilesOf(Mapping[Path, str]):
 def _spawned(options: ClientOptions, plan: LaunchPlan, made_folder: str | None) -> Transport:
     """Write the files of a plan, and return the transport of its process, not started yet.
 
-    `made_folder` is the configuration folder that was made for this session, whose files the CLI needs, too.
+    `made_folder` is the configuration folder that was made for this session; the CLI also needs its files.
     """
     plan.prepare()
     if options.spawn is None:
@@ -118,8 +118,7 @@ async def launch(
 ) -> Launched:
     """Start the CLI, or a custom transport. An error or a cancellation leaves no process behind.
 
-    `on_stderr` is called with every line of stderr. `config_dir` is the configuration folder to use instead of that of
-    the options.
+    `on_stderr` is called with every line of stderr. `config_dir` replaces the configuration folder of the options.
 
     Raises:
         OptionsError: An option cannot be applied.

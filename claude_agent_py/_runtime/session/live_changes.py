@@ -1,4 +1,4 @@
-"""`LiveChanges`: what was changed on a running session, so that a new process of it can be told again."""
+"""`LiveChanges`: the changes made to a running session, to repeat them in its next process."""
 
 import contextlib
 import logging

@@ -1,6 +1,6 @@
-"""`Resumption`: what an earlier process of the session left unfinished and this one continues.
+"""`Resumption`: the unfinished work of earlier processes of the session.
 
-A turn that the CLI takes up by itself (`resume_interrupted_turn`), and the runs of a session that `reopen` moved here.
+It is the turn that the CLI resumes on its own (`resume_interrupted_turn`), and the runs that `reopen` moved here.
 """
 
 from collections.abc import Callable, Collection, Iterable
@@ -11,7 +11,8 @@ import anyio
 from claude_agent_py._errors import CLIExitError
 from claude_agent_py._protocol.engine import Engine
 from claude_agent_py._protocol.events import Event
-from claude_agent_py._protocol.turns import TurnResumed, Until
+from claude_agent_py._protocol.open_runs import TurnResumed, Until, Verdict
+from claude_agent_py._protocol.turns import TurnRouter
 from claude_agent_py._runtime.runs.run_mailbox import RunMailbox
 from claude_agent_py._streams import LazyEvent
 from claude_agent_py.wire.messages.conversation import UserContent, UserMessage
@@ -24,6 +25,8 @@ class SessionPort(Protocol):
     """The session, as seen by its resumption."""
 
     options: "ClientOptions"
+    prompt_uuids: set[str]
+    """The uuids of all prompts so far."""
 
     def open_run(self, until: Until, timeout: float | None) -> RunMailbox:
         """Open a run."""
@@ -37,63 +40,66 @@ class SessionPort(Protocol):
         """End a run with an error."""
         ...
 
-    def act(self, events: Iterable[Event]) -> None:
-        """Act on the events of the engine, then write what it has to send."""
+    def act(self, events: Iterable[Event | Verdict]) -> None:
+        """Act on events of the engine and the router, then write what the engine has to send."""
         ...
 
 
 class Resumption:
-    """The earlier work of one session.
+    """The work that earlier processes of a session left unfinished.
 
     Args:
         session: The session.
         engine: Its engine.
+        router: Its router.
     """
 
-    def __init__(self, session: SessionPort, engine: Engine) -> None:
+    def __init__(self, session: SessionPort, engine: Engine, router: TurnRouter) -> None:
         self._session = session
         self._engine = engine
+        self._router = router
         self.run: RunMailbox | None = None
-        """The run of the turn that an earlier process left, once the CLI has taken it up."""
+        """The run of the interrupted turn, once the CLI has resumed it."""
         self.carried: list[RunMailbox] = []
-        """The runs of the session's last process that continue here."""
+        """The unfinished runs of the session's last process."""
         self._prompts: tuple[str, ...] | None = None
-        """The prompts of that turn; None until the CLI has said which it takes up, if any."""
+        """The prompts of the interrupted turn; None until the CLI has reported whether it resumes one."""
         self._is_known = LazyEvent()
-        """Set once the CLI has taken up such a turn, or has none."""
+        """Set once the CLI has reported whether it resumes a turn."""
 
     def begin(self) -> None:
-        """Register what the CLI may take up, before it speaks."""
+        """Register the runs whose turn the CLI may resume. Call it before the CLI writes anything."""
         if self._session.options.resume_interrupted_turn:
-            self._engine.expect_resumed_turn(self._session.open_run("result", None))
+            self._router.expect_resumed_turn(self._session.open_run("result", None))
         for run in self.carried:
             self._carry_on(run)
 
     def _carry_on(self, run: RunMailbox) -> None:
-        """Open a run of the session's last process, whose prompts the CLI may take up by itself."""
+        """Open a run of the session's last process. The CLI may resume its prompts on its own."""
         now = anyio.current_time()
         run.reopen()
         run.moved_to = self._session
         self._session.register_run(run)
         for prompt in run.unanswered:
-            self._engine.expect_prompt(run, prompt.uuid, now)
-        self._session.act(self._engine.seal_run(run, now))
+            self._session.prompt_uuids.add(prompt.uuid)
+            self._router.add_prompt(run, prompt.uuid, now)
+        self._session.act(self._router.seal_run(run, now))
 
     async def wait(self, *, is_running: bool) -> None:
-        """Wait until the CLI has taken up the turn that an earlier process left, or has said that there is none.
+        """Wait until the CLI has resumed the interrupted turn, or has reported that there is none.
 
         Args:
-            is_running: Whether the CLI was at work when it answered `initialize`: it begins that turn before.
+            is_running: Whether the CLI was busy when it answered `initialize`: it resumes a turn before that.
         """
         if not self._session.options.resume_interrupted_turn:
             self._prompts = ()
             return
         if not is_running:
-            self._session.act(self._engine.expect_no_resumed_turn())
+            self._session.act(self._router.expect_no_resumed_turn())
         await self._is_known.wait()
 
     def on_turn_resumed(self, event: TurnResumed) -> None:
-        """Note which turn the CLI has taken up, if any."""
+        """Note which turn the CLI has resumed, if any."""
         run: RunMailbox = event.run_id
         self._prompts = event.prompts
         if event.adopted:
@@ -104,14 +110,14 @@ class Resumption:
         self._is_known.set()
 
     def give_up(self) -> None:
-        """Wake all waiters, because the session is over."""
+        """Wake all waiters, because the session has ended."""
         self._is_known.set()
 
     def settle_carried(self, known: Collection[str]) -> None:
-        """Decide about the prompts of the last process that the CLI did not take up, once it has said what it does.
+        """Send prompts of the last process again, or fail their runs, once the CLI has reported what it resumes.
 
-        Those that are not on disk never reached the conversation, and are sent again. Of the others the CLI had ended
-        the turn, and would ignore them; what it said of that is lost, and their runs end as they did before.
+        A prompt that is not on disk never reached the conversation, so it is sent again. The CLI has completed the turn
+        of any other prompt and would ignore it. The result of that turn is lost, so its run fails.
 
         Args:
             known: The uuids of the prompts that are on disk.
@@ -128,5 +134,5 @@ class Resumption:
                 )
             else:
                 for prompt in left:
-                    self._engine.send_again(prompt)
+                    self._engine.send_prompt(prompt)
         self._session.act(())

@@ -1,6 +1,7 @@
 """`Session`: one CLI process and the conversation over its pipe.
 
-It drives the sans-IO engine over a transport, with these workers:
+It drives the sans-IO engine and router over a transport. A message takes this way: the engine decodes it, `answers`
+tracks what it says of tasks, the router names its runs, and their mailboxes and the readers receive it. The workers:
 
 * The **pump** reads, feeds the engine and acts on its events. If user code that it calls has to wait, another worker
   continues to pump.
@@ -10,15 +11,15 @@ It drives the sans-IO engine over a transport, with these workers:
 
 The pump itself answers a request of the CLI that arrives alone; several at once get a worker each. The workers run in a
 task group that belongs to the event loop rather than to a caller (`_event_loop.py`), so any task may call any method.
-`startup.py` initializes a session, `ending.py` ends it, and `answers.py` answers the CLI. Twin:
-`_protocol/engine.py`, which decides everything that needs no I/O.
+`startup.py` initializes a session, `ending.py` ends it, and `answers.py` answers the CLI. What needs no I/O is decided
+in `_protocol`: `engine.py` for frames and requests, `turns.py` for runs.
 """
 
 import functools
 import logging
 import math
 import os
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 import anyio
@@ -47,11 +48,13 @@ from claude_agent_py._protocol.events import (
     RequestCancelled,
     RequestReceived,
     RequestTimedOut,
+    ResultUnreadable,
     StrayReply,
     StreamEnded,
 )
+from claude_agent_py._protocol.open_runs import RunEnded, RunLimits, RunWaits, TurnResumed, Until, Verdict
 from claude_agent_py._protocol.state import State, Step
-from claude_agent_py._protocol.turns import RunEnded, RunLimits, RunWaits, TurnResumed, Until
+from claude_agent_py._protocol.turns import TurnRouter
 from claude_agent_py._runtime.answering.answers import Answers
 from claude_agent_py._runtime.answering.failures import FailureLog, HandlerFailed
 from claude_agent_py._runtime.runs.readers import Readers
@@ -70,6 +73,7 @@ from claude_agent_py.options import ClientOptions
 from claude_agent_py.options.checks import HOOKS_OFF, turns_hooks_off
 from claude_agent_py.tasks import TaskIntake, TaskManager
 from claude_agent_py.todo import TaskList
+from claude_agent_py.wire.codec import encode
 from claude_agent_py.wire.messages.conversation import UserMessage
 from claude_agent_py.wire.unknown import MalformedFrame
 
@@ -77,6 +81,7 @@ if TYPE_CHECKING:
     from claude_agent_py._runtime.answering.parent import ParentSession
     from claude_agent_py._runtime.session.storing import Storing
     from claude_agent_py.observe.watching import Observer
+    from claude_agent_py.tasks.events import TaskEvent
     from claude_agent_py.transport.base import Transport
     from claude_agent_py.wire.control.initialize import InitializeReply
 
@@ -85,7 +90,7 @@ logger: logging.Logger = logging.getLogger("claude_agent_py")
 END_SESSION: Final = "end_session"
 """The control request that makes the CLI exit."""
 
-PIECE_BYTES: Final = 12 * 1024
+PIECE_BYTES: Final = 24 * 1024
 """How much the engine decodes before readers get their turn. Short-lived messages are cheap: a few dozen at a time do
 not trigger the garbage collector."""
 
@@ -134,9 +139,14 @@ class Session:
         self.tasks: TaskManager = TaskManager(self, intake=self.intake)
         self.task_list: TaskList = TaskList(list_id=variable(options, "CLAUDE_CODE_TASK_LIST_ID"))
         self.answers: Answers = Answers(self, parent)
-        self._engine = Engine(self.answers, max_line_bytes=options.limits.max_line_bytes)
-        self.ending: Ending = Ending(self, self._engine)
-        self.resumption: Resumption = Resumption(self, self._engine)
+        self._engine = Engine(max_line_bytes=options.limits.max_line_bytes)
+        self._router = TurnRouter(self.tasks.live_ids)
+        self.ending: Ending = Ending(self, self._engine, self._router)
+        self.resumption: Resumption = Resumption(self, self._engine, self._router)
+        self.prompt_uuids: set[str] = set()
+        """The uuids of all prompts so far."""
+        self._task_events: list[TaskEvent] | None = None
+        """The events that the current message has caused, delivered after it; None between messages."""
         self._owner = os.getpid()
         self._workers: TaskGroup | None = None
         self._replies: dict[str, Waiter] = {}
@@ -147,10 +157,11 @@ class Session:
         self.cut_off: list[RunMailbox] = []
         """The runs that the death of the CLI ended."""
         self.live_changes: LiveChanges = LiveChanges()
-        """What was changed on the running session, for the process that takes its place."""
+        """The changes made to the running session, for its next process."""
         telemetry = telemetry_of(options.telemetry) if parent is None else None  # its parent's session traces a child
         self.observers: tuple[Observer, ...] = () if telemetry is None else (telemetry.observer(),)
-        """Told what the session reads, sends, asks and answers. Replaced, never mutated."""
+        """Receive every message, prompt, request and answer of the session. Replaced, never mutated."""
+        self._now: Callable[[], float] = anyio.current_time
         self._log: WireLog | None = None
         self._is_writing = False
         """Whether a writer is running."""
@@ -179,7 +190,7 @@ class Session:
 
     @property
     def told_of_questions(self) -> "tuple[Observer, ...]":
-        """The observers, and if this is a child agent's session those of its ancestors."""
+        """The observers of this session and, for a child agent, of its ancestors."""
         return self.observers if self._parent is None else (*self.observers, *self._parent.observers)
 
     @property
@@ -193,6 +204,7 @@ class Session:
         """Start the workers for a running CLI. An error or a cancellation leaves nothing behind."""
         self._engine.advance(Step.START)
         self.launched, self._owner, self._log = launched, os.getpid(), wire_log()
+        self._now = clock()
         self.intake.paths.config_dir = self.task_list.config_dir = launched.plan.config_dir
         self.resumption.begin()
         ready = LazyEvent()
@@ -223,7 +235,7 @@ class Session:
                 self.answers.deliver_with(self._start_telling)
                 ready.set()
                 await self._keep_time(transport, workers)
-                if not self.is_forked:  # else the CLI belongs to the parent process
+                if not self.is_forked:  # in a fork, the CLI belongs to the parent process
                     await self.ending.end_process(transport)
                     is_ended = True
                 workers.cancel_scope.cancel()
@@ -284,7 +296,7 @@ class Session:
         self.readers.end_events()
         for observer in self.observers:
             observer.ended()
-        if self.launched is not None and self.storing is None:  # the store may lack what is in a private home
+        if self.launched is not None and self.storing is None:  # the store may still need files of a private home
             self.launched.plan.clean_up()
         if isinstance(error, ConnectionClosedError):  # the session is closed, not just the CLI gone
             self.cancel_children()
@@ -295,7 +307,7 @@ class Session:
         for waiter in self._replies.values():
             waiter.fail(self._end_error)
         self.resumption.give_up()
-        for run in self._engine.turns.open_runs:
+        for run in self._router.open_runs:
             self.fail_run(run, self._end_error)
         self.readers.end()
 
@@ -311,12 +323,12 @@ class Session:
 
     @worker
     async def _pump(self, transport: "Transport", read_stderr: Callable[[], Awaitable[None]]) -> None:
-        engine, act, log, now = self._engine, self.act, self._log, clock()
+        engine, act, log = self._engine, self.act, self._log
         with anyio.CancelScope() as scope:
             while data := await transport.receive():
                 if log is not None:
                     log.received(data)
-                events = engine.receive_data(data[:PIECE_BYTES], now())
+                events = engine.receive_data(data[:PIECE_BYTES])
                 if len(events) == 1 and type(events[0]) is RequestReceived and len(data) <= PIECE_BYTES:
                     successor = functools.partial(self._pump, transport, read_stderr)
                     if await self._answer_here(events[0], scope, successor):
@@ -324,13 +336,13 @@ class Session:
                     continue
                 act(events)
                 for start in range(PIECE_BYTES, len(data), PIECE_BYTES):
-                    await checkpoint()  # let readers take what has arrived
-                    act(engine.receive_data(data[start : start + PIECE_BYTES], now()))
+                    await checkpoint()  # let readers run
+                    act(engine.receive_data(data[start : start + PIECE_BYTES]))
                 if self.observers and any(observer.is_behind for observer in self.observers):
                     await checkpoint()  # readers come first
                     await checkpoint()  # trio wakes workers in any order
                     self._let_observers_catch_up()
-                del data, events  # else up to 256 KiB would stay while it waits
+                del data, events  # otherwise up to 256 KiB would stay in memory during the wait
         if scope.cancelled_caught:
             return  # the request it was answering was cancelled; a successor pumps
         engine.advance(Step.END_OF_STREAM)
@@ -338,9 +350,9 @@ class Session:
         with anyio.move_on_after(EXIT_GRACE) as patience:  # errors show the exit status and the last of stderr
             if transport.exit_code is None:
                 await transport.wait()
-            patience.deadline = min(patience.deadline, now() + DRAIN_GRACE)
+            patience.deadline = min(patience.deadline, anyio.current_time() + DRAIN_GRACE)
             await read_stderr()
-        act(engine.receive_eof(anyio.current_time()))
+        act(engine.receive_eof())
 
     def _let_observers_catch_up(self) -> None:
         for observer in self.observers:
@@ -348,7 +360,7 @@ class Session:
 
     @worker
     async def _write(self, transport: "Transport") -> None:
-        """Write the pending data, including what is added meanwhile."""
+        """Write the pending data, including data that is added during the writing."""
         try:
             while data := self._take_data():
                 await transport.send(data)
@@ -361,7 +373,7 @@ class Session:
         """Tick the engine at its deadlines and watch the process, until the session closes."""
         is_running = True
         while not self.ending.is_requested:
-            deadline = self._engine.next_deadline()
+            deadline = self._next_deadline()
             with anyio.CancelScope(deadline=math.inf if deadline is None else deadline) as self._timer:
                 if is_running:
                     await transport.wait()
@@ -369,7 +381,16 @@ class Session:
                     workers.start_soon(self._watch_process, transport)
                 await anyio.sleep_forever()
             if not self.ending.is_requested:
-                self.act(self._engine.tick(anyio.current_time()))
+                self._tick(self._now())
+
+    def _next_deadline(self) -> float | None:
+        deadlines = (self._engine.next_deadline(), self._router.next_deadline())
+        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+
+    def _tick(self, now: float) -> None:
+        if self._engine.take_cli_waited():
+            self._router.restart_silence(now)
+        self.act([*self._engine.tick(now), *self._router.tick(now)])
 
     def stop_timer(self) -> None:
         """Let the timer see that the session is to close."""
@@ -385,7 +406,7 @@ class Session:
         self.ending.note()
         await self.ending.wait_for_stream(DRAIN_GRACE)
         if not self.ending.stream_over.is_set():
-            self.act(self._engine.receive_eof(anyio.current_time()))
+            self.act(self._engine.receive_eof())
 
     @worker
     async def _run_transport(self, transport: "Transport", stderr_over: LazyEvent) -> None:
@@ -405,7 +426,7 @@ class Session:
 
     @worker
     async def _tell_listeners(self, told: LazyEvent) -> None:
-        """Call the listeners until the session is over and their queues are empty."""
+        """Call the listeners until the session has ended and their queues are empty."""
         async with anyio.create_task_group() as listeners:
             for deliver in self.answers.deliveries:
                 listeners.start_soon(self._run, deliver)
@@ -416,14 +437,17 @@ class Session:
         """Set when the listeners have received everything; None without listeners."""
         return self._told
 
-    # What the engine reports -------------------------------------------------------------------------------------
+    # Events ------------------------------------------------------------------------------------------------------
 
-    def act(self, events: Iterable[Event]) -> None:
-        """Act on the events of the engine, then write what it has to send."""
+    def act(self, events: Iterable[Event | Verdict]) -> None:
+        """Act on events of the engine and the router, then write what the engine has to send."""
+        self._handle(events)
+        self._flush()
+
+    def _handle(self, events: Iterable[Event | Verdict]) -> None:
         handlers = self._ON_EVENT
         for event in events:
             handlers[type(event)](self, event)
-        self._flush()
 
     def _flush(self) -> None:
         """Write pending data, and wake the timer if a deadline has moved closer."""
@@ -433,7 +457,7 @@ class Session:
             elif self._workers is not None:
                 self._is_writing = True
                 self._workers.start_soon(self._write, transport)
-        deadline = self._engine.next_deadline()
+        deadline = self._next_deadline()
         if deadline is not None and self._timer is not None and deadline < self._timer.deadline:
             self._timer.deadline = deadline
 
@@ -446,17 +470,39 @@ class Session:
     def _on_message(self, event: MessageReceived) -> None:
         if self.info is None and type(event.message) is MalformedFrame:
             self._refuse_garbage(event.message)
-        if self.storing is not None and self.storing.take(event.message, len(event.line)):
-            return
-        for run in event.runs:
-            run.put(event.message, event.line)
-        self.readers.put(event)
-        if self.observers:
+        message, line = event.message, event.line
+        task_events: list[TaskEvent] = []
+        self._task_events = task_events
+        self.answers.track(message, line)
+        self._task_events = None
+        runs, ended = self._router.route(message, self._now())
+        if self.storing is None or not self.storing.take(message, len(line)):
+            for run in runs:
+                run.put(message, line)
+            self.readers.put(message, line, is_of_run=bool(runs))
             for observer in self.observers:
-                observer.message(event.message)
+                observer.message(message)
+        if task_events:
+            self.readers.put_events(task_events)
+        self._handle(ended)
+
+    def note_task_events(self, events: "Sequence[TaskEvent]") -> None:
+        """Deliver the events of tasks: after the message that caused them, or now if none did."""
+        if self._task_events is not None:
+            self._task_events += events
+        else:
+            self.readers.put_events(events)
+            self.settle()
+
+    def _on_unreadable_result(self, event: ResultUnreadable) -> None:
+        self._handle(self._router.spoil(event.frame, self._now()))
+
+    def _on_end_of_stream(self, event: StreamEnded) -> None:
+        self._handle(self._router.close())
+        self.end_everything()
 
     def _refuse_garbage(self, frame: MalformedFrame) -> None:
-        """Fail the start at once if the output is not JSON: such a program will never answer."""
+        """Fail the start if the output is not JSON: such a program will never answer."""
         if not isinstance(frame.raw, dict):
             self._garbage = frame.line[:SHOWN_GARBAGE_BYTES].decode(errors="replace")
             for waiter in self._replies.values():
@@ -602,11 +648,11 @@ class Session:
     def inject(self, message: Any) -> None:
         """Process a message made by this package, about a child agent, as if the CLI had sent it."""
         if not self.answers.has_ended:
-            self.act(self._engine.inject(message, anyio.current_time()))
+            self.act([MessageReceived(message, encode(message).removesuffix(b"\n"))])
 
     def settle(self) -> None:
         """End the runs that are over because tasks ended without a message."""
-        self.act(self._engine.settle(anyio.current_time()))
+        self.act(self._router.settle(self._now()))
 
     # Runs --------------------------------------------------------------------------------------------------------
 
@@ -645,7 +691,8 @@ class Session:
             silence=timeouts.silence,
             idle=timeouts.idle,
         )
-        self._engine.open_run(run, run.until, limits, anyio.current_time())
+        self._engine.advance(Step.SEND)
+        self._router.open_run(run, run.until, limits, self._now())
 
     def send_prompt(self, run: RunMailbox, prompt: UserMessage) -> None:
         """Send a prompt of a run. Returns before it is written.
@@ -654,17 +701,19 @@ class Session:
             OptionsError: The prompt is not JSON, which ends the run.
         """
         self.check_open()
+        if not self._router.add_prompt(run, prompt.uuid, self._now()):
+            return  # the run has ended
         try:
-            is_sent = self._engine.send_prompt(run, prompt, anyio.current_time())
+            self._engine.send_prompt(prompt)
         except (ValueError, TypeError) as error:
             failure = OptionsError(f"it is not JSON: {error}", option="prompt")
             self.fail_run(run, lambda: failure)
             raise failure from error
-        if is_sent:
-            run.sent.append(prompt)
-            for observer in self.observers:
-                observer.sent(prompt)
-            self._flush()
+        self.prompt_uuids.add(prompt.uuid)
+        run.sent.append(prompt)
+        for observer in self.observers:
+            observer.sent(prompt)
+        self._flush()
 
     def check_prompt(self, prompt: UserMessage) -> UserMessage:
         """Return the prompt if it may be sent.
@@ -672,24 +721,24 @@ class Session:
         Raises:
             OptionsError: An earlier prompt had the same uuid; the CLI would silently drop this one.
         """
-        if self._engine.has_sent(prompt.uuid):
+        if prompt.uuid in self.prompt_uuids:
             raise OptionsError(f"an earlier prompt had the uuid {prompt.uuid}; give each its own", option="prompt")
         return prompt
 
     def seal_run(self, run: RunMailbox) -> None:
         """Note that the run has all its prompts."""
         run.is_sealed = True
-        self.act(self._engine.seal_run(run, anyio.current_time()))
+        self.act(self._router.seal_run(run, self._now()))
 
     def fail_run(self, run: RunMailbox, failure: Callable[[], BaseException]) -> None:
         """End a run with an error, for example because its iterable of prompts failed."""
-        tasks = self._engine.turns.tasks_of(run)
-        self._engine.drop_run(run)
+        tasks = self._router.tasks_of(run)
+        self._router.drop_run(run)
         run.finish(tasks, failure=failure)
 
     def fail_login(self, why: str) -> None:
         """End the runs of the current turn with an `AuthenticationError`, and stop the turn."""
-        for run in self._engine.turns.turn_runs:
+        for run in self._router.turn_runs:
             self.fail_run(run, lambda: AuthenticationError(why))
             self._stop_work(run, was_in_turn=True)
 
@@ -736,12 +785,12 @@ class Session:
             self.start_soon(self.stop_tasks, end.tasks)
 
     async def stop_tasks(self, task_ids: frozenset[str]) -> None:
-        """Stop these tasks, as far as they are running."""
+        """Stop those of these tasks that are running."""
         for task_id in task_ids & self.tasks.live_ids():
             try:
                 await self.tasks.stop(task_id)
             except (TaskError, ControlError):
-                continue  # it has ended by itself
+                continue  # it has just ended
 
     def _stop_work(self, run: RunMailbox, *, was_in_turn: bool) -> None:
         """Stop the work on an abandoned run, but not a turn that it shares with other runs.
@@ -751,20 +800,20 @@ class Session:
         """
         for prompt in run.prompts:
             self.post("cancel_async_message", message_uuid=prompt)
-        if was_in_turn and not self._engine.turns.turn_runs:
+        if was_in_turn and not self._router.turn_runs:
             self.post("interrupt")
 
     def task_ids_of(self, run: RunMailbox) -> frozenset[str]:
         """Return the ids of the tasks that belong to a run."""
-        return run.task_ids if run.is_over else self._engine.turns.tasks_of(run)
+        return run.task_ids if run.is_over else self._router.tasks_of(run)
 
     def waits_for_idle(self, run: RunMailbox) -> bool:
         """Return whether a run has its answers and only waits for the session to become idle."""
-        return self._engine.turns.waits_for_idle(run)
+        return self._router.waits_for_idle(run)
 
     def queued_prompts(self, run: RunMailbox) -> tuple[str, ...]:
         """Return the prompts of a run that the CLI has not reported as started."""
-        return self._engine.turns.queued_prompts(run)
+        return self._router.queued_prompts(run)
 
     def names_of(self, task_ids: Iterable[str]) -> str:
         """Return the descriptions of tasks, for the log."""
@@ -780,5 +829,6 @@ class Session:
         RunWaits: _on_run_waits,
         TurnResumed: lambda self, event: self.resumption.on_turn_resumed(event),
         StrayReply: lambda self, event: logger.debug("stray reply: %r", event),
-        StreamEnded: lambda self, event: self.end_everything(),
+        ResultUnreadable: _on_unreadable_result,
+        StreamEnded: _on_end_of_stream,
     }

@@ -3,7 +3,6 @@
 import contextlib
 import logging
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -36,8 +35,6 @@ from claude_agent_py.options.delegation import depends_on_hooks
 from claude_agent_py.wire import codec
 from claude_agent_py.wire.base import keep_source
 from claude_agent_py.wire.control.initialize import InitializeReply
-from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultMessage
-from claude_agent_py.wire.messages.system import InitMessage
 
 if TYPE_CHECKING:
     from claude_agent_py._runtime.session.earlier import Earlier
@@ -49,9 +46,6 @@ UNKNOWN_SESSION: Final = ("No conversation found with session ID", "does not mat
 
 NO_LOGIN: Final = "none"
 """The CLI's name for the source of a missing login."""
-
-FIRST: Final = (InitMessage, AssistantMessage, ResultMessage)
-"""The messages of every session."""
 
 VERSION_TIMEOUT: Final = 2.0
 """How many seconds a CLI that failed to start may take to print its version for the error."""
@@ -118,7 +112,7 @@ class _Startup:
             self._earlier.recall_tasks(self._session.intake)
 
     def _resumed_id(self) -> str | None:
-        """Return the id of the session that is resumed, as far as it is known."""
+        """Return the id of the session that is resumed, if it is known."""
         if self._options.resume is None and not self._options.continue_conversation:
             return None
         if self._options.fork_session:
@@ -130,9 +124,9 @@ class _Startup:
         fields = Unshown({**self._plan.initialize, **self._session.answers.initialize_fields()})
         limit = self._options.timeouts.connect
         try:
-            unprepared = [model for model in FIRST if not codec.is_prepared(model)]
-            if unprepared or self._session.answers.has_hooks:
-                self._session.start_soon(self._prepare, unprepared)
+            codec.prepare()  # while the CLI starts, which takes far longer
+            if self._session.answers.has_hooks:
+                self._session.start_soon(self._prepare_hooks)
             payload = await self._session.ask("initialize", fields, limit)
         except ControlTimeoutError as error:
             raise await self._error(f"the CLI did not initialize within {limit:g} s") from error
@@ -152,12 +146,9 @@ class _Startup:
             keep_source(info, "_source", codec.encode_json(payload))  # it stays, and text takes a third of the memory
         return info
 
-    async def _prepare(self, models: Sequence[type]) -> None:
-        """Build, while the CLI starts, what the first messages and hooks would have to wait for."""
-        for model in models:
-            await checkpoint()  # the writer, and others, have their turn
-            codec.prepare(model)
-        await checkpoint()
+    async def _prepare_hooks(self) -> None:
+        """Build, while the CLI starts, what the first hooks would have to wait for."""
+        await checkpoint()  # the writer, and others, have their turn
         self._session.answers.prepare()
 
     async def _error(self, message: str) -> CLIError:
@@ -192,7 +183,7 @@ class _Startup:
         return None
 
     async def _version(self, info: InitializeReply | None) -> str | None:
-        """Return the version that the CLI reports in its reply, or else the one that the program prints."""
+        """Return the version in the CLI's reply, or the one that the program prints if the reply has none."""
         if info is not None and info.claude_code_version:
             return info.claude_code_version
         if self._cli_path is None:
@@ -240,7 +231,7 @@ class _Startup:
             raise await self._error("the CLI did not report whether hooks are in force") from error
 
     async def take_up_turn(self, info: InitializeReply) -> None:
-        """Wait until the CLI says which turn of an earlier process it takes up, if it was asked to.
+        """Wait until the CLI reports which interrupted turn it resumes, if it was asked to.
 
         That takes as long as its hooks and servers need. The turn's run is there afterwards, or later if it takes long.
         """

@@ -46,7 +46,7 @@ from claude_agent_py.wire.messages.occasional import MirrorErrorMessage, MirrorK
 logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 DRAIN_SECONDS: Final = 10.0
-"""How long the store may take at the end, in seconds, if nothing else limits it."""
+"""Seconds that the store may take at the end, if nothing else limits it."""
 RELEASE_SECONDS: Final = 2.0
 """How long giving leases back may take, in seconds."""
 RESERVE_SECONDS: Final = 0.5
@@ -115,7 +115,7 @@ class Storing:
     # Before the CLI starts ---------------------------------------------------------------------------------------
 
     async def prepare(self, *, has_transport: bool) -> None:
-        """Find the session to resume, acquire its lease and write it where the CLI finds it.
+        """Find the session to resume, acquire its lease and write its files for the CLI.
 
         Raises:
             OptionsError: `resume` is not an id.
@@ -230,7 +230,7 @@ class Storing:
             workers.cancel_scope.cancel()
 
     async def drain(self, deadline: float) -> None:
-        """Deliver what is left, until a time of the loop."""
+        """Deliver the rest, until a time of the event loop's clock."""
         now = anyio.current_time()
         reserve = min(RESERVE_SECONDS, max(0.0, deadline - now) / 2) + 0.1
         await self.mirror.drain(min(deadline - reserve, now + DRAIN_SECONDS))

@@ -15,7 +15,7 @@ from claude_agent_py.permissions.interactions import Interaction, InteractionOpe
 from claude_agent_py.permissions.requests import displayable
 from claude_agent_py.tasks.events import TaskBackgrounded, TaskFinished, TaskStarted
 from claude_agent_py.wire.messages.content import ToolResultBlock, ToolUseBlock
-from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultMessage, UserMessage
+from claude_agent_py.wire.messages.conversation import SYNTHETIC_MODEL, AssistantMessage, ResultMessage, UserMessage
 from claude_agent_py.wire.messages.occasional import (
     ConversationResetMessage,
     LocalCommandOutputMessage,
@@ -29,7 +29,7 @@ from claude_agent_py.wire.messages.system import (
     StatusMessage,
 )
 from claude_agent_py.wire.messages.tasks import TaskStatus
-from claude_agent_py.wire.messages.usage import ModelUsage
+from claude_agent_py.wire.messages.usage import TOKEN_FIELDS, ModelUsage
 
 Kind: TypeAlias = Literal["prompt", "answer", "tool", "task", "notice", "error"]
 
@@ -37,8 +37,6 @@ OUTPUT_LINES: Final = 4
 CHANGED_LINES: Final = 12
 NOTICE_CHARS: Final = 4000
 LINE_CHARS: Final = 200
-SYNTHETIC: Final = "<synthetic>"
-"""The model of messages that the CLI writes itself."""
 STDOUT: Final = ("<local-command-stdout>", "</local-command-stdout>")
 
 
@@ -145,7 +143,7 @@ class Conversation:
     def take(self, event: Any) -> list[Entry]:
         """Take an item of `Client.events()`, and return the entries that are new or have changed."""
         changed = [self._on_text(piece) for piece in self._fold.feed(event)]
-        if changed and isinstance(event, AssistantMessage) and event.model == SYNTHETIC:
+        if changed and isinstance(event, AssistantMessage) and event.model == SYNTHETIC_MODEL:
             changed[0].is_plain, self._answer = True, None
         react = _REACTIONS.get(type(event))
         if react is not None:
@@ -214,12 +212,7 @@ class Conversation:
             yield self.notice(message.error_text or str(message.subtype), is_error=True)
 
     def _count(self, cost_usd: float, usage: Iterable[ModelUsage]) -> None:
-        tokens = int(
-            sum(
-                one.input_tokens + one.output_tokens + one.cache_read_input_tokens + one.cache_creation_input_tokens
-                for one in usage
-            )
-        )
+        tokens = int(sum(getattr(one, name) for one in usage for name in TOKEN_FIELDS))
         if self._is_new_process and tokens >= self._earlier[1]:
             self._earlier = (0.0, 0)  # the process before could write its sums, and this one goes on from them
         self._is_new_process = False

@@ -11,6 +11,7 @@ import anyio
 from claude_agent_py._errors import FleetError
 from claude_agent_py.cli._dashboard.rows import Question, Row, Spent, one_line
 from claude_agent_py.wire.codec import decode
+from claude_agent_py.wire.messages.usage import TOKEN_FIELDS
 
 if TYPE_CHECKING:
     from claude_agent_py.fleet import FleetEvent, FleetOutcome, FleetSessionInfo, FleetWorkerInfo
@@ -185,9 +186,8 @@ def _sum(outcomes: "Sequence[FleetOutcome]", *, is_partial: bool = False) -> Spe
 
 
 def _tokens(outcome: "FleetOutcome") -> int:
-    names = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
     used = outcome.usage or {}
-    return sum(value for name in names if isinstance(value := used.get(name), int))
+    return sum(value for name in TOKEN_FIELDS if isinstance(value := used.get(name), int))
 
 
 def _row(info: "FleetSessionInfo", spent: Spent, tasks: _Tasks | None) -> Row:

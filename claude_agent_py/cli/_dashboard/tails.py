@@ -13,9 +13,8 @@ from claude_agent_py.sessions.spent import CostNote, read_cost
 from claude_agent_py.sessions.stored_tasks import Launches, LaunchReader
 from claude_agent_py.tasks.files.transcript import TranscriptMessage
 from claude_agent_py.tasks.ledger.spending import Counts, Spending
-from claude_agent_py.wire.messages.conversation import AssistantMessage
+from claude_agent_py.wire.messages.conversation import SYNTHETIC_MODEL, AssistantMessage
 
-OF_THE_CLI: Final = "<synthetic>"
 _MOST_CALLS: Final = 100
 _KINDS: Final = (b'"type":"user"', b'"type":"assistant"')
 _NOTE: Final = b'{"type":"'
@@ -60,7 +59,7 @@ class Tail:
     @property
     def by_model(self) -> dict[str, Counts]:
         """The tokens by model."""
-        return {model: counts for model, counts in self._spending.by_model.items() if model != OF_THE_CLI}
+        return {model: counts for model, counts in self._spending.by_model.items() if model != SYNTHETIC_MODEL}
 
     @property
     def calls(self) -> str:

@@ -4,7 +4,7 @@ An API message arrives as one `AssistantMessage` **per content block**, all with
 answer several prompts, listed in `prompt_uuids`.
 """
 
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 import msgspec
 from msgspec import field
@@ -22,6 +22,9 @@ from claude_agent_py.wire.messages.usage import (
     Usage,
 )
 from claude_agent_py.wire.messages.usage_reports import ContextUsage, UsageReport
+
+SYNTHETIC_MODEL: Final = "<synthetic>"
+"""The model of messages that the CLI writes itself."""
 
 AssistantError: TypeAlias = Open[
     Literal[

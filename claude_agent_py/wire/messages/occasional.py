@@ -4,32 +4,29 @@ from typing import ClassVar, Literal
 
 from msgspec import field
 
-from claude_agent_py.wire.base import CamelModel, MessageModel, Number, Open, WireModel
+from claude_agent_py.wire.base import CamelModel, MessageModel, Number, Open, SystemModel, WireModel
 from claude_agent_py.wire.messages.catalog import SlashCommand
 
 # Type `system` --------------------------------------------------------------------------------------------------------
 
 
-class CommandsChangedMessage(MessageModel):
+class CommandsChangedMessage(SystemModel):
     """The slash commands changed. The list is complete and replaces earlier ones."""
 
-    type: ClassVar[Literal["system"]] = "system"
     subtype: ClassVar[Literal["commands_changed"]] = "commands_changed"
     commands: list[SlashCommand]
 
 
-class WorkerShuttingDownMessage(MessageModel):
+class WorkerShuttingDownMessage(SystemModel):
     """The CLI process is about to exit."""
 
-    type: ClassVar[Literal["system"]] = "system"
     subtype: ClassVar[Literal["worker_shutting_down"]] = "worker_shutting_down"
     reason: str = ""
 
 
-class SessionWritesLostMessage(MessageModel):
+class SessionWritesLostMessage(SystemModel):
     """Parts of the session could not be saved because the disk is full."""
 
-    type: ClassVar[Literal["system"]] = "system"
     subtype: ClassVar[Literal["session_writes_lost"]] = "session_writes_lost"
     error_code: Open[Literal["ENOSPC", "EDQUOT"]]
     lost: list[Open[Literal["transcript", "global_config"]]] = field(default_factory=list)
@@ -44,19 +41,17 @@ class MirrorKey(CamelModel):
     subpath: str | None = None
 
 
-class MirrorErrorMessage(MessageModel):
+class MirrorErrorMessage(SystemModel):
     """A session store failed to save a part of the transcript."""
 
-    type: ClassVar[Literal["system"]] = "system"
     subtype: ClassVar[Literal["mirror_error"]] = "mirror_error"
     error: str
     key: MirrorKey | None = None
 
 
-class ModelRefusalFallbackMessage(MessageModel):
+class ModelRefusalFallbackMessage(SystemModel):
     """The model refused, and another model answers instead."""
 
-    type: ClassVar[Literal["system"]] = "system"
     subtype: ClassVar[Literal["model_refusal_fallback"]] = "model_refusal_fallback"
     trigger: Open[Literal["refusal"]] = "refusal"
     direction: Open[Literal["retry", "revert", "sticky"]]
@@ -72,10 +67,9 @@ class ModelRefusalFallbackMessage(MessageModel):
     content: str = ""
 
 
-class ControlRequestProgressMessage(MessageModel):
+class ControlRequestProgressMessage(SystemModel):
     """A slow control request was started or is waiting to retry an API request."""
 
-    type: ClassVar[Literal["system"]] = "system"
     subtype: ClassVar[Literal["control_request_progress"]] = "control_request_progress"
     request_id: str
     status: Open[Literal["started", "api_retry"]]
@@ -85,10 +79,9 @@ class ControlRequestProgressMessage(MessageModel):
     error_status: Number | None = None
 
 
-class NotificationMessage(MessageModel):
+class NotificationMessage(SystemModel):
     """A short notification for the user."""
 
-    type: ClassVar[Literal["system"]] = "system"
     subtype: ClassVar[Literal["notification"]] = "notification"
     key: str
     text: str = ""
@@ -97,18 +90,16 @@ class NotificationMessage(MessageModel):
     timeout_ms: Number | None = None
 
 
-class LocalCommandOutputMessage(MessageModel):
+class LocalCommandOutputMessage(SystemModel):
     """The output of a slash command."""
 
-    type: ClassVar[Literal["system"]] = "system"
     subtype: ClassVar[Literal["local_command_output"]] = "local_command_output"
     content: str
 
 
-class HookStartedMessage(MessageModel):
+class HookStartedMessage(SystemModel):
     """A hook from the settings started. Not sent for hooks registered with this library."""
 
-    type: ClassVar[Literal["system"]] = "system"
     subtype: ClassVar[Literal["hook_started"]] = "hook_started"
     hook_id: str
     hook_name: str = ""
@@ -118,10 +109,9 @@ class HookStartedMessage(MessageModel):
     plugin_name: str | None = None
 
 
-class HookProgressMessage(MessageModel):
+class HookProgressMessage(SystemModel):
     """A hook from the settings printed output."""
 
-    type: ClassVar[Literal["system"]] = "system"
     subtype: ClassVar[Literal["hook_progress"]] = "hook_progress"
     hook_id: str
     hook_name: str = ""
@@ -132,10 +122,9 @@ class HookProgressMessage(MessageModel):
     backgrounded: bool | None = None
 
 
-class HookResponseMessage(MessageModel):
+class HookResponseMessage(SystemModel):
     """A hook from the settings finished."""
 
-    type: ClassVar[Literal["system"]] = "system"
     subtype: ClassVar[Literal["hook_response"]] = "hook_response"
     hook_id: str
     hook_name: str = ""
@@ -147,10 +136,9 @@ class HookResponseMessage(MessageModel):
     outcome: Open[Literal["success", "error", "cancelled"]]
 
 
-class ElicitationCompleteMessage(MessageModel):
+class ElicitationCompleteMessage(SystemModel):
     """The user answered an MCP server's question on a web page."""
 
-    type: ClassVar[Literal["system"]] = "system"
     subtype: ClassVar[Literal["elicitation_complete"]] = "elicitation_complete"
     mcp_server_name: str
     elicitation_id: str
@@ -170,10 +158,9 @@ class FailedFile(WireModel):
     error: str = ""
 
 
-class FilesPersistedMessage(MessageModel):
+class FilesPersistedMessage(SystemModel):
     """Files were uploaded."""
 
-    type: ClassVar[Literal["system"]] = "system"
     subtype: ClassVar[Literal["files_persisted"]] = "files_persisted"
     files: list[PersistedFile] = field(default_factory=list)
     failed: list[FailedFile] = field(default_factory=list)
@@ -189,19 +176,17 @@ class RecalledMemory(WireModel):
     content: str | None = None
 
 
-class MemoryRecallMessage(MessageModel):
+class MemoryRecallMessage(SystemModel):
     """Memories were added to the conversation."""
 
-    type: ClassVar[Literal["system"]] = "system"
     subtype: ClassVar[Literal["memory_recall"]] = "memory_recall"
     mode: Open[Literal["select", "synthesize"]]
     memories: list[RecalledMemory] = field(default_factory=list)
 
 
-class PluginInstallMessage(MessageModel):
+class PluginInstallMessage(SystemModel):
     """Progress of the installation of plugins."""
 
-    type: ClassVar[Literal["system"]] = "system"
     subtype: ClassVar[Literal["plugin_install"]] = "plugin_install"
     status: Open[Literal["started", "installed", "failed", "completed"]]
     name: str | None = None

@@ -4,7 +4,7 @@ from typing import ClassVar, Literal
 
 from msgspec import field
 
-from claude_agent_py.wire.base import JSONObject, MessageModel, Number, Open, WireModel
+from claude_agent_py.wire.base import JSONObject, Number, Open, SystemModel, WireModel
 from claude_agent_py.wire.messages.catalog import (
     APIKeySource,
     EffortLevel,
@@ -51,10 +51,9 @@ class InitMessage(AnswerModel):
     memory_paths: JSONObject | None = None
 
 
-class StatusMessage(MessageModel):
+class StatusMessage(SystemModel):
     """The session's activity or permission mode changed."""
 
-    type: ClassVar[Literal["system"]] = "system"
     subtype: ClassVar[Literal["status"]] = "status"
     status: Open[Literal["compacting", "requesting"]] | None = None
     """None when the activity has ended. `requesting` is sent only with `include_partial_messages`."""
@@ -65,14 +64,13 @@ class StatusMessage(MessageModel):
     resume_held_for_plan: bool | None = None
 
 
-class SessionStateChangedMessage(MessageModel):
+class SessionStateChangedMessage(SystemModel):
     """The session became idle, started running, or requires an action of the user.
 
     `idle` is sent when the turn and its background agents are done; background shells do not delay it. The message is
     sent only if the CLI's environment enables it.
     """
 
-    type: ClassVar[Literal["system"]] = "system"
     subtype: ClassVar[Literal["session_state_changed"]] = "session_state_changed"
     state: Open[Literal["idle", "running", "requires_action"]]
     sdk_host_only: bool | None = None
@@ -104,10 +102,9 @@ class CompactMetadata(WireModel):
     preserved_messages: PreservedMessages | None = None
 
 
-class CompactBoundaryMessage(MessageModel):
+class CompactBoundaryMessage(SystemModel):
     """The conversation before this message was replaced by a summary."""
 
-    type: ClassVar[Literal["system"]] = "system"
     subtype: ClassVar[Literal["compact_boundary"]] = "compact_boundary"
     compact_metadata: CompactMetadata
     logical_parent_uuid: str | None = None
@@ -123,10 +120,9 @@ class NoResponse(WireModel):
     retry_wait_ms: Number = 0
 
 
-class APIRetryMessage(MessageModel):
+class APIRetryMessage(SystemModel):
     """An API request failed and will be retried."""
 
-    type: ClassVar[Literal["system"]] = "system"
     subtype: ClassVar[Literal["api_retry"]] = "api_retry"
     attempt: Number
     max_retries: Number = 0
@@ -146,10 +142,9 @@ class ThinkingTokensMessage(AnswerModel):
     estimated_tokens_delta: Number = 0
 
 
-class ModelRefusalNoFallbackMessage(MessageModel):
+class ModelRefusalNoFallbackMessage(SystemModel):
     """The model refused, and there is no fallback model."""
 
-    type: ClassVar[Literal["system"]] = "system"
     subtype: ClassVar[Literal["model_refusal_no_fallback"]] = "model_refusal_no_fallback"
     original_model: str = ""
     request_id: str | None = None
@@ -173,10 +168,9 @@ class PromptSubmitOutcome(WireModel):
     reason: str | None = None
 
 
-class InformationalMessage(MessageModel):
+class InformationalMessage(SystemModel):
     """Information for the user."""
 
-    type: ClassVar[Literal["system"]] = "system"
     subtype: ClassVar[Literal["informational"]] = "informational"
     content: str = ""
     level: Open[Literal["info", "notice", "suggestion", "warning"]]
@@ -190,10 +184,9 @@ class InformationalMessage(MessageModel):
 # Permissions ----------------------------------------------------------------------------------------------------------
 
 
-class PermissionDeniedMessage(MessageModel):
+class PermissionDeniedMessage(SystemModel):
     """A tool call was denied without asking. `ResultMessage.permission_denials` has the final list."""
 
-    type: ClassVar[Literal["system"]] = "system"
     subtype: ClassVar[Literal["permission_denied"]] = "permission_denied"
     tool_name: str = ""
     tool_use_id: str

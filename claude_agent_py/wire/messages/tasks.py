@@ -11,7 +11,7 @@
 from enum import StrEnum
 from typing import ClassVar, Final, Literal, TypeAlias
 
-from claude_agent_py.wire.base import CamelModel, JSONObject, MessageModel, Number, Open, WireModel
+from claude_agent_py.wire.base import CamelModel, JSONObject, Number, Open, SystemModel, WireModel
 
 TaskType: TypeAlias = Open[
     Literal[
@@ -103,10 +103,9 @@ class HandbackReport(WireModel):
     """A warning to show above the text."""
 
 
-class TaskStartedMessage(MessageModel):
+class TaskStartedMessage(SystemModel):
     """A task started, or an ended task started a new run."""
 
-    type: ClassVar[Literal["system"]] = "system"
     subtype: ClassVar[Literal["task_started"]] = "task_started"
     task_id: str
     run_id: str | None = None
@@ -132,10 +131,9 @@ class TaskStartedMessage(MessageModel):
     ambient: bool | None = None
 
 
-class TaskProgressMessage(MessageModel):
+class TaskProgressMessage(SystemModel):
     """The progress of a running task. It may arrive before or after the message that it describes."""
 
-    type: ClassVar[Literal["system"]] = "system"
     subtype: ClassVar[Literal["task_progress"]] = "task_progress"
     task_id: str
     run_id: str | None = None
@@ -169,20 +167,18 @@ class TaskPatch(WireModel):
         return TaskStatus.read(self.status)
 
 
-class TaskUpdatedMessage(MessageModel):
+class TaskUpdatedMessage(SystemModel):
     """Some fields of a task changed: merge `patch` into the task's earlier state."""
 
-    type: ClassVar[Literal["system"]] = "system"
     subtype: ClassVar[Literal["task_updated"]] = "task_updated"
     task_id: str
     run_id: str | None = None
     patch: TaskPatch
 
 
-class TaskNotificationMessage(MessageModel):
+class TaskNotificationMessage(SystemModel):
     """A run of a task has ended."""
 
-    type: ClassVar[Literal["system"]] = "system"
     subtype: ClassVar[Literal["task_notification"]] = "task_notification"
     task_id: str
     run_id: str | None = None
@@ -235,14 +231,13 @@ class BackgroundTask(WireModel):
     """True if the task runs outside this process."""
 
 
-class BackgroundTasksChangedMessage(MessageModel):
+class BackgroundTasksChangedMessage(SystemModel):
     """The list of running background tasks changed.
 
     The list is complete and replaces earlier ones. It may arrive before or after the messages about the start and end
     of the same tasks. None is sent at startup, so start with an empty list.
     """
 
-    type: ClassVar[Literal["system"]] = "system"
     subtype: ClassVar[Literal["background_tasks_changed"]] = "background_tasks_changed"
     tasks: list[BackgroundTask]
 

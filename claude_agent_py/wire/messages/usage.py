@@ -4,11 +4,19 @@ Costs are estimates in US dollars. `model_usage` and `total_cost_usd` of a resul
 the latest, do not add them up.
 """
 
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from msgspec import field
 
 from claude_agent_py.wire.base import CamelModel, JSONObject, Number, Open, WireModel
+
+TOKEN_FIELDS: Final = (
+    "input_tokens",
+    "output_tokens",
+    "cache_creation_input_tokens",
+    "cache_read_input_tokens",
+)
+"""The fields of `Usage` and `ModelUsage` that count tokens; together they are all tokens."""
 
 FastModeState: TypeAlias = Open[Literal["off", "cooldown", "on"]]
 RateLimitStatus: TypeAlias = Open[Literal["allowed", "allowed_warning", "rejected"]]
@@ -62,12 +70,8 @@ class Usage(WireModel):
     @property
     def total_tokens(self) -> int | float:
         """The sum of input, output, cache creation and cache read tokens."""
-        return (
-            (self.input_tokens or 0)
-            + (self.output_tokens or 0)
-            + (self.cache_creation_input_tokens or 0)
-            + (self.cache_read_input_tokens or 0)
-        )
+        total: int | float = sum(getattr(self, name) or 0 for name in TOKEN_FIELDS)
+        return total
 
 
 class ModelUsage(CamelModel):

@@ -1,0 +1,82 @@
+"""Results that cannot be decoded end the runs that they answer."""
+
+import json
+from typing import Any, Final
+
+import pytest
+from scene import Scene
+
+from claude_agent_py._protocol.open_runs import RunEnded
+from claude_agent_py.testing import frames
+from claude_agent_py.wire.codec import decode
+from claude_agent_py.wire.unknown import MalformedFrame
+
+WRONG: Final = {"is_error": "no"}
+"""A field with a value of the wrong type."""
+
+
+class SceneWithBadResults(Scene):
+    def bad_result(self, frame: dict[str, Any]) -> dict[int, Any]:
+        """Let the CLI send a malformed result. Return the frames by the runs that it ended."""
+        message = decode(json.dumps(frame).encode())
+        assert isinstance(message, MalformedFrame)
+        before = set(self.ends)
+        self._note(self.router.route(message, self.now)[1])
+        self._note(self.router.spoil(message, self.now))
+        ended = {run: end for run, end in self.ends.items() if run not in before}
+        assert {end.reason for end in ended.values()} <= {"unreadable"}
+        return {run: end.frame and end.frame.raw for run, end in ended.items()}
+
+
+def result_of(*prompts: str, **fields: Any) -> dict[str, Any]:
+    return frames.result("done", user_message_uuid=prompts[-1], user_message_uuids=list(prompts), **fields)
+
+
+def test_it_ends_the_runs_whose_prompts_it_names() -> None:
+    scene = SceneWithBadResults()
+    one, two, other = (scene.ask(prompt, until="idle") for prompt in ("p1", "p2", "p3"))
+    scene.cli(frames.lifecycle("started", "p1"), frames.assistant("hi", user_message_uuid="p1"))
+    bad = result_of("p1", "p2", **WRONG)
+    assert scene.bad_result(bad) == {one: bad, two: bad}
+    assert scene.router.open_runs == (other,)
+    assert scene.router.turn_runs == ()
+    scene.cli(result_of("p3"))
+    assert scene.end_of(other) == "idle"
+
+
+@pytest.mark.parametrize("field", ["user_message_uuid", "user_message_uuids"])
+def test_it_ends_the_runs_of_its_turn_if_its_prompts_cannot_be_read(field: str) -> None:
+    scene = SceneWithBadResults()
+    run = scene.ask("p")
+    scene.cli(frames.lifecycle("started", "p"))
+    bad = frames.result("done") | {"user_message_uuid": None, "user_message_uuids": None, field: 7}
+    assert scene.bad_result(bad) == {run: bad}
+
+
+@pytest.mark.parametrize("begins", [True, False])
+def test_it_ends_the_only_run_if_the_cli_names_no_prompts(begins: bool) -> None:
+    scene = SceneWithBadResults()
+    run = scene.ask("p")
+    if begins:
+        scene.cli(frames.init())
+    bad = {"type": "result", **WRONG}
+    assert scene.bad_result(bad) == {run: bad}
+
+
+def test_one_without_readable_content_ends_the_runs_of_its_turn() -> None:
+    scene = SceneWithBadResults()
+    run = scene.ask("p")
+    scene.cli(frames.lifecycle("started", "p"))
+    (end,) = scene.router.spoil(MalformedFrame(line=b'{"type":"result"', error="too long"), scene.now)
+    assert isinstance(end, RunEnded)
+    assert (end.run_id, end.reason) == (run, "unreadable")
+    assert scene.router.open_runs == ()
+
+
+def test_it_ends_nothing_if_the_turn_is_not_of_a_run() -> None:
+    scene = SceneWithBadResults()
+    run = scene.ask("p")
+    scene.cli(frames.lifecycle("queued", "p"), frames.init())
+    assert scene.bad_result({"type": "result", **WRONG}) == {}
+    scene.cli(result_of("p"))
+    assert scene.end_of(run) == "result"
