@@ -123,7 +123,7 @@ class Callback:
         except DeadlineExpiredError as late:
             raise HandlerError(self.name, f"it did not answer within {timeout:g} s") from late.__cause__
         except BaseException as error:
-            raise failure_of(self.name, error) from error
+            raise make_handler_error(self.name, error) from error
         try:
             return read(value)
         except Exception as error:  # ValueError, or whatever an object of the user's own raises
@@ -135,7 +135,7 @@ class Callback:
         try:
             await self.call(*args)
         except BaseException as error:
-            report(failure_of(self.name, error, with_text=True))
+            report(make_handler_error(self.name, error, with_text=True))
 
     # Threads -----------------------------------------------------------------------------------------------------
 
@@ -146,7 +146,7 @@ class Callback:
         awaitable, as a lambda around an async function does, it is awaited here.
         """
 
-        def boxed() -> list[Any]:
+        def box() -> list[Any]:
             return [self.function(*args, **keywords)]  # trio refuses a bare coroutine as the result of a thread
 
         limiter, ticket = self._limiter(), object()
@@ -156,7 +156,7 @@ class Callback:
             await self._wait_for_thread(limiter, ticket)
         self._running[ticket] = time.monotonic()
         try:
-            [value] = await to_thread.run_sync(boxed, abandon_on_cancel=True, limiter=_unlimited.get())
+            [value] = await to_thread.run_sync(box, abandon_on_cancel=True, limiter=_unlimited.get())
         finally:
             del self._running[ticket]
             limiter.release_on_behalf_of(ticket)
@@ -191,7 +191,7 @@ def _is_late(scope: anyio.CancelScope) -> bool:
 # Failures --------------------------------------------------------------------------------------------------------
 
 
-def failure_of(name: str, error: BaseException, *, with_text: bool = False) -> HandlerError:
+def make_handler_error(name: str, error: BaseException, *, with_text: bool = False) -> HandlerError:
     """Return the `HandlerError` for a caught exception of a user function, which becomes its cause.
 
     Without `with_text` it names only the type: the text may hold secrets, and a model may read it.

@@ -54,9 +54,9 @@ else:
         def __signature__(cls):
             if cls.__init__ is not ConfigModel.__init__:
                 raise AttributeError("__signature__")  # its `__init__` has a signature of its own
-            from claude_agent_py._field_help import signature_of
+            from claude_agent_py._field_help import read_signature
 
-            return signature_of(cls)
+            return read_signature(cls)
 
         @__signature__.setter
         def __signature__(cls, signature):
@@ -64,9 +64,9 @@ else:
 
         @property
         def __doc__(cls):
-            from claude_agent_py._field_help import documentation_of
+            from claude_agent_py._field_help import read_documentation
 
-            return documentation_of(cls)
+            return read_documentation(cls)
 
         def __dir__(cls):
             """Return the names without those that pydantic adds to every model."""

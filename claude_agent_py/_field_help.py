@@ -59,7 +59,7 @@ class _Text(str):
         return str(self)
 
 
-def signature_of(model: type[BaseModel]) -> Signature:
+def read_signature(model: type[BaseModel]) -> Signature:
     """Return the signature of a model. It reads the source only when it is printed."""
     return FieldSignature(
         [
@@ -69,11 +69,11 @@ def signature_of(model: type[BaseModel]) -> Signature:
     )
 
 
-def documentation_of(model: type[BaseModel]) -> str:
+def read_documentation(model: type[BaseModel]) -> str:
     """Return the docstring of a model, followed by its fields with their texts."""
     parts = [own_docstring(model)] if own_docstring(model) else []
     if model.model_fields:
-        described = (_described(model, parameter) for parameter in signature_of(model).parameters.values())
+        described = (_describe(model, parameter) for parameter in read_signature(model).parameters.values())
         parts.append("Args:\n" + textwrap.indent("\n".join(described), "    "))
     return "\n\n".join(parts)
 
@@ -83,7 +83,7 @@ def own_docstring(model: type[BaseModel]) -> str:
     return inspect.cleandoc(vars(model).get("__doc__") or "")
 
 
-def _described(model: type[BaseModel], parameter: Parameter) -> str:
+def _describe(model: type[BaseModel], parameter: Parameter) -> str:
     node = _find(model, parameter.name)
     text = inspect.cleandoc(node.text) if node is not None else ""
     return f"{parameter}\n{textwrap.indent(text, '    ')}".rstrip()

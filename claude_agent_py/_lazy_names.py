@@ -24,7 +24,7 @@ def attach(module: str) -> "tuple[Callable[[str], Any], Callable[[], list[str]]]
 
     def read() -> "dict[str, str]":
         if not homes:
-            homes.update(_imports_of(module))
+            homes.update(_find_imports(module))
         return homes
 
     def load(name: str) -> "Any":
@@ -42,18 +42,18 @@ def attach(module: str) -> "tuple[Callable[[str], Any], Callable[[], list[str]]]
     return load, lambda: sorted({*vars(sys.modules[module]), *read()})
 
 
-def _imports_of(module: str) -> "dict[str, str]":
+def _find_imports(module: str) -> "dict[str, str]":
     """Return the module of each name that the `if TYPE_CHECKING:` block imports."""
     import ast
 
-    for statement in ast.parse(_source_of(module)).body:
+    for statement in ast.parse(_read_source(module)).body:
         if isinstance(statement, ast.If) and ast.unparse(statement.test) == "TYPE_CHECKING":
             imports = [one for one in statement.body if isinstance(one, ast.ImportFrom)]
             return {alias.name: str(one.module) for one in imports for alias in one.names}
     return {}
 
 
-def _source_of(module: str) -> str:
+def _read_source(module: str) -> str:
     spec = sys.modules[module].__spec__
     if spec is None:
         return ""

@@ -66,10 +66,10 @@ def _opened(
     try:
         connection.execute("PRAGMA journal_mode = WAL").fetchall()  # readers do not wait for writers
         (made,) = connection.execute("SELECT count(*) FROM sqlite_master WHERE sql IS NOT NULL").fetchone()
-        if made < len(schema) or _version_of(connection) != version:  # otherwise do not wait for a writer
+        if made < len(schema) or _read_version(connection) != version:  # otherwise do not wait for a writer
             with connection, closing(connection.cursor()) as cursor:
                 cursor.execute("BEGIN IMMEDIATE")  # one process at a time creates the tables
-                found = _version_of(connection)
+                found = _read_version(connection)
                 if found > version:
                     raise sqlite3.DatabaseError(f"it was written by a newer version of the library ({found})")
                 if found < version and migrate is not None:
@@ -83,6 +83,6 @@ def _opened(
     return connection
 
 
-def _version_of(connection: sqlite3.Connection) -> int:
+def _read_version(connection: sqlite3.Connection) -> int:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     return int(version)

@@ -20,7 +20,7 @@ from claude_agent_py._protocol.state import State
 from claude_agent_py._runtime.answering.parts import load_parts
 from claude_agent_py._runtime.controls.session_controls import SessionControls
 from claude_agent_py._runtime.session.current import current, running_client
-from claude_agent_py._runtime.session.launching import check_ready_made, checked_transport, launch
+from claude_agent_py._runtime.session.launching import check_ready_made, check_transport, launch
 from claude_agent_py._streams import LazyEvent
 from claude_agent_py.options.client_options import ClientOptions, options_or_defaults
 from claude_agent_py.options.output_shape import Output
@@ -96,7 +96,7 @@ class Client(SessionControls, Generic[Output]):
     def __init__(self, options: ClientOptions[Output] | None = None, *, transport: Transport | None = None) -> None:
         self._options: ClientOptions[Output] = options_or_defaults(options)
         if transport is not None:
-            check_ready_made(self._options, checked_transport(transport, option="transport"))
+            check_ready_made(self._options, check_transport(transport, option="transport"))
         self._transport = transport
         self._parent: ParentSession | None = None
         self._is_used = False
@@ -235,7 +235,7 @@ class Client(SessionControls, Generic[Output]):
         self._connected = LazyEvent()
         try:
             mode = old.answers.permission_mode or old.options.permission_mode
-            now = old.live_changes.applied_to(self._options, mode)
+            now = old.live_changes.apply_to(self._options, mode)
             options = await options_to_go_on(now, old.answers.session_id, config_dir)
             await old.ending.close()
             if self._is_closed:
@@ -466,9 +466,9 @@ class Client(SessionControls, Generic[Output]):
     @property
     def agents(self) -> Sequence[Subagent]:
         """The subagents and child agents of the session so far, each with its definition and its task."""
-        from claude_agent_py._runtime.runs.subagents import subagents_of
+        from claude_agent_py._runtime.runs.subagents import find_subagents
 
-        return subagents_of(self.tasks, self.session.agents)
+        return find_subagents(self.tasks, self.session.agents)
 
     @property
     def task_list(self) -> TaskList:

@@ -112,7 +112,7 @@ class OneShot(Run):
         """The error of a failed start, raised again by later awaits and iterations."""
         self._starting = anyio.Lock()
 
-    async def _started(self) -> tuple[Session, RunMailbox]:
+    async def _ensure_started(self) -> tuple[Session, RunMailbox]:
         async with self._starting:
             if self._failed is not None:
                 raise self._failed
@@ -126,7 +126,7 @@ class OneShot(Run):
                     if self._transport is not None:
                         self._failed = ConnectionClosedError("the start was cancelled, which used up the transport")
                     raise
-        return await super()._started()
+        return await super()._ensure_started()
 
     async def _start(self) -> None:
         """Open the client and send the prompt. An error or a cancellation leaves no process behind."""

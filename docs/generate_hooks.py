@@ -1,7 +1,7 @@
 """Write the tables of `docs/hooks.md` from the events and models themselves.
 
-python docs/generate.py           rewrites what stands between the marks
-python docs/generate.py --check   exits with 1 where that would change something
+python docs/generate.py           rewrites the text between the marks
+python docs/generate.py --check   exits with 1 if that would change something
 """
 
 import inspect
@@ -66,14 +66,14 @@ def events() -> str:
         )
         for event, facts in HOOK_EVENT_FACTS.items()
     ]
-    return table("event|comes|pattern is compared with|sent|blocks|note", rows)
+    return table("event|when|pattern matches|sent|blocks|note", rows)
 
 
 def inputs() -> str:
     rows = [
         (f"`{model.__name__}`", first_paragraph(model), own_fields(model, HookInput)) for model in HOOK_INPUTS.values()
     ]
-    return table("input|means|fields", rows)
+    return table("input|sent when|fields", rows)
 
 
 def outputs() -> str:
@@ -81,7 +81,7 @@ def outputs() -> str:
         (f"`{model.__name__}`", first_paragraph(model), own_fields(model, HookOutput))
         for model in HOOK_OUTPUTS.values()
     ]
-    return table("output|may|fields", rows)
+    return table("output|purpose|fields", rows)
 
 
 def parts() -> dict[str, str]:

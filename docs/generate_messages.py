@@ -1,7 +1,7 @@
 """Write the tables of `docs/messages.md` from the models themselves.
 
-python docs/generate_messages.py           rewrites what stands between the marks
-python docs/generate_messages.py --check   exits with 1 where that would change something
+python docs/generate_messages.py           rewrites the text between the marks
+python docs/generate_messages.py --check   exits with 1 if that would change something
 """
 
 import inspect
@@ -21,7 +21,7 @@ EVERYWHERE = {"type", "subtype", "uuid", "session_id", "cache_control"}
 
 
 def models_in(union: Any) -> Iterator[type[WireModel]]:
-    """Return the members of a union, those of unions inside it too, in their order."""
+    """Return the members of a union, including nested unions, in order."""
     if isinstance(union, type):
         if issubclass(union, WireModel):
             yield union
@@ -59,14 +59,14 @@ def first_paragraph(model: type[WireModel]) -> str:
 
 
 def field_names(model: type[WireModel]) -> str:
-    """Name (in italics) what the model offers beside its fields, then the fields."""
+    """Return the properties and methods of a model (in italics), then its fields."""
     offers = [f"*`{name}`*" for name in members(model)]
     fields = [f"`{name}`" for name in model.__struct_fields__ if name not in EVERYWHERE and name != "_source"]
     return ", ".join([*offers, *fields])
 
 
 def members(model: type[WireModel]) -> Iterator[str]:
-    """Return the properties and methods of a model beside those that every model has, those of its bases first."""
+    """Return the properties and methods that a model adds to `WireModel`, inherited ones first."""
     for base in reversed(model.__mro__):
         if base.__module__.startswith("claude_agent_py.") and base.__module__ != WireModel.__module__:
             for name, value in vars(base).items():
@@ -83,7 +83,7 @@ def row(model: type[WireModel]) -> str:
 
 
 def table(models: Iterable[type[WireModel]]) -> str:
-    head = "| class | on the wire | means | *what it offers*, and fields |\n|---|---|---|---|\n"
+    head = "| class | on the wire | meaning | *members* and fields |\n|---|---|---|---|\n"
     return head + "".join(row(model) for model in models)
 
 

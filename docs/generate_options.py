@@ -1,7 +1,7 @@
 """Write the tables of `docs/options.md` from the options themselves and from the launch table.
 
-python docs/generate_options.py           rewrites what stands between the marks
-python docs/generate_options.py --check   exits with 1 where that would change something
+python docs/generate_options.py           rewrites the text between the marks
+python docs/generate_options.py --check   exits with 1 if that would change something
 """
 
 import ast
@@ -53,7 +53,7 @@ class Option(NamedTuple):
 
 
 def read(module: object, class_name: str) -> list[Option]:
-    """Read the fields of a class from its source: what is written there is what is printed."""
+    """Read the fields of a class from its source."""
     source = inspect.getsource(module)  # type: ignore[arg-type]
     lines = source.splitlines()
     node = next(n for n in ast.parse(source).body if isinstance(n, ast.ClassDef) and n.name == class_name)
@@ -84,13 +84,13 @@ def docstring(node: ast.stmt) -> str:
 
 
 def section_above(lines: list[str], first: int, last: int) -> str:
-    """Give the nearest comment above a field that has a line of its own."""
+    """Return the nearest comment line above a field."""
     above = [line.strip() for line in lines[first:last] if line.startswith("    # ")]
     return above[-1].removeprefix("# ") if above else ""
 
 
 def type_of(annotation: ast.expr) -> str:
-    """Give what may be given, in words short enough for a table. None is left out: it is the default then."""
+    """Return the accepted types in a short form. None is omitted: it is the default then."""
     if isinstance(annotation, ast.Subscript) and ast.unparse(annotation.value) == "Annotated":
         assert isinstance(annotation.slice, ast.Tuple)
         return type_of(annotation.slice.elts[0])
@@ -120,7 +120,7 @@ def default_of(value: ast.expr) -> str:
 
 
 def place(row: Row) -> str:
-    """Say where an option goes."""
+    """Return how an option is passed on."""
     if isinstance(row, Flag):
         return f"`{row.name}`"
     if isinstance(row, Variable):
@@ -131,7 +131,7 @@ def place(row: Row) -> str:
 
 
 def goes_to(option: str) -> str:
-    """Say where all rows about an option lead; what is decided by others before it is told there."""
+    """Return how an option is passed on. `Here` and `Start` rows count only for their first option."""
     rows = [row for row in TABLE if option in row.option_names]
     own = [row for row in rows if row.option_names[0] == option or not isinstance(row, Here | Start)]
     return ", ".join(dict.fromkeys(place(row) for row in own))
@@ -142,19 +142,19 @@ def cell(text: str) -> str:
 
 
 def value(option: Option) -> str:
-    """Give a default in the units of a person."""
+    """Return a default in readable units."""
     return option.default.replace(" * MEBIBYTE", " MiB").replace(" * 1024", " KiB")
 
 
 def options_tables() -> str:
-    """Give a table for each section of the options."""
+    """Return a table for each section of the options."""
     parts = []
     section = None
     for option in read(options, "ClientOptions"):
         if option.section != section:
             section = option.section
             parts.append(
-                f"\n### {section}\n\n| option | type | default | what it means | becomes |\n|---|---|---|---|---|\n"
+                f"\n### {section}\n\n| option | type | default | meaning | passed as |\n|---|---|---|---|---|\n"
             )
         parts.append(
             f"| `{option.name}` | {cell(option.type)} | `{value(option)}` | {cell(option.text)} "
@@ -164,11 +164,11 @@ def options_tables() -> str:
 
 
 def values_table(class_name: str) -> str:
-    """Give the table of a value object."""
+    """Return the table of a value object."""
     rows = [
         f"| `{option.name}` | `{value(option)}` | {cell(option.text)} |\n" for option in read(option_values, class_name)
     ]
-    return "\n| field | default | what it means |\n|---|---|---|\n" + "".join(rows) + "\n"
+    return "\n| field | default | meaning |\n|---|---|---|\n" + "".join(rows) + "\n"
 
 
 def parts() -> dict[str, str]:

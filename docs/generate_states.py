@@ -1,7 +1,7 @@
 """Write the tables of states in `docs/architecture.md` from `protocol/state.py`.
 
-python docs/generate_states.py           rewrites what stands between the marks
-python docs/generate_states.py --check   exits with 1 where that would change something
+python docs/generate_states.py           rewrites the text between the marks
+python docs/generate_states.py --check   exits with 1 if that would change something
 """
 
 import re
@@ -34,7 +34,7 @@ def tables() -> str:
     ]
     steps = [(f"`{each.name}`", *(_target(each, step) for step in Step)) for each in State]
     return (
-        table(("state", "what it means", "sends", "answers"), means)
+        table(("state", "meaning", "sends", "answers"), means)
         + "\n"
         + table(("state", *(f"`{step.name}`" for step in Step)), steps)
     )

@@ -1,7 +1,7 @@
 """Write the state diagram and the table of evidence in `docs/background-tasks.md` from the code's own tables.
 
-python docs/generate_task_states.py           rewrites what stands between the marks
-python docs/generate_task_states.py --check   exits with 1 where that would change something
+python docs/generate_task_states.py           rewrites the text between the marks
+python docs/generate_task_states.py --check   exits with 1 if that would change something
 """
 
 import ast
@@ -20,7 +20,7 @@ PAGE = Path(__file__).with_name("background-tasks.md")
 
 
 def edges(rows: Iterable[Transition]) -> dict[tuple[str, str], list[str]]:
-    """Give the labels of each edge. All that leads into an end or out of one is drawn between the two boxes."""
+    """Return the labels of each edge. Transitions to and from terminal states are drawn between the two boxes."""
     found: dict[tuple[str, str], list[str]] = {}
     for row in rows:
         labels = found.setdefault(_ends(row), [])
@@ -32,26 +32,26 @@ def edges(rows: Iterable[Transition]) -> dict[tuple[str, str], list[str]]:
 
 def _ends(row: Transition) -> tuple[str, str]:
     if row.source.is_terminal or row.target.is_terminal:
-        return "over" if row.source.is_terminal else "open", "over" if row.target.is_terminal else "open"
+        return "ended" if row.source.is_terminal else "open", "ended" if row.target.is_terminal else "open"
     return row.source.value, row.target.value
 
 
 def _label(row: Transition) -> str:
     if row.source.is_terminal and row.target.is_terminal:
-        return f"another end, with {row.guard}"
+        return f"corrected by {row.guard}"
     return f"{row.signal} ({row.guard})" if row.guard else row.signal.value
 
 
 def diagram() -> str:
-    """Give the diagram, in Mermaid."""
+    """Return the diagram, in Mermaid."""
     labelled = edges(TRANSITIONS)
-    inner = [_edge(ends, labels) for ends, labels in labelled.items() if not {"open", "over"} & {*ends}]
-    outer = [_edge(ends, labels) for ends, labels in labelled.items() if {"open", "over"} & {*ends}]
-    over = [status.value for status in TaskStatus if status.is_terminal]
+    inner = [_edge(ends, labels) for ends, labels in labelled.items() if not {"open", "ended"} & {*ends}]
+    outer = [_edge(ends, labels) for ends, labels in labelled.items() if {"open", "ended"} & {*ends}]
+    ended = [status.value for status in TaskStatus if status.is_terminal]
     lines = [
         *("```mermaid", "stateDiagram-v2", "    [*] --> open"),
         *("    state open {", f"        [*] --> {TaskStatus.PENDING}", *(f"    {edge}" for edge in inner), "    }"),
-        *("    state over {", *(f"        {status}" for status in over), "    }"),
+        *("    state ended {", *(f"        {status}" for status in ended), "    }"),
         *outer,
     ]
     return "\n".join([*lines, "```", ""])
@@ -62,15 +62,15 @@ def _edge(ends: tuple[str, str], labels: list[str]) -> str:
 
 
 def evidence() -> str:
-    """Give the table of evidence, the best first."""
+    """Return the table of evidence, the best first."""
     texts = docstrings(Evidence)
     rows = sorted(Evidence, key=lambda one: -one.rank)
     cells = [f"| `{one.value}` | {'yes' if one.is_certain else 'no'} | {texts[one.name]} |\n" for one in rows]
-    return "\n| `outcome.evidence` | the CLI said so | what it is |\n|---|---|---|\n" + "".join(cells) + "\n"
+    return "\n| `outcome.evidence` | reported by the CLI | meaning |\n|---|---|---|\n" + "".join(cells) + "\n"
 
 
 def docstrings(enum: type[Evidence]) -> dict[str, str]:
-    """Give the text under each member of an enum."""
+    """Return the docstring of each member of an enum."""
     tree = ast.parse(inspect.getsource(state))
     body = next(node.body for node in tree.body if isinstance(node, ast.ClassDef) and node.name == enum.__name__)
     return {

@@ -25,7 +25,7 @@ You write for people who use the program.
 
 
 async def main() -> None:
-    # The CLI reads agents from files, too. `agents.load_agents` reads them here, `to_markdown` writes them (PyYAML).
+    # The CLI also reads agents from files. `agents.load_agents` reads them here, `to_markdown` writes them (PyYAML).
     folder = anyio.Path(".claude/agents")
     await folder.mkdir(parents=True)
     await folder.joinpath("writer.md").write_text(WRITER)

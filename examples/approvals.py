@@ -1,4 +1,4 @@
-"""Questions and approvals: put them in an inbox, and answer them from another process."""
+"""Put questions and approvals in an inbox, and answer them from another process."""
 
 import sys
 from pathlib import Path

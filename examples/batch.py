@@ -13,7 +13,7 @@ AT_ONCE = 3
 async def batch(prompts: list[str], options: ClientOptions) -> tuple[list[RunResult | RunFailed], float]:
     """Return the result or the error of each prompt, in order, and the cost of all attempts in US dollars."""
     policy = RetryPolicy(attempts=3, wait=0.2, budget=600)
-    limit = anyio.Semaphore(AT_ONCE)  # each run is a process of its own
+    limit = anyio.Semaphore(AT_ONCE)  # each run is a separate process
     answers: dict[str, RunResult | RunFailed] = {}
     failures: list[RunFailed] = []
 

@@ -1,6 +1,6 @@
 """Child agents: subtasks in their own processes. One writes to its own directory and asks a person first.
 
-The history records every step, so that the whole of it can be told afterwards.
+The history records every step, so that you can print the whole story afterwards.
 """
 
 import anyio

@@ -37,7 +37,7 @@ async def main() -> None:
         print(result.text)
 
 
-# What the scripted model says --------------------------------------------------------------------------------------
+# The scripted model's answers --------------------------------------------------------------------------------------
 
 
 def agent(name: str, prompt: str, *, background: bool) -> ToolCall:

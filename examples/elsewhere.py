@@ -27,7 +27,7 @@ class DockerExec(SubprocessTransport):
 
     def __init__(self, plan: LaunchPlan, container: str) -> None:
         where = ["--workdir", plan.cwd.as_posix()] if plan.cwd else []
-        names = [part for name in plan.env for part in ("--env", name)]  # docker has the values from its environment
+        names = [part for name in plan.env for part in ("--env", name)]  # docker reads their values from `env`
         argv = ["docker", "exec", "--interactive", *where, *names, container, *plan.argv]
         super().__init__(replace(plan, argv=argv, env={**os.environ, **plan.env}, cwd=None))
         self._container = container

@@ -26,7 +26,7 @@ async def ask(client: Client, prompt: str) -> RunResult:
 
 async def main() -> None:
     try:
-        ClientOptions(max_turns=0)  # an invalid option fails at once and is named
+        ClientOptions(max_turns=0)  # an invalid option fails immediately; the error names it
     except OptionsError as error:
         print("OptionsError:", error)
 
@@ -46,7 +46,7 @@ async def main() -> None:
             await client.query("Run `date` until it is midnight.")
         except MaxTurnsError as error:
             print("MaxTurnsError:", error)
-            print("what it did until then:", [call.name for call in error.result.tool_calls])
+            print("tool calls until then:", [call.name for call in error.result.tool_calls])
 
 
 if __name__ == "__main__":

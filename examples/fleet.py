@@ -1,4 +1,4 @@
-"""A fleet: sessions in a database, which any worker runs; a question waits without a process."""
+"""Run durable sessions in a fleet; a question waits without a process."""
 
 from datetime import timedelta
 
@@ -19,12 +19,12 @@ async def main() -> None:
         await fleet.tenant("acme", limit=2, weight=3)  # in the database, for all workers
         session = await fleet.start("reviewer", "Review auth", id="pr-17", tenant="acme")
 
-        async with fleet.worker(sessions=4, folder="workspaces"):  # on each machine, in a process of its own
+        async with fleet.worker(sessions=4, folder="workspaces"):  # on each machine, in a separate process
             async for event in session.events(follow=True):
                 if event.kind == "interaction" and event.data["state"] == "pending":
                     print("it asks:", event.data["request"]["tool_name"])
                 if event.kind == "state" and event.data["state"] == "waiting":
-                    break  # no process runs now; the answer may come next week
+                    break  # no process runs now; the answer may arrive next week
             [question] = await session.interactions()
             await session.answer(question.id, Allow(), by="Ada")
             print((await session.result()).text)
@@ -35,7 +35,7 @@ async def main() -> None:
             print(f"{outcome.run}: {outcome.text}")
         info = await session.info()
         print(info.state, "after", info.runs, "prompts")
-        print("deleted:", await fleet.prune(timedelta(seconds=0)))  # workers do it by themselves: Fleet(retention=...)
+        print("deleted:", await fleet.prune(timedelta(seconds=0)))  # automatic in workers: Fleet(retention=...)
 
 
 SCRIPT = [

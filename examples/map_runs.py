@@ -1,4 +1,4 @@
-"""Run many prompts with retries and a journal; the second call only runs what has failed."""
+"""Run many prompts with retries and a journal; the second call only runs the failed prompts."""
 
 import anyio
 from offline import offline
@@ -23,7 +23,7 @@ async def summarize() -> None:
 
 async def main() -> None:
     await summarize()
-    chapters.add("2")  # somebody repairs it
+    chapters.add("2")  # fix the cause
     print("again:")
     await summarize()
 

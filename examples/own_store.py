@@ -1,4 +1,4 @@
-"""Keep sessions in a store of your own: two methods, a test, and the option."""
+"""Write a session store: two methods, a test, and the option."""
 
 import json
 
@@ -22,7 +22,7 @@ class KeyValueStore:
         for entry in entries:
             seen = self.uuids.setdefault(row, set())
             uuid = entry.get("uuid")
-            if uuid is None or uuid not in seen:  # a batch may come again
+            if uuid is None or uuid not in seen:  # a batch may be repeated
                 self.rows.setdefault(row, []).append(json.dumps(entry).encode())
             if uuid is not None:
                 seen.add(uuid)

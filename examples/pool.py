@@ -1,4 +1,4 @@
-"""Serve many short sessions from processes that were started ahead."""
+"""Serve many short sessions from pre-started processes."""
 
 import anyio
 from offline import offline
@@ -9,7 +9,7 @@ from claude_agent_py.testing import RecordedRequest
 
 
 async def answer(pool: Pool, user: str, options: ClientOptions, answers: dict[str, str]) -> None:
-    """Hold one user's conversation; each has a process of its own."""
+    """Hold one user's conversation; each has a separate process."""
     async with pool.client(options) as client:
         await client.query(f"My name is {user}.")
         answers[user] = (await client.query("What is my name?")).text

@@ -1,4 +1,4 @@
-"""Ask once; then hold a conversation."""
+"""Run a single prompt, then hold a conversation."""
 
 import anyio
 from offline import offline

@@ -1,4 +1,4 @@
-"""Begin a conversation here, and go on with it on a "machine" that has never seen it."""
+"""Start a conversation here, and resume it on a "machine" that has never seen it."""
 
 import anyio
 from offline import offline

@@ -1,6 +1,6 @@
 """Trace a session with OpenTelemetry: spans and metrics by its conventions for generative AI.
 
-Needs `pip install "claude-agent-py[otel]" opentelemetry-sdk`. In place of `Printing`, use the exporter of your choice.
+Needs `pip install "claude-agent-py[otel]" opentelemetry-sdk`. Replace `Printing` by an exporter of your choice.
 """
 
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ async def main() -> None:
     async with Client(options) as client:
         with trace.get_tracer("my program").start_as_current_span("handle a request"):
             await client.query("Say hello")  # in the trace of this request
-        await client.query("Say goodbye")  # in a trace of its own
+        await client.query("Say goodbye")  # in a separate trace
 
 
 if __name__ == "__main__":

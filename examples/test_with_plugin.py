@@ -1,7 +1,7 @@
-"""Test an agent with pytest: a scripted model, a recorded one, and what the agent did.
+"""Test an agent with pytest: a scripted model, a recorded one, and assertions about tool calls.
 
-`pytest examples/test_with_plugin.py` runs it; the fixtures come with the package. `--cassette-mode=once`
-records the real model. The recording beside this file has the answers of a `ScriptedModel`, whose URL
+`pytest examples/test_with_plugin.py` runs it; the package provides the fixtures. `--cassette-mode=once`
+records the real model. The recording next to this file contains the answers of a `ScriptedModel`, whose URL
 `--cassette-upstream` named.
 """
 

@@ -1,4 +1,4 @@
-"""Ask for an answer in sections, show them while they arrive, and have the model correct what is wrong."""
+"""Ask for an answer in sections, show them while they arrive, and have the model correct mistakes."""
 
 import anyio
 from offline import offline

@@ -1,4 +1,4 @@
-"""See what a session did: spans, sums, and a timeline to look at in a browser or another viewer."""
+"""Draw the timeline of a session: spans, totals, and a page for the browser or another viewer."""
 
 import anyio
 from anyio import to_thread
@@ -30,7 +30,7 @@ async def main() -> None:
     print("failed:", [span.attributes["input"] for span in summary.failed])
     print("it cost something:", bool(summary.cost_usd))
 
-    alone = result.timeline()  # without a watch: what the messages of the run tell
+    alone = result.timeline()  # without a watch: only from the run's messages
     print("waiting for people:", alone.summary.counts.get("waiting", 0), "instead of", summary.counts["waiting"])
     stored = await to_thread.run_sync(lambda: Timeline.from_session(get_session(result.session_id)))
     print("the same calls on disk:", calls(stored) == calls(timeline) == calls(alone))

@@ -1,6 +1,6 @@
 """Run tool calls yourself, in order, and format the results for the model.
 
-Runs without a CLI and without a model: the text below stands for a model's output.
+Runs without a CLI and without a model: the text below simulates a model's output.
 """
 
 import anyio

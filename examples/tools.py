@@ -1,4 +1,4 @@
-"""Define a tool as a function: its schema comes from the annotations and the docstring.
+"""Define a tool as a function: its schema is derived from the annotations and the docstring.
 
 Runs offline: a scripted model calls the tool, at first with an invalid argument.
 """

@@ -268,10 +268,10 @@ TABLE: Final[tuple[Row, ...]] = (
     Variable("CLAUDE_AGENT_SDK_CLIENT_APP", "client_app", _same),
     Flag("--debug", "debug"),
     Flag("--debug-file", "debug_file", _path),
-    Start("flags of your own", "extra_args"),
-    Here("limits of time", "timeouts"),
-    Here("what becomes of tasks that take too long", "late_tasks"),
-    Here("limits of memory", "limits"),
+    Start("your own flags", "extra_args"),
+    Here("time limits", "timeouts"),
+    Here("handling of late tasks", "late_tasks"),
+    Here("memory and process limits", "limits"),
     # The model
     Flag("--model", "model"),
     Flag("--fallback-model", "fallback_model", _joined),
@@ -283,7 +283,7 @@ TABLE: Final[tuple[Row, ...]] = (
     Flag("--max-budget-usd", "max_budget_usd"),
     Flag("--task-budget", "task_budget"),
     Flag("--betas", "betas", _joined),
-    # What the model is told
+    # Prompts and instructions
     Field("systemPrompt", "system_prompt", _prompt_text),
     Flag("--system-prompt-file", "system_prompt", _prompt_file),
     PromptAddition("appendSystemPrompt", "system_prompt,delegation_guide,agents"),
@@ -302,7 +302,7 @@ TABLE: Final[tuple[Row, ...]] = (
     ),
     Field("toolAliases", "tool_aliases"),
     Field("skills", "skills", _skill_names),
-    Here("becomes a server in this process", "custom_tools"),
+    Here("a server in this process", "custom_tools"),
     Field("mcpServers", "mcp_servers", _servers),
     Flag("--mcp-config", "mcp_servers", lambda servers: _path(servers) if isinstance(servers, Path) else None),
     Flag("--strict-mcp-config", "strict_mcp_config"),
@@ -310,7 +310,7 @@ TABLE: Final[tuple[Row, ...]] = (
     Variable("CLAUDE_CODE_QUESTION_PREVIEW_FORMAT", "question_preview_format"),
     Flag("--plugin-dir", "plugins", lambda given: [_path(one.path) for one in given if not one.skip_mcp_discovery]),
     Flag("--plugin-dir-no-mcp", "plugins", lambda given: [_path(one.path) for one in given if one.skip_mcp_discovery]),
-    # What is allowed, and who is asked
+    # Permissions and hooks
     Flag("--permission-mode", "permission_mode"),
     Flag(
         "--permission-prompt-tool",
@@ -339,11 +339,11 @@ TABLE: Final[tuple[Row, ...]] = (
     Variable("CLAUDE_CODE_MAX_CONCURRENT_SUBAGENTS", "max_concurrent_subagents", str),
     Field("perTaskStopAffordance", "per_task_stop_affordance", _if_on),
     # Listeners
-    Here("is told", "on_task_notification"),
-    Here("is told", "on_task_event"),
-    Here("is told", "on_stderr"),
-    Here("is told", "telemetry"),
-    # What comes back
+    Here("callback", "on_task_notification"),
+    Here("callback", "on_task_event"),
+    Here("callback", "on_stderr"),
+    Here("OpenTelemetry", "telemetry"),
+    # Output
     Field("jsonSchema", "output_format,output_type", _schema),
     Flag("--include-partial-messages", "include_partial_messages"),
     Flag("--include-hook-events", "include_hook_events"),
@@ -367,7 +367,7 @@ TABLE: Final[tuple[Row, ...]] = (
     Here("the project in the store", "session_store_project"),
     Here("mirrors to the store", "session_store_flush"),
     Here("calls of the store", "load_timeout"),
-    Here("is told", "on_store_error"),
+    Here("callback", "on_store_error"),
     Variable(
         "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING", "enable_file_checkpointing", lambda on: "true" if on else None
     ),

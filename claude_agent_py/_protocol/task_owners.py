@@ -48,7 +48,7 @@ class TaskOwners:
         """Return whether the end of a task causes a follow-up turn, as those in the background do."""
         return task_id not in self._foreground and task_id not in self._elsewhere
 
-    def task_of(self, message: AssistantMessage | UserMessage) -> str | None:
+    def find_task(self, message: AssistantMessage | UserMessage) -> str | None:
         """Return the task of the subagent that a message belongs to; None if it is unknown."""
         return message.agent_id or self._task_of_call.get(message.parent_tool_use_id or "")
 

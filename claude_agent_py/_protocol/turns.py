@@ -187,7 +187,7 @@ class TurnRouter:
     def spoil(self, frame: MalformedFrame, now: float) -> tuple[Verdict, ...]:
         """End the runs whose prompts a malformed result answers."""
         turn, self._turn = self._turn or _Turn(), None
-        prompts = dict.fromkeys((*_prompts_of(frame.raw), *turn.prompts, *turn.assumed))
+        prompts = dict.fromkeys((*_read_prompts(frame.raw), *turn.prompts, *turn.assumed))
         if not prompts and not _is_injected(frame.raw):
             prompts = dict.fromkeys(self._assumed_prompts())
         owners = dict.fromkeys(owner for prompt in prompts if (owner := self._answer(prompt)) is not None)
@@ -252,7 +252,7 @@ class TurnRouter:
         return audience
 
     def _on_other(self, message: Any, now: float) -> tuple[RunId, ...]:
-        task_id = _task_of(message)
+        task_id = _find_task_id(message)
         return self._task_audience(task_id) if task_id else self._session_audience()
 
     # Tasks -------------------------------------------------------------------------------------------------------
@@ -375,10 +375,10 @@ class TurnRouter:
 
         An unknown one belongs to the turn.
         """
-        task_id = self._owners_of_task.task_of(message)
+        task_id = self._owners_of_task.find_task(message)
         return self.turn_runs if task_id is None and self._turn else self._task_audience(task_id or "")
 
-    def tasks_of(self, run_id: RunId) -> frozenset[str]:
+    def get_task_ids(self, run_id: RunId) -> frozenset[str]:
         """Return the ids of the tasks started in an open run, or by their subagents."""
         run = self._runs.get(run_id)
         return frozenset(run.tasks) if run else frozenset()
@@ -393,12 +393,12 @@ class TurnRouter:
 
     def settle(self, now: float) -> tuple[Verdict, ...]:
         """Remove the runs that have ended, perhaps because tasks ended without a message, and return the verdicts."""
-        ends = tuple(end for run in self._runs.values() if (end := self._end_of(run, now)))
+        ends = tuple(end for run in self._runs.values() if (end := self._find_end(run, now)))
         for end in ends:
             self.drop_run(end.run_id)
         return self._take_resumed() + ends if self._resumed is not None else ends
 
-    def _end_of(self, run: OpenRun, now: float) -> RunEnded | None:
+    def _find_end(self, run: OpenRun, now: float) -> RunEnded | None:
         if not run.has_all_answers:
             return None
         if not run.answered:
@@ -487,7 +487,7 @@ class TurnRouter:
     """The rules of the types that need one of their own."""
 
 
-def _prompts_of(raw: Any) -> Iterable[str]:
+def _read_prompts(raw: Any) -> Iterable[str]:
     """Return the readable prompts of a malformed result."""
     if not isinstance(raw, dict):
         return []
@@ -502,7 +502,7 @@ def _is_injected(raw: Any) -> bool:
     return isinstance(origin, dict) and origin.get("kind") != "human"
 
 
-def _task_of(message: Any) -> str | None:
+def _find_task_id(message: Any) -> str | None:
     """Return the task that a message names, even in a field that its model does not have."""
     if isinstance(message, UnknownMessage):
         named = message.raw.get("task_id") or message.raw.get("agent_id")

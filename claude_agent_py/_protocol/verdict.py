@@ -81,7 +81,7 @@ class Failure(NamedTuple):
     """When a rate limit resets, in seconds since the epoch, if known."""
 
 
-def failure_of(result: ResultMessage, messages: Iterable[Any]) -> Failure | None:
+def find_failure(result: ResultMessage, messages: Iterable[Any]) -> Failure | None:
     """Return the failure that a result reports, or None on success.
 
     `messages` are those of the run: the last assistant message has the error of the API, and a rate limit
@@ -90,9 +90,9 @@ def failure_of(result: ResultMessage, messages: Iterable[Any]) -> Failure | None
     if is_fine(result):
         return None
     history = list(messages)
-    turn = _turn_of(result, history)
+    turn = _last_turn(result, history)
     if not result.is_error:
-        return _stopped_by_hook(result, turn)
+        return _find_hook_stop(result, turn)
     spoken = _last_error_message(turn)
     error = _classify(result, spoken, turn)
     if error == "InterruptedRunError":  # the CLI's text is about its internals
@@ -105,7 +105,7 @@ def is_fine(result: ResultMessage) -> bool:
     return not result.is_error and bool(result.num_turns) and result.terminal_reason not in BY_TERMINAL_REASON
 
 
-def _stopped_by_hook(result: ResultMessage, turn: list[Any]) -> Failure | None:
+def _find_hook_stop(result: ResultMessage, turn: list[Any]) -> Failure | None:
     """Return the failure of a turn that a hook ended, or whose prompt a hook blocked, or None.
 
     The CLI reports both as a success, although there is no answer.
@@ -120,7 +120,7 @@ def _stopped_by_hook(result: ResultMessage, turn: list[Any]) -> Failure | None:
     return None
 
 
-def _turn_of(result: ResultMessage, history: list[Any]) -> list[Any]:
+def _last_turn(result: ResultMessage, history: list[Any]) -> list[Any]:
     """Return the messages of the turn that the result ends; a run may have several turns."""
     turn: list[Any] = []
     for message in history:

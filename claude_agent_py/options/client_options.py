@@ -118,8 +118,8 @@ class ClientOptions(ConfigModel, Generic[Output]):
     `continue_conversation` and `resume` by title find. It must exist. None means the current directory."""
     spawn: Annotated[Callable[[LaunchPlan], Transport] | None, _reads(read.function_of("plan"))] = None
     """Starts the CLI elsewhere: `(plan) -> Transport`, with `LaunchPlan` and `SubprocessTransport` from
-    `claude_agent_py.transport`. Paths in the options are then paths of that place, and are not checked: name the
-    program there with `cli_path`, because None searches this machine. Called once for each session, in the event
+    `claude_agent_py.transport`. Paths in the options then refer to that place, and are not checked: name the program
+    there with `cli_path`, because None searches this machine. Called once for each session, in the event
     loop."""
     env: Annotated[Mapping[str, str | None], BeforeValidator(read.environment)] = Field(default_factory=dict)
     """Variables *added* to the environment that the CLI inherits from this process. A value of None removes the
@@ -127,13 +127,13 @@ class ClientOptions(ConfigModel, Generic[Output]):
     inherit_env: StrictBool = True
     """False: the CLI gets only the variables in `env`, which should include at least `PATH` and `HOME`."""
     home: Annotated[bool | str | Path | None, _reads(read.home)] = None
-    """A private home for the CLI and all that it starts, so that it reads nothing of the user's `~/.claude` and
+    """A private home for the CLI and everything it starts, so that it does not read the user's `~/.claude` and
     `~/.claude.json`. True: a new directory, removed when the session ends. A path: this directory, created if missing,
     for sessions that can be resumed. Settings files and CLAUDE.md are read only from the `setting_sources` that you
     name. Credentials in the environment still work; see also `login`."""
     login: AnyPath = None
-    """The config folder whose Claude login a session with a private `home` uses, such as `~/.claude`. The CLI reads and
-    refreshes the login in place; nothing is copied, and nothing else is read from that folder."""
+    """The config folder whose Claude login a session with a private `home` uses, such as `~/.claude`. The CLI reads
+    and refreshes the login in place; nothing is copied, and nothing else is read from that folder."""
     user: Annotated[str | int | None, _reads(read.system_user)] = None
     """The *operating system* user to run the program as, if this process has the permission. It is not a user of your
     service: see `client_app`, or separate sessions by `cwd` and `env`."""
@@ -171,12 +171,12 @@ class ClientOptions(ConfigModel, Generic[Output]):
     """The maximum cost of the session in US dollars; reaching it ends the run with an error. It is checked between
     model calls, so one call may exceed it."""
     task_budget: Annotated[Count, BeforeValidator(read.token_budget)] | None = None
-    """A token budget that the model is told about, so that it can pace itself. It is not enforced: see
+    """A token budget that the model sees, so that it can pace itself. It is not enforced: see
     `max_budget_usd`."""
     betas: Names = ()
     """Beta features of the API, such as `context-1m-2025-08-07`."""
 
-    # What the model is told
+    # Prompts and instructions
 
     system_prompt: Annotated[
         SystemPrompt | str | Sequence[str] | Mapping[str, Any] | None, _reads(read_system_prompt)
@@ -186,8 +186,8 @@ class ClientOptions(ConfigModel, Generic[Output]):
     plan_mode_instructions: Text | None = None
     """Instructions for plan mode, instead of planning a code change."""
     delegation_guide: Annotated[DelegationGuide | bool, _needs(read.delegation_guide)] = False
-    """Tell the model when to delegate to which agents: `agents`, those that the CLI lists, and tools that start child
-    agents. True uses the default guide. It is left out, with a warning, where the model cannot start agents."""
+    """Tell the model when to delegate to which agents: `agents`, the agents that the CLI lists, and tools that start
+    child agents. True uses the default guide. It is omitted, with a warning, if the model cannot start agents."""
     title: Text | None = None
     """The title of the session. None lets the CLI generate one."""
 
@@ -201,7 +201,8 @@ class ClientOptions(ConfigModel, Generic[Output]):
     all other tools still exist, and ask. To restrict, use `tools` or `disallowed_tools`. A rule for a command covers
     only that command, not a loop or a list of commands that begins with it."""
     disallowed_tools: Rules = ()
-    """Tools to remove, and rules for calls to deny, such as `Bash(rm *)`. They take precedence over everything else."""
+    """Tools to remove, and rules for calls to deny, such as `Bash(rm *)`. They take precedence over everything
+    else."""
     tool_aliases: Mapping[Text, Text] = Field(default_factory=dict)
     """Tools to run in place of others: `{"Bash": "mcp__sandbox__bash"}`. Replacements are not replaced again."""
     skills: Annotated[Sequence[str] | Literal["all"] | None, _reads(read.skills)] = None
@@ -215,7 +216,7 @@ class ClientOptions(ConfigModel, Generic[Output]):
     or one made with the `mcp` package), a dict as in `.mcp.json` (with its names, and milliseconds), or the path of
     such a file. Secrets in them never appear on a command line."""
     strict_mcp_config: StrictBool = False
-    """Use only these MCP servers, and none of the project, the user or plugins."""
+    """Use only these MCP servers, not the servers of the project, the user or plugins."""
     task_list_tools: StrictBool = False
     """Enable the model's to-do list tools (TaskCreate, TaskUpdate, ...). They are unrelated to background tasks."""
     question_preview_format: Literal["markdown", "html"] | None = None
@@ -223,12 +224,12 @@ class ClientOptions(ConfigModel, Generic[Output]):
     plugins: Annotated[Sequence[PluginConfig | str | Path | Mapping[str, Any]], _needs(read_plugins)] = ()
     """Plugins on this machine, by path."""
 
-    # What is allowed, and who is asked
+    # Permissions and hooks
 
     permission_mode: ChosenPermissionMode | None = None
-    """What happens to calls that no rule decides. `default` asks; `acceptEdits` allows file edits; `plan` changes
+    """How calls that match no rule are decided. `default` asks; `acceptEdits` allows file edits; `plan` changes
     nothing; `dontAsk` denies; `auto` lets a classifier decide; `bypassPermissions` allows everything. None uses the
-    settings, which may say `auto`: set `default` to make sure that `can_use_tool` is called."""
+    settings, which may select `auto`: set `default` to make sure that `can_use_tool` is called."""
     can_use_tool: Annotated[CanUseTool | None, _handler] = None
     """Handler for permission requests: `(request, context) -> Allow | Deny`. Not called for calls that a rule, the
     permission mode or `allowed_tools` decides."""
@@ -247,7 +248,7 @@ class ClientOptions(ConfigModel, Generic[Output]):
     interactions: Annotated[Inbox | bool | None, _reads(read.interactions)] = None
     """True, or an inbox, in which prompts, questions and plans that no handler answers wait for a person."""
     permission_prompts: Literal["host", "none"] | None = None
-    """`none`: calls that would need permission are denied at once, and `can_use_tool` is never called."""
+    """`none`: calls that would need permission are denied immediately, and `can_use_tool` is never called."""
     permission_prompt_tool_name: Text | None = None
     """An MCP tool that answers permission prompts, instead of a handler."""
     allow_dangerously_skip_permissions: StrictBool = False
@@ -275,17 +276,17 @@ class ClientOptions(ConfigModel, Generic[Output]):
     append_subagent_system_prompt: Text | None = None
     """Text appended to every subagent's system prompt."""
     max_subagent_depth: Count | None = None
-    """How deep subagents may be nested; 1 means that subagents cannot start subagents. None means the CLI's default,
-    3."""
+    """The maximum nesting depth of subagents; 1 means that subagents cannot start subagents. None means the CLI's
+    default, 3."""
     max_concurrent_subagents: Count | None = None
-    """How many subagents may run at once; further ones are refused. None means the CLI's default."""
+    """The maximum number of concurrent subagents; further ones are refused. None means the CLI's default."""
     per_task_stop_affordance: StrictBool = True
     """Interrupting does not stop background tasks, which can be stopped one by one. False: it kills background
     agents."""
 
     late_tasks: Literal["stop", "leave"] = "stop"
-    """What happens to background tasks when `Timeouts.idle` expires. `leave`: they keep running, with `query` and `run`
-    as long as the event loop runs. `RunResult.unfinished_tasks` lists them either way."""
+    """Whether to stop background tasks when `Timeouts.idle` expires. `leave`: they keep running, with `query` and
+    `run` as long as the event loop runs. `RunResult.unfinished_tasks` lists them in both cases."""
 
     # Listeners
 
@@ -299,15 +300,15 @@ class ClientOptions(ConfigModel, Generic[Output]):
     """Called with every line of the CLI's stderr: `(line)`. Up to 64 MiB of lines wait for it; more are dropped and
     counted by `Client.stderr_lines_dropped`."""
     telemetry: Annotated[Telemetry | bool | None, _reads(read.telemetry)] = None
-    """Trace the session with OpenTelemetry: True, or a `Telemetry` of `claude_agent_py.observe`. None means as
-    `observe.instrument` says, False not at all. Child agents are part of their parent's traces."""
+    """Trace the session with OpenTelemetry: True, or a `Telemetry` of `claude_agent_py.observe`. None follows
+    `observe.instrument`; False disables it. Child agents are part of their parent's traces."""
 
-    # What comes back
+    # Output
 
     output_type: Annotated[type[Output] | None, _reads(read.output_type)] = None
     """The type of the structured output: a pydantic model, dataclass, TypedDict, `list[int]`, ... `RunResult.output`
-    has this type, also for type checkers. For a union or a `Literal`, type checkers need a cast: `cast(type[int | str],
-    int | str)`."""
+    has this type, also for type checkers. For a union or a `Literal`, type checkers need a cast: `cast(type[int |
+    str], int | str)`."""
     output_format: Annotated[Mapping[str, Any] | None, _reads(check_output_format)] = None
     """The JSON Schema of the structured output. `RunResult.output` is then plain JSON."""
     include_partial_messages: StrictBool = False
@@ -324,7 +325,7 @@ class ClientOptions(ConfigModel, Generic[Output]):
     # Sessions and settings
 
     resume: Text | None = None
-    """The session to resume, by id, or by the title of one of the project of `cwd`."""
+    """The session to resume, by id, or by title within the project of `cwd`."""
     continue_conversation: StrictBool = False
     """Continue the newest session of `cwd`."""
     session_id: Annotated[str | UUID | None, _reads(read.session_id)] = None
@@ -337,10 +338,10 @@ class ClientOptions(ConfigModel, Generic[Output]):
     resume_drops_turn: Text | None = None
     """Refuse to resume if `resume_session_at` would drop more than the turn of the prompt with this uuid."""
     resume_interrupted_turn: StrictBool = False
-    """Continue the turn in which the session's last process died; `client.resumed_run` is its run. Without a prompt
-    of yours nothing else starts the turn again. With `resume` or `continue_conversation`."""
+    """Continue the turn in which the session's last process died; `client.resumed_run` is its run. Nothing else
+    resumes the turn. With `resume` or `continue_conversation`."""
     show_cut_off_calls: StrictBool = True
-    """With `resume_interrupted_turn`: show the model the tool calls that were cut off, as of unknown outcome. False:
+    """With `resume_interrupted_turn`: show the model the interrupted tool calls, with an unknown outcome. False:
     drop them, so that the model is likely to repeat them."""
     persist_session: StrictBool = True
     """False: do not save the session to disk; it cannot be resumed."""
@@ -348,27 +349,28 @@ class ClientOptions(ConfigModel, Generic[Output]):
     """Send every entry of the session's transcript as a `TranscriptMirrorMessage`, so that you can store a copy
     elsewhere. Needs `persist_session`."""
     session_store: Annotated[SessionStore | None, _reads(read.session_store)] = None
-    """Where a copy of the session's transcripts is kept, and where `resume` and `continue_conversation` look first:
+    """The store that keeps a copy of the session's transcripts, and where `resume` and `continue_conversation`
+    look first:
     `SQLiteStore`, `DirectoryStore`, ... of `claude_agent_py.sessions`, or a store written for the official SDK."""
     session_store_project: Text | None = None
     """The project in the store, such as the name of a tenant. None means the key of `cwd`; `resume` then also finds a
-    session of another directory, if the store can."""
+    session of another directory, if the store supports it."""
     session_store_flush: Literal["batched", "eager"] = "batched"
-    """`batched` sends entries to the store at the end of a turn, after a second at the latest; `eager` sends them at
-    once."""
+    """`batched` sends entries to the store at the end of a turn, after a second at the latest; `eager` sends them
+    immediately."""
     load_timeout: Annotated[float, Field(gt=0, strict=True)] = 60.0
     """How many seconds one call of the session store may take."""
     on_store_error: Annotated[Callable[[StoreError], object] | None, _reads(read.function_of("error"))] = None
-    """Called when the session store does not take entries: `(error)`. `error.kept_in` is set at the end of a session of
-    which the store lacks entries; `sessions.push` sends them again."""
+    """Called when the session store fails: `(error)`. `error.kept_in` is set when a session ends with entries missing
+    from the store; `sessions.push` sends them again."""
     enable_file_checkpointing: StrictBool = False
     """Save the state of files at every prompt, so that `client.files.rewind` can restore it."""
     setting_sources: Sequence[SettingSource] | None = None
     """The settings sources to load. None means all, or none with a private `home`; `[]` means none, which also skips
     CLAUDE.md. The project's CLAUDE.md and settings need `project`."""
     settings: Annotated[Mapping[str, Any] | str | Path | None, _reads(read.settings)] = None
-    """Additional settings, which override those in files: an object, its JSON, or the path of a file. One invalid value
-    makes the CLI silently ignore *all* of them."""
+    """Additional settings, which override those in files: an object, its JSON, or the path of a file. One invalid
+    value makes the CLI silently ignore *all* of them."""
     managed_settings: Annotated[Mapping[str, Any] | str | None, _reads(read.managed_settings)] = None
     """Managed settings, like an administrator's. They can only restrict."""
     project_config_root: AnyPath = None

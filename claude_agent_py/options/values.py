@@ -25,7 +25,7 @@ class Timeouts(ConfigModel):
     """Time limits, in seconds; None means no limit."""
 
     connect: Seconds | None = 60.0
-    """From the start of the program to its reply to `initialize`. A program that exits earlier fails at once."""
+    """From the start of the program to its reply to `initialize`. A program that exits earlier fails immediately."""
     first_message: Seconds | None = None
     """From the prompt to the first output of the model. Status messages of the CLI do not count."""
     silence: Seconds | None = None
@@ -49,7 +49,7 @@ class Limits(ConfigModel):
     megabytes are normal: a file that the model writes is one line."""
     mailbox_bytes: Bytes = 64 * MEBIBYTE
     """How many bytes of messages may wait in memory for one reader. More go to a temporary file; if that cannot be
-    written, as many again stay in memory."""
+    written, the same amount again stays in memory."""
     unclaimed_messages: Count = 1000
     """How many messages outside of runs are kept for the first reader of `client.messages()`."""
     stderr_bytes: Bytes = 64 * 1024

@@ -13,7 +13,7 @@ from typing import Any
 
 from anyio import from_thread
 
-from claude_agent_py._callbacks import Callback, failure_of
+from claude_agent_py._callbacks import Callback, make_handler_error
 from claude_agent_py._errors import HandlerError
 from claude_agent_py._handler_context import HandlerContext
 from claude_agent_py.permissions.interactions import (
@@ -104,7 +104,7 @@ class PermissionDispatcher:
         try:
             return await self.interactions.ask(kind, request, context)
         except BaseException as error:  # an inbox may be a file or a user's class
-            self._report(failure_of("interactions", error))
+            self._report(make_handler_error("interactions", error))
             return KINDS[kind].refuse("Denied: the inbox failed.")
 
     async def _ask_handler(

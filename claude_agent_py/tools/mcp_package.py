@@ -11,7 +11,7 @@ from anyio import TASK_STATUS_IGNORED, BrokenResourceError, CancelScope, ClosedR
 from anyio.abc import TaskGroup, TaskStatus
 from pydantic import TypeAdapter, ValidationError
 
-from claude_agent_py._callbacks import failure_of, log_failure
+from claude_agent_py._callbacks import log_failure, make_handler_error
 from claude_agent_py._errors import OptionsError
 from claude_agent_py._event_loop import worker
 from claude_agent_py._handler_context import HandlerContext
@@ -136,7 +136,7 @@ class PackageSession:
                     task_status.started()
                     await self._server.run(*streams, self._server.create_initialization_options())
             except BaseException as error:
-                log_failure(failure_of(f"MCP server {getattr(self._server, 'name', '')}", error))
+                log_failure(make_handler_error(f"MCP server {getattr(self._server, 'name', '')}", error))
         self._started = None
         for request_id, pending in self._pending.items():
             pending.answer = jsonrpc.error(request_id, jsonrpc.INTERNAL_ERROR, "the server has ended")

@@ -6,7 +6,7 @@ from typing import Any
 
 from anyio import get_cancelled_exc_class
 
-from claude_agent_py._callbacks import Report, failure_of, log_failure
+from claude_agent_py._callbacks import Report, log_failure, make_handler_error
 from claude_agent_py._errors import ToolError
 from claude_agent_py.formatting.encoders import Encoder
 from claude_agent_py.tools.context import ToolContext
@@ -49,7 +49,7 @@ async def outcome_of(
     except ToolError as error:
         return failed(tool.name, error)
     except BaseException as error:
-        (report or log_failure)(failure_of(f"tool {tool.name}", error))
+        (report or log_failure)(make_handler_error(f"tool {tool.name}", error))
         return failed(tool.name, error)
     return ToolOutcome(told=told, value=value)
 

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from anyio import CancelScope, from_thread
 
-from claude_agent_py._callbacks import Report, failure_of, log_failure
+from claude_agent_py._callbacks import Report, log_failure, make_handler_error
 from claude_agent_py._errors import ToolInputError
 from claude_agent_py._handler_context import HandlerContext
 from claude_agent_py.tools import jsonrpc
@@ -77,7 +77,7 @@ class ServerSession:
             except RPCError as error:
                 answer = jsonrpc.error(request_id, error.code, str(error), error.data)
             except BaseException as error:  # from the function of a resource or a prompt
-                (self._report or log_failure)(failure_of(f"{self._server.name} {method}", error))
+                (self._report or log_failure)(make_handler_error(f"{self._server.name} {method}", error))
                 answer = jsonrpc.error(request_id, jsonrpc.INTERNAL_ERROR, failure_text(method, error))
             finally:
                 if self._running.get(request_id, (None,))[0] is scope:

@@ -40,7 +40,7 @@ def _any_machine_tells_a_version(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(startup, "VERSION_TIMEOUT", SOON)
 
 
-async def failure_of(client: Client, error: type[Exception] = CLIStartError) -> Any:
+async def make_handler_error(client: Client, error: type[Exception] = CLIStartError) -> Any:
     """Connect, and give the error of it."""
     with anyio.fail_after(SOON), pytest.raises(error) as caught:
         await client.connect()
@@ -50,7 +50,7 @@ async def failure_of(client: Client, error: type[Exception] = CLIStartError) -> 
 
 async def test_a_program_that_exits_at_once_is_told_with_all_evidence(start_process: MakeClient) -> None:
     fake = FakeCLI(steps.stderr("error: unknown option '--x'\n"), steps.exit(7), version="2.1.400")
-    error = await failure_of(start_process(fake))
+    error = await make_handler_error(start_process(fake))
     assert (error.exit_code, error.version) == (7, "2.1.400")
     assert error.stderr_tail.strip() == "error: unknown option '--x'"
     assert error.cli_path.endswith("/claude")
@@ -59,16 +59,16 @@ async def test_a_program_that_exits_at_once_is_told_with_all_evidence(start_proc
 
 
 async def test_a_program_that_exits_with_0_at_once_is_an_error_all_the_same(start: MakeClient) -> None:
-    assert (await failure_of(start(FakeCLI(steps.exit(0))))).exit_code == 0
+    assert (await make_handler_error(start(FakeCLI(steps.exit(0))))).exit_code == 0
 
 
 async def test_a_program_that_dies_of_a_signal_is_told_by_its_number(start: MakeClient) -> None:
-    assert (await failure_of(start(FakeCLI(steps.die(signal.SIGSEGV))))).exit_code == -signal.SIGSEGV
+    assert (await make_handler_error(start(FakeCLI(steps.die(signal.SIGSEGV))))).exit_code == -signal.SIGSEGV
 
 
 async def test_a_program_that_ends_while_it_initializes(start: MakeClient) -> None:
     fake = FakeCLI(steps.wait_for_request("initialize"), steps.stderr("cannot open HOME\n"), steps.exit(1))
-    error = await failure_of(start(fake))
+    error = await make_handler_error(start(fake))
     assert (error.exit_code, error.stderr_tail.strip()) == (1, "cannot open HOME")
 
 
@@ -86,18 +86,18 @@ async def test_a_program_that_ends_while_it_initializes(start: MakeClient) -> No
 async def test_garbage_instead_of_an_answer_fails_the_start_at_once(start: MakeClient, garbage: bytes) -> None:
     ended = [steps.exit(0)] if b"\n" not in garbage else []
     fake = FakeCLI(garbage, *ended, answers={"initialize": None})
-    await failure_of(start(fake, timeouts=Timeouts(close=6)))
+    await make_handler_error(start(fake, timeouts=Timeouts(close=6)))
 
 
 @pytest.mark.parametrize("broken", [{"subtype": "success", "response": 5}, {"subtype": "what"}, {}])
 async def test_an_answer_that_is_malformed_fails_the_start_at_once(start: MakeClient, broken: dict[str, Any]) -> None:
     response = {"request_id": frames.heard_field("request_id"), **broken}
     fake = FakeCLI(steps.wait_for_request("initialize"), {"type": "control_response", "response": response})
-    assert "malformed" in str(await failure_of(start(fake)))
+    assert "malformed" in str(await make_handler_error(start(fake)))
 
 
 async def test_garbage_is_shown_in_the_error(start: MakeClient) -> None:
-    error = await failure_of(start(FakeCLI(b"npm WARN old lockfile\n", answers={"initialize": None})))
+    error = await make_handler_error(start(FakeCLI(b"npm WARN old lockfile\n", answers={"initialize": None})))
     assert "npm WARN old lockfile" in str(error)
 
 
@@ -110,7 +110,7 @@ async def test_empty_lines_and_unknown_frames_before_the_answer_do_no_harm(start
 
 async def test_a_program_that_never_answers_is_ended_when_the_time_is_up(start: MakeClient) -> None:
     fake = FakeCLI(answers={"initialize": None})
-    error = await failure_of(start(fake, timeouts=Timeouts(connect=0.2)))
+    error = await make_handler_error(start(fake, timeouts=Timeouts(connect=0.2)))
     assert "0.2 s" in str(error)
 
 
@@ -121,29 +121,29 @@ async def test_a_program_that_answers_nothing_not_even_its_version(
     program = tmp_path / "claude"
     program.write_text("#!/bin/sh\nexec sleep 60\n")
     program.chmod(0o755)
-    error = await failure_of(Client(ClientOptions(cli_path=program, timeouts=Timeouts(connect=0.2))))
+    error = await make_handler_error(Client(ClientOptions(cli_path=program, timeouts=Timeouts(connect=0.2))))
     assert error.version is None
 
 
 async def test_a_refusal_is_told_in_the_words_of_the_program(start: MakeClient) -> None:
     fake = FakeCLI(answers={"initialize": {"error": "initialize: hooks must map hook events to arrays"}})
-    assert "hooks must map" in str(await failure_of(start(fake)))
+    assert "hooks must map" in str(await make_handler_error(start(fake)))
 
 
 async def test_an_answer_that_is_something_else(start: MakeClient) -> None:
     fake = FakeCLI(initialize={"agents": 5, "claude_code_version": {}})
-    assert "agents" in str(await failure_of(start(fake)))
+    assert "agents" in str(await make_handler_error(start(fake)))
 
 
 async def test_a_program_that_is_too_old(start: MakeClient) -> None:
-    error = await failure_of(start(FakeCLI(version="2.0.14")), CLIVersionError)
+    error = await make_handler_error(start(FakeCLI(version="2.0.14")), CLIVersionError)
     assert "2.0.14" in str(error)
 
 
 async def test_a_program_that_is_so_old_that_it_does_not_say_its_version(start_process: MakeClient) -> None:
     said = frames.initialize_response()
     del said["claude_code_version"]
-    error = await failure_of(start_process(FakeCLI(initialize=said, version="1.0.60")), CLIVersionError)
+    error = await make_handler_error(start_process(FakeCLI(initialize=said, version="1.0.60")), CLIVersionError)
     assert "1.0.60" in str(error)
 
 
@@ -153,7 +153,7 @@ async def test_a_program_that_is_too_old_to_start(tmp_path: Path, rest: str) -> 
     program.write_text(f"#!/bin/sh\n[ \"$1\" = --version ] && echo '1.0.60 (Claude Code)' && exit 0\n{rest}\n")
     program.chmod(0o755)
     client = Client(ClientOptions(cli_path=program, timeouts=Timeouts(connect=0.5)))
-    error = await failure_of(client, CLIVersionError)
+    error = await make_handler_error(client, CLIVersionError)
     assert (error.version, error.cli_path) == ("1.0.60", str(program))
     assert error.__cause__ is not None
     [note] = error.__notes__
@@ -170,7 +170,7 @@ async def test_newer_and_odd_versions_are_taken(start: MakeClient, version: str)
 async def test_agents_that_the_program_drops_are_named(start: MakeClient) -> None:
     agents = {"mine": AgentDefinition(description="d", prompt="p")}
     fake = FakeCLI(initialize={"agents": [{"name": "Explore", "description": "d"}]})
-    error = await failure_of(start(fake, agents=agents), OptionsError)
+    error = await make_handler_error(start(fake, agents=agents), OptionsError)
     assert error.option == "agents"
     assert "mine" in str(error)
 
@@ -179,7 +179,7 @@ async def test_agents_that_the_program_drops_are_named(start: MakeClient) -> Non
 
 
 async def test_a_program_that_is_not_there(tmp_path: Path) -> None:
-    error = await failure_of(Client(ClientOptions(cli_path=tmp_path / "nothing")), CLINotFoundError)
+    error = await make_handler_error(Client(ClientOptions(cli_path=tmp_path / "nothing")), CLINotFoundError)
     assert "nothing" in str(error)
     assert error.tried
 
@@ -190,7 +190,7 @@ async def test_no_program_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr("claude_agent_py._launch.locate.USUAL_PLACES", (".local/bin/claude",))
-    error = await failure_of(Client(), CLINotFoundError)
+    error = await make_handler_error(Client(), CLINotFoundError)
     assert any(".local/bin" in place for place in error.tried)
     assert "install-cli" in str(error)
 
@@ -198,12 +198,12 @@ async def test_no_program_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 async def test_a_file_that_is_not_executable(tmp_path: Path) -> None:
     program = tmp_path / "claude"
     program.write_text("#!/bin/sh\n")
-    error = await failure_of(Client(ClientOptions(cli_path=program)), CLINotFoundError)
+    error = await make_handler_error(Client(ClientOptions(cli_path=program)), CLINotFoundError)
     assert "not executable" in str(error)
 
 
 async def test_a_folder(tmp_path: Path) -> None:
-    assert "folder" in str(await failure_of(Client(ClientOptions(cli_path=tmp_path)), CLINotFoundError))
+    assert "folder" in str(await make_handler_error(Client(ClientOptions(cli_path=tmp_path)), CLINotFoundError))
 
 
 @pytest.mark.parametrize("content", [b"hello\n", b"", b"\x7fELF broken", b"#!/no/such/interpreter\n"])
@@ -211,7 +211,7 @@ async def test_a_file_that_is_no_program(tmp_path: Path, content: bytes) -> None
     program = tmp_path / "claude"
     program.write_bytes(content)
     program.chmod(0o755)
-    error = await failure_of(Client(ClientOptions(cli_path=program)))
+    error = await make_handler_error(Client(ClientOptions(cli_path=program)))
     assert str(program) in str(error)
 
 
@@ -220,7 +220,7 @@ async def test_a_program_of_another_kind(tmp_path: Path) -> None:
         program = tmp_path / other
         program.symlink_to(f"/bin/{other}")
         client = Client(ClientOptions(cli_path=program, timeouts=Timeouts(connect=1)))
-        await failure_of(client)
+        await make_handler_error(client)
 
 
 # Options ---------------------------------------------------------------------------------------------------------
@@ -228,7 +228,7 @@ async def test_a_program_of_another_kind(tmp_path: Path) -> None:
 
 async def test_a_directory_that_is_not_there(start_process: MakeClient, tmp_path: Path) -> None:
     fake = FakeCLI()
-    error = await failure_of(start_process(fake, cwd=tmp_path / "nowhere"), OptionsError)
+    error = await make_handler_error(start_process(fake, cwd=tmp_path / "nowhere"), OptionsError)
     assert error.option == "cwd"
     assert "nowhere" in str(error)
     assert fake.starts == []
@@ -239,7 +239,7 @@ async def test_a_directory_that_may_not_be_entered(start_process: MakeClient, tm
     locked.mkdir(mode=0o000)
     if os.access(locked, os.X_OK):
         pytest.skip("root may enter everything")
-    assert "locked" in str(await failure_of(start_process(FakeCLI(), cwd=locked)))
+    assert "locked" in str(await make_handler_error(start_process(FakeCLI(), cwd=locked)))
 
 
 async def test_timeouts_that_cannot_be_read(start: MakeClient) -> None:
@@ -253,7 +253,7 @@ async def test_timeouts_that_cannot_be_read(start: MakeClient) -> None:
 
     fake = FakeCLI(ignore_eof=True)
     client = start(fake, timeouts=Broken())
-    await failure_of(client, LookupError)
+    await make_handler_error(client, LookupError)
     with pytest.raises(ConnectionClosedError):
         client.query("hi")
     await client.close()
@@ -265,7 +265,7 @@ async def test_timeouts_that_cannot_be_read(start: MakeClient) -> None:
 
 async def test_a_client_that_failed_to_start_says_so_to_everybody(start: MakeClient) -> None:
     client = start(FakeCLI(steps.exit(3)))
-    await failure_of(client)
+    await make_handler_error(client)
     with pytest.raises(ConnectionClosedError):
         client.query("hi")
     with pytest.raises(ConnectionClosedError):
@@ -325,5 +325,5 @@ async def test_a_run_whose_start_was_cancelled_starts_afresh(tmp_path: Path) -> 
 async def test_a_failed_start_is_soon(start_process: MakeClient) -> None:
     """Sixty seconds of silence is what the official SDK gives; here it takes as long as the program does."""
     began = time.monotonic()
-    await failure_of(start_process(FakeCLI(steps.exit(1))))
+    await make_handler_error(start_process(FakeCLI(steps.exit(1))))
     assert time.monotonic() - began < SOON

@@ -79,7 +79,7 @@ def open_temporary_files() -> set[str]:
     return {path for path in found if path.startswith(f"{tempfile.gettempdir()}/")}
 
 
-async def failure_of(work: Awaitable[object]) -> Exception | None:
+async def find_failure(work: Awaitable[object]) -> Exception | None:
     try:
         await work
     except Exception as error:
@@ -104,7 +104,7 @@ async def test_a_reader_who_is_behind_gets_what_was_kept_and_then_an_error_and_t
                 while len(numbers(all_of_it)) < 1000 * n + 1000:
                     await anyio.sleep(0.01)
             before = open_temporary_files()
-            error = await failure_of(read_into(kept, slow))
+            error = await find_failure(read_into(kept, slow))
             assert not before or before - open_temporary_files()
             assert (await client.query("more")).text == "last"
             await client.close()

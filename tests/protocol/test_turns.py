@@ -270,7 +270,7 @@ def test_a_subagent_of_a_subagent_speaks_to_the_same_run() -> None:
     scene.cli(started("b"), init("b"), agent("child", parent_task_id="t", spawn_depth=2))
     scene.cli(agent_says("deep down", "child"))
     assert scene.last_runs == (first,)
-    assert scene.router.tasks_of(first) == {"t", "child"}
+    assert scene.router.get_task_ids(first) == {"t", "child"}
 
 
 def test_a_child_of_an_ownerless_task_belongs_to_no_run() -> None:
@@ -278,7 +278,7 @@ def test_a_child_of_an_ownerless_task_belongs_to_no_run() -> None:
     scene.cli(init(), agent("t"), result("nobody asked"))
     run = scene.ask("a")
     scene.cli(started("a"), init("a"), agent("child", parent_task_id="t"))
-    assert scene.router.tasks_of(run) == frozenset()
+    assert scene.router.get_task_ids(run) == frozenset()
 
 
 def test_what_the_tasks_of_a_run_that_is_over_say_goes_to_those_that_wait_for_the_session() -> None:
@@ -525,7 +525,7 @@ def test_an_agent_that_a_later_run_resumes_belongs_to_both() -> None:
     assert scene.last_runs == (second,)
     scene.cli(result("asked again", "b"))
     assert (scene.end_of(first), scene.end_of(second)) == ("result", None)
-    assert scene.router.tasks_of(second) == {"t"}
+    assert scene.router.get_task_ids(second) == {"t"}
 
 
 def test_output_of_a_monitor_is_a_turn_and_not_the_end() -> None:
@@ -820,7 +820,7 @@ def test_a_run_that_is_dropped_receives_nothing_more() -> None:
     scene.router.drop_run(run)
     assert not scene.router.add_prompt(run, "d", scene.now)
     assert scene.router.queued_prompts(run) == ()
-    assert scene.router.tasks_of(run) == frozenset()
+    assert scene.router.get_task_ids(run) == frozenset()
     heard = len(scene.received[run])
     scene.cli(init("b"), says("nobody listens", "b"), result("nobody listens", "b", "c"))
     assert len(scene.received[run]) == heard

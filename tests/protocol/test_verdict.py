@@ -13,7 +13,7 @@ from claude_agent_py._protocol.verdict import (
     BY_STATUS,
     BY_SUBTYPE,
     BY_TERMINAL_REASON,
-    failure_of,
+    find_failure,
 )
 from claude_agent_py._runtime.runs.result import ERRORS, make_error
 from claude_agent_py.errors import RunError
@@ -30,7 +30,7 @@ def messages(*said: dict[str, Any]) -> list[Any]:
 
 
 def error_of(judged: ResultMessage, heard: list[Any]) -> RunError | None:
-    found = failure_of(judged, heard)
+    found = find_failure(judged, heard)
     return None if found is None else make_error(found)
 
 

@@ -110,7 +110,7 @@ class Answers:
         self._options = options
         self._parent = parent
         self._report = session.failures.report
-        self.session_id = _given_session_id(options)
+        self.session_id = _find_session_id(options)
         """The id of the conversation; None before the first turn unless the options set it."""
         self.permission_mode: str | None = None
         """The permission mode that the CLI reported last; None before the first turn."""
@@ -225,7 +225,7 @@ class Answers:
             self._session.post("mcp_message", server_name=server_name, message=message)
 
         cwd = os.path.abspath(self._options.cwd or os.curdir)
-        host = MCPHost(hosted_servers(self._options), send, report=self._report, cwd=cwd)
+        host = MCPHost(collect_hosted_servers(self._options), send, report=self._report, cwd=cwd)
         host.workers = self._workers
         return host
 
@@ -241,31 +241,31 @@ class Answers:
         if needs_servers(options):
             _ = self.mcp
 
-    def _loaded(self, part: str) -> Any:
+    def _get_if_loaded(self, part: str) -> Any:
         """Return a feature if it is loaded, otherwise None."""
         return vars(self).get(part)
 
     @property
     def has_hooks(self) -> bool:
         """Whether the session has hooks, from the options or added later."""
-        hooks = self._loaded("hooks")
+        hooks = self._get_if_loaded("hooks")
         return hooks is not None and bool(hooks)
 
     def initialize_fields(self) -> Payload:
         """Return the fields of `initialize` that come from hooks and from the servers in this process."""
-        hooks = self.hooks.initialize_field() if self._loaded("hooks") is not None else {}
-        servers = self.mcp.initialize_fields() if self._loaded("mcp") is not None else {}
+        hooks = self.hooks.initialize_field() if self._get_if_loaded("hooks") is not None else {}
+        servers = self.mcp.initialize_fields() if self._get_if_loaded("mcp") is not None else {}
         return {**({"hooks": hooks} if hooks else {}), **servers}
 
     def prepare(self) -> None:
         """Build the models of hooks, which the first hook would otherwise wait for."""
-        if self._loaded("hooks") is not None:
+        if self._get_if_loaded("hooks") is not None:
             self.hooks.prepare()
 
     def attach(self, workers: TaskGroup) -> None:
         """Start using the workers of the session."""
         self._workers = workers
-        if self._loaded("mcp") is not None:
+        if self._get_if_loaded("mcp") is not None:
             self.mcp.workers = workers
         readers = self._session.readers
         self._session.intake.observe(self._session.note_task_events, wants_progress=lambda: readers.has_event_readers)
@@ -289,7 +289,7 @@ class Answers:
         """Cancel tools and close the queues; listeners still receive what is queued."""
         self.has_ended = True
         self._workers = None
-        for part in (self._loaded("mcp"), self._loaded("permissions")):
+        for part in (self._get_if_loaded("mcp"), self._get_if_loaded("permissions")):
             if part is not None:
                 part.close()
         self._session.task_list.close()
@@ -404,14 +404,14 @@ def _is_telling(message: Any) -> bool:
     return message.agent_id is not None or bool(message.tool_uses) or message.error is not None
 
 
-def _given_session_id(options: ClientOptions) -> str | None:
+def _find_session_id(options: ClientOptions) -> str | None:
     """Return the session id that the options determine, or None: a fork gets a new one, and a title is not an id."""
     if options.session_id is not None:
         return str(options.session_id)
-    return None if options.fork_session else known_id(options.resume)
+    return None if options.fork_session else parse_session_id(options.resume)
 
 
-def known_id(session: str | None) -> str | None:
+def parse_session_id(session: str | None) -> str | None:
     """Return the session id that the option `resume` names, or None for a title."""
     try:
         return None if session is None else str(UUID(session))
@@ -419,7 +419,7 @@ def known_id(session: str | None) -> str | None:
         return None
 
 
-def hosted_servers(options: ClientOptions) -> dict[str, Any]:
+def collect_hosted_servers(options: ClientOptions) -> dict[str, Any]:
     """Return the servers in this process by name, including the one for `custom_tools`.
 
     Raises:

@@ -80,11 +80,11 @@ class DelegationHooks:
     @property
     def last_word(self) -> LastWord | None:
         """What shortens reports of foreground subagents; None without a limit."""
-        return None if self._limit is None else LastWord(AGENT_TOOL, self._shortened)
+        return None if self._limit is None else LastWord(AGENT_TOOL, self._shorten)
 
     # Reports -----------------------------------------------------------------------------------------------------
 
-    def _shortened(self, output: Any, is_original: bool) -> Any:
+    def _shorten(self, output: Any, is_original: bool) -> Any:
         """Return the output of the tool `Agent` with a shorter report; None if it needs none."""
         content = output.get("content") if isinstance(output, Mapping) else None
         if not isinstance(content, list) or not all(isinstance(block, Mapping) for block in content):

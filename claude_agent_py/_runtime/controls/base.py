@@ -46,7 +46,7 @@ class Controls(Asking):
         return self._sender
 
 
-def given(**fields: Any) -> dict[str, Any]:
+def omit_unset(**fields: Any) -> dict[str, Any]:
     """Return the fields without None and False, for requests that treat a missing field the same way."""
     return {name: value for name, value in fields.items() if value is not None and value is not False}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from claude_agent_py import control  # loads its models on first use, to keep the import of the client fast
-from claude_agent_py._runtime.controls.base import Controls, given
+from claude_agent_py._runtime.controls.base import Controls, omit_unset
 
 
 class ConversationControls(Controls):
@@ -44,7 +44,7 @@ class ConversationControls(Controls):
         Raises:
             ControlRejectedError: The CLI is at another session than `session_id`.
         """
-        await self._tell(control.RenameSessionRequest, title=title, **given(source=source, session_id=session_id))
+        await self._tell(control.RenameSessionRequest, title=title, **omit_unset(source=source, session_id=session_id))
 
     async def export(self) -> control.ExportConversationReply:
         """Return the conversation as text, as `/export` writes it, and a suggested file name."""

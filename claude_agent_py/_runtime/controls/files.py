@@ -7,7 +7,7 @@ import os
 from typing import Final, Literal, TypeAlias
 
 from claude_agent_py import control  # loads its models on first use, to keep the import of the client fast
-from claude_agent_py._runtime.controls.base import Controls, given
+from claude_agent_py._runtime.controls.base import Controls, omit_unset
 from claude_agent_py.wire.base import JSONObject
 
 StrPath: TypeAlias = str | os.PathLike[str]
@@ -38,7 +38,7 @@ class FileControls(Controls):
             control.ReadFileRequest,
             control.ReadFileReply,
             path=os.fspath(path),
-            **given(max_bytes=max_bytes, encoding=encoding),
+            **omit_unset(max_bytes=max_bytes, encoding=encoding),
         )
 
     async def suggest(self, query: str) -> control.FileSuggestionsReply:
@@ -80,7 +80,7 @@ class FileControls(Controls):
             control.RegisterRepoRootRequest,
             control.RegisterRepoRootReply,
             directory=os.fspath(directory),
-            **given(
+            **omit_unset(
                 reload_claude_md=reload_claude_md,
                 reload_plugins=reload_plugins,
                 reload_skills=reload_skills,
@@ -98,7 +98,7 @@ class FileControls(Controls):
             trusted_directory: The directory to trust, from an earlier `needs_trust` reply.
         """
         directory = None if trusted_directory is None else os.fspath(trusted_directory)
-        trust = given(trust_accepted=directory is not None, trusted_directory=directory)
+        trust = omit_unset(trust_accepted=directory is not None, trusted_directory=directory)
         return await self._ask(control.SetCwdRequest, control.SetCwdReply, path=os.fspath(path), **trust)
 
     async def diff(self) -> JSONObject:
@@ -126,5 +126,5 @@ class FileControls(Controls):
             control.RewindFilesRequest,
             control.RewindFilesReply,
             user_message_id=user_message_id,
-            **given(dry_run=dry_run),
+            **omit_unset(dry_run=dry_run),
         )

@@ -12,7 +12,7 @@ import anyio
 
 from claude_agent_py import control  # loads its models on first use, to keep the import of the client fast
 from claude_agent_py._errors import ControlRejectedError, MCPNotReadyError, OptionsError
-from claude_agent_py._runtime.controls.base import Controls, given
+from claude_agent_py._runtime.controls.base import Controls, omit_unset
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.settings.mcp_servers import MCPHTTPServer, MCPSSEServer, MCPStdioServer, mcp_server_from_wire
 
@@ -187,7 +187,7 @@ class MCPControls(Controls):
             control.MCPCallReply,
             timeout=math.inf if check_permissions else limit + REPLY_SLACK,
             tool=tool,
-            **given(
+            **omit_unset(
                 arguments=None if arguments is None else dict(arguments),
                 timeout_ms=None if timeout is None else round(timeout * MILLISECONDS),
                 check_permissions=check_permissions,
@@ -229,7 +229,7 @@ class MCPControls(Controls):
             control.MCPAuthenticateReply,
             timeout=timeout,
             server_name=name,
-            **given(redirect_uri=redirect_uri, redirect_uri_only=redirect_uri_only),
+            **omit_unset(redirect_uri=redirect_uri, redirect_uri_only=redirect_uri_only),
         )
 
     async def submit_oauth_callback(self, name: str, callback_url: str, *, timeout: float | None = None) -> None:
@@ -285,7 +285,7 @@ class MCPControls(Controls):
             control.SetMCPPermissionModeOverrideRequest,
             server_name=name,
             mode=mode,
-            **given(ask_for_tools=None if ask_for_tools is None else [dict(tool) for tool in ask_for_tools]),
+            **omit_unset(ask_for_tools=None if ask_for_tools is None else [dict(tool) for tool in ask_for_tools]),
         )
         warning = payload.get("warning")
         return warning if isinstance(warning, str) else None

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from claude_agent_py import control  # loads its models on first use, to keep the import of the client fast
-from claude_agent_py._runtime.controls.base import Asking, given
+from claude_agent_py._runtime.controls.base import Asking, omit_unset
 from claude_agent_py._runtime.controls.conversation import ConversationControls
 from claude_agent_py._runtime.controls.files import FileControls
 from claude_agent_py._runtime.controls.mcp import MCPControls
@@ -90,7 +90,9 @@ class SessionControls(Asking):
         """
         from claude_agent_py._runtime.runs.run import InterruptReceipt
 
-        reply = await self._ask(control.InterruptRequest, control.InterruptReply, **given(cancel_queued=cancel_queued))
+        reply = await self._ask(
+            control.InterruptRequest, control.InterruptReply, **omit_unset(cancel_queued=cancel_queued)
+        )
         return InterruptReceipt(
             outcome="too_late" if reply.turn == "idle" else "interrupted",
             still_queued=tuple(reply.still_queued),
@@ -115,7 +117,7 @@ class SessionControls(Asking):
             control.SideQuestionReply,
             timeout=timeout,
             question=question,
-            **given(history=earlier or None),
+            **omit_unset(history=earlier or None),
         )
 
     async def request_exit(self) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 from claude_agent_py import control  # loads its models on first use, to keep the import of the client fast
-from claude_agent_py._runtime.controls.base import Controls, given
+from claude_agent_py._runtime.controls.base import Controls, omit_unset
 
 EditableSettings: TypeAlias = Literal["localSettings", "userSettings"]
 
@@ -72,7 +72,7 @@ class SettingsControls(Controls):
             control.ReloadPluginsRequest,
             control.ReloadPluginsReply,
             timeout=timeout,
-            **given(
+            **omit_unset(
                 add_plugins=None if add_plugins is None else [dict(plugin) for plugin in add_plugins],
                 hold_on_cache_impact=hold_on_cache_impact,
                 refuse_if_busy=refuse_if_busy,

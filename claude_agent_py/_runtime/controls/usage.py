@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from claude_agent_py import control  # loads its models on first use, to keep the import of the client fast
-from claude_agent_py._runtime.controls.base import Controls, given
+from claude_agent_py._runtime.controls.base import Controls, omit_unset
 
 if TYPE_CHECKING:
     from claude_agent_py._protocol.ports import ControlPort
@@ -36,7 +36,7 @@ class UsageControls(Controls):
             timeout: Seconds to wait; None means `Timeouts.control`.
         """
         return await self._ask(
-            control.GetContextUsageRequest, control.ContextUsageReply, timeout=timeout, **given(detail=detail)
+            control.GetContextUsageRequest, control.ContextUsageReply, timeout=timeout, **omit_unset(detail=detail)
         )
 
     async def session(self, *, skip_behaviors: bool = False) -> control.GetUsageReply:
@@ -45,7 +45,9 @@ class UsageControls(Controls):
         Args:
             skip_behaviors: Leave out the breakdown of the last day and week, which takes a while.
         """
-        return await self._ask(control.GetUsageRequest, control.GetUsageReply, **given(skip_behaviors=skip_behaviors))
+        return await self._ask(
+            control.GetUsageRequest, control.GetUsageReply, **omit_unset(skip_behaviors=skip_behaviors)
+        )
 
     async def cost(self) -> control.GetSessionCostReply:
         """Return the output of `/cost`, as text for display. `session` has the numbers."""

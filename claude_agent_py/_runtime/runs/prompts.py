@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, Union
 
 import anyio
 
-from claude_agent_py._callbacks import failure_of, is_not_the_functions
+from claude_agent_py._callbacks import is_not_the_functions, make_handler_error
 from claude_agent_py._errors import OptionsError
 from claude_agent_py.wire.base import WireModel, dump, keep_source
 from claude_agent_py.wire.fitting import Misfit, check, fit
@@ -90,7 +90,7 @@ async def send_each(session: "Session", run: "RunMailbox", prompts: AsyncIterabl
                 raise OptionsError("the iterable yielded no prompt", option="prompt")
             session.seal_run(run)
     except BaseException as error:
-        failure = error if isinstance(error, Exception) else failure_of("the prompts", error)
+        failure = error if isinstance(error, Exception) else make_handler_error("the prompts", error)
         session.fail_run(run, lambda: failure)
     finally:
         await _close(iterator)
@@ -126,7 +126,7 @@ def check_prompt(prompt: Any) -> str | list[ContentBlock]:
             f"must be text, a list of content blocks, a UserMessage, or an async iterable of them, not {kind}",
             option="prompt",
         )
-    blocks = [_checked_block(index, block) for index, block in enumerate(prompt)]
+    blocks = [_check_block(index, block) for index, block in enumerate(prompt)]
     if not any(not isinstance(block, TextBlock) or block.text.strip() for block in blocks):
         raise OptionsError("must have content", option="prompt")
     return blocks
@@ -152,7 +152,7 @@ def _whole_message(prompt: Any) -> "UserMessage | None":
     raise problem  # outside of `except`: the context would show the values
 
 
-def _block_of(index: int, data: dict[str, Any]) -> Any:
+def _make_block(index: int, data: dict[str, Any]) -> Any:
     """Return the block of a dict of the Messages API; fields that its model does not have are kept."""
     try:
         [block], _ = fit(list[ContentBlock], [data])
@@ -162,9 +162,9 @@ def _block_of(index: int, data: dict[str, Any]) -> Any:
     raise problem  # outside of `except`: the context would show the values
 
 
-def _checked_block(index: int, block: Any) -> Any:
+def _check_block(index: int, block: Any) -> Any:
     if isinstance(block, Mapping):
-        return _block_of(index, dict(block))
+        return _make_block(index, dict(block))
     if not isinstance(block, Block | UnknownBlock):
         raise OptionsError(f"block {index} must be a content block, not {type(block).__name__}", option="prompt")
     try:

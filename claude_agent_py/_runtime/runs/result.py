@@ -228,9 +228,9 @@ class RunResult(Generic[Output]):
 
         The `text` of each has the reason. Calls of subagents are included if the CLI forwards them.
         """
-        from claude_agent_py._runtime.runs.subagents import refused_launches
+        from claude_agent_py._runtime.runs.subagents import find_refused_launches
 
-        return refused_launches(self.tool_calls, self.tasks)
+        return find_refused_launches(self.tool_calls, self.tasks)
 
     def to_api_messages(self) -> list[JSONObject]:
         """Return the prompts of the run and the main agent's answers as `messages` for the Messages API.
@@ -260,14 +260,14 @@ class RunResult(Generic[Output]):
 
     def error(self) -> "RunError | None":
         """Return the error of the run, with this result attached, or None on success."""
-        from claude_agent_py._protocol.verdict import failure_of
+        from claude_agent_py._protocol.verdict import find_failure
 
         if self.message is None and self.was_interrupted:
             return InterruptedRunError("the run was interrupted", result=self)
         if self.message is None:
             return PromptCancelledError("the prompt was taken back before it was answered", result=self)
         for result in (self.message, self.results[-1]):
-            failure = failure_of(result, self.messages[:])  # without those dropped on a full disk
+            failure = find_failure(result, self.messages[:])  # without those dropped on a full disk
             if failure is not None:
                 error = make_error(failure)
                 error.result = self

@@ -89,9 +89,9 @@ class Run(Generic[Output]):
         Each has its definition, status, usage, messages and task. The `agent_id` of a message is the id of its
         subagent's task: `client.tasks.get(message.agent_id)`.
         """
-        from claude_agent_py._runtime.runs.subagents import subagents_of
+        from claude_agent_py._runtime.runs.subagents import find_subagents
 
-        return [] if self._session is None else subagents_of(self.tasks, self._session.agents)
+        return [] if self._session is None else find_subagents(self.tasks, self._session.agents)
 
     @property
     def done(self) -> bool:
@@ -119,7 +119,7 @@ class Run(Generic[Output]):
         return message
 
     async def _next(self) -> RunMessage:
-        _, mailbox = await self._started()
+        _, mailbox = await self._ensure_started()
         if self._reads is None:
             self._reads = "mailbox"
         try:
@@ -172,7 +172,7 @@ class Run(Generic[Output]):
             RunTimeoutError: A time limit expired.
             StructuredOutputError: The structured output is missing or does not match `output_type`.
         """
-        _, mailbox = await self._started()
+        _, mailbox = await self._ensure_started()
         if self._reads is None:
             self._reads = "record"
             mailbox.discard()  # it has no reader
@@ -212,7 +212,7 @@ class Run(Generic[Output]):
             logger.info("a run ended while its background tasks are still running: %s", names)
         return result
 
-    async def _started(self) -> tuple[Session, RunMailbox]:
+    async def _ensure_started(self) -> tuple[Session, RunMailbox]:
         assert self._session is not None  # noqa: S101 - made with both
         assert self._mailbox is not None  # noqa: S101
         return self._session, self._mailbox
@@ -236,7 +236,7 @@ class Run(Generic[Output]):
         Raises:
             ControlError: The CLI did not accept the request.
         """
-        session, mailbox = await self._started()
+        session, mailbox = await self._ensure_started()
         if mailbox.is_over:
             if stop_tasks:
                 await session.stop_tasks(mailbox.task_ids)
@@ -258,7 +258,7 @@ class Run(Generic[Output]):
         )
 
     async def __aenter__(self) -> Self:
-        await self._started()
+        await self._ensure_started()
         return self
 
     async def __aexit__(

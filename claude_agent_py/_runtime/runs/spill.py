@@ -74,7 +74,7 @@ class Spill:
         if not line.startswith(b'"'):
             return decode(line.removesuffix(b"\n"), report=False)
         error, _, line = line.partition(b"\n")
-        return _malformed(line.removesuffix(b"\n"), json.loads(error))
+        return _make_malformed(line.removesuffix(b"\n"), json.loads(error))
 
     def _write(self) -> None:
         """Write the pending data until the disk is full."""
@@ -108,7 +108,7 @@ class Spill:
         return bytes(data + self._pending[first : end - self._written]) if end > self._written else bytes(data)
 
 
-def _malformed(line: bytes, error: str) -> MalformedFrame:
+def _make_malformed(line: bytes, error: str) -> MalformedFrame:
     frame = decode(line, report=False)
     return frame if isinstance(frame, MalformedFrame) and frame.error == error else MalformedFrame(line, error)
 

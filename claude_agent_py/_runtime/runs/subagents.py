@@ -80,13 +80,13 @@ class Subagent:
         return self.task.parent
 
 
-def subagents_of(tasks: Iterable[Task], definitions: Mapping[str, AgentDefinition]) -> list[Subagent]:
+def find_subagents(tasks: Iterable[Task], definitions: Mapping[str, AgentDefinition]) -> list[Subagent]:
     """Return the agents among the tasks, in order."""
     agents = (task for task in tasks if task.is_agent and not task.is_ambient)
     return [Subagent(task, definitions.get(task.subagent_type or "")) for task in agents]
 
 
-def refused_launches(calls: Iterable[ToolCallRecord], tasks: Iterable[Task]) -> list[ToolCallRecord]:
+def find_refused_launches(calls: Iterable[ToolCallRecord], tasks: Iterable[Task]) -> list[ToolCallRecord]:
     """Return the calls that failed to start a subagent: nested too deep, too many at once, unknown, or denied.
 
     A subagent that started and then failed is not included: it has a task.

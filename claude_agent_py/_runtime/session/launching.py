@@ -64,7 +64,7 @@ class _FilesOf(Mapping[Path, str]):
         return len(self._paths)
 
 
-def _spawned(options: ClientOptions, plan: LaunchPlan, made_folder: str | None) -> Transport:
+def _spawn(options: ClientOptions, plan: LaunchPlan, made_folder: str | None) -> Transport:
     """Write the files of a plan, and return the transport of its process, not started yet.
 
     `made_folder` is the configuration folder that was made for this session; the CLI also needs its files.
@@ -75,14 +75,14 @@ def _spawned(options: ClientOptions, plan: LaunchPlan, made_folder: str | None) 
     try:
         if made_folder is not None:
             all_files: ChainMap[Path, str] = ChainMap(dict(plan.files), cast("Any", _FilesOf(made_folder)))
-            return checked_transport(options.spawn(replace(plan, files=all_files)), option="spawn")
-        return checked_transport(options.spawn(plan), option="spawn")
+            return check_transport(options.spawn(replace(plan, files=all_files)), option="spawn")
+        return check_transport(options.spawn(plan), option="spawn")
     except BaseException:
         plan.clean_up()
         raise
 
 
-def checked_transport(transport: object, *, option: str) -> Transport:
+def check_transport(transport: object, *, option: str) -> Transport:
     """Refuse an object that is not a transport.
 
     Raises:
@@ -137,7 +137,7 @@ async def launch(
         env = Unshown({**plan.env, "CLAUDE_CONFIG_DIR": config_dir})
         plan = replace(plan, env=env, config_dir=Path(config_dir))
     launched = Launched(
-        plan, transport or _spawned(options, plan, config_dir), cli if is_here else None, follows_plan=transport is None
+        plan, transport or _spawn(options, plan, config_dir), cli if is_here else None, follows_plan=transport is None
     )
     transport = launched.transport
     if transport.on_stderr is None:

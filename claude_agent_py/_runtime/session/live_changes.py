@@ -34,7 +34,7 @@ class LiveChanges:
             fields = {**self._requests.get(subtype, {}), **fields}
         self._requests[subtype] = dict(fields)
 
-    def applied_to(self, options: ClientOptions[Output], permission_mode: str | None) -> ClientOptions[Output]:
+    def apply_to(self, options: ClientOptions[Output], permission_mode: str | None) -> ClientOptions[Output]:
         """Return the options to begin with what holds: the model and the permission mode."""
         model = self._requests.get(MODEL, {}).get("model")
         if model is not None:

@@ -732,7 +732,7 @@ class Session:
 
     def fail_run(self, run: RunMailbox, failure: Callable[[], BaseException]) -> None:
         """End a run with an error, for example because its iterable of prompts failed."""
-        tasks = self._router.tasks_of(run)
+        tasks = self._router.get_task_ids(run)
         self._router.drop_run(run)
         run.finish(tasks, failure=failure)
 
@@ -805,7 +805,7 @@ class Session:
 
     def task_ids_of(self, run: RunMailbox) -> frozenset[str]:
         """Return the ids of the tasks that belong to a run."""
-        return run.task_ids if run.is_over else self._router.tasks_of(run)
+        return run.task_ids if run.is_over else self._router.get_task_ids(run)
 
     def waits_for_idle(self, run: RunMailbox) -> bool:
         """Return whether a run has its answers and only waits for the session to become idle."""

@@ -27,7 +27,7 @@ from claude_agent_py._errors import (
 from claude_agent_py._event_loop import run_file_work
 from claude_agent_py._launch.environment import environment
 from claude_agent_py._launch.locate import read_version, require_version
-from claude_agent_py._runtime.answering.answers import known_id
+from claude_agent_py._runtime.answering.answers import parse_session_id
 from claude_agent_py._runtime.session.launching import Launched
 from claude_agent_py._runtime.session.reply_reading import read_reply
 from claude_agent_py._runtime.session.session import Session
@@ -116,7 +116,7 @@ class _Startup:
         if self._options.resume is None and not self._options.continue_conversation:
             return None
         if self._options.fork_session:
-            return known_id(self._options.resume)
+            return parse_session_id(self._options.resume)
         return self._session.answers.session_id
 
     async def initialize(self) -> InitializeReply:

@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 
 import anyio
 
-from claude_agent_py._callbacks import Callback, failure_of
+from claude_agent_py._callbacks import Callback, make_handler_error
 from claude_agent_py._errors import OptionsError, StoreError
 from claude_agent_py._event_loop import run_file_work
 from claude_agent_py._launch.environment import config_directory, environment
@@ -253,7 +253,7 @@ class Storing:
             try:
                 await Callback(self._given.on_store_error).call_within(LISTENER_SECONDS, None, (error,))
             except BaseException as failure:
-                problem = failure_of("on_store_error", failure)
+                problem = make_handler_error("on_store_error", failure)
                 if session is not None:
                     session.failures.report(problem)
 

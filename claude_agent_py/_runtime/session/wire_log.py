@@ -58,7 +58,7 @@ class WireLog:
             frame = None
         kind, name = _about(frame) if isinstance(frame, dict) else ("?", "-")
         if frame is not None and logger.isEnabledFor(BODIES):
-            logger.log(BODIES, "%s %s %s %d bytes %s", direction, kind, name, size, _shown(frame))
+            logger.log(BODIES, "%s %s %s %d bytes %s", direction, kind, name, size, _redact(frame))
         else:
             logger.debug("%s %s %s %d bytes", direction, kind, name, size)
 
@@ -76,7 +76,7 @@ def _short(text: str) -> str:
     return text[:80].encode("unicode_escape").decode("ascii")
 
 
-def _shown(frame: Any) -> str:
+def _redact(frame: Any) -> str:
     try:
         return hide_secrets(json.dumps(without_secrets(frame)))
     except (ValueError, RecursionError):

@@ -148,7 +148,7 @@ HOOK_EVENT_FACTS: Mapping[str, HookEventFacts] = {
         summary="when a CLAUDE.md was read",
         matches="load_reason",
         delivery="partly",
-        note="Not for those read at startup, when callbacks are not registered yet.",
+        note="Not for files read at startup, before callbacks are registered.",
     ),
     "CwdChanged": HookEventFacts(
         summary="when the working directory changed",
@@ -162,7 +162,7 @@ HOOK_EVENT_FACTS: Mapping[str, HookEventFacts] = {
         note="Only for the `watch_paths` returned by a SessionStart hook.",
     ),
     "DirectoryAdded": HookEventFacts(summary="when a working directory was added", matches="source"),
-    "MessageDisplay": HookEventFacts(summary="when a piece of an answer's text is complete"),
+    "MessageDisplay": HookEventFacts(summary="when a chunk of the reply is complete"),
 }
 
 HOOK_EVENTS: tuple[str, ...] = tuple(HOOK_EVENT_FACTS)

@@ -405,7 +405,7 @@ class DirectoryAddedInput(HookInput):
 
 
 class MessageDisplayInput(HookInput):
-    """A piece of an answer's text is complete."""
+    """A chunk of the reply is complete."""
 
     hook_event_name: ClassVar[Literal["MessageDisplay"]] = "MessageDisplay"
     turn_id: str = ""
