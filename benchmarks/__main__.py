@@ -66,7 +66,7 @@ BENCHMARKS: dict[str, Callable[[argparse.Namespace], None]] = {
         given.rounds or 3,
         is_fresh=not given.in_process,
     ),
-    "pool": lambda given: pooling.run(given.rounds or 7, given.runs, given.cli or find_cli()),
+    "pool": lambda given: pooling.run(given.rounds or 7, given.runs, given.spares, given.cli or find_cli()),
     "timeline": lambda given: timelines.run(given.transcript_mib, given.rounds or 3, is_fresh=not given.in_process),
     "traced": lambda given: tracing.run(of(given.kinds, KINDS), given.messages or 20_000, given.rounds or 5),
     "engine": lambda given: engine_throughput.run(given.messages or 20_000),
@@ -84,6 +84,7 @@ def main() -> None:
         "--sessions", type=int, nargs="+", default=[50, 200], help="how many sessions there are at once"
     )
     parser.add_argument("--runs", type=int, default=100, help="how many runs in a row, for the pool")
+    parser.add_argument("--spares", type=int, default=4, help="how many processes the pool keeps ready")
     parser.add_argument("--tasks", type=int, default=10_000, help="how many tasks the ledger tracks")
     parser.add_argument("--stored", type=int, default=10_000, help="how many sessions to list")
     parser.add_argument("--transcript-mib", type=int, default=1024, help="how large a transcript to read or draw")

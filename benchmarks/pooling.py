@@ -24,7 +24,6 @@ from anyio import to_thread
 
 from benchmarks.measuring import Samples, ratio, show, worker
 
-SPARES: Final = 4
 SETTLE: Final = 1.0
 """Seconds between a start and the prompt: what was started ahead has come to rest."""
 
@@ -124,7 +123,7 @@ async def first_answer(run: Any) -> float:
     return at
 
 
-async def first_answers(place: Place, rounds: int) -> Samples:
+async def first_answers(place: Place, rounds: int, spares: int) -> Samples:
     """Measure the ways to a first answer in turns, while the pool is at rest."""
     from claude_agent_py import query
     from claude_agent_py.pool import Pool
@@ -158,13 +157,14 @@ async def first_answers(place: Place, rounds: int) -> Samples:
         SCRIPT: lambda: to_thread.run_sync(script),
     }
     samples: Samples = {name: [] for name in ways}
-    async with Pool(options, size=SPARES, parked=1, max_size=2 * SPARES) as pool:
-        for number in range(rounds + 1):  # the first warms up
+    warm_up = rounds > 1
+    async with Pool(options, size=spares, parked=1, max_size=2 * spares) as pool:
+        for number in range(rounds + warm_up):
             ahead = await to_thread.run_sync(Alone, place)
             for name, measure in ways.items():
-                await until_at_rest(pool, SPARES + 1)
+                await until_at_rest(pool, spares + 1)
                 took = await measure()
-                if number:
+                if number >= warm_up:
                     samples[name].append(took)
     return samples
 
@@ -184,8 +184,8 @@ class Block(NamedTuple):
     """Of the CLIs."""
 
 
-async def in_a_row(count: int, run: Callable[[], Awaitable[Any]]) -> Block:
-    """Run so many prompts, `SPARES` at a time."""
+async def in_a_row(count: int, at_a_time: int, run: Callable[[], Awaitable[Any]]) -> Block:
+    """Run so many prompts."""
     left = count
 
     async def work() -> None:
@@ -196,13 +196,13 @@ async def in_a_row(count: int, run: Callable[[], Awaitable[Any]]) -> Block:
 
     before, begin = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
     async with anyio.create_task_group() as group:
-        for _ in range(SPARES):
+        for _ in range(at_a_time):
             group.start_soon(work)
     seconds, after = time.monotonic() - begin, resource.getrusage(resource.RUSAGE_CHILDREN)
     return Block(seconds, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
 
 
-async def many_runs(place: Place, runs: int, blocks: int) -> dict[str, list[Block]]:
+async def many_runs(place: Place, runs: int, blocks: int, spares: int) -> dict[str, list[Block]]:
     """Measure blocks of runs in turns, so that a slow phase of the machine affects both ways."""
     from claude_agent_py import run
     from claude_agent_py.pool import Pool
@@ -210,18 +210,18 @@ async def many_runs(place: Place, runs: int, blocks: int) -> dict[str, list[Bloc
     options, each = place.options(), max(1, runs // blocks)
     taken: dict[str, list[Block]] = {"cold": [], "pool": []}
     for _ in range(blocks):
-        taken["cold"].append(await in_a_row(each, lambda: run("Are you there?", options)))
-        async with Pool(options, size=SPARES, max_size=2 * SPARES) as pool:
-            await until_at_rest(pool, SPARES)
-            taken["pool"].append(await in_a_row(each, lambda: pool.run("Are you there?")))
+        taken["cold"].append(await in_a_row(each, spares, lambda: run("Are you there?", options)))
+        async with Pool(options, size=spares, max_size=2 * spares) as pool:
+            await until_at_rest(pool, spares)
+            taken["pool"].append(await in_a_row(each, spares, lambda: pool.run("Are you there?")))
     return taken
 
 
-def run(rounds: int, runs: int, cli: Path) -> None:
+def run(rounds: int, runs: int, spares: int, cli: Path) -> None:
     """Measure and print."""
     with surroundings(cli) as place:
-        samples = anyio.run(first_answers, place, rounds)
-        taken = anyio.run(many_runs, place, runs, min(5, runs))
+        samples = anyio.run(first_answers, place, rounds, spares)
+        taken = anyio.run(many_runs, place, runs, min(5, runs), spares)
     rows = [_row(name, samples) for name in samples]
     columns = ("way", "ms", "fastest", "of the CLI alone", "of a cold query()", "of a cold script")
     show(f"From the prompt to the first answer ({rounds} rounds; ratios of the same round)", columns, rows)
@@ -229,7 +229,7 @@ def run(rounds: int, runs: int, cli: Path) -> None:
     cpu = {name: sum(block.cpu for block in blocks) for name, blocks in taken.items()}
     count = max(1, runs // min(5, runs)) * min(5, runs)
     rows = [(name, count / total[name], ratio(total["cold"], total[name]), cpu[name] / count * 1000) for name in total]
-    show(f"{count} runs, {SPARES} at a time", ("way", "runs a second", "of cold", "CPU ms of the CLI a run"), rows)
+    show(f"{count} runs, {spares} at a time", ("way", "runs a second", "of cold", "CPU ms of the CLI a run"), rows)
 
 
 def _row(name: str, samples: Samples) -> tuple[object, ...]:

@@ -35,6 +35,10 @@ class Unshown(Mapping[str, Any]):
     def __len__(self) -> int:
         return len(self._values)
 
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return a value, or the default."""
+        return self._values.get(name, default)
+
     def copy(self) -> dict[str, Any]:
         """Return the values in a dict."""
         return dict(self._values)

@@ -31,6 +31,7 @@ PipeWriter: TypeAlias = asyncio.StreamWriter
 
 AsyncioLoop: TypeAlias = asyncio.AbstractEventLoop
 AsyncioWaiter: TypeAlias = "asyncio.Future[None]"
+AnyEvent: TypeAlias = anyio.Event | asyncio.Event
 
 FILE_THREADS = 40
 """How many threads of one event loop may work on files at once."""
@@ -61,7 +62,9 @@ _asyncio_workers: set["asyncio.Task[None]"] = set()
 
 def in_trio() -> bool:
     """Return whether the calling code runs under trio."""
-    lowlevel = getattr(sys.modules.get("trio"), "lowlevel", None)
+    if "trio" not in sys.modules:
+        return False
+    lowlevel = getattr(sys.modules["trio"], "lowlevel", None)
     in_run = getattr(lowlevel, "in_trio_run", None)  # missing while another thread is importing trio
     return in_run is not None and bool(in_run())
 
@@ -83,6 +86,11 @@ def worker(function: AnyWorker) -> AnyWorker:
 def asyncio_loop() -> AsyncioLoop | None:
     """Return the running loop of asyncio; None under trio."""
     return None if in_trio() else asyncio.get_running_loop()
+
+
+def new_event() -> AnyEvent:
+    """Return an event of this event loop. It costs a third of what `anyio.Event` does, which looks for the loop."""
+    return anyio.Event() if in_trio() else asyncio.Event()
 
 
 async def yield_to_loop() -> None:

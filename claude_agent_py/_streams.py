@@ -9,6 +9,8 @@ from typing import Final, Generic, Self, TypeVar
 import anyio
 from anyio.lowlevel import checkpoint
 
+from claude_agent_py._event_loop import AnyEvent, new_event
+
 T = TypeVar("T")
 
 QUEUE_LIMIT: Final = 10_000
@@ -22,7 +24,7 @@ class LazyEvent:
 
     def __init__(self) -> None:
         self._is_set = False
-        self._waiting: anyio.Event | None = None
+        self._waiting: AnyEvent | None = None
 
     def set(self) -> None:
         """Wake all current and later waiters."""
@@ -41,7 +43,7 @@ class LazyEvent:
             await checkpoint()
             return
         if self._waiting is None:
-            self._waiting = anyio.Event()
+            self._waiting = new_event()
         await self._waiting.wait()
 
 

@@ -10,7 +10,7 @@ import os
 import re
 import stat
 from collections.abc import Iterator
-from typing import Any, Final, NoReturn
+from typing import IO, Any, Final, NoReturn
 
 MOST_BYTES: Final = 256 * 1024 * 1024
 """The largest file that is read."""
@@ -74,15 +74,26 @@ def read_lines(path: str | os.PathLike[str]) -> Iterator[bytes]:
 
     Reads up to the size at the time of the call. Raises OSError if the file is unreadable or larger than `MOST_BYTES`.
     """
-    with os.fdopen(open_regular(path), "rb") as file:
-        left = os.fstat(file.fileno()).st_size
-        if left > MOST_BYTES:
-            raise _too_large(path, left, MOST_BYTES)
-        lines = Lines()
-        while left > 0 and (data := file.read(min(left, _CHUNK))):
-            left -= len(data)
-            yield from lines.feed(data)
-        yield from lines.feed(b"\n")
+    with os.fdopen(open_regular(path), "rb", _CHUNK) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > MOST_BYTES:
+            raise _too_large(path, size, MOST_BYTES)
+        yield from (line for _, line in lines_of(file, 0, size) if line)
+
+
+def lines_of(file: IO[bytes], start: int, end: int) -> Iterator[tuple[int, bytes | None]]:
+    """Yield each line of a part of a file, without its line break, with its offset; None for one that is too long."""
+    file.seek(start)
+    while start < end and (line := file.readline(min(LINE_BYTES, end - start))):
+        length = len(line)
+        if line.endswith(b"\n") or start + length >= end:
+            yield start, line.removesuffix(b"\n")
+        else:
+            yield start, None
+            while line and not line.endswith(b"\n"):
+                line = file.readline(_CHUNK)
+                length += len(line)
+        start += length
 
 
 class Lines:

@@ -205,9 +205,9 @@ class Client(SessionControls, Generic[Output]):
         """Start a new process on the session, after the CLI ended unexpectedly.
 
         Runs that raised `CLIExitError` because of this continue: await or iterate them again. The CLI resumes the turn
-            that it was working on; the outcome of interrupted tool calls is shown as unknown. Only prompts that it had
-            not written to disk are sent again: a run whose turn had ended raises `CLIExitError` again. A run whose
-            async iterable of prompts was still being sent does not continue.
+        that it was working on; the outcome of interrupted tool calls is shown as unknown. Only prompts that it had not
+        written to disk are sent again: a run whose turn had ended raises `CLIExitError` again. A run whose async
+        iterable of prompts was still being sent does not continue.
 
         The options of the client apply again. The model, the permission mode, the thinking budget and the settings that
         were set on the running session hold, while its hooks and servers are as at the start. A session of a store is

@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import IO
 
 from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
@@ -65,15 +66,15 @@ def pane(command: str, environment: Mapping[str, str], *, height: int = HEIGHT) 
         tmux("kill-server")
 
 
-def shows(*texts: str) -> Text:
-    """Wait until the pane shows all texts, and return what it shows."""
+def shows(*texts: str, without: str | None = None) -> Text:
+    """Wait until the pane shows all texts, and one no longer, and return what it shows."""
     deadline = time.monotonic() + TIMEOUT
     while True:
         shown = Text.from_ansi(tmux("capture-pane", "-e", "-p", "-N").rstrip())
-        if all(text in shown.plain for text in texts):
+        if all(text in shown.plain for text in texts) and (without is None or without not in shown.plain):
             return shown
         if time.monotonic() > deadline:
-            raise TimeoutError(f"no {texts} in\n{shown.plain}")
+            raise TimeoutError(f"no {texts}, or {without}, in\n{shown.plain}")
         time.sleep(0.05)
 
 
@@ -190,15 +191,17 @@ def take_watch(folder: Path, program: str) -> None:
         def call(*command: str) -> None:
             subprocess.run(command, env=environment, cwd=work, check=True, capture_output=True)
 
-        def start(*command: str) -> None:
-            process = subprocess.Popen(command, env=environment, cwd=work, stdout=subprocess.DEVNULL)
-            stack.callback(process.wait, TIMEOUT)
+        def start(*command: str) -> IO[bytes]:
+            process = subprocess.Popen(command, env=environment, cwd=work, stdout=subprocess.PIPE)
+            assert process.stdout is not None
+            stack.callback(process.communicate, timeout=TIMEOUT)
             stack.callback(process.terminate)
+            return process.stdout
 
         call(program, "run", "What does a session cost?", "--quiet")  # what the CLI says of it implies the prices
-        start(program, "fleet", "worker", "agents:fleet")
+        worker = start(program, "fleet", "worker", "agents:fleet")
         stack.callback(gate.open)
-        wait_for(work / "fleet.db")
+        worker.readline()  # it runs: its agents are known
         call(program, "fleet", "start", "fixer", "Fix the rounding", "--id", "pr-17", "--url", "sqlite:///fleet.db")
         start(sys.executable, "reviews.py")
         wait_for(work / "inbox.db")
@@ -211,7 +214,7 @@ def take_watch(folder: Path, program: str) -> None:
             tmux("send-keys", "a")
             save(shows("At the end", "Answer"), "watch-answer", "claude-agent-py watch: a", folder)
             tmux("send-keys", "Down", "Space", "Tab", "Tab", "Enter")
-            shows("answered")
+            shows("Quit", without="Where do amounts")
             tmux("send-keys", "q")
             shows("exit code 0")
 

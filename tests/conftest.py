@@ -11,6 +11,15 @@ import signal
 import sys
 import zlib
 from collections.abc import Iterator
+from pathlib import Path
+
+# Keep compiled code in a folder apart where Python is told to keep none beside the source. Otherwise each worker
+# compiles all tests and hypothesis, and each interpreter that a test starts all of the package.
+if sys.dont_write_bytecode and "PYTHONDONTWRITEBYTECODE" in os.environ:
+    del os.environ["PYTHONDONTWRITEBYTECODE"]
+    sys.pycache_prefix = str(Path(__file__).parent.parent / ".pytest_cache" / "bytecode")
+    os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
+    sys.dont_write_bytecode = False
 
 import hypothesis
 import pytest
@@ -31,22 +40,14 @@ from store_servers import (
 
 gc.disable()  # while tests are collected, which makes no garbage
 
-hypothesis.settings.register_profile("any machine", deadline=None)  # times vary too much between machines
+hypothesis.settings.register_profile("any machine", deadline=None, max_examples=50)  # times vary between machines
 hypothesis.settings.load_profile("any machine")
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Keep compiled code in a folder apart where Python is told to keep none beside the source, and heed Ctrl-C.
-
-    Otherwise each worker compiles all tests, and each interpreter that a test starts all of the package. A background
-    job of a shell ignores Ctrl-C, and so would the programs that tests start.
-    """
+def pytest_configure() -> None:
+    """Heed Ctrl-C: a background job of a shell ignores it, and so would the programs that tests start."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    if sys.dont_write_bytecode and "PYTHONDONTWRITEBYTECODE" in os.environ:
-        del os.environ["PYTHONDONTWRITEBYTECODE"]
-        sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"] = str(config.rootpath / ".pytest_cache" / "bytecode")
-        sys.dont_write_bytecode = False
 
 
 def pytest_collection_finish() -> None:

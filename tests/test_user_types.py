@@ -369,28 +369,29 @@ PROGRAMS = {
 }
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("programs")
+def write_programs(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
     for name, program in PROGRAMS.items():
         (folder / f"{name}.py").write_text(program)
-    return folder
 
 
-def test_mypy_takes_them(folder: Path, pytestconfig: pytest.Config) -> None:
+def test_mypy_takes_them(pytestconfig: pytest.Config) -> None:
     pytest.importorskip("mypy")
-    cache = pytestconfig.rootpath / ".mypy_cache" / "user_types"  # checked once, the package is not checked again
+    cache = pytestconfig.rootpath / ".mypy_cache" / "user_types"  # what has not changed is not checked again
+    folder = cache / "programs"
+    write_programs(folder)
     command = [sys.executable, "-m", "mypy", "--strict", "--config-file=", f"--cache-dir={cache}", "."]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout
 
 
-def test_pyright_takes_them(folder: Path) -> None:
+def test_pyright_takes_them(tmp_path: Path) -> None:
     pytest.importorskip("pyright")
+    write_programs(tmp_path)
     config = {"typeCheckingMode": "strict", "reportUnnecessaryTypeIgnoreComment": True}
-    (folder / "pyrightconfig.json").write_text(json.dumps(config))
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps(config))
     command = [sys.executable, "-m", "pyright", "--pythonpath", sys.executable]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout
 
 

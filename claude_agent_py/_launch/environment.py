@@ -55,6 +55,24 @@ HOMES: Final = frozenset({"XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", 
 """Variables that name directories of the user; without them, programs use those in `HOME`."""
 
 
+_last_copy: tuple[dict[Any, Any], Mapping[str, str]] = ({}, {})
+"""The variables of this process as `os.environ` holds them, and decoded."""
+
+
+def surroundings() -> Mapping[str, str]:
+    """Return the environment of this process, which must not be changed.
+
+    `os.environ` decodes each variable whenever it is read. Here that happens once, and again after a change.
+    """
+    global _last_copy
+    held = getattr(os.environ, "_data", None)
+    if held is None:  # replaced, or another Python
+        return dict(os.environ)
+    if held != _last_copy[0]:
+        _last_copy = dict(held), Unshown(dict(os.environ))
+    return _last_copy[1]
+
+
 def environment(
     options: ClientOptions, surrounding: Mapping[str, str], *, new_home: Path | None = None
 ) -> Mapping[str, str]:
@@ -94,7 +112,7 @@ def variable(options: ClientOptions, name: str) -> str | None:
 def _inherited(surrounding: Mapping[str, str]) -> dict[str, str]:
     traced = _trace_context()
     stale = {"TRACEPARENT", "TRACESTATE"} if "TRACEPARENT" in traced else set()
-    env = dict(surrounding)
+    env = surrounding.copy() if isinstance(surrounding, Unshown) else dict(surrounding)
     for name in MARKS | stale:
         env.pop(name, None)
     return env | traced
@@ -144,7 +162,9 @@ def check_exporters(env: Mapping[str, str], options: ClientOptions) -> None:
     given = options.settings.get("env") if isinstance(options.settings, Mapping) else None
     settings = given if isinstance(given, Mapping) else None
     for option, variables in (("settings", settings), ("env", env)):
-        merged: Mapping[str, Any] = ChainMap(cast("Any", variables), cast("Any", env)) if variables else {}
+        if not variables:
+            continue
+        merged: Mapping[str, Any] = ChainMap(cast("Any", variables), cast("Any", env))
         if str(merged.get("CLAUDE_CODE_ENABLE_TELEMETRY", "")).strip().lower() not in TRUE_WORDS:
             continue
         for name in EXPORTERS:

@@ -10,6 +10,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -149,6 +150,7 @@ def require_version(version: str, cli_path: str | os.PathLike[str]) -> None:
         raise CLIVersionError(version, MINIMUM_CLI_VERSION, str(cli_path))
 
 
+@lru_cache
 def version_key(version: str) -> tuple[int, ...]:
     """Return the sort key of a version: `2.1.328` is (2, 1, 328). Empty for an invalid version."""
     numbers = re.match(r"(\d+)\.(\d+)\.(\d+)", version)
@@ -157,7 +159,8 @@ def version_key(version: str) -> tuple[int, ...]:
 
 def _named(cli_path: str | os.PathLike[str] | None, environ: Mapping[str, str]) -> Candidate | None:
     if cli_path is not None:
-        return _look("the option cli_path", Path(cli_path).expanduser())
+        path = cli_path if isinstance(cli_path, Path) else Path(cli_path)
+        return _look("the option cli_path", path.expanduser())
     if variable := environ.get(CLI_VARIABLE):
         return _look(f"the environment variable {CLI_VARIABLE}", Path(variable).expanduser())
     return None

@@ -13,7 +13,13 @@ from typing import Any, Final
 
 from claude_agent_py._configuration import Unshown
 from claude_agent_py._errors import OptionsError
-from claude_agent_py._launch.environment import check_exporters, config_directory, environment, private_home
+from claude_agent_py._launch.environment import (
+    check_exporters,
+    config_directory,
+    environment,
+    private_home,
+    surroundings,
+)
 from claude_agent_py._launch.home import check_home
 from claude_agent_py._launch.launch_plan import FORCE, NEW_HOME, PREFIX, SETTINGS_FILE, LaunchPlan
 from claude_agent_py._launch.settings import joined_settings
@@ -58,7 +64,7 @@ def plan_launch(
         OptionsError: A directory, file or user is missing, or something is too long for a command line. With `spawn`,
             nothing has to exist here.
     """
-    environ = os.environ if environ is None else environ
+    environ = surroundings() if environ is None else environ
     is_elsewhere = options.spawn is not None
     cwd = _cwd(options)
     if not is_elsewhere:
@@ -138,7 +144,7 @@ def _check_files(options: ClientOptions) -> None:
 
 
 def _named_paths(options: ClientOptions) -> Iterator[tuple[str, Path, Callable[[Path], bool], str]]:
-    prompt, servers, cwd = options.system_prompt, options.mcp_servers, Path(options.cwd or os.curdir)
+    prompt, servers = options.system_prompt, options.mcp_servers
     if isinstance(prompt, SystemPromptFile):
         yield "system_prompt", prompt.path.expanduser(), os.path.isfile, "no such file"
     if isinstance(servers, Path):
@@ -146,7 +152,7 @@ def _named_paths(options: ClientOptions) -> Iterator[tuple[str, Path, Callable[[
     for plugin in (one for one in options.plugins if isinstance(one, PluginConfig)):  # all are, after validation
         yield "plugins", plugin.path.expanduser(), os.path.exists, "no such plugin"
     for directory in options.additional_directories:
-        yield "additional_directories", cwd / directory, os.path.isdir, "no such directory"
+        yield "additional_directories", Path(options.cwd or os.curdir, directory), os.path.isdir, "no such directory"
     if options.project_config_root is not None:
         yield "project_config_root", Path(options.project_config_root), os.path.isdir, "no such directory"
     if options.debug_file is not None:

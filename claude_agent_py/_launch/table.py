@@ -6,7 +6,7 @@ the machine. Options that are only used in this process are listed, too (`Here`)
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property, lru_cache
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final, TypeAlias, TypeVar
@@ -380,17 +380,17 @@ TABLE: Final[tuple[Row, ...]] = (
 
 def told(kind: type[AnyRow], options: ClientOptions) -> Iterator[tuple[AnyRow, Any]]:
     """Yield the rows of a kind that have a value for the CLI, with their values."""
-    for row, default in _with_defaults(kind):  # type: ignore[arg-type]
-        if row.read(options) != default and (value := row.value(options)) is not None:  # most are at their default
+    for row in _rows(kind, frozenset(options.model_fields_set)):  # type: ignore[arg-type]
+        if (value := row.value(options)) is not None:
             yield row, value
 
 
-@cache
-def _with_defaults(kind: type[Row]) -> list[tuple[Any, Any]]:
-    """Return the rows of a kind, each with the values of its options by default; None if these say something."""
+@lru_cache
+def _rows(kind: type[Row], given: frozenset[str]) -> list[Any]:
+    """Return the rows of a kind that may have a value when these options are given."""
     default = ClientOptions()
     rows = [row for row in TABLE if isinstance(row, kind)]
-    return [(row, row.read(default) if row.value(default) is None else None) for row in rows]
+    return [row for row in rows if not given.isdisjoint(row.option_names) or row.value(default) is not None]
 
 
 def options_of_the_start(options: ClientOptions) -> list[str]:

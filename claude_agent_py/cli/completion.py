@@ -40,7 +40,7 @@ def execute(arguments: argparse.Namespace) -> int:
     """Print the script and return the exit code."""
     from claude_agent_py.cli.main import COMMANDS, make_parser
 
-    commands = list(_words(make_parser([command.name for command in COMMANDS])))
+    commands = list(_words(make_parser(list(COMMANDS))))
     print(_fish(commands) if arguments.shell == "fish" else _bash(commands, is_zsh=arguments.shell == "zsh"), end="")
     return 0
 

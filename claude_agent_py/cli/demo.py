@@ -3,11 +3,12 @@
 Holds the scripted replies (offline) and the prompt (live); `live_tree` draws the tasks.
 """
 
+import argparse
 import os
 import sys
 import textwrap
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 import anyio
@@ -74,35 +75,17 @@ MAIN: Final = (
 SUMMARY: Final = text("Auth is sound but logs a secret, billing should use decimals, and all six tests pass.")
 
 
-def _model() -> ScriptedModel:
-    return ScriptedModel(
-        MAIN,
-        agents={"Review the authentication": AUTH, "Review the billing": BILLING},
-        on_exhausted=Reply(SUMMARY),
-    )
-
-
-def _source(live: bool) -> AbstractContextManager[Callable[[], ClientOptions]]:
-    """Return a context manager that yields a factory of options, for the real or the scripted model."""
+@contextmanager
+def _options(*, live: bool) -> Iterator[ClientOptions]:
+    """Yield options for the real model, or for the scripted one, which runs meanwhile."""
     if live:
         if not os.environ.get("ANTHROPIC_API_KEY"):
             raise OptionsError("set it to run the demo on the real model", option="ANTHROPIC_API_KEY")
-        return nullcontext(lambda: ClientOptions(agents=AGENTS, permission_mode="bypassPermissions"))
-    return _Offline()
-
-
-class _Offline:
-    """Runs the scripted model and yields a factory of options for it."""
-
-    def __init__(self) -> None:
-        self._model = _model()
-
-    def __enter__(self) -> Callable[[], ClientOptions]:
-        self._model.__enter__()
-        return lambda: self._model.options(agents=AGENTS)
-
-    def __exit__(self, *exc: object) -> None:
-        self._model.__exit__(*exc)
+        yield ClientOptions(agents=AGENTS, permission_mode="bypassPermissions")
+        return
+    subagents = {"Review the authentication": AUTH, "Review the billing": BILLING}
+    with ScriptedModel(MAIN, agents=subagents, on_exhausted=Reply(SUMMARY)) as model:
+        yield model.options(agents=AGENTS)
 
 
 async def _watched(client: Client, view: Screen) -> RunResult:
@@ -129,12 +112,18 @@ async def _show(options: ClientOptions, view: Screen) -> RunResult:
     return result
 
 
-def demo(*, live: bool) -> int:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `demo`."""
+    parser.add_argument("--live", action="store_true", help="use the real model; needs ANTHROPIC_API_KEY")
+
+
+def execute(arguments: argparse.Namespace) -> int:
     """Run the demo and return the exit code."""
-    with _source(live) as make_options, screen(sys.stdout) as view:
-        result = anyio.run(_show, make_options(), view)
-        view.say(
-            f"\n{len(result.tasks)} tasks, {len(result.results)} turns, {len(result.messages)} messages, "
-            f"{len(result.tool_calls)} tool calls; the process is gone."
-        )
+    view = screen(sys.stdout)
+    with _options(live=arguments.live) as options:
+        result = anyio.run(_show, options, view)
+    view.say(
+        f"\n{len(result.tasks)} tasks, {len(result.results)} turns, {len(result.messages)} messages, "
+        f"{len(result.tool_calls)} tool calls; the process is gone."
+    )
     return 1 if result.is_error or result.unfinished_tasks else 0

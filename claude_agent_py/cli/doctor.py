@@ -4,6 +4,7 @@ One check starts the CLI without sending it a prompt, so no request leaves this 
 a key or login but never its value, so it is safe to paste into an issue.
 """
 
+import argparse
 import importlib.metadata
 import json
 import logging
@@ -77,16 +78,22 @@ class Check(NamedTuple):
     """What to do about it, or None."""
 
 
-def examine(*, as_json: bool = False, fix: bool = False) -> int:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `doctor`."""
+    parser.add_argument("--json", action="store_true", help="print all checks and fixes as JSON")
+    parser.add_argument("--fix", action="store_true", help="install the CLI and protect the credentials if needed")
+
+
+def execute(arguments: argparse.Namespace) -> int:
     """Print the report and return the exit code: 1 if there is a problem, else 0. Takes a second or two.
 
-    With `fix`, do what can be done about the problems, say so on stderr, and check again.
+    With `--fix`, do what can be done about the problems, say so on stderr, and check again.
     """
     checks = [*_packages(), *_program(), *_folders(), *_path(), *_network()]
-    if fix and sum(_repair(check) for check in checks if check.status == "problem"):
+    if arguments.fix and sum(_repair(check) for check in checks if check.status == "problem"):
         checks = [*_packages(), *_program(), *_folders(), *_path(), *_network()]
     problems = sum(check.status == "problem" for check in checks)
-    if as_json:
+    if arguments.json:
         report = {"ok": not problems, "version": __version__, "checks": [check._asdict() for check in checks]}
         print(json.dumps(report, indent=2))
     else:
@@ -258,7 +265,11 @@ def _path() -> Iterator[Check]:
     if not folders:
         yield Check("PATH", "problem", "PATH is empty: tools find no programs", "set PATH")
         return
-    yield Check("PATH", "ok", f"{len(folders)} folders; npm: {shutil.which('npm') or '-'}; {PROGRAM}: {_on_path()}")
+    yield Check(
+        "PATH",
+        "ok",
+        f"{len(folders)} folders; npm: {shutil.which('npm') or '-'}; {PROGRAM}: {shutil.which(PROGRAM) or '-'}",
+    )
     if relative := [folder for folder in folders if not os.path.isabs(folder)]:
         told = f"{relative[0]!r} is relative, so what runs depends on the working directory"
         yield Check("PATH", "note", told, "remove it from PATH")
@@ -268,10 +279,6 @@ def _path() -> Iterator[Check]:
         yield Check("shell", "note" if WINDOWS else "problem", told, fix)
     else:
         yield Check("shell", "ok", shell)
-
-
-def _on_path() -> str:
-    return shutil.which(PROGRAM) or "-"
 
 
 def _shell() -> str | None:

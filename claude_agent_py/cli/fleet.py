@@ -1,5 +1,7 @@
 """The command `fleet`: run a worker, and look at sessions and steer them, from a shell. `--json` prints JSON lines."""
 
+from __future__ import annotations
+
 import argparse
 import importlib
 import json
@@ -13,9 +15,11 @@ import anyio
 from anyio.abc import TaskStatus
 
 from claude_agent_py._errors import FleetError, FleetRunError, OptionsError
+from claude_agent_py.permissions.requests import displayable
+from claude_agent_py.permissions.typed_answers import HELP, read_typed
 
 if TYPE_CHECKING:
-    from claude_agent_py.fleet import Fleet, Worker
+    from claude_agent_py.fleet import Fleet, FleetSession, Worker
 
 VARIABLE: Final = "CLAUDE_AGENT_FLEET"
 """The environment variable that names the database if `--url` does not."""
@@ -36,10 +40,45 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action.set_defaults(action=run)
 
 
-def run_fleet(arguments: Arguments) -> int:
+def execute(arguments: Arguments) -> int:
     """Run a subcommand and return the exit code."""
-    action: Callable[[Arguments], Awaitable[int]] = arguments.action
-    return anyio.run(action, arguments)
+    return anyio.run(_execute, arguments)
+
+
+async def _execute(arguments: Arguments) -> int:
+    async with _loaded(arguments.fleet) if "fleet" in arguments else _opened(arguments.url) as fleet:
+        code: int = await arguments.action(fleet, arguments)
+        return code
+
+
+def _loaded(target: str) -> Fleet:
+    from claude_agent_py.fleet import Fleet
+
+    module, _, name = target.partition(":")
+    sys.path.insert(0, os.getcwd())
+    try:
+        found = getattr(importlib.import_module(module), name or "fleet")
+    except (ImportError, AttributeError) as error:
+        raise OptionsError(f"{target} cannot be loaded: {error}", option="fleet") from error
+    if not isinstance(found, Fleet):
+        raise OptionsError(f"{target} is not a Fleet", option="fleet")
+    return found
+
+
+def _opened(url: str | None) -> Fleet:
+    from claude_agent_py.fleet import Fleet
+
+    if url is None:
+        raise OptionsError(f"pass --url or set {VARIABLE}")
+    return Fleet(url, create=False)  # a mistyped URL is told
+
+
+def _tell(arguments: Arguments, told: Mapping[str, Any], line: str) -> None:
+    print(json.dumps(told) if arguments.json else displayable(line, len(line)), flush=True)
+
+
+def _given(arguments: Arguments, *names: str) -> dict[str, Any]:
+    return {name: getattr(arguments, name) for name in names}
 
 
 # worker ---------------------------------------------------------------------------------------------------------------
@@ -59,10 +98,8 @@ def _worker_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-async def _worker(arguments: Arguments) -> int:
-    fleet = _loaded(arguments.fleet)
-    given = {name: getattr(arguments, name) for name in ("sessions", "memory", "machine", "folder")}
-    worker = fleet.worker(**given)
+async def _worker(fleet: Fleet, arguments: Arguments) -> int:
+    worker = fleet.worker(**_given(arguments, "sessions", "memory", "machine", "folder"))
     told = {"worker": worker.id, "machine": worker.machine, "pid": os.getpid()}
     async with worker, anyio.create_task_group() as group:
         await group.start(_obey_signals, worker, arguments.grace, group.cancel_scope)
@@ -75,7 +112,7 @@ async def _worker(arguments: Arguments) -> int:
 
 
 async def _obey_signals(
-    worker: "Worker",
+    worker: Worker,
     grace: float | None,
     scope: anyio.CancelScope,
     *,
@@ -96,42 +133,14 @@ async def _obey_signals(
                 group.start_soon(_drain_within, worker, grace, scope)
 
 
-async def _drain_within(worker: "Worker", grace: float | None, scope: anyio.CancelScope) -> None:
+async def _drain_within(worker: Worker, grace: float | None, scope: anyio.CancelScope) -> None:
     with anyio.move_on_after(grace):
         await worker.drain()
         return
     scope.cancel()
 
 
-def _loaded(target: str) -> "Fleet":
-    from claude_agent_py.fleet import Fleet
-
-    module, _, name = target.partition(":")
-    sys.path.insert(0, os.getcwd())
-    try:
-        found = getattr(importlib.import_module(module), name or "fleet")
-    except (ImportError, AttributeError) as error:
-        raise OptionsError(f"{target} cannot be loaded: {error}", option="fleet") from error
-    if not isinstance(found, Fleet):
-        raise OptionsError(f"{target} is not a Fleet", option="fleet")
-    return found
-
-
 # The others -----------------------------------------------------------------------------------------------------------
-
-
-def _opened(arguments: Arguments) -> "Fleet":
-    from claude_agent_py.fleet import Fleet
-
-    if arguments.url is None:
-        raise OptionsError(f"pass --url or set {VARIABLE}")
-    return Fleet(arguments.url, create=False)  # a mistyped URL is told
-
-
-def _tell(arguments: Arguments, told: Mapping[str, Any], line: str) -> None:
-    from claude_agent_py.permissions.requests import displayable
-
-    print(json.dumps(told) if arguments.json else displayable(line, len(line)), flush=True)
 
 
 def _start_arguments(parser: argparse.ArgumentParser) -> None:
@@ -145,17 +154,16 @@ def _start_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--wait", action="store_true", help="wait for the result")
 
 
-async def _start(arguments: Arguments) -> int:
-    async with _opened(arguments) as fleet:
-        given = {name: getattr(arguments, name) for name in ("id", "tenant", "priority", "version", "timeout")}
-        session = await fleet.start(arguments.agent, arguments.prompt, **given)
-        if arguments.wait:
-            return await _wait(arguments, session, 1)
-        _tell(arguments, (await session.info()).to_dict(), session.id)
+async def _start(fleet: Fleet, arguments: Arguments) -> int:
+    given = _given(arguments, "id", "tenant", "priority", "version", "timeout")
+    session = await fleet.start(arguments.agent, arguments.prompt, **given)
+    if arguments.wait:
+        return await _wait(arguments, session, 1)
+    _tell(arguments, (await session.info()).to_dict(), session.id)
     return 0
 
 
-async def _wait(arguments: Arguments, session: Any, run: int) -> int:
+async def _wait(arguments: Arguments, session: FleetSession, run: int) -> int:
     try:
         outcome = await session.result(run)
     except FleetRunError as error:
@@ -178,24 +186,22 @@ def _list_arguments(parser: argparse.ArgumentParser) -> None:
     instead.add_argument("--tenants", action="store_true", help="list the tenants instead")
 
 
-async def _list(arguments: Arguments) -> int:
-    async with _opened(arguments) as fleet:
-        if arguments.workers:
-            for worker in await fleet.workers():
-                busy = f"{worker.running} of {worker.slots} sessions{', draining' if worker.is_draining else ''}"
-                _tell(arguments, worker.to_dict(), f"{worker.id}  {busy}")
-            return 0
-        if arguments.tenants:
-            for tenant in await fleet.tenants():
-                limit = "no limit of its own" if tenant.limit is None else f"limit {tenant.limit}"
-                counts = "".join(f", {number} {state}" for state, number in sorted(tenant.sessions.items()))
-                _tell(arguments, tenant.to_dict(), f"{tenant.name or '-'}  {limit}, weight {tenant.weight:g}{counts}")
-            return 0
-        chosen = {name: getattr(arguments, name) for name in ("state", "agent", "tenant", "limit")}
-        for info in await fleet.list(**chosen):
-            where = f" on {info.worker}" if info.worker else ""
-            why = f": {info.reason}" if info.reason else ""
-            _tell(arguments, info.to_dict(), f"{info.id}  {info.agent}  {info.state}{where}{why}")
+async def _list(fleet: Fleet, arguments: Arguments) -> int:
+    if arguments.workers:
+        for worker in await fleet.workers():
+            busy = f"{worker.running} of {worker.slots} sessions{', draining' if worker.is_draining else ''}"
+            _tell(arguments, worker.to_dict(), f"{worker.id}  {busy}")
+        return 0
+    if arguments.tenants:
+        for tenant in await fleet.tenants():
+            limit = "no limit of its own" if tenant.limit is None else f"limit {tenant.limit}"
+            counts = "".join(f", {number} {state}" for state, number in sorted(tenant.sessions.items()))
+            _tell(arguments, tenant.to_dict(), f"{tenant.name or '-'}  {limit}, weight {tenant.weight:g}{counts}")
+        return 0
+    for info in await fleet.list(**_given(arguments, "state", "agent", "tenant", "limit")):
+        where = f" on {info.worker}" if info.worker else ""
+        why = f": {info.reason}" if info.reason else ""
+        _tell(arguments, info.to_dict(), f"{info.id}  {info.agent}  {info.state}{where}{why}")
     return 0
 
 
@@ -203,23 +209,20 @@ def _session_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("session", help="its id")
 
 
-async def _show(arguments: Arguments) -> int:
-    from claude_agent_py.permissions.typed_answers import HELP
-
-    async with _opened(arguments) as fleet:
-        session = fleet.session(arguments.session)
-        info, questions = await session.info(), await session.interactions()
-        runs = [await session.outcome(number) for number in range(1, info.runs + 1)]
-        if arguments.json:
-            asked = [question.to_dict() for question in questions]
-            print(json.dumps({**info.to_dict(), "outcomes": [run.to_dict() for run in runs], "interactions": asked}))
-            return 0
-        why = f": {info.reason}" if info.reason else ""
-        _tell(arguments, {}, f"{info.id}: {info.agent} {info.version}, {info.events} events, {info.state}{why}")
-        for run in runs:
-            _tell(arguments, {}, f"  {run.run}. {run.state}: {run.reason or run.text}".removesuffix(": "))
-        for question in questions:
-            _tell(arguments, {}, f"  {question.id} asks: {question.summary} ({HELP[question.kind]})")
+async def _show(fleet: Fleet, arguments: Arguments) -> int:
+    session = fleet.session(arguments.session)
+    info, questions = await session.info(), await session.interactions()
+    runs = [await session.outcome(number) for number in range(1, info.runs + 1)]
+    if arguments.json:
+        asked = [question.to_dict() for question in questions]
+        print(json.dumps({**info.to_dict(), "outcomes": [run.to_dict() for run in runs], "interactions": asked}))
+        return 0
+    why = f": {info.reason}" if info.reason else ""
+    _tell(arguments, {}, f"{info.id}: {info.agent} {info.version}, {info.events} events, {info.state}{why}")
+    for run in runs:
+        _tell(arguments, {}, f"  {run.run}. {run.state}: {run.reason or run.text}".removesuffix(": "))
+    for question in questions:
+        _tell(arguments, {}, f"  {question.id} asks: {question.summary} ({HELP[question.kind]})")
     return 0
 
 
@@ -231,13 +234,12 @@ def _send_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--wait", action="store_true", help="wait for the result")
 
 
-async def _send(arguments: Arguments) -> int:
-    async with _opened(arguments) as fleet:
-        session = fleet.session(arguments.session)
-        number = await session.send(arguments.prompt, timeout=arguments.timeout, key=arguments.key)
-        if arguments.wait:
-            return await _wait(arguments, session, number)
-        _tell(arguments, {"session_id": session.id, "run": number}, str(number))
+async def _send(fleet: Fleet, arguments: Arguments) -> int:
+    session = fleet.session(arguments.session)
+    number = await session.send(arguments.prompt, timeout=arguments.timeout, key=arguments.key)
+    if arguments.wait:
+        return await _wait(arguments, session, number)
+    _tell(arguments, {"session_id": session.id, "run": number}, str(number))
     return 0
 
 
@@ -248,19 +250,16 @@ def _answer_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("words", nargs="+", help="the answer: allow, deny [why], a number, ...")
 
 
-async def _answer(arguments: Arguments) -> int:
-    from claude_agent_py.permissions.typed_answers import read_typed
-
-    async with _opened(arguments) as fleet:
-        session = fleet.session(arguments.session)
-        found = next((one for one in await session.interactions() if one.id == arguments.interaction), None)
-        try:
-            value = None if found is None else read_typed(found, arguments.words)
-            was_first = await session.answer(arguments.interaction, value, by=arguments.by)
-        except ValueError as error:
-            raise OptionsError(str(error)) from None
-        told = "answered" if was_first else "too late: already answered or withdrawn"
-        _tell(arguments, {"id": arguments.interaction, "answered": was_first}, told)
+async def _answer(fleet: Fleet, arguments: Arguments) -> int:
+    session = fleet.session(arguments.session)
+    found = next((one for one in await session.interactions() if one.id == arguments.interaction), None)
+    try:
+        value = None if found is None else read_typed(found, arguments.words)
+        was_first = await session.answer(arguments.interaction, value, by=arguments.by)
+    except ValueError as error:
+        raise OptionsError(str(error)) from None
+    told = "answered" if was_first else "too late: already answered or withdrawn"
+    _tell(arguments, {"id": arguments.interaction, "answered": was_first}, told)
     return 0 if was_first else 1
 
 
@@ -270,11 +269,10 @@ def _cancel_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--interrupt", action="store_true", help="interrupt the prompt at hand only")
 
 
-async def _cancel(arguments: Arguments) -> int:
-    async with _opened(arguments) as fleet:
-        session = fleet.session(arguments.session)
-        done = await (session.interrupt() if arguments.interrupt else session.cancel(arguments.reason))
-        _tell(arguments, {"session_id": session.id, "done": done}, "done" if done else "nothing to do")
+async def _cancel(fleet: Fleet, arguments: Arguments) -> int:
+    session = fleet.session(arguments.session)
+    done = await (session.interrupt() if arguments.interrupt else session.cancel(arguments.reason))
+    _tell(arguments, {"session_id": session.id, "done": done}, "done" if done else "nothing to do")
     return 0 if done else 1
 
 
@@ -284,13 +282,12 @@ def _events_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--follow", action="store_true", help="wait for more")
 
 
-async def _events(arguments: Arguments) -> int:
-    async with _opened(arguments) as fleet:
-        session = fleet.session(arguments.session)
-        async for event in session.events(after=arguments.after, follow=arguments.follow):
-            text = json.dumps(event.data)
-            shown = text if len(text) <= SHOWN_CHARS else f"{text[:SHOWN_CHARS]}..."
-            _tell(arguments, event.to_dict(), f"{event.number}  {event.kind}  {shown}")
+async def _events(fleet: Fleet, arguments: Arguments) -> int:
+    session = fleet.session(arguments.session)
+    async for event in session.events(after=arguments.after, follow=arguments.follow):
+        text = json.dumps(event.data)
+        shown = text if len(text) <= SHOWN_CHARS else f"{text[:SHOWN_CHARS]}..."
+        _tell(arguments, event.to_dict(), f"{event.number}  {event.kind}  {shown}")
     return 0
 
 
@@ -298,12 +295,11 @@ def _drain_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("worker", nargs="?", help="the worker (default: all)")
 
 
-async def _drain(arguments: Arguments) -> int:
-    async with _opened(arguments) as fleet:
-        count = await fleet.drain_workers(arguments.worker)
-        if arguments.worker is not None and not count:
-            raise FleetError(f"the fleet has no worker {arguments.worker!r}")
-        _tell(arguments, {"workers": count}, f"workers that finish what they run, and end: {count}")
+async def _drain(fleet: Fleet, arguments: Arguments) -> int:
+    count = await fleet.drain_workers(arguments.worker)
+    if arguments.worker is not None and not count:
+        raise FleetError(f"the fleet has no worker {arguments.worker!r}")
+    _tell(arguments, {"workers": count}, f"workers that finish what they run, and end: {count}")
     return 0
 
 
@@ -326,10 +322,9 @@ def _duration(text: str) -> float:
         raise argparse.ArgumentTypeError(f"{text!r} is not a time such as 30d, 12h, 90m or 45") from None
 
 
-async def _prune(arguments: Arguments) -> int:
-    async with _opened(arguments) as fleet:
-        count = await fleet.prune(arguments.older_than)
-        _tell(arguments, {"sessions": count}, f"sessions that were deleted: {count}")
+async def _prune(fleet: Fleet, arguments: Arguments) -> int:
+    count = await fleet.prune(arguments.older_than)
+    _tell(arguments, {"sessions": count}, f"sessions that were deleted: {count}")
     return 0
 
 
@@ -341,11 +336,10 @@ def _tenant_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--weight", type=float, default=1.0, help="its share among tenants that wait (default: 1)")
 
 
-async def _tenant(arguments: Arguments) -> int:
-    async with _opened(arguments) as fleet:
-        await fleet.tenant(arguments.tenant, limit=arguments.limit, weight=arguments.weight)
-        told = {"name": arguments.tenant, "limit": arguments.limit, "weight": arguments.weight}
-        _tell(arguments, told, "done")
+async def _tenant(fleet: Fleet, arguments: Arguments) -> int:
+    await fleet.tenant(arguments.tenant, limit=arguments.limit, weight=arguments.weight)
+    told = {"name": arguments.tenant, "limit": arguments.limit, "weight": arguments.weight}
+    _tell(arguments, told, "done")
     return 0
 
 
@@ -353,22 +347,20 @@ def _unschedule_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("schedule", help="its name")
 
 
-async def _unschedule(arguments: Arguments) -> int:
-    async with _opened(arguments) as fleet:
-        was_there = await fleet.unschedule(arguments.schedule)
-        told = {"schedule": arguments.schedule, "done": was_there}
-        _tell(arguments, told, "done" if was_there else "there is no such schedule")
+async def _unschedule(fleet: Fleet, arguments: Arguments) -> int:
+    was_there = await fleet.unschedule(arguments.schedule)
+    told = {"schedule": arguments.schedule, "done": was_there}
+    _tell(arguments, told, "done" if was_there else "there is no such schedule")
     return 0 if was_there else 1
 
 
-async def _retry(arguments: Arguments) -> int:
-    async with _opened(arguments) as fleet:
-        number = await fleet.session(arguments.session).retry()
-        _tell(arguments, {"session_id": arguments.session, "run": number}, str(number))
+async def _retry(fleet: Fleet, arguments: Arguments) -> int:
+    number = await fleet.session(arguments.session).retry()
+    _tell(arguments, {"session_id": arguments.session, "run": number}, str(number))
     return 0
 
 
-Action = tuple[str, Callable[[argparse.ArgumentParser], None], Callable[[Arguments], Awaitable[int]]]
+Action = tuple[str, Callable[[argparse.ArgumentParser], None], Callable[["Fleet", Arguments], Awaitable[int]]]
 ACTIONS: Final[Mapping[str, Action]] = {
     "worker": ("Run sessions on this machine.", _worker_arguments, _worker),
     "start": ("Start a session.", _start_arguments, _start),

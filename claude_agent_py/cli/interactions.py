@@ -1,10 +1,12 @@
-"""The commands `interactions` and `answer`: list the pending interactions in an inbox file, and answer one.
+"""The command `interactions`: list the pending interactions in an inbox file.
 
-Control characters are stripped from everything shown. `permissions.typed_answers` parses the answers.
+Control characters are stripped from everything shown.
 """
 
+import argparse
+import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,7 +15,7 @@ from claude_agent_py.permissions.inbox_sqlite import SQLiteInbox
 from claude_agent_py.permissions.interactions import Interaction
 from claude_agent_py.permissions.prompts import Kind
 from claude_agent_py.permissions.requests import displayable
-from claude_agent_py.permissions.typed_answers import HELP, read_typed
+from claude_agent_py.permissions.typed_answers import HELP
 
 VARIABLE: Final = "CLAUDE_AGENT_INBOX"
 """The environment variable that names the inbox if `--inbox` does not."""
@@ -24,49 +26,34 @@ _CONTINUED: Final = "      | "
 """Prefix of a value's continuation lines, so that none looks like a field."""
 
 
-def list_interactions(inbox: str | None, *, full: bool = False) -> int:
-    """Print the pending interactions, oldest first, and return the exit code. `full` disables cutting long values."""
-    waiting = list(_opened(inbox))
+def add_inbox_argument(parser: argparse.ArgumentParser) -> None:
+    """Add the option that names the inbox."""
+    parser.add_argument(
+        "--inbox",
+        metavar="FILE",
+        default=os.environ.get(VARIABLE),
+        help=f"the file of the SQLiteInbox (default: the variable {VARIABLE})",
+    )
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `interactions`."""
+    add_inbox_argument(parser)
+    parser.add_argument("--full", action="store_true", help="do not cut long values")
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """Print the pending interactions, oldest first, and return the exit code."""
+    waiting = list(open_inbox(arguments.inbox))
     for interaction in waiting:
-        print("\n".join(_lines(interaction, full)))
+        print("\n".join(_lines(interaction, arguments.full)))
     if not waiting:
         print("nothing is waiting")
     return 0
 
 
-def answer_interaction(inbox: str | None, which: str, words: Sequence[str], *, by: str = "") -> int:
-    """Answer one interaction and return the exit code: 1 if it was already answered or withdrawn.
-
-    Args:
-        inbox: The file.
-        which: The id of the interaction, or of the task that asks.
-        words: The answer.
-        by: Who answers, for records; empty means the user.
-
-    Raises:
-        OptionsError: The id is unknown or the task asks several things, or the answer is invalid.
-    """
-    interaction = _chosen(_opened(inbox), which)
-    try:
-        was_first = interaction.resolve(read_typed(interaction, words), by=by)
-    except ValueError as error:
-        raise OptionsError(str(error)) from None
-    print("answered" if was_first else "too late: already answered or withdrawn")
-    return 0 if was_first else 1
-
-
-def _chosen(inbox: SQLiteInbox, which: str) -> Interaction:
-    waiting = list(inbox)
-    fitting = [one for one in waiting if one.id == which] or [one for one in waiting if one.agent_id == which]
-    if not fitting:
-        raise OptionsError(f"no interaction {which!r} is waiting; `claude-agent-py interactions` lists those that are")
-    if len(fitting) > 1:
-        asked = "; ".join(f"{one.id} ({one.summary})" for one in fitting)
-        raise OptionsError(f"task {which!r} asks several things, so pass the id of one: {asked}")
-    return fitting[0]
-
-
-def _opened(inbox: str | None) -> SQLiteInbox:
+def open_inbox(inbox: str | None) -> SQLiteInbox:
+    """Open an inbox that exists. Raises OptionsError."""
     if inbox is None:
         raise OptionsError(f"pass --inbox or set {VARIABLE}")
     if not Path(inbox).expanduser().is_file():

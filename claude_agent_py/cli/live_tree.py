@@ -3,15 +3,13 @@
 `rich` (extra `cli`) draws the tree. Without it, or if the output is not a terminal, every change is printed as a line.
 """
 
-import importlib.util
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from typing import Any, Final, Protocol, TextIO
+from collections.abc import Callable, Iterable
+from typing import Any, Final, TextIO
 
 import anyio
 
-from claude_agent_py.permissions.requests import displayable
+from claude_agent_py.cli.terminal import one_line, rich_console, rich_tree
 from claude_agent_py.tasks.manager import TaskManager
 from claude_agent_py.tasks.task import Task
 from claude_agent_py.wire.messages.tasks import TaskStatus
@@ -30,46 +28,13 @@ REFRESH: Final = 0.1
 """Seconds between two redraws of the live tree."""
 
 
-class Screen(Protocol):
-    """Where the demo prints its output."""
-
-    def say(self, text: str) -> None:
-        """Print a line above the tree."""
-        ...
-
-    async def watch(self, tasks: TaskManager) -> None:
-        """Show the tasks until cancelled."""
-        ...
-
-    def finish(self, tasks: TaskManager) -> None:
-        """Print the final state of the tasks."""
-        ...
-
-
-@contextmanager
-def screen(out: TextIO, clock: Callable[[], float] = time.time) -> Iterator[Screen]:
-    """Yield a live tree if `out` is a terminal and `rich` is installed, otherwise plain lines.
+def screen(out: TextIO, clock: Callable[[], float] = time.time) -> "Screen":
+    """Return a live tree if `out` is a terminal and `rich` is installed, otherwise plain lines.
 
     `clock` returns the time, in seconds since the epoch; 0 if it is unknown.
     """
     console = rich_console(out)
-    yield _Lines(out, clock) if console is None else _LiveTree(console, clock)
-
-
-def rich_console(out: TextIO) -> Any:
-    """Return a console, or None if `out` is not a terminal or `rich` is not installed."""
-    if not out.isatty():
-        return None
-    if importlib.util.find_spec("rich") is None:
-        return None
-    from rich.console import Console
-
-    return Console(file=out, highlight=False)
-
-
-def elapsed(task: Task, now: float) -> float:
-    """Return how long the task has run, in seconds."""
-    return max(0.0, (task.ended_at or now) - task.started_at)
+    return Screen(out, clock) if console is None else _LiveTree(console, clock)
 
 
 class Descriptions:
@@ -86,27 +51,30 @@ class Descriptions:
         used = max(int(task.usage.total_tokens) if task.usage else 0, self._tokens.get(task.id, 0))
         self._tokens[task.id] = used
         tokens = f" · {used} tokens" if used else ""
-        took = f" {elapsed(task, self._clock()):.1f}s" if task.started_at else ""
-        line = f"{task.description} [{kind}] {task.status}{took}{tool}{tokens}"
-        return displayable(" ".join(line.split()), SHOWN_CHARS)
+        took = f" {max(0.0, (task.ended_at or self._clock()) - task.started_at):.1f}s" if task.started_at else ""
+        return one_line(f"{task.description} [{kind}] {task.status}{took}{tool}{tokens}", SHOWN_CHARS)
 
 
-class _Lines:
-    """Prints a line for each change of a task's status or tool."""
+class Screen:
+    """Shows what is said, and a line for each change of a task's status or tool. With None, it shows nothing."""
 
-    def __init__(self, out: TextIO, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, out: TextIO | None, clock: Callable[[], float] = time.time) -> None:
         self._out = out
         self._descriptions = Descriptions(clock)
         self._shown: dict[str, tuple[object, ...]] = {}
 
     def say(self, text: str) -> None:
-        print(text, file=self._out, flush=True)
+        """Print a line above the tasks."""
+        if self._out is not None:
+            print(text, file=self._out, flush=True)
 
     async def watch(self, tasks: TaskManager) -> None:
+        """Show the tasks until cancelled."""
         async for _ in tasks.events():
             self.finish(tasks)
 
     def finish(self, tasks: TaskManager) -> None:
+        """Show the state of the tasks as it is now."""
         for task in tasks:
             state = (task.status, task.last_tool_name)
             if self._shown.get(task.id) != state:
@@ -114,12 +82,12 @@ class _Lines:
                 self.say(f"{'  ' * (task.depth - 1)}{MARKS[task.status][0]} {self._descriptions.of(task)}")
 
 
-class _LiveTree:
+class _LiveTree(Screen):
     """Redraws a tree of the tasks."""
 
-    def __init__(self, console: Any, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, console: Any, clock: Callable[[], float]) -> None:
+        super().__init__(None, clock)
         self._console = console
-        self._descriptions = Descriptions(clock)
 
     def say(self, text: str) -> None:
         self._console.print(text, markup=False)
@@ -142,16 +110,4 @@ class _LiveTree:
 
 def tree_of(roots: Iterable[Task], descriptions: Descriptions) -> Any:
     """Return tasks and their children as a tree of `rich`."""
-    from rich.text import Text
-    from rich.tree import Tree
-
-    def add(parent: Tree, task: Task) -> None:
-        mark, colour = MARKS[task.status]
-        branch = parent.add(Text.assemble((mark, colour), " ", descriptions.of(task)))
-        for child in task.children:
-            add(branch, child)
-
-    tree = Tree("tasks", guide_style="dim")
-    for task in roots:
-        add(tree, task)
-    return tree
+    return rich_tree("tasks", roots, lambda task: (MARKS[task.status], " ", descriptions.of(task)))

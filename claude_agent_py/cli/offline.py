@@ -4,6 +4,7 @@ Only the environment changes, so that the CLI talks to the scripted model. The p
 its tools have their real effects.
 """
 
+import argparse
 import inspect
 import os
 import runpy
@@ -24,9 +25,22 @@ SIGNALLED: Final = 128
 """Added to a signal's number to get the exit code of a program that it killed, as in shells."""
 
 
-def run_offline(command: Sequence[str], script: str | None = None) -> int:
-    """Run a program against a scripted model and return its exit code. `script` is the path of a Python file."""
-    with _model(script) as model:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `offline`."""
+    parser.add_argument(
+        "--script",
+        metavar="FILE",
+        help="a Python file that defines `script`, and optionally `agents` and the other arguments of ScriptedModel "
+        "(default: echo the prompt)",
+    )
+    parser.add_argument("program", help="a .py file, or any command")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="arguments of the program")
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """Run a program against a scripted model and return its exit code."""
+    command = [arguments.program, *arguments.arguments]
+    with _model(arguments.script) as model:
         code = _run([sys.executable, *command] if command[0].endswith(".py") else command, _environment(model))
         asked = len(model.requests)
     print(f"claude-agent-py: offline: requests to the scripted model: {asked}", file=sys.stderr)
@@ -64,14 +78,14 @@ def _choices(script: str, names: Mapping[str, Any]) -> dict[str, Any]:
 def _environment(model: ScriptedModel) -> dict[str, str]:
     """Return the program's environment, without variables that select another account, cloud or model."""
     quiet: Mapping[str, Any] = model.environment()
-    kept = {name: value for name, value in os.environ.items() if not _leads_elsewhere(name)}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name in INHERITED or not name.startswith(("ANTHROPIC_", "CLAUDE_CODE_"))
+    }
     no_proxy = ",".join(filter(None, [kept.get("NO_PROXY") or kept.get("no_proxy"), "127.0.0.1"]))
     ours = {name: quiet[name] for name in (*QUIET, "CLAUDE_CONFIG_DIR", "ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY")}
     return {**kept, **ours, "NO_PROXY": no_proxy, "no_proxy": no_proxy}
-
-
-def _leads_elsewhere(name: str) -> bool:
-    return name.startswith(("ANTHROPIC_", "CLAUDE_CODE_")) and name not in INHERITED
 
 
 def _run(command: Sequence[str], environment: Mapping[str, str]) -> int:

@@ -7,7 +7,7 @@ import argparse
 import json
 import sys
 from collections.abc import Callable
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from typing import Any, Final
 
 import anyio
@@ -69,23 +69,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Run the prompt and return the exit code."""
-    return run_prompt(arguments, show_line=_print_line if arguments.jsonl else None)
-
-
-def run_prompt(arguments: argparse.Namespace, *, show_line: Callable[[Any], None] | None = None) -> int:
-    """Run the prompt, print the answer, and return the exit code. `show_line` gets every message instead."""
+    """Run the prompt, print the answer, and return the exit code."""
     error: ClaudeAgentError | None = None
     result: RunResult[Any] | None = None
     try:
         prompt, options = read_prompt(arguments), options_of(arguments)
-        with nullcontext(_Silent()) if arguments.quiet else screen(sys.stderr) as view:
-            result = anyio.run(_watched, prompt, options, arguments, view, show_line)
+        view = Screen(None) if arguments.quiet else screen(sys.stderr)
+        result = anyio.run(_watched, prompt, options, arguments, view)
     except ClaudeAgentError as caught:
         error, result = caught, getattr(caught, "result", None)
-    if getattr(arguments, "json", False):
+    if arguments.json:
         print(json.dumps(as_json(result, error), ensure_ascii=False))
-    elif error is None and result is not None and show_line is None and not _was_seen(result, arguments):
+    elif error is None and result is not None and not arguments.jsonl and not _was_seen(result, arguments):
         _print_answer(result, is_typed=bool(arguments.output_type))
     if error is not None:
         print(f"claude-agent-py: {type(error).__name__}: {_clean(str(error), 4000)}", file=sys.stderr)
@@ -99,12 +94,8 @@ def exit_code(error: Exception) -> int:
 
 
 async def _watched(
-    prompt: str,
-    options: "ClientOptions[Any]",
-    arguments: argparse.Namespace,
-    view: Screen,
-    show_line: Callable[[Any], None] | None,
-) -> "RunResult[Any]":
+    prompt: str, options: ClientOptions[Any], arguments: argparse.Namespace, view: Screen
+) -> RunResult[Any]:
     async with Client(options) as client:
         run = client.query(prompt, until=arguments.until, timeout=arguments.timeout)
         began = anyio.current_time()
@@ -113,8 +104,8 @@ async def _watched(
             group.start_soon(view.watch, client.tasks)
             try:
                 async for message in run:
-                    if show_line is not None:
-                        show_line(message)
+                    if arguments.jsonl:
+                        print(json.dumps(message.raw, ensure_ascii=False), flush=True)
                     show(message, view)
             except ClaudeAgentError as caught:  # the task group would wrap it
                 error = caught
@@ -158,27 +149,10 @@ def call_line(call: ToolUseBlock) -> str:
     return f"{_clean(call.name)} {_clean(' '.join(given.split()))}"
 
 
-class _Silent:
-    """Shows nothing."""
-
-    def say(self, text: str) -> None:
-        pass
-
-    async def watch(self, tasks: Any) -> None:
-        pass
-
-    def finish(self, tasks: Any) -> None:
-        pass
-
-
 # Printing ---------------------------------------------------------------------------------------------------------
 
 
-def _print_line(message: Any) -> None:
-    print(json.dumps(message.raw, ensure_ascii=False), flush=True)
-
-
-def _was_seen(result: "RunResult[Any]", arguments: argparse.Namespace) -> bool:
+def _was_seen(result: RunResult[Any], arguments: argparse.Namespace) -> bool:
     """Return whether the answer is on the terminal already, as the last thing that the agent said."""
     if arguments.output_type or arguments.quiet or not (sys.stdout.isatty() and sys.stderr.isatty()):
         return False
@@ -186,14 +160,14 @@ def _was_seen(result: "RunResult[Any]", arguments: argparse.Namespace) -> bool:
     return bool(said) and said[-1] == result.text and len(result.text) <= SAID_CHARS
 
 
-def _print_answer(result: "RunResult[Any]", *, is_typed: bool) -> None:
+def _print_answer(result: RunResult[Any], *, is_typed: bool) -> None:
     if is_typed:
         print(to_json(result.output, indent=2).decode())
     else:
         print(displayable(result.text, len(result.text)) if sys.stdout.isatty() else result.text)
 
 
-def as_json(result: "RunResult[Any] | None", error: Exception | None) -> dict[str, Any]:
+def as_json(result: RunResult[Any] | None, error: Exception | None) -> dict[str, Any]:
     """Return what `--json` prints."""
     problem = None if error is None else {"type": type(error).__name__, "message": str(error)}
     if result is None:

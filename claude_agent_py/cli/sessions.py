@@ -15,9 +15,11 @@ from typing import Any, Final
 from uuid import UUID
 
 from claude_agent_py._errors import OptionsError
+from claude_agent_py.cli.terminal import one_line
 from claude_agent_py.permissions.requests import displayable
 from claude_agent_py.sessions.changes import delete_session, rename_session
 from claude_agent_py.sessions.forking import fork_session
+from claude_agent_py.sessions.info import SessionInfo
 from claude_agent_py.sessions.listing import list_sessions
 from claude_agent_py.sessions.search import search_sessions
 from claude_agent_py.sessions.session import Session, get_session
@@ -80,7 +82,8 @@ def _list(arguments: argparse.Namespace) -> int:
         _print_json([asdict(info) for info in found])
         return 0
     for info in found:
-        print(f"{info.session_id[:8]}  {_when(info.last_modified)}  {_costs(info.cost_usd):>9}  {_line(info.summary)}")
+        facts = f"{_when(info.last_modified)}  {_costs(info.cost_usd):>9}"
+        print(f"{info.session_id[:8]}  {facts}  {_summary(info)}")
     if not found:
         print("no sessions")
     return 0
@@ -95,7 +98,7 @@ def _search(arguments: argparse.Namespace) -> int:
         if arguments.json:
             print(json.dumps({"session_id": hit.session_id, "uuid": hit.message.uuid, "excerpt": hit.excerpt}))
         else:
-            print(f"{hit.session_id[:8]}  {_line(hit.session.summary, 30)}: {_line(hit.excerpt, 160)}")
+            print(f"{hit.session_id[:8]}  {one_line(hit.session.summary, 30)}: {one_line(hit.excerpt, 160)}")
     return 0 if count else 1
 
 
@@ -108,11 +111,11 @@ def _show(arguments: argparse.Namespace) -> int:
         _print_json({**facts, "messages": [message.raw for message in messages], "tasks": _tasks(session)})
         return 0
     process = f", open in process {session.process.pid}" if session.process else ""
-    print(f"{_line(session.info.summary)}\n{session.id}{process}\n")
+    print(f"{_summary(session.info)}\n{session.id}{process}\n")
     for line in conversation_lines(messages):
         print(displayable(line, len(line)))
     for task in _tasks(session):
-        print(f"task {task['id']} {task['status']}: {_line(str(task['description']))}")
+        print(f"task {task['id']} {task['status']}: {one_line(str(task['description']), SHOWN_CHARS)}")
     total = session.usage.total
     print(f"\n{total.input_tokens} tokens read, {total.output_tokens} written, {_costs(session.usage.cost_usd)}")
     return 0
@@ -136,7 +139,8 @@ def _delete(arguments: argparse.Namespace) -> int:
     if not arguments.yes:
         if not sys.stdin.isatty():
             raise OptionsError("pass --yes to delete without being asked", option="--yes")
-        if input(f"Delete {session.id} ({_line(session.info.summary)})? [y/N] ").strip().lower() not in ("y", "yes"):
+        told = input(f"Delete {session.id} ({_summary(session.info)})? [y/N] ")
+        if told.strip().lower() not in ("y", "yes"):
             print("not deleted")
             return 1
     delete_session(session.id, arguments.directory, config_dir=arguments.config_dir)
@@ -152,7 +156,7 @@ def _export(arguments: argparse.Namespace) -> int:
     if path is not None and path.suffix == ".json":
         text = json.dumps(session.to_api_messages(), indent=2, ensure_ascii=False)
     else:
-        text = "\n".join([f"# {_line(session.info.summary)}", "", *conversation_lines(session.history)])
+        text = "\n".join([f"# {_summary(session.info)}", "", *conversation_lines(session.history)])
     if path is None:
         print(displayable(text, len(text)) if sys.stdout.isatty() else text)
     else:
@@ -217,8 +221,8 @@ def _tasks(session: Session) -> list[dict[str, Any]]:
     ]
 
 
-def _line(text: str, limit: int = SHOWN_CHARS) -> str:
-    return " ".join(displayable(" ".join(text.split()), limit).split())
+def _summary(info: SessionInfo) -> str:
+    return one_line(info.summary, SHOWN_CHARS)
 
 
 def _when(milliseconds: int) -> str:

@@ -4,6 +4,7 @@
 Control characters are stripped from everything shown.
 """
 
+import argparse
 import os
 import sqlite3
 import sys
@@ -12,14 +13,14 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final, TextIO
+from typing import Final, TextIO
 
 import anyio
 
 from claude_agent_py._errors import OptionsError
-from claude_agent_py.cli.live_tree import MARKS, rich_console
+from claude_agent_py.cli.live_tree import MARKS
+from claude_agent_py.cli.terminal import one_line, rich_console, rich_tree
 from claude_agent_py.history import RecordedTask, RecordedTree, TaskHistory
-from claude_agent_py.permissions.requests import displayable
 from claude_agent_py.tasks.tree import draw
 from claude_agent_py.wire.messages.tasks import TaskStatus
 
@@ -28,6 +29,23 @@ VARIABLE: Final = "CLAUDE_AGENT_HISTORY"
 
 SHOWN_CHARS: Final = 120
 """A description is cut to so many characters."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `tasks`."""
+    parser.add_argument(
+        "target",
+        metavar="FILE|SESSION",
+        help="the file of a TaskHistory, or the id of a session in the history that the variable CLAUDE_AGENT_HISTORY "
+        "names",
+    )
+    parser.add_argument("session", nargs="?", metavar="SESSION", help="only this session of the file")
+    parser.add_argument("--at", type=int, metavar="NUMBER", help="the tree as it was at this record")
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """Print the tasks and return the exit code."""
+    return draw_tasks(arguments.target, arguments.session, at=arguments.at)
 
 
 def draw_tasks(target: str, session: str | None, *, at: int | None = None, out: TextIO | None = None) -> int:
@@ -110,34 +128,16 @@ class _Line:
 
     @classmethod
     def of(cls, task: RecordedTask) -> "_Line":
-        reason = f": {_shown(task.failure_reason)}" if task.failure_reason else ""
-        return cls(_shown(task.label) + reason, task.status, [cls.of(child) for child in task.children])
-
-
-def _shown(text: str) -> str:
-    return " ".join(displayable(text, SHOWN_CHARS).split())
+        reason = f": {one_line(task.failure_reason, SHOWN_CHARS)}" if task.failure_reason else ""
+        return cls(one_line(task.label, SHOWN_CHARS) + reason, task.status, [cls.of(child) for child in task.children])
 
 
 def _draw(name: str, last: float, tree: RecordedTree, out: TextIO) -> None:
     when = datetime.fromtimestamp(last).astimezone().strftime("%Y-%m-%d %H:%M:%S")
-    title = f"session {_shown(name)}, {len(tree)} tasks, last record {when}"
+    title = f"session {one_line(name, SHOWN_CHARS)}, {len(tree)} tasks, last record {when}"
     lines = [_Line.of(task) for task in tree]
     console = rich_console(out)
     if console is None:
         print(title, draw(lines), sep="\n", file=out)
         return
-    from rich.text import Text
-    from rich.tree import Tree
-
-    drawn = Tree(Text(title), guide_style="dim")
-    for line in lines:
-        _add(drawn, line)
-    console.print(drawn)
-
-
-def _add(above: Any, line: _Line) -> None:
-    from rich.text import Text
-
-    branch = above.add(Text.assemble(MARKS[line.status], " ", line.label))
-    for child in line.children:
-        _add(branch, child)
+    console.print(rich_tree(title, lines, lambda line: (MARKS[line.status], " ", line.label)))

@@ -1,5 +1,6 @@
 """The command `timeline`: write the timeline of a session, a recording or a stored session to a file."""
 
+import argparse
 import os
 import sqlite3
 from contextlib import closing, suppress
@@ -17,24 +18,36 @@ _SQLITE: Final = b"SQLite format 3\0"
 _OF_A_TRANSCRIPT: Final = (b'"parentUuid"', b'"sessionId"')
 
 
-def write_timeline(target: str, session: str | None, output: str, *, config_dir: str | None = None) -> int:
-    """Write a timeline and return the exit code.
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `timeline`."""
+    parser.add_argument(
+        "target",
+        metavar="SESSION|RECORDING|STORE",
+        help="the id of a session (its beginning is enough), the file of a recording or a transcript, or a store: an "
+        "SQLite file or a folder",
+    )
+    parser.add_argument("session", nargs="?", metavar="SESSION", help="the id of a session in the store")
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        default="timeline.html",
+        help="where to write it: .html, .json (Perfetto), .otlp.json, .mmd (Mermaid); default: timeline.html",
+    )
+    parser.add_argument("--config-dir", metavar="FOLDER", help="the CLI's configuration folder")
 
-    Args:
-        target: The id of a session on this machine or its beginning, the file of a recording or a transcript, or a
-            store: the file of an `SQLiteStore` or the folder of a `DirectoryStore`.
-        session: The id of a session in the store.
-        output: Where to write it; the name says in which format.
-        config_dir: The CLI's configuration folder.
+
+def execute(arguments: argparse.Namespace) -> int:
+    """Write the timeline and return the exit code.
 
     Raises:
-        OptionsError: There is no such thing, or the output cannot be written.
+        OptionsError: There is no such session or file, or the output cannot be written.
         SessionError: The session is not there or cannot be read.
     """
-    timeline = _read(target, session, config_dir)
-    timeline.save(output)
+    timeline = _read(arguments.target, arguments.session, arguments.config_dir)
+    timeline.save(arguments.output)
     left_out = f", {timeline.dropped} short ones left out" if timeline.dropped else ""
-    print(f"{output}: {len(timeline.spans)} spans{left_out}")
+    print(f"{arguments.output}: {len(timeline.spans)} spans{left_out}")
     return 0
 
 

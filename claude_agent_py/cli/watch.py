@@ -15,11 +15,10 @@ from typing import Any, Final
 
 from claude_agent_py.cli._dashboard.board import Board
 from claude_agent_py.cli._dashboard.machine import LOOK_SECONDS
-from claude_agent_py.cli._dashboard.rows import Row
+from claude_agent_py.cli._dashboard.rows import Row, count_sessions
 from claude_agent_py.cli.fleet import VARIABLE as FLEET_VARIABLE
 from claude_agent_py.cli.interactions import VARIABLE as INBOX_VARIABLE
-from claude_agent_py.cli.live_tree import rich_console
-from claude_agent_py.cli.textual_apps import can_show_screen
+from claude_agent_py.cli.terminal import can_show_screen, rich_console, rich_tree
 
 NOTHING: Final = "no session runs on this machine"
 LEAST_SECONDS: Final = 0.1
@@ -90,19 +89,8 @@ def _nested(rows: Sequence[Row], depth: int = 0) -> Iterator[tuple[Row, int]]:
 
 def as_tree(rows: Sequence[Row]) -> Any:
     """Return the rows as a tree of `rich`."""
-    from rich.tree import Tree
-
-    count = sum(row.kind in ("session", "fleet_session") for top in rows for row in top.walk())
-    tree = Tree(f"sessions: {count}" if rows else NOTHING, guide_style="dim")
-    _add(tree, rows)
-    return tree
-
-
-def _add(tree: Any, rows: Sequence[Row]) -> None:
-    from rich.text import Text
-
-    for row in rows:
-        _add(tree.add(Text.assemble(row.mark, " ", row.line())), row.children)
+    title = f"sessions: {count_sessions(rows)}" if rows else NOTHING
+    return rich_tree(title, rows, lambda row: (row.mark, " ", row.line()))
 
 
 def _redraw(board: Board, every: float, console: Any) -> None:

@@ -11,25 +11,13 @@ from typing import Final, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, RowMapping, and_, delete, func, insert, or_, select, update
 
-from claude_agent_py.fleet._database import Database
+from claude_agent_py.fleet._database import lock, server_time
 from claude_agent_py.fleet._tables import sessions, tenants, workers
+from claude_agent_py.fleet.agents import FleetAgent
 from claude_agent_py.fleet.records import FleetTenantInfo
 
 AFFINITY_SECONDS: Final = 5.0
 """For how long a session waits for the machine that has its workspace before another one takes it."""
-
-
-class Known(NamedTuple):
-    """An agent that a worker can run."""
-
-    name: str
-    version: str
-    weight: float
-    limit: int | None
-    """How many of its sessions may run at once, on all workers."""
-    timeout: float | None = None
-    is_shared: bool = False
-    """Whether its workspace is on all machines."""
 
 
 class Place(NamedTuple):
@@ -43,7 +31,7 @@ class Place(NamedTuple):
 class Shares:
     """What runs, and what tenants and agents may have."""
 
-    def __init__(self, connection: Connection, place: Place, known: Sequence[Known]) -> None:
+    def __init__(self, connection: Connection, place: Place, known: Sequence[FleetAgent]) -> None:
         self.running: Counter[tuple[str, str]] = Counter()
         query = select(sessions.c.agent, sessions.c.tenant, func.count()).where(sessions.c.state == "running")
         for agent, tenant, number in connection.execute(query.group_by(sessions.c.agent, sessions.c.tenant)):
@@ -98,15 +86,15 @@ class Shares:
         return max(self._now, self.began[tenant] + 1 / self._weight(tenant))
 
 
-def is_work(connection: Connection, database: Database, place: Place, known: Sequence[Known]) -> bool:
+def is_work(connection: Connection, place: Place, known: Sequence[FleetAgent]) -> bool:
     """Return whether there may be sessions to take."""
-    now = database.now(connection)
+    now = server_time(connection)
     query = select(sessions.c.id).where(or_(*(_fits(place, one, now) for one in known)))
     return connection.execute(query.limit(1)).first() is not None
 
 
 def choose(
-    connection: Connection, place: Place, known: Sequence[Known], count: int, now: float
+    connection: Connection, place: Place, known: Sequence[FleetAgent], count: int, now: float
 ) -> Sequence[RowMapping]:
     """Return up to `count` queued sessions, locked. One worker at a time chooses: the caller has the fleet's lock."""
     shares = Shares(connection, place, known)
@@ -132,14 +120,14 @@ def choose(
     return sorted(found, key=lambda row: chosen.index(row["id"]))
 
 
-def _fits(place: Place, agent: Known, now: float) -> ColumnElement[bool]:
+def _fits(place: Place, agent: FleetAgent, now: float) -> ColumnElement[bool]:
     is_ready = and_(
         sessions.c.state == "queued",
         sessions.c.agent == agent.name,
         sessions.c.version == agent.version,
         sessions.c.not_before <= now,
     )
-    if agent.is_shared:
+    if agent.workspace is None or agent.workspace.is_shared:
         return is_ready
     is_here = or_(
         sessions.c.machine.is_(None),
@@ -151,7 +139,7 @@ def _fits(place: Place, agent: Known, now: float) -> ColumnElement[bool]:
 
 
 def _heads(
-    connection: Connection, place: Place, known: Sequence[Known], full: Sequence[str], now: float
+    connection: Connection, place: Place, known: Sequence[FleetAgent], full: Sequence[str], now: float
 ) -> list[RowMapping]:
     """Return what waits: the agents and tenants, the highest priority of each pair, and since when."""
     found: list[RowMapping] = []
@@ -164,7 +152,7 @@ def _heads(
 
 
 def _candidates(
-    connection: Connection, place: Place, agent: Known, tenant: str, count: int, now: float
+    connection: Connection, place: Place, agent: FleetAgent, tenant: str, count: int, now: float
 ) -> Sequence[RowMapping]:
     """Return the first sessions of an agent and a tenant."""
     columns = [sessions.c[name] for name in ("id", "agent", "tenant", "priority", "queued_at")]
@@ -193,9 +181,9 @@ def forget_turns(connection: Connection) -> None:
         connection.execute(delete(tenants).where(is_plain, tenants.c.began <= latest - 1.0))
 
 
-def set_tenant(connection: Connection, database: Database, name: str, limit: int | None, weight: float) -> None:
+def set_tenant(connection: Connection, name: str, limit: int | None, weight: float) -> None:
     """Set what a tenant may have."""
-    database.lock(connection)
+    lock(connection)
     given = {"session_limit": limit, "weight": weight}
     if connection.execute(update(tenants).where(tenants.c.name == name).values(given)).rowcount == 0:
         connection.execute(insert(tenants).values(name=name, **given))

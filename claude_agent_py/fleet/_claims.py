@@ -12,9 +12,10 @@ from uuid import uuid4
 from sqlalchemy import Connection, RowMapping, delete, insert, or_, select, update
 
 from claude_agent_py.fleet import _rows
-from claude_agent_py.fleet._choosing import Known, Place, choose, forget_turns
-from claude_agent_py.fleet._database import Database
+from claude_agent_py.fleet._choosing import Place, choose, forget_turns
+from claude_agent_py.fleet._database import lock, server_time
 from claude_agent_py.fleet._tables import agents, interactions, runs, sessions, workers
+from claude_agent_py.fleet.agents import FleetAgent
 
 
 class LostError(Exception):
@@ -42,35 +43,33 @@ class Claim(NamedTuple):
 # Living ---------------------------------------------------------------------------------------------------------------
 
 
-def register(connection: Connection, database: Database, row: Mapping[str, Any], known: Sequence[Known]) -> None:
+def register(connection: Connection, row: Mapping[str, Any], lease: float, known: Sequence[FleetAgent]) -> None:
     """Enter a worker and its agents."""
-    database.lock(connection)
-    now = database.now(connection)
-    expires_at = now + row["lease"]
-    rest = {name: value for name, value in row.items() if name != "lease"}
-    times = {"started_at": now, "expires_at": expires_at}
+    lock(connection)
+    now = server_time(connection)
+    times = {"started_at": now, "expires_at": now + lease}
     connection.execute(delete(workers).where(workers.c.id == row["id"]))  # it is there if the news of it was lost
-    connection.execute(insert(workers).values(**rest, **times, memory_used=0, is_draining=0))
-    register_agents(connection, now, [(one.name, one.version, one.timeout) for one in known])
+    connection.execute(insert(workers).values(**row, **times, memory_used=0, is_draining=0))
+    register_agents(connection, now, known)
 
 
-def register_agents(connection: Connection, now: float, known: Sequence[tuple[str, str, float | None]]) -> None:
+def register_agents(connection: Connection, now: float, known: Sequence[FleetAgent]) -> None:
     """Enter agents by name and version, with their time limits, which processes that do not know them need."""
     query = select(agents.c.name, agents.c.version, agents.c.timeout)
     there = {(name, version): timeout for name, version, timeout in connection.execute(query)}
-    for name, version, timeout in known:
-        if (name, version) not in there:
-            row = {"name": name, "version": version, "timeout": timeout}
+    for one in known:
+        if (one.name, one.version) not in there:
+            row = {"name": one.name, "version": one.version, "timeout": one.timeout}
             connection.execute(insert(agents).values(**row, registered_at=now))
-        elif there[name, version] != timeout:
-            entered = update(agents).where(agents.c.name == name, agents.c.version == version)
-            connection.execute(entered.values(timeout=timeout))
+        elif there[one.name, one.version] != one.timeout:
+            entered = update(agents).where(agents.c.name == one.name, agents.c.version == one.version)
+            connection.execute(entered.values(timeout=one.timeout))
 
 
-def beat(connection: Connection, database: Database, worker: str, lease: float, memory_used: int) -> bool | None:
+def beat(connection: Connection, worker: str, lease: float, memory_used: int) -> bool | None:
     """Extend a worker's life. Returns whether it has to drain; None if it counts as dead."""
     change = update(workers).where(workers.c.id == worker)
-    values = {"expires_at": database.now(connection) + lease, "memory_used": memory_used}
+    values = {"expires_at": server_time(connection) + lease, "memory_used": memory_used}
     found = connection.execute(change.values(values).returning(workers.c.is_draining)).scalar_one_or_none()
     return None if found is None else bool(found)
 
@@ -102,10 +101,10 @@ def forget_machine(connection: Connection, session: str) -> None:
 # The dead -------------------------------------------------------------------------------------------------------------
 
 
-def reap(connection: Connection, database: Database, max_crashes: int) -> list[str]:
+def reap(connection: Connection, max_crashes: int) -> list[str]:
     """Free the sessions of dead workers, settle what is too late, and return the workers that were found dead."""
-    database.lock(connection)
-    now = database.now(connection)
+    lock(connection)
+    now = server_time(connection)
     dead = list(connection.execute(select(workers.c.id).where(workers.c.expires_at < now)).scalars())
     lost = select(sessions.c.id).where(
         sessions.c.state == "running",
@@ -129,8 +128,7 @@ def _free(connection: Connection, session: str, now: float, max_crashes: int) ->
     if run is None:
         _rows.follow_up(connection, session, 0, now)
         return
-    mine = update(runs).where(runs.c.session == session, runs.c.number == run["number"])
-    connection.execute(mine.values(crashes=run["crashes"] + 1))
+    _rows.change_run(connection, session, run["number"], crashes=run["crashes"] + 1)
     if run["crashes"] >= max_crashes:
         reason = f"{run['crashes'] + 1} workers died at it"
         _fail(connection, session, run["number"], now, {"error": "WorkerDied", "reason": reason})
@@ -152,17 +150,16 @@ def _fail(connection: Connection, session: str, number: int, now: float, result:
     """Make a session a dead letter."""
     _rows.end_run(connection, session, number, now, "failed", result)
     reason = ": ".join(part for part in (result.get("error"), result.get("reason")) if part)
-    more = {"worker": None, "wanted": None, "is_orphan": 0, "step": sessions.c.step + 1}
-    _rows.set_state(connection, session, number, now, "failed", reason=reason, **more)
+    _rows.set_state(connection, session, number, now, "failed", reason=reason, **_rows.RELEASED)
 
 
 # Claiming -------------------------------------------------------------------------------------------------------------
 
 
-def claim(connection: Connection, database: Database, place: Place, known: Sequence[Known], count: int) -> list[Claim]:
+def claim(connection: Connection, place: Place, known: Sequence[FleetAgent], count: int) -> list[Claim]:
     """Take up to `count` queued sessions, one worker at a time, so that limits and shares hold exactly."""
-    database.lock(connection)
-    now = database.now(connection)
+    lock(connection)
+    now = server_time(connection)
     return [_take(connection, session, place, now) for session in choose(connection, place, known, count, now)]
 
 
@@ -172,12 +169,12 @@ def _take(connection: Connection, row: RowMapping, place: Place, now: float) -> 
     epoch = row["epoch"] + 1
     taken = {"worker": place.worker, "machine": place.machine, "epoch": epoch, "is_orphan": 0, "reason": None}
     _rows.set_state(connection, row["id"], run["number"], now, "running", **taken)
-    mine = update(runs).where(runs.c.session == row["id"], runs.c.number == run["number"])
     started_at = now if run["started_at"] is None else run["started_at"]
-    connection.execute(mine.values(state="running", claims=run["claims"] + 1, started_at=started_at))
+    counted = {"claims": run["claims"] + 1, "started_at": started_at}
+    _rows.change_run(connection, row["id"], run["number"], state="running", **counted)
     if not run["claims"]:
         begun = {"run": run["number"], "state": "running", "worker": place.worker}
-        _rows.add_events(connection, row["id"], run["number"], now, [("run", begun)])
+        _rows.add_events(connection, row["id"], run["number"], [("run", now, begun)])
     return Claim({**row, "worker": place.worker}, dict(run), epoch)
 
 
@@ -199,10 +196,10 @@ def write_events(
     row = check(connection, claim)
     if row["last_batch"] == batch:
         return  # it arrived, but not the news of it
-    _rows.add_timed_events(connection, claim.id, claim.run["number"], new, last_batch=batch)
+    _rows.add_events(connection, claim.id, claim.run["number"], new, last_batch=batch)
 
 
-def ask(connection: Connection, database: Database, claim: Claim, row: Mapping[str, Any]) -> str | None:
+def ask(connection: Connection, claim: Claim, row: Mapping[str, Any]) -> str | None:
     """Enter a question, and return None; or the reply, if the same was asked and answered in this run.
 
     Raises LostError.
@@ -216,11 +213,11 @@ def ask(connection: Connection, database: Database, claim: Claim, row: Mapping[s
         change = update(interactions).where(interactions.c.id == found["id"])
         connection.execute(change.values(state="used"))
         return str(found["reply"])
-    now = database.now(connection)
+    now = server_time(connection)
     fixed = {"session": claim.id, "run": run, "state": "pending", "created_at": now}
     connection.execute(insert(interactions).values(**row, **fixed))
     told = {"id": row["id"], "state": "pending", "kind": row["kind"], "request": json.loads(row["request"])}
-    _rows.add_events(connection, claim.id, run, now, [("interaction", told)])
+    _rows.add_events(connection, claim.id, run, [("interaction", now, told)])
     return None
 
 
@@ -249,14 +246,13 @@ def renew_uuid(connection: Connection, claim: Claim) -> str:
     """Put another uuid of the prompt on record, before the prompt is sent again. Raises LostError."""
     check(connection, claim)
     uuid = str(uuid4())
-    mine = update(runs).where(runs.c.session == claim.id, runs.c.number == claim.run["number"])
-    connection.execute(mine.values(uuid=uuid))
+    _rows.change_run(connection, claim.id, claim.run["number"], uuid=uuid)
     return uuid
 
 
-def abandon(connection: Connection, database: Database, claimed: Mapping[str, int], worker: str) -> None:
+def abandon(connection: Connection, claimed: Mapping[str, int], worker: str) -> None:
     """Queue sessions again that a worker has by the table, but not in fact."""
-    now = database.now(connection)
+    now = server_time(connection)
     for session, epoch in claimed.items():
         row = _rows.locked(connection, session)
         if (row["worker"], row["epoch"], row["state"]) == (worker, epoch, "running"):
@@ -266,11 +262,10 @@ def abandon(connection: Connection, database: Database, claimed: Mapping[str, in
 # Settling -------------------------------------------------------------------------------------------------------------
 
 
-def settle(connection: Connection, database: Database, claim: Claim, outcome: Mapping[str, Any]) -> None:
+def settle(connection: Connection, claim: Claim, outcome: Mapping[str, Any]) -> None:
     """Write what became of a claim. Raises LostError."""
-    row, now = check(connection, claim), database.now(connection)
+    row, now = check(connection, claim), server_time(connection)
     kind, number, result = outcome["kind"], claim.run["number"], outcome.get("result") or {}
-    free = {"worker": None, "wanted": None, "step": sessions.c.step + 1, "queued_at": now}
     if row["wanted"] == "cancel" or kind == "cancelled":
         _rows.cancel_now(connection, claim.id, now, row["reason"] or "cancelled")
     elif kind in ("done", "interrupted"):
@@ -279,10 +274,10 @@ def settle(connection: Connection, database: Database, claim: Claim, outcome: Ma
     elif kind == "failed":
         _fail(connection, claim.id, number, now, result)
     elif kind == "later":
-        again = {"attempts": claim.run["attempts"] + 1, "uuid": str(uuid4())}
-        connection.execute(update(runs).where(runs.c.session == claim.id, runs.c.number == number).values(again))
-        more = {**free, "not_before": now + outcome["pause"], "reason": outcome["reason"]}
-        _rows.set_state(connection, claim.id, number, now, "queued", **more)
+        _rows.change_run(connection, claim.id, number, attempts=claim.run["attempts"] + 1, uuid=str(uuid4()))
+        later = {"queued_at": now, "not_before": now + outcome["pause"], "reason": outcome["reason"]}
+        _rows.set_state(connection, claim.id, number, now, "queued", **later, **_rows.RELEASED)
     else:  # it waits for a person, or its worker ends
         waits = kind == "waiting" and _rows.waiting(connection, claim.id)
-        _rows.set_state(connection, claim.id, number, now, "waiting" if waits else "queued", **free)
+        state = "waiting" if waits else "queued"
+        _rows.set_state(connection, claim.id, number, now, state, queued_at=now, **_rows.RELEASED)

@@ -108,17 +108,6 @@ class Database:
                 finally:
                     end.detach()
 
-    def now(self, connection: Connection) -> float:
-        """Return the time by the clock that all workers share."""
-        if self.is_sqlite:  # one machine
-            return time.time()
-        return float(connection.scalar(text("SELECT extract(epoch FROM clock_timestamp())::float8")) or 0.0)
-
-    def lock(self, connection: Connection) -> None:
-        """Let one transaction at a time pass here. In SQLite, only one writes anyway."""
-        if not self.is_sqlite:
-            connection.execute(text(f"SELECT pg_advisory_xact_lock({LOCK})"))
-
     def run(
         self, work: Callable[..., T], *args: Any, write: bool = True, is_given_up: Callable[[], bool] | None = None
     ) -> T:
@@ -129,6 +118,8 @@ class Database:
             FleetError: The tables were made by a newer version, the file's folder does not exist, or there is no fleet
                 and none is to be created.
         """
+        if not (self._is_ready and self._create):
+            self._check_file()
         if not self._is_ready:
             self._make_tables()
         engine = self.engine.execution_options(fleet_write=write)
@@ -143,7 +134,7 @@ class Database:
         try:
             return self.run(work, *args, write=write)
         except SQLAlchemyError as error:
-            raise _away(error) from error
+            raise away(error) from error
 
     async def call(
         self,
@@ -180,7 +171,7 @@ class Database:
                 if not _is_passing(error):
                     raise
                 if time.monotonic() > deadline:
-                    raise _away(error) from error
+                    raise away(error) from error
                 tries += 1
                 level = logging.WARNING if tries == WARNS_AT else logging.DEBUG
                 logger.log(level, "the database of the fleet does not answer, trying again: %s", _told(error))
@@ -201,14 +192,20 @@ class Database:
         self._cut()
         raise NoConnectionError(f"no answer within {limit:g} s")
 
-    def _make_tables(self) -> None:
-        file = self.engine.url.database
-        if self.is_sqlite and file is not None and not Path(file).absolute().parent.is_dir():
+    def _check_file(self) -> None:
+        """Raise FleetError where SQLite cannot make its file, or would make one that is not to be made."""
+        file = Path(str(self.engine.url.database)).absolute()
+        if self.is_sqlite and not file.parent.is_dir():
             raise FleetError(f"the folder of the fleet's database does not exist: {file}")
-        if not self._create:
-            self._find_tables()
+        if self.is_sqlite and not self._create and not file.exists():
+            raise FleetError(f"there is no database {file}")
+
+    def _make_tables(self) -> None:
+        reader = self.engine.execution_options(fleet_write=False)
+        if not self._create and not inspect(reader).has_table(tables.meta.name):
+            raise FleetError(f"there is no fleet in the database {self.engine.url.database}")
         with self.engine.execution_options(fleet_write=True).begin() as connection:
-            self.lock(connection)
+            lock(connection)
             tables.metadata.create_all(connection)
             found = connection.scalar(select(tables.meta.c.version))
             if found is None:
@@ -217,13 +214,18 @@ class Database:
                 raise FleetError(f"the fleet's tables are of a newer version ({found}, known is {tables.VERSION})")
         self._is_ready = True
 
-    def _find_tables(self) -> None:
-        """Raise FleetError, and write nothing, where no fleet is."""
-        file = self.engine.url.database
-        if self.is_sqlite and not Path(str(file)).exists():
-            raise FleetError(f"there is no database {Path(str(file)).absolute()}")
-        if not inspect(self.engine.execution_options(fleet_write=False)).has_table(tables.meta.name):
-            raise FleetError(f"there is no fleet in the database {file}")
+
+def server_time(connection: Connection) -> float:
+    """Return the time by the clock that all workers share."""
+    if connection.dialect.name == "sqlite":  # one machine
+        return time.time()
+    return float(connection.scalar(text("SELECT extract(epoch FROM clock_timestamp())::float8")) or 0.0)
+
+
+def lock(connection: Connection) -> None:
+    """Let one transaction at a time pass here. In SQLite, only one writes anyway."""
+    if connection.dialect.name != "sqlite":
+        connection.execute(text(f"SELECT pg_advisory_xact_lock({LOCK})"))
 
 
 def _is_passing(error: DBAPIError | NoConnectionError) -> bool:
@@ -235,7 +237,8 @@ def _told(error: SQLAlchemyError) -> object:
     return getattr(error, "orig", None) or error
 
 
-def _away(error: SQLAlchemyError) -> FleetError:
+def away(error: SQLAlchemyError) -> FleetError:
+    """Return the error for a database that does not answer."""
     failure = FleetError(f"the database of the fleet does not answer, try again later: {_told(error)}")
     failure.is_retryable = True
     return failure

@@ -7,9 +7,9 @@ There is one DBOS in a process, so a process has one worker at a time, and none 
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import anyio
 from anyio import to_thread
@@ -34,25 +34,18 @@ HAS_DBOS: Final = (
 )
 
 
-class Engine(Protocol):
-    """The worker of this process, as its workflows see it."""
+Fire = Callable[[datetime, Mapping[str, Any]], Awaitable[None]]
 
-    def held(self, session: str) -> Hold | None:
-        """Return the hold on a session, or None."""
-        ...
-
-    async def fire(self, schedule: str, at: datetime, wanted: Mapping[str, Any]) -> None:
-        """Start the session of a schedule."""
-        ...
-
-
-_engine: Engine | None = None
+_holds: Mapping[str, Hold] = {}
+"""What the worker of this process holds, by session."""
+_fire: Fire | None = None
+"""Starts the session of a schedule; None without a worker."""
 
 
 @DBOS.workflow(name=DBOS_WORKFLOWS[0])
 async def run_step(session: str, step: int) -> dict[str, Any]:
     """Run the prompt at hand of a session that this worker holds."""
-    hold = None if _engine is None else _engine.held(session)
+    hold = _holds.get(session)
     if hold is None or hold.claim.session["step"] != step or hold.finished.is_set():
         return {"kind": "stray"}
     hold.begun.set()
@@ -67,18 +60,18 @@ async def run_step(session: str, step: int) -> dict[str, Any]:
 @DBOS.workflow(name=DBOS_WORKFLOWS[1])
 async def run_schedule(at: datetime, wanted: Any) -> None:
     """Start the session of a schedule."""
-    if _engine is not None:
-        await _engine.fire(wanted["name"], at, wanted)
+    if _fire is not None:
+        await _fire(at, wanted)
 
 
-async def launch(engine: Engine, url: str, worker: str) -> None:
+async def launch(worker: str, url: str, holds: Mapping[str, Hold], fire: Fire) -> None:
     """Start DBOS. Blocks the event loop for a moment, so that DBOS uses this one.
 
     Raises:
         FleetError: This process has a DBOS already.
     """
-    global _engine
-    if _engine is not None:
+    global _holds, _fire
+    if _fire is not None:
         raise FleetError(HAS_DBOS)
     config: DBOSConfig = {
         "name": "claude-agent-py-fleet",
@@ -102,7 +95,7 @@ async def launch(engine: Engine, url: str, worker: str) -> None:
     except BaseException:
         DBOS.destroy()
         raise
-    _engine = engine
+    _holds, _fire = holds, fire
 
 
 async def listen(worker: str) -> None:
@@ -111,14 +104,12 @@ async def listen(worker: str) -> None:
 
 
 async def shut_down(worker: str) -> None:
-    """Stop DBOS."""
-    global _engine
-    _engine = None
-    try:
-        await DBOS.delete_queue_async(queue_of(worker))
-    except Exception:
-        logger.debug("the queue of worker %s cannot be deleted", worker, exc_info=True)
-    await to_thread.run_sync(DBOS.destroy)
+    """Stop DBOS. Finishes if it is cancelled."""
+    global _holds, _fire
+    _holds, _fire = {}, None
+    with anyio.CancelScope(shield=True):
+        await delete_queue(worker)
+        await to_thread.run_sync(DBOS.destroy)
 
 
 def queue_of(worker: str) -> str:
@@ -181,8 +172,8 @@ async def apply_schedules(wanted: Mapping[str, Mapping[str, Any]]) -> None:
         raise OptionsError(str(error).removeprefix("DBOS Error: "), option="schedule") from error
 
 
-async def delete_dead_queue(worker: str) -> None:
-    """Delete the queue of a dead worker."""
+async def delete_queue(worker: str) -> None:
+    """Delete the queue of a worker that ends or is dead."""
     try:
         await DBOS.delete_queue_async(queue_of(worker))
     except Exception:

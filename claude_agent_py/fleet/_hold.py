@@ -31,7 +31,7 @@ from claude_agent_py.fleet._inbox import FleetInbox
 from claude_agent_py.fleet._looking import Found, bring, look
 from claude_agent_py.fleet._packing import keep, unpack
 from claude_agent_py.fleet._recording import Recorder
-from claude_agent_py.fleet._store import PROJECT, FencedStore, Pulse
+from claude_agent_py.fleet._store import PROJECT, FencedStore, Pulse, store_key
 from claude_agent_py.fleet.agents import FleetAgent
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.permissions.interactions import Inbox
@@ -129,11 +129,6 @@ class Hold:
         """Whether another worker has the session."""
         return self._why == "lost"
 
-    @property
-    def gives_back(self) -> bool:
-        """Whether the process ends because of a question, which waits on."""
-        return self._why == "waiting"
-
     def stop(self, why: Why) -> None:
         """End the session's process, for the first reason that is given."""
         if self.is_settled:
@@ -166,7 +161,7 @@ class Hold:
         await anyio.sleep_forever()
 
     async def _is_stored(self, tool_use_id: str) -> bool:
-        entries = await self._store.load({"project_key": PROJECT, "session_id": self._cli_session})
+        entries = await self._store.load(store_key(self._cli_session))
         return any(tool_use_id in json.dumps(entry.get("message")) for entry in entries or () if "message" in entry)
 
     @property
@@ -196,7 +191,7 @@ class Hold:
     async def settle(self, outcome: Mapping[str, Any]) -> None:
         """Write what became of the prompt. Raises CancelledError if another worker has the session."""
         try:
-            await self.database.call(_claims.settle, self.database, self.claim, outcome)
+            await self.database.call(_claims.settle, self.claim, outcome)
             self.is_settled = True
             self.was_cancelled = outcome["kind"] == "cancelled"
         except _claims.LostError:
@@ -215,18 +210,21 @@ class Hold:
         if found.answer is not None:
             return self._done({"text": found.answer, "is_recovered": True})
         async with self._connected(options.replace(**await self._start(found))) as client:
-            outcome = await self._outcome_with(client, found)
+            try:
+                outcome = await self._answered(client, found)
+            except Exception as error:
+                outcome = self._outcome_of(error)
         if outcome["kind"] in ("done", "failed", "interrupted"):
             await keep(self.database, self.claim, self.agent.workspace, self._folder)
         return outcome
 
     async def _look(self, options: ClientOptions[Any]) -> Found:
         """Look what became of the prompt, in the store, and on this machine if the store has nothing of the session."""
-        wanted = (self._store, PROJECT, self._cli_session)
-        found = await look(*wanted, self.claim.run["uuid"])
+        wanted = (self._store, self._cli_session, self.claim.run["uuid"])
+        found = await look(*wanted)
         if not found.exists:
-            await bring(*wanted, options)
-            found = await look(*wanted, self.claim.run["uuid"])
+            await bring(self._store, self._cli_session, options)
+            found = await look(*wanted)
         return found
 
     async def _options(self) -> ClientOptions[Any]:
@@ -237,7 +235,14 @@ class Hold:
             await unpack(self.database, self.claim, workspace, self._folder)
             changes["cwd"] = await run_file_work(workspace.prepare, self._folder, self.claim.id)
         if not isinstance(options.interactions, Inbox) and options.permission_prompts != "none":
-            changes["interactions"] = FleetInbox(self, patience=self.agent.patience, poll=self._poll)
+            changes["interactions"] = FleetInbox(
+                self.database,
+                self.claim,
+                patience=self.agent.patience,
+                poll=self._poll,
+                give_back=self.give_back,
+                gives_back=lambda: self._why == "waiting",
+            )
         changes["on_store_error"] = self._on_store_error
         return options.replace(session_store_flush="eager", **changes)
 
@@ -275,8 +280,7 @@ class Hold:
     async def _take_lease(self) -> None:
         """Take the lease of a worker that is dead, so that the store refuses what it may still write."""
         if implements(self._store, "acquire_lease"):
-            key = {"project_key": PROJECT, "session_id": self._cli_session}
-            lease = await self._store.acquire_lease(key, "the fleet", steal=True)
+            lease = await self._store.acquire_lease(store_key(self._cli_session), "the fleet", steal=True)
             await self._store.release_lease(lease)
 
     @contextlib.asynccontextmanager
@@ -308,12 +312,6 @@ class Hold:
             await recorder.run()
         except _claims.LostError:
             self.stop("lost")
-
-    async def _outcome_with(self, client: Client[Any], found: Found) -> dict[str, Any]:
-        try:
-            return await self._answered(client, found)
-        except Exception as error:
-            return self._outcome_of(error)
 
     async def _answered(self, client: Client[Any], found: Found) -> dict[str, Any]:
         """Get the answer: of the turn that goes on, or of the prompt, which is sent."""

@@ -9,9 +9,11 @@ import hashlib
 import json
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from typing import Any, Protocol
+from functools import partial
+from typing import Any
 
 import anyio
+from sqlalchemy import RowMapping
 
 from claude_agent_py._errors import FleetError
 from claude_agent_py.fleet import _claims, _rows
@@ -22,8 +24,9 @@ from claude_agent_py.permissions.interactions import (
     Interaction,
     InteractionOpened,
     InteractionSettled,
+    read_stored,
 )
-from claude_agent_py.permissions.prompts import KINDS, Kind, stored_answer
+from claude_agent_py.permissions.prompts import KINDS, Kind
 from claude_agent_py.permissions.requests import PermissionContext
 from claude_agent_py.wire.base import JSONObject, dump
 from claude_agent_py.wire.fitting import fit
@@ -64,42 +67,47 @@ class FleetInteraction(Interaction):
 
     def _settle(self, reply: JSONObject, source: AnswerSource) -> bool:
         given = (self.id, json.dumps(reply), source.by, source.origin)
-        return self._database.run_once(_rows.answer, self._database, *given)
+        return self._database.run_once(_rows.answer, *given)
 
     async def _record(self, reply: JSONObject, source: AnswerSource) -> bool:
         given = (self.id, json.dumps(reply), source.by, source.origin)
-        return await self._database.call(_rows.answer, self._database, *given)
+        return await self._database.call(_rows.answer, *given)
 
 
-class Asking(Protocol):
-    """The session that asks."""
-
-    database: Database
-    claim: _claims.Claim
-
-    @property
-    def gives_back(self) -> bool:
-        """Whether the process ends because of a question, which waits on."""
-        ...
-
-    async def give_back(self, tool_use_id: str | None) -> None:
-        """End the process, because a person takes longer. Returns only if it cannot."""
-        ...
+async def open_questions(database: Database, session_id: str | None) -> list[FleetInteraction]:
+    """Return the questions that wait for a person, of one session or of all, oldest first."""
+    rows = await database.call(_rows.questions, session_id, write=False)
+    return [FleetInteraction(database, row) for row in rows]
 
 
 class FleetInbox(Inbox):
     """The inbox of one claim.
 
     Args:
-        asking: The session.
+        database: The fleet's tables.
+        claim: The claim of the session that asks.
         patience: For how many seconds a question waits with its process.
         poll: Seconds between looks for an answer.
+        give_back: Ends the process, because a person takes longer. Returns only if it cannot.
+        gives_back: Whether the process ends because of a question, which waits on.
     """
 
-    def __init__(self, asking: Asking, *, patience: float, poll: float) -> None:
-        self._asking = asking
+    def __init__(
+        self,
+        database: Database,
+        claim: _claims.Claim,
+        *,
+        patience: float,
+        poll: float,
+        give_back: Callable[[str | None], Awaitable[None]],
+        gives_back: Callable[[], bool],
+    ) -> None:
+        self._database = database
+        self._claim = claim
         self._patience = patience
         self._poll = poll
+        self._give_back = give_back
+        self._gives_back = gives_back
 
     def __iter__(self) -> Iterator[Interaction]:
         return iter(())  # they are in the database: `FleetSession.interactions`
@@ -116,16 +124,16 @@ class FleetInbox(Inbox):
             return await self._ask(row, kind, wire, context)
 
     async def _ask(self, row: dict[str, Any], kind: Kind, wire: Any, context: PermissionContext) -> JSONObject:
-        database, claim = self._asking.database, self._asking.claim
-        early = await database.call(_claims.ask, database, claim, row)
+        database = self._database
+        early = await database.call(_claims.ask, self._claim, row)
         if early is not None:
-            return stored_answer(kind, wire, early)
-        interaction = FleetInteraction(database, {**row, "session": claim.id})
+            return read_stored(kind, wire, early)
+        interaction = FleetInteraction(database, {**row, "session": self._claim.id})
         context.on_interaction(InteractionOpened(interaction))
         try:
             settled = await self._settled(row["id"], context)
         except BaseException:
-            if not self._asking.gives_back:  # the CLI, or the end of the session, withdraws it
+            if not self._gives_back():  # the CLI, or the end of the session, withdraws it
                 with anyio.CancelScope(shield=True):
                     await database.call(_claims.close_question, row["id"], "withdrawn")
             raise
@@ -135,19 +143,19 @@ class FleetInbox(Inbox):
         if reply is None:
             return KINDS[kind].refuse("The question was withdrawn.")
         await database.call(_claims.close_question, row["id"], "used")
-        return stored_answer(kind, wire, reply)
+        return read_stored(kind, wire, reply)
 
-    async def _settled(self, interaction: str, context: PermissionContext) -> Mapping[str, Any]:
+    async def _settled(self, interaction: str, context: PermissionContext) -> RowMapping:
         with anyio.move_on_after(self._patience):
             return await self._answered(interaction)
-        await self._asking.give_back(context.tool_use_id)
+        await self._give_back(context.tool_use_id)
         return await self._answered(interaction)
 
-    async def _answered(self, interaction: str) -> Mapping[str, Any]:
-        look: Callable[..., Awaitable[Any]] = self._asking.database.call
-        while (found := await look(_claims.answer_of, interaction, write=False)) is None:  # noqa: ASYNC110
+    async def _answered(self, interaction: str) -> RowMapping:
+        look = partial(self._database.call, _claims.answer_of, interaction, write=False)
+        while (found := await look()) is None:  # noqa: ASYNC110
             await anyio.sleep(self._poll)
-        return {str(name): value for name, value in found.items()}
+        return found
 
 
 def digest_of(kind: Kind, wire: Any) -> str:

@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 from claude_agent_py._errors import SessionNotFoundError
 from claude_agent_py._launch.environment import config_directory, environment
+from claude_agent_py.fleet._store import PROJECT, store_key
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.sessions.stores.copying import import_session
 from claude_agent_py.sessions.stores.protocol import SessionStore
@@ -25,18 +26,18 @@ class Found(NamedTuple):
     """The last answer to the prompt, if its turn is over; otherwise None."""
 
 
-async def look(store: SessionStore, project: str, session: str, prompt: str) -> Found:
+async def look(store: SessionStore, session: str, prompt: str) -> Found:
     """Look for a prompt in the store. Raises what the store raises."""
-    return judge(await store.load({"project_key": project, "session_id": session}) or (), prompt)
+    return judge(await store.load(store_key(session)) or (), prompt)
 
 
-async def bring(store: SessionStore, project: str, session: str, options: ClientOptions[Any]) -> None:
+async def bring(store: SessionStore, session: str, options: ClientOptions[Any]) -> None:
     """Bring a session to the store that only this machine has, if it has it."""
     if options.home is True:
         return
     folder = config_directory(environment(options, os.environ))
     with contextlib.suppress(SessionNotFoundError):
-        await import_session(store, session, config_dir=folder, project_key=project)
+        await import_session(store, session, config_dir=folder, project_key=PROJECT)
 
 
 def judge(entries: Sequence[Mapping[str, Any]], prompt: str) -> Found:

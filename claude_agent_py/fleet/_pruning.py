@@ -12,10 +12,10 @@ from dbos import DBOSClient
 from sqlalchemy import Connection, delete, inspect, or_, select
 from sqlalchemy.exc import SQLAlchemyError
 
-from claude_agent_py._errors import FleetError, StoreError
-from claude_agent_py.fleet._database import Database
+from claude_agent_py._errors import StoreError
+from claude_agent_py.fleet._database import Database, away, server_time
 from claude_agent_py.fleet._serializing import JSONSerializer
-from claude_agent_py.fleet._store import PROJECT
+from claude_agent_py.fleet._store import store_key
 from claude_agent_py.fleet._tables import (
     DBOS_SCHEMA,
     DBOS_WORKFLOWS,
@@ -59,7 +59,7 @@ async def prune(
         FleetError: The database does not answer.
     """
     pruned: list[Pruned] = []
-    while batch := await database.call(prune_sessions, database, seconds, machine):
+    while batch := await database.call(prune_sessions, seconds, machine):
         pruned += batch
         for one in batch:
             await _forget(store, one)
@@ -72,18 +72,18 @@ async def _forget(store: SessionStore | None, session: Pruned) -> None:
     if store is None or not implements(store, "delete"):
         return
     try:
-        await store.delete({"project_key": PROJECT, "session_id": session.cli_session})  # type: ignore[attr-defined]
+        await store.delete(store_key(session.cli_session))  # type: ignore[attr-defined]
     except StoreError as error:
         logger.warning("the conversation %s of session %s stays: %s", session.cli_session, session.id, error)
 
 
-def prune_sessions(connection: Connection, database: Database, seconds: float, machine: str | None) -> list[Pruned]:
+def prune_sessions(connection: Connection, seconds: float, machine: str | None) -> list[Pruned]:
     """Delete some sessions that are over and did not change for so long, oldest first, and return them.
 
     With a machine, only those whose workspace is there, or on no machine with a worker.
     """
     columns = (sessions.c.id, sessions.c.agent, sessions.c.version, sessions.c.machine, sessions.c.cli_session)
-    before = database.now(connection) - seconds
+    before = server_time(connection) - seconds
     query = select(*columns).where(sessions.c.state.in_(OVER), sessions.c.updated_at < before)
     if machine is not None:
         away = sessions.c.machine.not_in(select(workers.c.machine))
@@ -99,7 +99,7 @@ def prune_sessions(connection: Connection, database: Database, seconds: float, m
 
 def prune_workflows(database: Database, seconds: float) -> None:
     """Delete DBOS's rows of workflows that began before, and that no session needs. Blocks."""
-    now, needed = database.run(_needed, database, write=False)
+    now, needed = database.run(_needed, write=False)
     before = datetime.fromtimestamp(now, UTC) - timedelta(seconds=max(seconds, SCHEDULE_SECONDS))
     with _dbos(database) as client:
         if client is not None:
@@ -126,7 +126,7 @@ async def _in_thread(work: Callable[..., T], *arguments: Any) -> T:
     try:
         return await to_thread.run_sync(work, *arguments, abandon_on_cancel=True)
     except SQLAlchemyError as error:
-        raise FleetError(f"the database of the fleet does not answer: {error}") from error
+        raise away(error) from error
 
 
 @contextmanager
@@ -149,10 +149,10 @@ def _dbos(database: Database) -> Iterator[DBOSClient | None]:
         client.destroy()
 
 
-def _needed(connection: Connection, database: Database) -> tuple[float, frozenset[str]]:
+def _needed(connection: Connection) -> tuple[float, frozenset[str]]:
     """Return the time, and the workflows of sessions that run, or whose worker died. Others are never looked at."""
     query = select(sessions.c.id, sessions.c.step).where(or_(sessions.c.state == "running", sessions.c.is_orphan == 1))
-    return database.now(connection), frozenset(f"{name}:{step}" for name, step in connection.execute(query))
+    return server_time(connection), frozenset(f"{name}:{step}" for name, step in connection.execute(query))
 
 
 def _batches(client: DBOSClient, before: datetime, needed: frozenset[str]) -> Iterator[list[str]]:

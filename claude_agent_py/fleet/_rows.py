@@ -5,15 +5,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 from uuid import uuid4
 
-from sqlalchemy import Connection, RowMapping, func, insert, select, update
+from sqlalchemy import Connection, RowMapping, Select, func, insert, select, update
 
 from claude_agent_py._errors import FleetError, OptionsError
-from claude_agent_py.fleet._database import Database
+from claude_agent_py.fleet._database import lock, server_time
 from claude_agent_py.fleet._tables import agents, events, interactions, runs, sessions, workers
 from claude_agent_py.fleet.records import FleetEvent, FleetOutcome, FleetSessionInfo, FleetWorkerInfo
 
 OPEN: tuple[str, ...] = ("queued", "running")
 """The states of a run that is not over."""
+RELEASED: Mapping[str, Any] = {"worker": None, "wanted": None, "is_orphan": 0, "step": sessions.c.step + 1}
+"""What changes in a session's row when no worker has it any more."""
 
 
 class NewSession(NamedTuple):
@@ -30,18 +32,11 @@ class NewSession(NamedTuple):
 
 
 def add_events(
-    connection: Connection, session: str, run: int, at: float, new: Sequence[tuple[str, Mapping[str, Any]]]
+    connection: Connection, session: str, run: int, new: Sequence[tuple[str, float, Mapping[str, Any]]], **changes: Any
 ) -> None:
-    """Append events with the next numbers."""
-    add_timed_events(connection, session, run, [(kind, at, data) for kind, data in new])
-
-
-def add_timed_events(
-    connection: Connection, session: str, run: int, new: Sequence[tuple[str, float, Mapping[str, Any]]], **more: Any
-) -> None:
-    """Append events that have their times, and change the session's row on the way."""
-    bump = update(sessions).where(sessions.c.id == session).values(events=sessions.c.events + len(new), **more)
-    last = connection.execute(bump.returning(sessions.c.events)).scalar_one()
+    """Append events, each with its kind and time, and change the session's row on the way."""
+    change = update(sessions).where(sessions.c.id == session).values(events=sessions.c.events + len(new), **changes)
+    last = connection.execute(change.returning(sessions.c.events)).scalar_one()
     first = last - len(new) + 1
     rows = [
         {"session": session, "number": first + i, "run": run, "kind": kind, "at": at, "data": json.dumps(data)}
@@ -50,22 +45,29 @@ def add_timed_events(
     connection.execute(insert(events), rows)
 
 
-def set_state(connection: Connection, session: str, run: int, at: float, state: str, **more: Any) -> None:
+def set_state(connection: Connection, session: str, run: int, at: float, state: str, **changes: Any) -> None:
     """Change the state of a session, and tell."""
-    change = update(sessions).where(sessions.c.id == session).values(state=state, updated_at=at, **more)
-    connection.execute(change)
-    told = {"state": state, **({"reason": more["reason"]} if more.get("reason") else {})}
-    add_events(connection, session, run, at, [("state", told)])
+    told = {"state": state, **({"reason": changes["reason"]} if changes.get("reason") else {})}
+    add_events(connection, session, run, [("state", at, told)], state=state, updated_at=at, **changes)
+
+
+def change_session(connection: Connection, session: str, **values: Any) -> None:
+    """Change a session's row."""
+    connection.execute(update(sessions).where(sessions.c.id == session).values(values))
+
+
+def change_run(connection: Connection, session: str, number: int, **values: Any) -> None:
+    """Change a run's row."""
+    connection.execute(update(runs).where(runs.c.session == session, runs.c.number == number).values(values))
 
 
 def end_run(
     connection: Connection, session: str, number: int, at: float, state: str, result: Mapping[str, Any]
 ) -> None:
     """Settle a run, and tell."""
-    change = update(runs).where(runs.c.session == session, runs.c.number == number)
-    connection.execute(change.values(state=state, result=json.dumps(result), ended_at=at))
+    change_run(connection, session, number, state=state, result=json.dumps(result), ended_at=at)
     told = {"run": number, "state": state, "text": result.get("text", ""), "reason": result.get("reason", "")}
-    add_events(connection, session, number, at, [("run", told)])
+    add_events(connection, session, number, [("run", at, told)])
 
 
 # Sessions and prompts -------------------------------------------------------------------------------------------------
@@ -77,23 +79,24 @@ def locked(connection: Connection, session: str) -> RowMapping:
     Raises:
         FleetError: There is no such session.
     """
-    query = select(sessions).where(sessions.c.id == session).with_for_update()
-    row = connection.execute(query).mappings().one_or_none()
+    return _existing(connection, session, select(sessions).with_for_update())
+
+
+def _existing(connection: Connection, session: str, query: Select[Any]) -> RowMapping:
+    row = connection.execute(query.where(sessions.c.id == session)).mappings().one_or_none()
     if row is None:
         raise FleetError(f"the fleet has no session {session!r}", session_id=session)
     return row
 
 
-def start(
-    connection: Connection, database: Database, new: NewSession, prompt: Any, timeout: float | None
-) -> FleetSessionInfo:
+def start(connection: Connection, new: NewSession, prompt: Any, timeout: float | None) -> FleetSessionInfo:
     """Make a session with its first prompt, unless it exists.
 
     Raises:
         OptionsError: No process has registered such an agent, or the session belongs to another one.
     """
-    database.lock(connection)
-    now = database.now(connection)
+    lock(connection)
+    now = server_time(connection)
     found = connection.execute(select(sessions).where(sessions.c.id == new.id)).mappings().one_or_none()
     if found is None:
         version = _registered(connection, new.agent, new.version)
@@ -118,9 +121,7 @@ def _registered(connection: Connection, agent: str, wanted: str | None) -> str:
     return version
 
 
-def send(
-    connection: Connection, database: Database, session: str, prompt: Any, timeout: float | None, key: str | None
-) -> int:
+def send(connection: Connection, session: str, prompt: Any, timeout: float | None, key: str | None) -> int:
     """Add a prompt and return its number; that of the earlier one if a prompt with this key is there.
 
     Raises:
@@ -133,7 +134,7 @@ def send(
             return int(number)
     if row["state"] == "cancelled":
         raise FleetError(f"the session {session!r} was cancelled: {row['reason']}", session_id=session)
-    return _add_run(connection, row, database.now(connection), prompt, timeout, key)
+    return _add_run(connection, row, server_time(connection), prompt, timeout, key)
 
 
 def _add_run(
@@ -147,8 +148,8 @@ def _add_run(
     times = {"timeout": timeout, "deadline": None if timeout is None else now + timeout, "created_at": now}
     more = {"uuid": str(uuid4()), "attempts": 0, "claims": 0, "crashes": 0}
     connection.execute(insert(runs).values({**row, **times, **more}))
-    connection.execute(update(sessions).where(sessions.c.id == session["id"]).values(runs=number, updated_at=now))
-    add_events(connection, session["id"], number, now, [("run", {"run": number, "state": "queued"})])
+    told = {"run": number, "state": "queued"}
+    add_events(connection, session["id"], number, [("run", now, told)], runs=number, updated_at=now)
     if session["state"] in ("idle", "failed"):
         set_state(connection, session["id"], number, now, "queued", queued_at=now, not_before=0.0, reason=None)
     return number
@@ -160,12 +161,12 @@ def current_run(connection: Connection, session: str) -> RowMapping | None:
     return connection.execute(query).mappings().one_or_none()
 
 
-def interrupt(connection: Connection, database: Database, session: str) -> bool:
+def interrupt(connection: Connection, session: str) -> bool:
     """Interrupt the run at hand, and return whether there was one. The next prompt follows."""
-    row, now = locked(connection, session), database.now(connection)
+    row, now = locked(connection, session), server_time(connection)
     run = current_run(connection, session)
     if row["state"] == "running":
-        connection.execute(update(sessions).where(sessions.c.id == session).values(wanted="interrupt"))
+        change_session(connection, session, wanted="interrupt")
         return True
     if run is None or row["state"] not in ("queued", "waiting"):
         return False
@@ -178,19 +179,17 @@ def interrupt(connection: Connection, database: Database, session: str) -> bool:
 
 def follow_up(connection: Connection, session: str, run: int, now: float) -> None:
     """Queue a session whose run is over for its next one, or let it rest."""
-    more = {"worker": None, "wanted": None, "step": sessions.c.step + 1, "is_orphan": 0, "reason": None}
     state = "idle" if current_run(connection, session) is None else "queued"
-    set_state(connection, session, run, now, state, queued_at=now, not_before=0.0, **more)
+    set_state(connection, session, run, now, state, queued_at=now, not_before=0.0, reason=None, **RELEASED)
 
 
-def cancel(connection: Connection, database: Database, session: str, reason: str) -> bool:
+def cancel(connection: Connection, session: str, reason: str) -> bool:
     """Cancel a session for good, and return whether it was not over."""
-    row, now = locked(connection, session), database.now(connection)
+    row, now = locked(connection, session), server_time(connection)
     if row["state"] == "cancelled":
         return False
     if row["state"] == "running":
-        change = update(sessions).where(sessions.c.id == session)
-        connection.execute(change.values(wanted="cancel", reason=reason))
+        change_session(connection, session, wanted="cancel", reason=reason)
         return True
     cancel_now(connection, session, now, reason)
     return True
@@ -201,8 +200,7 @@ def cancel_now(connection: Connection, session: str, now: float, reason: str) ->
     withdraw(connection, session, now)
     while (run := current_run(connection, session)) is not None:
         end_run(connection, session, run["number"], now, "cancelled", {"error": "", "reason": reason})
-    more = {"worker": None, "wanted": None, "is_orphan": 0, "step": sessions.c.step + 1}
-    set_state(connection, session, 0, now, "cancelled", reason=reason, **more)
+    set_state(connection, session, 0, now, "cancelled", reason=reason, **RELEASED)
 
 
 def withdraw(connection: Connection, session: str, at: float) -> None:
@@ -210,24 +208,23 @@ def withdraw(connection: Connection, session: str, at: float) -> None:
     pending = (interactions.c.session == session, interactions.c.state == "pending")
     change = update(interactions).where(*pending).values(state="withdrawn")
     for found, run in connection.execute(change.returning(interactions.c.id, interactions.c.run)).all():
-        add_events(connection, session, run, at, [("interaction", {"id": found, "state": "withdrawn"})])
+        add_events(connection, session, run, [("interaction", at, {"id": found, "state": "withdrawn"})])
 
 
-def retry(connection: Connection, database: Database, session: str) -> int:
+def retry(connection: Connection, session: str) -> int:
     """Queue the last prompt of a dead letter again, and return its number.
 
     Raises:
         FleetError: The session has not failed.
     """
-    row, now = locked(connection, session), database.now(connection)
+    row, now = locked(connection, session), server_time(connection)
     if row["state"] != "failed":
         raise FleetError(f"the session {session!r} is {row['state']}, not failed", session_id=session)
     query = select(runs).where(runs.c.session == session, runs.c.state == "failed").order_by(runs.c.number.desc())
     run = connection.execute(query.limit(1)).mappings().one()
-    again = update(runs).where(runs.c.session == session, runs.c.number == run["number"])
-    timeout = run["timeout"]
-    reset = {"state": "queued", "attempts": 0, "crashes": 0, "result": None, "ended_at": None, "uuid": str(uuid4())}
-    connection.execute(again.values(**reset, deadline=None if timeout is None else now + timeout))
+    fresh = {"state": "queued", "attempts": 0, "crashes": 0, "result": None, "ended_at": None, "uuid": str(uuid4())}
+    deadline = None if run["timeout"] is None else now + run["timeout"]
+    change_run(connection, session, run["number"], deadline=deadline, **fresh)
     set_state(connection, session, run["number"], now, "queued", queued_at=now, not_before=0.0, reason=None)
     return int(run["number"])
 
@@ -235,18 +232,18 @@ def retry(connection: Connection, database: Database, session: str) -> int:
 # Answers --------------------------------------------------------------------------------------------------------------
 
 
-def answer(connection: Connection, database: Database, interaction: str, reply: str, by: str, origin: str) -> bool:
+def answer(connection: Connection, interaction: str, reply: str, by: str, origin: str) -> bool:
     """Record an answer, queue the session if it waits for this one only, and return whether it is the first."""
     asked = connection.execute(select(interactions).where(interactions.c.id == interaction)).mappings().one_or_none()
     if asked is None:
         return False
-    session, now = locked(connection, asked["session"]), database.now(connection)
+    session, now = locked(connection, asked["session"]), server_time(connection)
     pending = (interactions.c.id == interaction, interactions.c.state == "pending")
     given = {"state": "answered", "reply": reply, "answered_by": by, "answered_from": origin}
     if connection.execute(update(interactions).where(*pending).values(given)).rowcount != 1:
         return False
     told = {"id": interaction, "state": "answered", "kind": asked["kind"], "by": by}
-    add_events(connection, session["id"], asked["run"], now, [("interaction", told)])
+    add_events(connection, session["id"], asked["run"], [("interaction", now, told)])
     if session["state"] == "waiting" and not waiting(connection, session["id"]):
         set_state(connection, session["id"], asked["run"], now, "queued", queued_at=now, not_before=0.0)
     return True
@@ -262,10 +259,8 @@ def check_asked(connection: Connection, session: str, interaction: str) -> None:
 
 def waiting(connection: Connection, session: str) -> int:
     """Return how many questions of a session wait for an answer."""
-    query = select(func.count()).select_from(interactions)
-    return int(
-        connection.scalar(query.where(interactions.c.session == session, interactions.c.state == "pending")) or 0
-    )
+    pending = (interactions.c.session == session, interactions.c.state == "pending")
+    return int(connection.scalar(select(func.count()).select_from(interactions).where(*pending)) or 0)
 
 
 def questions(connection: Connection, session: str | None) -> list[dict[str, Any]]:
@@ -287,10 +282,7 @@ def _info(row: RowMapping) -> FleetSessionInfo:
 
 def info(connection: Connection, session: str) -> FleetSessionInfo:
     """Return a session. Raises FleetError if there is none."""
-    row = connection.execute(select(sessions).where(sessions.c.id == session)).mappings().one_or_none()
-    if row is None:
-        raise FleetError(f"the fleet has no session {session!r}", session_id=session)
-    return _info(row)
+    return _info(_existing(connection, session, select(sessions)))
 
 
 def listed(
@@ -338,12 +330,11 @@ def task_events(connection: Connection, session: str, after: int, limit: int) ->
 def _events(connection: Connection, session: str, after: int, limit: int, *more: Any) -> list[FleetEvent]:
     query = select(events).where(events.c.session == session, events.c.number > after, *more)
     found = connection.execute(query.order_by(events.c.number).limit(limit)).mappings()
-    return [_event(row) for row in found]
-
-
-def _event(row: RowMapping) -> FleetEvent:
-    rest = {name: row[name] for name in ("number", "run", "kind", "at")}
-    return FleetEvent(session_id=row["session"], data=json.loads(row["data"]), **rest)
+    names = ("number", "run", "kind", "at")
+    return [
+        FleetEvent(session_id=session, data=json.loads(row["data"]), **{name: row[name] for name in names})
+        for row in found
+    ]
 
 
 def list_workers(connection: Connection) -> list[FleetWorkerInfo]:

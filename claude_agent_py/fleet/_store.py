@@ -14,6 +14,11 @@ PROJECT: Final = "fleet"
 LOOK_SECONDS: Final = 0.05
 
 
+def store_key(cli_session: str) -> SessionKey:
+    """Return the key of a conversation in the store."""
+    return {"project_key": PROJECT, "session_id": cli_session}
+
+
 class Pulse:
     """Until when this worker counts as alive: as long as nobody else may have taken its sessions.
 

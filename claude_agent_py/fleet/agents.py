@@ -1,12 +1,14 @@
-"""`FleetAgent`: what a fleet runs under a name: options, a workspace, limits."""
+"""`FleetAgent`: what a fleet runs under a name: options, a workspace, limits; and checks of what runs it."""
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from claude_agent_py._errors import OptionsError
+from claude_agent_py._runtime.runs.prompts import check_prompt
 from claude_agent_py.fleet.workspaces import Copy, Workspace
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.retrying import RetryPolicy
+from claude_agent_py.wire.base import dump
 
 if TYPE_CHECKING:
     from claude_agent_py._protocol.open_runs import Until
@@ -43,3 +45,26 @@ class FleetAgent:
                 raise OptionsError("must be more than 0", option=option)
         if self.patience < 0:
             raise OptionsError("must not be negative", option="patience")
+
+
+def check_timeout(timeout: float | None) -> float | None:
+    """Return the timeout. Raises OptionsError if it is not positive."""
+    if timeout is not None and not timeout > 0:
+        raise OptionsError("must be more than 0", option="timeout")
+    return timeout
+
+
+def check_session_id(session_id: str) -> str:
+    """Return the id of a session. Raises OptionsError if it is empty, too long, or has characters that do not print."""
+    given: object = session_id  # who calls it may have no type checker
+    if not isinstance(given, str) or not given.strip() or len(given) > 200:
+        raise OptionsError("must be text of 1 to 200 characters", option="id")
+    if not session_id.isprintable():
+        raise OptionsError("must be printable", option="id")
+    return session_id
+
+
+def prompt_as_json(prompt: Any) -> Any:
+    """Return a prompt as JSON. Raises OptionsError if it is empty or has the wrong type."""
+    content = check_prompt(prompt)
+    return content if isinstance(content, str) else [dump(block) for block in content]

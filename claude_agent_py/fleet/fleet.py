@@ -1,9 +1,7 @@
 """`Fleet`: sessions that outlive processes and machines: the agents, the database, and the way to start sessions."""
 
-import contextlib
 import importlib.util
 import secrets
-import threading
 from collections.abc import Sequence
 from datetime import timedelta
 from types import TracebackType
@@ -12,21 +10,18 @@ from typing import TYPE_CHECKING, Any, Self
 import anyio
 
 from claude_agent_py._errors import FleetError, OptionsError
-from claude_agent_py._event_loop import Wakeup
-from claude_agent_py._runtime.runs.prompts import check_prompt
-from claude_agent_py.fleet.agents import FleetAgent
+from claude_agent_py.fleet.agents import FleetAgent, check_session_id, check_timeout, prompt_as_json
 from claude_agent_py.fleet.records import FleetSessionInfo, FleetTenantInfo, FleetWorkerInfo, SessionState
-from claude_agent_py.fleet.session import FleetSession, check_session_id, check_timeout
 from claude_agent_py.fleet.workspaces import Copy, Directory, Workspace
 from claude_agent_py.options.client_options import ClientOptions, options_or_defaults
 from claude_agent_py.retrying import RetryPolicy
-from claude_agent_py.wire.base import dump
 
 if TYPE_CHECKING:
     import os
 
     from claude_agent_py._protocol.open_runs import Until
     from claude_agent_py.fleet._inbox import FleetInteraction
+    from claude_agent_py.fleet.session import FleetSession
     from claude_agent_py.fleet.worker import Worker
     from claude_agent_py.sessions.stores.protocol import SessionStore
 
@@ -86,9 +81,8 @@ class Fleet:
         """The agents that this process knows, by name and version."""
         self.schedules: dict[str, dict[str, Any]] = {}
         """What `schedule` was called with, by name."""
-        self._worker: Worker | None = None
-        self._lock = threading.Lock()
-        self._wakeup: Wakeup | None = None
+        self.open_worker: Worker | None = None
+        """The worker of this process. Internal."""
 
     def __repr__(self) -> str:
         return f"<Fleet on {'SQLite' if self.database.is_sqlite else 'PostgreSQL'}, {len(self.agents)} agents>"
@@ -186,7 +180,7 @@ class Fleet:
             priority: As in `start`.
             timeout: As in `start`.
         """
-        given = {"cron": cron, "agent": agent, "prompt": self.checked_prompt(prompt), "timezone": timezone}
+        given = {"cron": cron, "agent": agent, "prompt": prompt_as_json(prompt), "timezone": timezone}
         limit = check_timeout(timeout)
         self.schedules[check_session_id(name)] = {**given, "tenant": tenant, "priority": priority, "timeout": limit}
 
@@ -212,7 +206,7 @@ class Fleet:
         tenant: str = "",
         priority: int = 0,
         timeout: float | None = None,
-    ) -> FleetSession:
+    ) -> "FleetSession":
         """Start a session. With an id that exists it returns that session, and does nothing else.
 
         Args:
@@ -229,26 +223,28 @@ class Fleet:
             FleetError: The database does not answer.
         """
         from claude_agent_py.fleet import _claims, _rows
+        from claude_agent_py.fleet._database import lock, server_time
 
-        content = self.checked_prompt(prompt)
+        content = prompt_as_json(prompt)
         new = _rows.NewSession(check_session_id(id or secrets.token_hex(8)), agent, version, tenant, priority)
         limit = check_timeout(timeout)
-        fitting = [one for key, one in self.agents.items() if key[0] == agent and version in (None, key[1])]
-        mine = [(one.name, one.version, one.timeout) for one in fitting]
+        mine = [one for one in self.agents.values() if one.name == agent and version in (None, one.version)]
 
         def begin(connection: Any) -> FleetSessionInfo:
             if mine:
-                self.database.lock(connection)  # before two processes enter the same agent
-                _claims.register_agents(connection, self.database.now(connection), mine)
-            return _rows.start(connection, self.database, new, content, limit)
+                lock(connection)  # before two processes enter the same agent
+                _claims.register_agents(connection, server_time(connection), mine)
+            return _rows.start(connection, new, content, limit)
 
-        info = await self.database.call(begin)
-        self.wake()
-        return FleetSession(self, info.id)
+        await self.database.call(begin)
+        self._wake()
+        return self.session(new.id)
 
-    def session(self, session_id: str) -> FleetSession:
+    def session(self, session_id: str) -> "FleetSession":
         """Return a session by its id. Whether it exists, its methods say."""
-        return FleetSession(self, check_session_id(session_id))
+        from claude_agent_py.fleet.session import FleetSession
+
+        return FleetSession(self.database, check_session_id(session_id), self._wake)
 
     async def list(
         self,
@@ -271,11 +267,9 @@ class Fleet:
 
     async def interactions(self, session_id: str | None = None) -> "Sequence[FleetInteraction]":
         """Return the questions that wait for a person, of one session or of all, oldest first."""
-        from claude_agent_py.fleet import _rows
-        from claude_agent_py.fleet._inbox import FleetInteraction
+        from claude_agent_py.fleet._inbox import open_questions
 
-        rows = await self.database.call(_rows.questions, session_id, write=False)
-        return [FleetInteraction(self.database, row) for row in rows]
+        return await open_questions(self.database, session_id)
 
     async def workers(self) -> Sequence[FleetWorkerInfo]:
         """Return the workers, oldest first."""
@@ -299,8 +293,8 @@ class Fleet:
         for option, value in (("limit", limit), ("weight", weight)):
             if value is not None and not 0 < value < float("inf"):
                 raise OptionsError("must be more than 0", option=option)
-        await self.database.call(_choosing.set_tenant, self.database, name, limit, weight)
-        self.wake()
+        await self.database.call(_choosing.set_tenant, name, limit, weight)
+        self._wake()
 
     async def tenants(self) -> Sequence[FleetTenantInfo]:
         """Return the tenants that have sessions or limits of their own, by name."""
@@ -355,11 +349,16 @@ class Fleet:
         """
         if importlib.util.find_spec("dbos") is None:
             raise OptionsError(INSTALL, option="fleet")
-        if self._store is None:
-            raise OptionsError("a worker needs the session store: Fleet(url, store=...)", option="store")
         from claude_agent_py.fleet.worker import Worker
 
-        return Worker(self, sessions=sessions, memory=memory, machine=machine, folder=folder)
+        return Worker(self, self.store, sessions=sessions, memory=memory, machine=machine, folder=folder)
+
+    @property
+    def store(self) -> "SessionStore":
+        """The session store. Raises OptionsError if the fleet has none."""
+        if self._store is None:
+            raise OptionsError("it is missing: Fleet(url, store=...)", option="store")
+        return self._store
 
     async def drain_forever(self) -> None:
         """Run until the worker of this process was asked to drain (`drain_workers`), and has, or until cancelled."""
@@ -380,48 +379,14 @@ class Fleet:
         return await self.database.call(_rows.drain, worker_id)
 
     def _own_worker(self) -> "Worker":
-        if self._worker is None:
+        if self.open_worker is None:
             raise FleetError("this process has no open worker: async with fleet.worker(): ...")
-        return self._worker
+        return self.open_worker
 
-    # Internal --------------------------------------------------------------------------------------------------------
-
-    @property
-    def store(self) -> "SessionStore":
-        """Where the conversations are."""
-        if self._store is None:
-            raise OptionsError("Fleet(url, store=...) has none", option="store")
-        return self._store
-
-    def worker_began(self, worker: "Worker") -> None:
-        """Note the worker of this process. Internal."""
-        self._worker = worker
-
-    def worker_ended(self, worker: "Worker") -> None:
-        """Forget it. Internal."""
-        self._worker = None
-
-    def wake(self) -> None:
-        """Let the worker of this process look for work at once. From any thread. Internal."""
-        with self._lock:
-            wakeup, self._wakeup = self._wakeup, None
-        if wakeup is not None:
-            with contextlib.suppress(RuntimeError):
-                wakeup.set()
-
-    async def pause(self) -> None:
-        """Wait until the next look for work. Internal."""
-        with self._lock:
-            wakeup = self._wakeup = Wakeup()
-        with anyio.move_on_after(self.poll):
-            await wakeup.wait()
-
-    def checked_prompt(self, prompt: Any) -> Any:
-        """Return a prompt as JSON. Raises OptionsError. Internal."""
-        content = check_prompt(prompt)
-        if isinstance(content, str):
-            return content
-        return [dump(block) for block in content]
+    def _wake(self) -> None:
+        """Let the worker of this process look for work at once. From any thread."""
+        if (worker := self.open_worker) is not None:
+            worker.wake()
 
 
 def _seconds(time: float | timedelta, option: str) -> float:

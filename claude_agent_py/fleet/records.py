@@ -12,7 +12,14 @@ RunState: TypeAlias = Literal["queued", "running", "done", "failed", "cancelled"
 
 
 @dataclass(frozen=True, kw_only=True)
-class FleetOutcome:
+class _Record:
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FleetOutcome(_Record):
     """What became of a prompt."""
 
     session_id: str
@@ -49,13 +56,9 @@ class FleetOutcome:
     """In seconds since the epoch."""
     ended_at: float | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, kw_only=True)
-class FleetSessionInfo:
+class FleetSessionInfo(_Record):
     """A session of a fleet, as it is in the database."""
 
     id: str
@@ -81,13 +84,9 @@ class FleetSessionInfo:
     created_at: float = 0.0
     updated_at: float = 0.0
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, kw_only=True)
-class FleetEvent:
+class FleetEvent(_Record):
     """Something that happened in a session. Their numbers have no gaps, and begin with 1."""
 
     session_id: str
@@ -102,13 +101,9 @@ class FleetEvent:
     data: Mapping[str, Any]
     """A `message` is as the CLI sent it; `wire.decode(json.dumps(data))` makes an object of it."""
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, kw_only=True)
-class FleetWorkerInfo:
+class FleetWorkerInfo(_Record):
     """A worker that lives, or was not yet found dead."""
 
     id: str
@@ -127,13 +122,9 @@ class FleetWorkerInfo:
     expires_at: float
     """When it counts as dead unless it is heard of."""
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, kw_only=True)
-class FleetTenantInfo:
+class FleetTenantInfo(_Record):
     """A tenant that has sessions, or limits of its own."""
 
     name: str
@@ -143,7 +134,3 @@ class FleetTenantInfo:
     """Its share of the workers among tenants whose sessions wait."""
     sessions: Mapping[str, int] = field(default_factory=dict[str, int])
     """How many sessions it has in each state."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON."""
-        return asdict(self)

@@ -2,17 +2,19 @@
 
 import secrets
 import time
-from collections.abc import AsyncIterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any, Final, TypeVar
 
 import anyio
 
-from claude_agent_py._errors import FleetRunError, FleetTimeoutError, OptionsError
+from claude_agent_py._errors import FleetRunError, FleetTimeoutError
+from claude_agent_py.fleet import _rows
+from claude_agent_py.fleet._database import Database
+from claude_agent_py.fleet._inbox import FleetInteraction, open_questions
+from claude_agent_py.fleet.agents import check_timeout, prompt_as_json
 from claude_agent_py.fleet.records import FleetEvent, FleetOutcome, FleetSessionInfo
 
-if TYPE_CHECKING:
-    from claude_agent_py.fleet._home import Home
-    from claude_agent_py.fleet._inbox import FleetInteraction
+T = TypeVar("T")
 
 PAUSES: Final = (0.05, 1.0)
 """Seconds between looks at the database: at first, and at most."""
@@ -25,9 +27,9 @@ MOST: Final = 500
 class FleetSession:
     """A session of a fleet. It holds nothing: make any number, in any process, on asyncio and trio."""
 
-    def __init__(self, fleet: "Home", session_id: str) -> None:
-        self._fleet = fleet
-        self._database = fleet.database
+    def __init__(self, database: Database, session_id: str, wake: Callable[[], object]) -> None:
+        self._database = database
+        self._wake = wake
         self.id: str = session_id
         """The id, as given to `Fleet.start`."""
 
@@ -36,8 +38,6 @@ class FleetSession:
 
     async def info(self) -> FleetSessionInfo:
         """Return the session as it is now. Raises FleetError if there is none."""
-        from claude_agent_py.fleet import _rows
-
         return await self._database.call(_rows.info, self.id, write=False)
 
     async def send(self, prompt: str | Sequence[Any], *, timeout: float | None = None, key: str | None = None) -> int:
@@ -52,18 +52,12 @@ class FleetSession:
             FleetError: The session does not exist, or was cancelled.
             OptionsError: The prompt is empty or has the wrong type, or the timeout is not positive.
         """
-        from claude_agent_py.fleet import _rows
-
-        content = self._fleet.checked_prompt(prompt)
-        limit, name = check_timeout(timeout), key or secrets.token_hex(8)  # a call is repeated if its answer is lost
-        number = await self._database.call(_rows.send, self._database, self.id, content, limit, name)
-        self._fleet.wake()
-        return number
+        content, limit = prompt_as_json(prompt), check_timeout(timeout)
+        name = key or secrets.token_hex(8)  # a call is repeated if its answer is lost
+        return await self._change(_rows.send, self.id, content, limit, name)
 
     async def outcome(self, run: int | None = None) -> FleetOutcome:
         """Return what is known of a run, by default the last one, without waiting."""
-        from claude_agent_py.fleet import _rows
-
         return await self._database.call(_rows.outcome, self.id, run, write=False)
 
     async def result(self, run: int | None = None, *, timeout: float | None = None) -> FleetOutcome:
@@ -112,8 +106,6 @@ class FleetSession:
             FleetError: There is no such session, or the database was away for long (`is_retryable`): go on `after` the
                 last number.
         """
-        from claude_agent_py.fleet import _rows
-
         pause = PAUSES[0]
         while True:
             found, info = await self._database.call(_rows.read_events, self.id, after, MOST, write=False)
@@ -128,9 +120,9 @@ class FleetSession:
                 await anyio.sleep(pause)
                 pause = min(pause * 1.5, PAUSES[1])
 
-    async def interactions(self) -> "Sequence[FleetInteraction]":
+    async def interactions(self) -> Sequence[FleetInteraction]:
         """Return the questions that wait for a person, oldest first."""
-        return await self._fleet.interactions(self.id)
+        return await open_questions(self._database, self.id)
 
     async def answer(self, interaction_id: str, value: Any, *, by: str = "") -> bool:
         """Answer a question. When all of the session are answered, it goes on, on any worker.
@@ -147,31 +139,21 @@ class FleetSession:
             ValueError: The value does not answer this question, which keeps waiting.
             FleetError: There is no such session, or it has not asked this question.
         """
-        from claude_agent_py.fleet import _rows
-
         found = next((one for one in await self.interactions() if one.id == interaction_id), None)
         if found is None:
             await self._database.call(_rows.check_asked, self.id, interaction_id, write=False)
             return False
         is_first = await found.answer(value, by=by)
-        self._fleet.wake()
+        self._wake()
         return is_first
 
     async def interrupt(self) -> bool:
         """Interrupt the run at hand, and return whether there was one. The next prompt, if any, follows."""
-        from claude_agent_py.fleet import _rows
-
-        was_there = await self._database.call(_rows.interrupt, self._database, self.id)
-        self._fleet.wake()
-        return was_there
+        return await self._change(_rows.interrupt, self.id)
 
     async def cancel(self, reason: str = "cancelled") -> bool:
         """Cancel the session for good, with all its prompts. Returns False if it was cancelled before."""
-        from claude_agent_py.fleet import _rows
-
-        was_open = await self._database.call(_rows.cancel, self._database, self.id, reason)
-        self._fleet.wake()
-        return was_open
+        return await self._change(_rows.cancel, self.id, reason)
 
     async def retry(self) -> int:
         """Send the prompt of a failed session again, and return its number.
@@ -179,25 +161,9 @@ class FleetSession:
         Raises:
             FleetError: The session has not failed.
         """
-        from claude_agent_py.fleet import _rows
+        return await self._change(_rows.retry, self.id)
 
-        number = await self._database.call(_rows.retry, self._database, self.id)
-        self._fleet.wake()
-        return number
-
-
-def check_timeout(timeout: float | None) -> float | None:
-    """Return the timeout. Raises OptionsError if it is not positive."""
-    if timeout is not None and not timeout > 0:
-        raise OptionsError("must be more than 0", option="timeout")
-    return timeout
-
-
-def check_session_id(session_id: str) -> str:
-    """Return the id of a session. Raises OptionsError if it is empty, too long, or has characters that do not print."""
-    given: object = session_id  # who calls it may have no type checker
-    if not isinstance(given, str) or not given.strip() or len(given) > 200:
-        raise OptionsError("must be text of 1 to 200 characters", option="id")
-    if not session_id.isprintable():
-        raise OptionsError("must be printable", option="id")
-    return session_id
+    async def _change(self, work: Callable[..., T], *args: Any) -> T:
+        result = await self._database.call(work, *args)
+        self._wake()
+        return result

@@ -11,43 +11,35 @@ from claude_agent_py.formatting.sections import Section, SectionSpec
 
 
 @dataclass(frozen=True)
-class SectionStarted:
-    """A section began, or, with an empty name, text outside sections."""
-
+class _Event:
     path: tuple[str, ...]
     """The names of the sections around it, then its own."""
+
+    @property
+    def name(self) -> str:
+        """The section's name; empty for text outside sections."""
+        return self.path[-1]
+
+
+@dataclass(frozen=True)
+class SectionStarted(_Event):
+    """A section began, or, with an empty name, text outside sections."""
+
     place: Place
 
-    @property
-    def name(self) -> str:
-        """The section's name; empty for text outside sections."""
-        return self.path[-1]
-
 
 @dataclass(frozen=True)
-class SectionGrew:
+class SectionGrew(_Event):
     """Text was added to a section. The texts of all these events together are its content."""
 
-    path: tuple[str, ...]
     text: str
-
-    @property
-    def name(self) -> str:
-        """The section's name; empty for text outside sections."""
-        return self.path[-1]
 
 
 @dataclass(frozen=True)
-class SectionEnded:
+class SectionEnded(_Event):
     """A section is complete."""
 
-    path: tuple[str, ...]
     section: Section
-
-    @property
-    def name(self) -> str:
-        """The section's name; empty for text outside sections."""
-        return self.path[-1]
 
 
 SectionEvent: TypeAlias = SectionStarted | SectionGrew | SectionEnded

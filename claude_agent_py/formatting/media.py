@@ -143,14 +143,15 @@ def from_bytes(data: bytes) -> Media:
 def mcp_block(media: Media) -> JSONObject:
     """Convert to an MCP content block."""
     match media:
-        case Image():
-            return {"type": "image", "data": _base64(media.data), "mimeType": media.media_type}
-        case Audio():
-            return {"type": "audio", "data": _base64(media.data), "mimeType": media.media_type}
+        case Image() | Audio():
+            kind = "image" if isinstance(media, Image) else "audio"
+            return {"type": kind, "data": _base64(media.data), "mimeType": media.media_type}
         case File():
             return {"type": "resource", "resource": resource_contents(media)}
         case ResourceLink():
-            return {"type": "resource_link", **link_fields(media)}
+            told = {"title": media.title, "description": media.description, "mimeType": media.media_type}
+            link = {"type": "resource_link", "uri": media.uri, "name": media.name or media.uri}
+            return link | {name: value for name, value in told.items() if value}
         case _:
             assert_never(media)
 
@@ -196,12 +197,6 @@ def resource_contents(file: File) -> JSONObject:
     return {"uri": file.uri, "mimeType": file.media_type, **content}
 
 
-def link_fields(link: ResourceLink) -> JSONObject:
-    """Return the fields of an MCP resource link."""
-    fields = {"title": link.title, "description": link.description, "mimeType": link.media_type}
-    return {"uri": link.uri, "name": link.name or link.uri, **_present(fields)}
-
-
 def api_blocks(media: Media) -> list[ContentBlock]:
     """Convert to content blocks of the Messages API; unsupported media become a text description."""
     match media:
@@ -241,7 +236,3 @@ def _base64(data: bytes) -> str:
 
 def _unit(data: str | bytes) -> str:
     return "characters" if isinstance(data, str) else "bytes"
-
-
-def _present(fields: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in fields.items() if value}

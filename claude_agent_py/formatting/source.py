@@ -83,11 +83,7 @@ class TextSource:
 
     def line(self) -> "Generator[None, None, str | None]":
         """Read a line, including its line feed. Returns None at the end."""
-        index = yield from self.wait_for(_line_feed, longest=1)
+        index = yield from self.wait_for(lambda text, start: text.find("\n", start), longest=1)
         text, start = self.text, self.at
         self.at = len(text) if index < 0 else index + 1
         return text[start : self.at] or None
-
-
-def _line_feed(text: str, start: int) -> int:
-    return text.find("\n", start)

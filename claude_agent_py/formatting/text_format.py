@@ -11,7 +11,7 @@ from typing import Any, Literal
 from claude_agent_py._errors import TextFormatError
 from claude_agent_py.formatting.builder import SectionBuilder, SectionEvent
 from claude_agent_py.formatting.encoders import Encoder, JSONEncoder
-from claude_agent_py.formatting.outline import Outline
+from claude_agent_py.formatting.outline import NOTHING, Outline
 from claude_agent_py.formatting.parsed import ParsedText
 from claude_agent_py.formatting.problems import Problem
 from claude_agent_py.formatting.sections import LooseSections, Section, SectionSpec, check_name, in_order
@@ -76,7 +76,7 @@ class TextFormat(ABC):
         else:
             (name, content), inside = item, ()
         spec = outline.find(check_name(name))
-        within = Outline(()) if spec is None else outline.inside(spec)
+        within = outline.inside(spec) if spec else NOTHING
         if within.specs and not isinstance(content, str):
             content, inside = "", in_order(content)
         sections = tuple(self._section(each, within) for each in inside)
@@ -155,14 +155,11 @@ class TextFormat(ABC):
         Raises:
             ValueError: The name is invalid, or the format cannot nest sections that deep.
         """
-        spec = (
-            section
-            if isinstance(section, SectionSpec)
-            else SectionSpec(name=section, description=description, **details)
-        )
-        self.check(spec)
-        self._specs[spec.name.casefold()] = spec
-        return spec
+        if isinstance(section, str):
+            section = SectionSpec(name=section, description=description, **details)
+        self.check(section)
+        self._specs[section.name.casefold()] = section
+        return section
 
     @property
     def registered(self) -> tuple[SectionSpec, ...]:
@@ -294,15 +291,8 @@ def _example(spec: SectionSpec) -> tuple[str, Any]:
 
 
 def _bullets(spec: SectionSpec, indent: str) -> Iterator[str]:
-    marks = [
-        mark
-        for mark, holds in (
-            ("optional", not spec.required),
-            ("may repeat", spec.repeatable),
-            ("anywhere", spec.anywhere),
-        )
-        if holds
-    ]
+    may_be = {"optional": not spec.required, "may repeat": spec.repeatable, "anywhere": spec.anywhere}
+    marks = [mark for mark, holds in may_be.items() if holds]
     told = f" ({', '.join(marks)})" if marks else ""
     yield f"{indent}- {spec.name}{told}" + (f": {spec.description}" if spec.description else "")
     for inside in spec.sections:

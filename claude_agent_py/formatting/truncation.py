@@ -69,13 +69,9 @@ def _joined(text: str, index: int) -> bool:
         or before == ZERO_WIDTH_JOINER
         or unicodedata.category(after) in _CONTINUING
         or (before == "\r" and after == "\n")
-        or _is_skin_tone(after)
+        or "\U0001f3fb" <= after <= "\U0001f3ff"  # a skin tone
         or (_is_regional(after) and _is_regional(before) and _regionals_before(text, index) % 2 == 1)
     )
-
-
-def _is_skin_tone(char: str) -> bool:
-    return "\U0001f3fb" <= char <= "\U0001f3ff"
 
 
 def _is_regional(char: str) -> bool:

@@ -1,7 +1,6 @@
 """The tasks of many sessions, kept in an SQLite file."""
 
-from claude_agent_py.history.rebuild import RecordedTask, RecordedTree
-from claude_agent_py.history.records import FinishedTask, RecordKind, TaskRecord
+from claude_agent_py.history.records import FinishedTask, RecordedTask, RecordedTree, RecordKind, TaskRecord
 from claude_agent_py.history.task_history import TaskHistory
 
 __all__ = ["FinishedTask", "RecordKind", "RecordedTask", "RecordedTree", "TaskHistory", "TaskRecord"]

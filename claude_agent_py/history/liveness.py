@@ -26,31 +26,22 @@ else:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-class SignOfLife:
-    """A locked file of this process."""
-
-    def __init__(self, path: Path, descriptor: int) -> None:
-        self.path = path
-        self._descriptor = descriptor
-
-    @classmethod
-    def give(cls, path: Path) -> "SignOfLife | None":
-        """Create and lock a new file. Returns None if that is impossible."""
-        descriptor = _created(path)
-        if descriptor is None:
-            return None
+def give_sign(path: Path) -> int | None:
+    """Create and lock a new file. Return its descriptor, or None if that is impossible."""
+    descriptor = _created(path)
+    if descriptor is not None:
         try:
             _lock(descriptor)
         except OSError:
-            os.close(descriptor)
-            remove(path)
+            end_sign(path, descriptor)
             return None
-        return cls(path, descriptor)
+    return descriptor
 
-    def end(self) -> None:
-        """Unlock the file and delete it."""
-        os.close(self._descriptor)
-        remove(self.path)
+
+def end_sign(path: Path, descriptor: int) -> None:
+    """Unlock the file and delete it."""
+    os.close(descriptor)
+    remove(path)
 
 
 def _created(path: Path) -> int | None:

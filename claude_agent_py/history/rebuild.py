@@ -1,74 +1,12 @@
 """Rebuild the task tree of a session from the records of a history. `tasks.tree` is its twin for live tasks."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
-from claude_agent_py.history.records import RecordKind, TaskRecord
-from claude_agent_py.tasks.tree import draw, label_of
+from claude_agent_py.history.records import RecordedTask, RecordedTree, RecordKind, TaskRecord
 from claude_agent_py.wire.fitting import fit
 from claude_agent_py.wire.messages.tasks import TaskStatus, TaskUsage
-
-
-@dataclass(frozen=True, slots=True)
-class RecordedTask:
-    """A task as described by its records, with the tasks that it launched. The fields are those of `Task`."""
-
-    id: str
-    parent_id: str | None = None
-    type: str | None = None
-    subagent_type: str | None = None
-    description: str = ""
-    status: TaskStatus = TaskStatus.PENDING
-    summary: str = ""
-    failure_reason: str | None = None
-    usage: TaskUsage | None = None
-    created_at: float | None = None
-    """Seconds since the epoch."""
-    ended_at: float | None = None
-    """Seconds since the epoch; None while it runs."""
-    run_id: str | None = None
-    prompt: str | None = None
-    activity: str = ""
-    output_file: str | None = None
-    is_backgrounded: bool = False
-    author: str = ""
-    """The name of the agent that launched it; empty for the main agent and the program around it."""
-    brief: Mapping[str, Any] = field(default_factory=dict)
-    children: tuple["RecordedTask", ...] = ()
-
-    @property
-    def label(self) -> str:
-        """Its line in a drawing."""
-        return label_of(self.description or self.id, self.subagent_type or self.type, self.status, self.usage)
-
-    def walk(self) -> "Iterator[RecordedTask]":
-        """Yield this task and all below it, parents before their children."""
-        yield self
-        for child in self.children:
-            yield from child.walk()
-
-
-@dataclass(frozen=True, slots=True)
-class RecordedTree:
-    """All tasks of a session, as a forest. `str()` draws it like the live tree."""
-
-    roots: tuple[RecordedTask, ...]
-
-    def __iter__(self) -> Iterator[RecordedTask]:
-        return iter(self.roots)
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self.walk())
-
-    def __str__(self) -> str:
-        return draw(self.roots)
-
-    def walk(self) -> Iterator[RecordedTask]:
-        """Yield all tasks, parents before their children."""
-        for root in self.roots:
-            yield from root.walk()
-
 
 _STATUS: Final = {
     RecordKind.STARTED: TaskStatus.RUNNING,

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Final
 
-from claude_agent_py.history.rebuild import TEXTS, RecordedTask, fold
-from claude_agent_py.history.records import FinishedTask, RecordKind, TaskRecord
+from claude_agent_py.history.rebuild import TEXTS, fold
+from claude_agent_py.history.records import FinishedTask, RecordedTask, RecordKind, TaskRecord
 from claude_agent_py.tasks.events import (
     TaskAnswered,
     TaskAsked,
@@ -78,10 +78,7 @@ class Recorder:
 
     def take(self) -> "list[TaskRecord | FinishedTask]":
         """Return and remove the records to store."""
-        taken = []
-        while self._waiting:
-            taken.append(self._waiting.popleft())
-        return taken
+        return [self._waiting.popleft() for _ in range(len(self._waiting))]
 
     def give_back(self, rows: "list[TaskRecord | FinishedTask]") -> None:
         """Undo `take`."""
@@ -89,24 +86,20 @@ class Recorder:
 
     # Hearing
 
-    def catch_up(self) -> None:
+    def catch_up(self, manager: TaskManager) -> None:
         """Record the existing tasks, with the start and the end of each run."""
-        manager = self._manager()
-        if manager is not None:
-            self._touched.update(task.id for task in manager)
-            self._record(manager, [event for event in manager.so_far() if _run_of(event) not in self._heard])
+        self._touched.update(task.id for task in manager)
+        self._record(manager, [event for event in manager.so_far() if _run_of(event) not in self._heard])
 
     def settle(self) -> None:
         """Record changes that would otherwise wait for the next step."""
-        manager = self._manager()
-        if manager is not None:
+        if (manager := self.manager) is not None:
             self._record(manager, [])
 
-    def hear(self, touched: set[str], events: list[TaskEvent]) -> None:
+    def hear(self, manager: TaskManager, touched: set[str], events: list[TaskEvent]) -> None:
         """Record events."""
-        manager = self._manager()
         self._touched |= touched
-        if manager is not None and any(map(_is_step, events)):
+        if any(map(_is_step, events)):
             self._record(manager, events)
 
     def _record(self, manager: TaskManager, events: list[TaskEvent]) -> None:
@@ -166,15 +159,9 @@ def _in_order(manager: TaskManager, ids: set[str]) -> list[Task]:
 def _differences(known: RecordedTask, task: Task) -> Iterator[tuple[str, Any]]:
     """Yield the details in which the task differs from its records."""
     for name in _FACTS:
-        now = _fact(task, name)
+        now = None if name == "failure_reason" and not task.done else getattr(task, name)
         if now != getattr(known, name):
             yield _DETAIL_OF.get(name, name), now.raw if isinstance(now, TaskUsage) else now
-
-
-def _fact(task: Task, name: str) -> Any:
-    if name == "failure_reason" and not task.done:
-        return None
-    return getattr(task, name)
 
 
 # Records of events

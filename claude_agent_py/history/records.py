@@ -1,13 +1,14 @@
-"""The rows of a history: finished runs of tasks, and the steps that led to them."""
+"""The values of a history: finished runs of tasks, the steps that led to them, and the tasks as the steps tell them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 from claude_agent_py.tasks.outcome import TaskOutcome
 from claude_agent_py.tasks.task import Task
-from claude_agent_py.wire.messages.tasks import TaskStatus
+from claude_agent_py.tasks.tree import Forest, label_of, walk
+from claude_agent_py.wire.messages.tasks import TaskStatus, TaskUsage
 
 
 class RecordKind(StrEnum):
@@ -75,6 +76,48 @@ class TaskRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordedTask:
+    """A task as described by its records, with the tasks that it launched. The fields are those of `Task`."""
+
+    id: str
+    parent_id: str | None = None
+    type: str | None = None
+    subagent_type: str | None = None
+    description: str = ""
+    status: TaskStatus = TaskStatus.PENDING
+    summary: str = ""
+    failure_reason: str | None = None
+    usage: TaskUsage | None = None
+    created_at: float | None = None
+    """Seconds since the epoch."""
+    ended_at: float | None = None
+    """Seconds since the epoch; None while it runs."""
+    run_id: str | None = None
+    prompt: str | None = None
+    activity: str = ""
+    output_file: str | None = None
+    is_backgrounded: bool = False
+    author: str = ""
+    """The name of the agent that launched it; empty for the main agent and the program around it."""
+    brief: Mapping[str, Any] = field(default_factory=dict)
+    children: tuple["RecordedTask", ...] = ()
+
+    @property
+    def label(self) -> str:
+        """Its line in a drawing."""
+        return label_of(self.description or self.id, self.subagent_type or self.type, self.status, self.usage)
+
+    def walk(self) -> "Iterator[RecordedTask]":
+        """Yield this task and all below it, parents before their children."""
+        return walk([self])
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedTree(Forest[RecordedTask]):
+    """All tasks of a session, as a forest. `str()` draws it like the live tree."""
+
+
+@dataclass(frozen=True, slots=True)
 class FinishedTask:
     """A finished run of a task."""
 
@@ -101,7 +144,7 @@ class FinishedTask:
     ended_at: float | None = None
 
     @classmethod
-    def of(cls, task: Task, outcome: TaskOutcome, session_id: str) -> "FinishedTask":
+    def of(cls, task: Task | RecordedTask, outcome: TaskOutcome, session_id: str) -> "FinishedTask":
         """Create it from a task and the outcome of one of its runs."""
         usage = outcome.usage
         return cls(

@@ -23,9 +23,9 @@ from anyio.lowlevel import checkpoint
 from claude_agent_py._errors import OptionsError, SessionError
 from claude_agent_py._event_loop import run_file_work
 from claude_agent_py._shared_sqlite import open_shared, transact
-from claude_agent_py.history.rebuild import RecordedTree, rebuild
+from claude_agent_py.history.rebuild import rebuild
 from claude_agent_py.history.recorder import Recorder
-from claude_agent_py.history.records import FinishedTask, TaskRecord
+from claude_agent_py.history.records import FinishedTask, RecordedTree, TaskRecord
 from claude_agent_py.history.storage import (
     FINISHED,
     LAST_NAMED,
@@ -254,12 +254,9 @@ class TaskHistory:
 
     async def tree(self, session_id: str) -> dict[str | None, list[str]]:
         """Return the tree of a session: the ids of the children by the id of the parent, the roots under None."""
-        rebuilt = await self.rebuild(session_id)
-        known = {task.id for task in rebuilt.walk()}
-        children: dict[str | None, list[str]] = {}
-        for task in rebuilt.walk():
-            children.setdefault(task.parent_id if task.parent_id in known else None, []).append(task.id)
-        return children
+        tree = await self.rebuild(session_id)
+        found: dict[str | None, list[str]] = {None: [task.id for task in tree.roots]} if tree.roots else {}
+        return found | {task.id: [child.id for child in task.children] for task in tree.walk() if task.children}
 
     async def rebuild(self, session_id: str, *, at: int | None = None) -> RecordedTree:
         """Return the tasks of a session as a tree. `print()` draws it.
@@ -395,7 +392,7 @@ class _Attached:
             self._unwatch()
             self._stop = manager.watch(self._hear)
             manager.on(self.keep)
-            self.recorder.catch_up()
+            self.recorder.catch_up(manager)
             manager.catch_up(self.keep)  # so that it is called
 
     async def keep(self, event: TaskEvent) -> None:
@@ -416,7 +413,7 @@ class _Attached:
         if manager is None or not manager.listens(self.keep):  # `off` was called
             self._unwatch()
         else:
-            self.recorder.hear(touched, events)
+            self.recorder.hear(manager, touched, events)
 
     def _unwatch(self) -> None:
         stop, self._stop = self._stop, None

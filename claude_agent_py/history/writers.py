@@ -15,12 +15,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from claude_agent_py.history.liveness import SignOfLife, is_alive, remove
-from claude_agent_py.history.rebuild import RecordedTask, fold
-from claude_agent_py.history.records import FinishedTask, RecordKind, TaskRecord
+from claude_agent_py.history.liveness import end_sign, give_sign, is_alive, remove
+from claude_agent_py.history.rebuild import fold
+from claude_agent_py.history.records import FinishedTask, RecordedTask, RecordKind, TaskRecord
 from claude_agent_py.history.storage import ADD_FINISHED, RECORD, finished_row, put_records, read_record, record_row
 from claude_agent_py.tasks.ledger.state import Evidence
-from claude_agent_py.tasks.outcome import EndedBy
+from claude_agent_py.tasks.outcome import EndedBy, TaskOutcome
 from claude_agent_py.wire.messages.tasks import TaskStatus
 
 PROCESS_ENDED: Final = "the process that recorded it has ended"
@@ -39,30 +39,29 @@ class Writers:
 
     def __init__(self, path: str | None) -> None:
         self._path = path
-        self._sign: SignOfLife | None = None
-
-    @property
-    def own(self) -> str | None:
+        self._sign: int | None = None
+        """The locked file of this process."""
+        self.own: str | None = None
         """The name of this process; None if it does not record or cannot show a sign of life."""
-        return None if self._sign is None else self._sign.path.name
 
     def join(self, cursor: sqlite3.Cursor) -> None:
         """Add this process. Idempotent."""
-        if self._sign is None and self._path is not None:
-            self._sign = SignOfLife.give(self._sign_of(secrets.token_hex(8)))
+        if self.own is None and self._path is not None:
+            name = secrets.token_hex(8)
+            self._sign = give_sign(self._sign_of(name))
             if self._sign is not None:
-                cursor.execute("INSERT INTO writers VALUES (?)", (self._sign.path.name,))
+                self.own = name
+                cursor.execute("INSERT INTO writers VALUES (?)", (name,))
 
-    def leave(self, cursor: sqlite3.Cursor | None) -> None:
-        """Remove this process, after its tasks have ended. Without a cursor, the next reader removes it."""
-        sign, self._sign = self._sign, None
-        if sign is None:
+    def leave(self, cursor: sqlite3.Cursor) -> None:
+        """Remove this process, after its tasks have ended."""
+        own, self.own = self.own, None
+        if own is None or self._sign is None:
             return
         try:
-            if cursor is not None:
-                cursor.execute("DELETE FROM writers WHERE writer = ?", (sign.path.name,))
+            cursor.execute("DELETE FROM writers WHERE writer = ?", (own,))
         finally:
-            sign.end()
+            end_sign(self._sign_of(own), self._sign)
 
     def end_dead(self, cursor: sqlite3.Cursor) -> None:
         """End the tasks of processes that died. If the file cannot be written, another reader will do it."""
@@ -128,23 +127,15 @@ def _end_of(task: RecordedTask, session_id: str, step: int) -> tuple[TaskRecord,
         details={"by": EndedBy.PROCESS.value, "evidence": Evidence.PROCESS_EXIT.value},
         status=TaskStatus.STOPPED,
     )
-    usage = task.usage
-    finished = FinishedTask(
-        session_id=session_id,
-        task_id=task.id,
-        status=TaskStatus.STOPPED,
-        run_id=task.run_id,
-        type=task.type,
-        agent=task.subagent_type,
-        parent_task_id=task.parent_id,
-        description=task.description,
-        prompt=task.prompt,
+    outcome = TaskOutcome(
+        task.id,
+        TaskStatus.STOPPED,
+        Evidence.PROCESS_EXIT,
         failure_reason=PROCESS_ENDED,
         output_file=task.output_file,
-        evidence=Evidence.PROCESS_EXIT.value,
-        total_tokens=usage.total_tokens if usage else 0,
-        tool_uses=usage.tool_uses if usage else 0,
+        usage=task.usage,
+        run_id=task.run_id,
         started_at=task.created_at,
         ended_at=now,
     )
-    return record, finished
+    return record, FinishedTask.of(task, outcome, session_id)

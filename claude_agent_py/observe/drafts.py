@@ -9,14 +9,14 @@ import msgspec
 
 from claude_agent_py._redaction import hide_secrets, without_secrets
 from claude_agent_py.observe.spans import MAIN, Span, SpanKind, SpanStatus, Tokens
-from claude_agent_py.tools.traffic import ToolCallRecord, ToolCallStatus
+from claude_agent_py.tools.traffic import ToolCallStatus
 from claude_agent_py.wire.messages.tasks import TaskStatus, TaskUsage
 from claude_agent_py.wire.messages.usage import ModelUsage, Usage
 
 NAME_CHARS: Final = 80
 INTERRUPTED: Final = "[Request interrupted by user"
 _SPACE: Final = re.compile(r"\s+")
-_TOOL: Final[Mapping[ToolCallStatus, SpanStatus]] = {
+STATUS_OF_CALL: Final[Mapping[ToolCallStatus, SpanStatus]] = {
     ToolCallStatus.SUCCEEDED: "ok",
     ToolCallStatus.FAILED: "error",
     ToolCallStatus.DENIED: "denied",
@@ -140,11 +140,6 @@ def most(one: Tokens | None, other: Tokens | None) -> Tokens | None:
 
 def _count(number: float | None) -> int:
     return int(number) if number is not None and 0 <= number < 2**53 else 0
-
-
-def status_of_call(record: ToolCallRecord) -> SpanStatus:
-    """Return the status of a tool call."""
-    return _TOOL.get(record.status, "running")
 
 
 def status_of_task(status: TaskStatus | None) -> SpanStatus:

@@ -14,8 +14,6 @@ from claude_agent_py.observe.spans import MAIN, TASK_KINDS, Span
 
 _FRAME: Final = frozenset({"run", "turn"})
 _OTLP_STATUS: Final = {"ok": 1, "error": 2, "denied": 2}
-_OTLP_CLIENT: Final = 3
-_OTLP_INTERNAL: Final = 1
 _NOT_MERMAID: Final = re.compile(r"[^\w .,+/()-]+")
 _MERMAID_STATEMENT: Final = re.compile(
     r"(?:gantt|dateformat|inclusiveenddates|topaxis|axisformat|tickinterval|includes|excludes|todaymarker|weekday|weekend"
@@ -36,21 +34,18 @@ def chrome_trace(spans: Sequence[Span], names: Mapping[str, str], title: str) ->
     start = min((span.start for span in spans), default=0.0)
     events: list[dict[str, Any]] = []
     for agent, number in processes.items():
-        name = names.get(agent, agent) or title
-        events.append({"ph": "M", "name": "process_name", "pid": number, "tid": 0, "args": {"name": name}})
-        events.append(
-            {"ph": "M", "name": "process_sort_index", "pid": number, "tid": 0, "args": {"sort_index": number}}
-        )
+        events.append(_metadata("process_name", number, 0, name=names.get(agent, agent) or title))
+        events.append(_metadata("process_sort_index", number, 0, sort_index=number))
     threads = _threads(spans)
     for pid, tid in sorted({(processes[span.agent], threads[span.id]) for span in spans}):
-        events.append({"ph": "M", "name": "thread_name", "pid": pid, "tid": tid, "args": {"name": _thread_name(tid)}})
-        events.append({"ph": "M", "name": "thread_sort_index", "pid": pid, "tid": tid, "args": {"sort_index": tid}})
+        events.append(_metadata("thread_name", pid, tid, name=_thread_name(tid)))
+        events.append(_metadata("thread_sort_index", pid, tid, sort_index=tid))
     last = max((span.end or span.start for span in spans), default=start)
     places = {span.id: (processes[span.agent], threads[span.id]) for span in spans}
     for span in spans:
         pid, tid = places[span.id]
         until = last if span.end is None else span.end
-        args = {"id": span.id, "status": span.status, **_plain(span.attributes)}
+        args = {"id": span.id, "status": span.status, **msgspec.to_builtins(span.attributes)}
         if span.tokens is not None:
             args["tokens"] = msgspec.to_builtins(span.tokens)
         times = {"ts": _micro(span.start - start), "dur": max(1, _micro(until - span.start))}
@@ -59,6 +54,10 @@ def chrome_trace(spans: Sequence[Span], names: Mapping[str, str], title: str) ->
     for span in spans:
         events += _flows(span, by_id, places, start)
     return {"traceEvents": events, "displayTimeUnit": "ms", "otherData": {"title": title}}
+
+
+def _metadata(event: str, pid: int, tid: int, **args: Any) -> dict[str, Any]:
+    return {"ph": "M", "name": event, "pid": pid, "tid": tid, "args": args}
 
 
 def _threads(spans: Sequence[Span]) -> dict[str, int]:
@@ -99,10 +98,6 @@ def _micro(seconds: float) -> int:
     return round(seconds * 1_000_000)
 
 
-def _plain(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: msgspec.to_builtins(value) for key, value in attributes.items()}
-
-
 # OTLP ------------------------------------------------------------------------------------------------------------
 
 
@@ -133,7 +128,7 @@ def _otlp_span(
         "traceId": traces[span.id],
         "spanId": _hex(span.id, 16),
         "name": name_of(span),
-        "kind": _OTLP_CLIENT if span.kind == "model" else _OTLP_INTERNAL,
+        "kind": 3 if span.kind == "model" else 1,  # a client, or internal
         "startTimeUnixNano": str(round(span.start * 1e9)),
         "endTimeUnixNano": str(round((span.start if span.end is None else span.end) * 1e9)),
         "attributes": _keyed(attributes_of(span, names.get(span.agent, ""), content=True)),

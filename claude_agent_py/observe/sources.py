@@ -1,30 +1,22 @@
-"""Spans from what there is of a session: its messages, a recording, its transcript on disk, a store.
+"""Spans from what there is of a session: its messages, a recording, its transcript.
 
 What each source lacks is in `docs/see-a-session.md`.
 """
 
 import os
 import re
-import shutil
-import tempfile
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
-from contextlib import asynccontextmanager
-from itertools import islice
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
 
 from claude_agent_py._errors import OptionsError
-from claude_agent_py._event_loop import run_file_work
 from claude_agent_py._untrusted import LINE_BYTES, open_regular
 from claude_agent_py.observe.drafts import INTERRUPTED, status_of_task
 from claude_agent_py.observe.fold import SpanFold
-from claude_agent_py.sessions.session import Session, get_session
+from claude_agent_py.sessions.session import Session
 from claude_agent_py.sessions.stored_tasks import StoredTask
-from claude_agent_py.sessions.stores.copying import export_session
-from claude_agent_py.sessions.stores.protocol import SessionStore
 from claude_agent_py.tasks.files.transcript import TranscriptMessage
-from claude_agent_py.tasks.ledger.announcements import TASK_TOOLS
 from claude_agent_py.wire.codec import decode
 from claude_agent_py.wire.control.frames import ControlCancelRequest, ControlRequest, ControlResponse, ControlSuccess
 from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultMessage, UserMessage
@@ -43,10 +35,8 @@ def fold_messages(fold: SpanFold, messages: Iterable[Any], sent: Iterable[UserMe
     began = _beginning(messages)
     for prompt in sent:
         fold.sent(prompt, began)
-    for message in messages[:1]:
-        fold.feed(message, began)
-    for message in islice(messages, 1, None):
-        fold.feed(message)
+    for index, message in enumerate(messages):
+        fold.feed(message, None if index else began)
     fold.finish()
 
 
@@ -163,10 +153,8 @@ class _Transcript:
 
     def __init__(self, fold: SpanFold) -> None:
         self._fold = fold
-        self._callers: dict[str, str] = {}
-        """The agents of the calls that launch tasks."""
         self._backgrounded: set[str] = set()
-        """Those calls that did not wait for what they launched."""
+        """The calls that did not wait for what they launched."""
         self._stop_reason: str | None = None
         self._is_in_turn = False
 
@@ -197,7 +185,7 @@ class _Transcript:
             name=agent.agent_type if agent is not None else None,
             call=call,
             is_background=call is None or agent is None or call in self._backgrounded,
-            launched_by=self._callers.get(call or "") or None,
+            launched_by=task.parent_id,
             description=task.description,
             prompt=task.prompt,
         )
@@ -210,17 +198,13 @@ class _Transcript:
 
     def _feed(self, message: TranscriptMessage) -> None:
         self._fold.feed(message)
-        if isinstance(message, AssistantMessage):
-            launches = (block.id for block in message.tool_uses if block.name in TASK_TOOLS)
-            self._callers |= dict.fromkeys(launches, message.agent_id or "")
-            return
-        for block in message.tool_results:
+        if isinstance(message, UserMessage):
             told = message.tool_use_result
             is_launch = isinstance(told, dict) and (
                 told.get("status") == "async_launched" or "backgroundTaskId" in told
             )
-            if block.tool_use_id in self._callers and (is_launch or block.text.startswith(_LAUNCHED)):
-                self._backgrounded.add(block.tool_use_id)
+            results = (block for block in message.tool_results if is_launch or block.text.startswith(_LAUNCHED))
+            self._backgrounded.update(block.tool_use_id for block in results)
 
     def _is_prompt(self, message: UserMessage) -> bool:
         """Return whether a turn begins with a message: a prompt, or what the CLI tells the model of a task's end."""
@@ -238,24 +222,3 @@ class _Transcript:
         self._fold.end_turn()
         self._fold.sent(message, at)
         self._fold.begin_turn([message.uuid], at)
-
-
-# Stores ----------------------------------------------------------------------------------------------------------
-
-
-@asynccontextmanager
-async def stored_session(
-    store: SessionStore, session_id: str, *, project_key: str | None = None
-) -> AsyncIterator[Session]:
-    """Provide a session of a store as one on disk, in a private folder that is removed afterwards.
-
-    Raises:
-        SessionNotFoundError: The store does not have the session.
-        StoreError: The store failed.
-    """
-    folder = await run_file_work(tempfile.mkdtemp, None, "claude-agent-py-timeline-")
-    try:
-        await export_session(store, session_id, config_dir=folder, project_key=project_key)
-        yield await run_file_work(lambda: get_session(session_id, config_dir=folder))
-    finally:
-        await run_file_work(lambda: shutil.rmtree(folder, ignore_errors=True))

@@ -4,7 +4,6 @@ import logging
 import time
 from collections.abc import Callable
 from functools import partial
-from types import TracebackType
 from typing import Any, Protocol, Self
 
 from claude_agent_py.observe.collecting import MAX_SPANS, SpanLog
@@ -123,9 +122,7 @@ class Watch:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         self.close()
 
 

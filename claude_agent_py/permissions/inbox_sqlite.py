@@ -27,8 +27,9 @@ from claude_agent_py.permissions.interactions import (
     Interaction,
     InteractionOpened,
     InteractionSettled,
+    read_stored,
 )
-from claude_agent_py.permissions.prompts import KINDS, Kind, stored_answer
+from claude_agent_py.permissions.prompts import KINDS, Kind
 from claude_agent_py.permissions.requests import PermissionContext
 from claude_agent_py.wire.base import JSONObject, dump
 from claude_agent_py.wire.fitting import fit
@@ -116,7 +117,7 @@ class SQLiteInbox(Inbox):
         finally:
             with anyio.CancelScope(shield=True):
                 stored, source = await run_file_work(self._close, interaction_id)
-            reply = None if stored is None else stored_answer(kind, wire, stored)
+            reply = None if stored is None else read_stored(kind, wire, stored)
             context.on_interaction(InteractionSettled(interaction, reply is not None, reply, source))
         return KINDS[kind].refuse(TIMED_OUT) if reply is None else reply
 

@@ -4,6 +4,7 @@ A question is answered once; later answers return False.
 """
 
 import getpass
+import json
 import os
 import platform
 import secrets
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
 
 import anyio
+from pydantic import ValidationError
 
 from claude_agent_py._event_loop import Wakeup, run_file_work
 from claude_agent_py._handler_context import HandlerContext
@@ -191,6 +193,14 @@ class Inbox(ABC):
         """Ask for permission. Use it as `can_use_tool` or as a policy."""
         decision: Decision = KINDS["permission"].answer(await self.ask("permission", request.wire, context))
         return decision
+
+
+def read_stored(kind: Kind, wire: Any, reply: str) -> JSONObject:
+    """Validate a stored answer as if it had been given in this process."""
+    try:
+        return KINDS[kind].read(wire, KINDS[kind].answer(json.loads(reply)))
+    except (ValueError, KeyError, AttributeError, TypeError, ValidationError, RecursionError):
+        return KINDS[kind].refuse("The stored answer could not be read.")
 
 
 class PendingInteractions(Inbox):

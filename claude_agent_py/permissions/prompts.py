@@ -4,12 +4,9 @@ Handlers, inboxes and the command line share this table. An answer that `read` d
 and the prompt is refused.
 """
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeAlias
-
-from pydantic import ValidationError
 
 from claude_agent_py._handler_context import HandlerContext
 from claude_agent_py.permissions.decisions import Allow, Decision, Deny, denial, reply_of
@@ -123,14 +120,6 @@ KINDS: Final[Mapping[Kind, PromptKind]] = {
         answer=lambda reply: Completed(reply.get("result")) if reply.get("behavior") == "completed" else Dismissed(),
     ),
 }
-
-
-def stored_answer(kind: Kind, wire: Any, stored: str) -> JSONObject:
-    """Return a stored reply, validated as if it had been given in this process, or a refusal."""
-    try:
-        return KINDS[kind].read(wire, KINDS[kind].answer(json.loads(stored)))
-    except (ValueError, KeyError, AttributeError, TypeError, ValidationError, RecursionError):
-        return KINDS[kind].refuse("The stored answer could not be read.")
 
 
 def essence_of(kind: Kind, reply: JSONObject) -> JSONObject:

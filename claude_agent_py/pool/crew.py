@@ -1,7 +1,7 @@
 """`Crew`: the processes of a pool, and the queue of those who wait for one.
 
 It decides who gets a process, and which are started and ended, without waiting for anything (`dispatch`); each process
-has a worker of its own (`member.py`). The workers belong to the event loop, so any task may call any method. Which
+has a worker of its own (`_live`). The workers belong to the event loop, so any task may call any method. Which
 process suits which caller is decided in `roster.py` and `fitting.py`.
 """
 
@@ -14,12 +14,12 @@ import anyio
 from anyio.abc import TaskGroup
 
 from claude_agent_py._errors import ConnectionClosedError, PoolTimeoutError
-from claude_agent_py._event_loop import spawn_detached
+from claude_agent_py._event_loop import spawn_detached, worker
 from claude_agent_py._runtime.session.current import current
 from claude_agent_py._streams import LazyEvent, RepeatingEvent
 from claude_agent_py.pool.fitting import Wish, names_one_session
 from claude_agent_py.pool.member import Member, Phase
-from claude_agent_py.pool.planning import Bounds, Supply, Waiter
+from claude_agent_py.pool.planning import Supply, Waiter
 from claude_agent_py.pool.roster import Roster, fits
 from claude_agent_py.pool.stats import PoolStats
 
@@ -47,14 +47,16 @@ class Crew:
 
     Args:
         supplies: The spares to keep, the most important first.
-        bounds: How many processes there may be.
+        max_size: How many processes there may be.
+        memory: How many bytes they may take; None means any number.
         idle: Seconds after which a spare is replaced; None means never.
     """
 
-    def __init__(self, supplies: list[Supply], bounds: Bounds, idle: float | None) -> None:
-        self.roster: Roster = Roster(supplies, bounds)
+    def __init__(self, supplies: list[Supply], max_size: int, memory: int | None, idle: float | None) -> None:
+        self.roster: Roster = Roster(supplies, max_size, memory)
         self.changed: RepeatingEvent = RepeatingEvent()
         """Set when a process or a caller comes or goes."""
+        self.is_opened: bool = False
         self.refuses: bool = False
         """Whether no further callers are taken."""
         self.last_error: Exception | None = None
@@ -71,6 +73,7 @@ class Crew:
 
     async def open(self) -> None:
         """Start the worker. A cancellation closes the crew again."""
+        self.is_opened = True
         ready = LazyEvent()
         spawn_detached(lambda: self._keep(ready), name="claude_agent_py pool")
         try:
@@ -116,12 +119,10 @@ class Crew:
         Raises:
             ConnectionClosedError: It was not opened, or is closed.
         """
+        if not self.is_opened:
+            raise ConnectionClosedError("the pool is not open; use `async with`, or call open() first")
         if self._workers is None or self._is_closing:
             raise ConnectionClosedError(CLOSED)
-
-    def note(self, what: Literal["warm", "cold", "timeouts"]) -> None:
-        """Count something."""
-        self._counts[what] += 1
 
     def stats(self) -> PoolStats:
         """Return a snapshot."""
@@ -162,7 +163,7 @@ class Crew:
             raise waiter.error
         if waiter.member is None:
             self._leave(waiter)
-            self.note("timeouts")
+            self._counts["timeouts"] += 1
             stats = self.stats()
             raise PoolTimeoutError(timeout, used=stats.used, waiting=stats.waiting, starting=stats.starting)
         waiter.member.is_reserved = False
@@ -237,11 +238,35 @@ class Crew:
         assert self._workers is not None  # noqa: S101 - asked by the caller
         member = Member(wish)
         self.roster.members.append(member)
-        self._workers.start_soon(member.live, self, self._idle)
+        self._workers.start_soon(self._live, member)
 
-    # What processes report ---------------------------------------------------------------------------------------
+    # The life of a process ---------------------------------------------------------------------------------------
 
-    def on_ready(self, member: Member) -> None:
+    @worker
+    async def _live(self, member: Member) -> None:
+        """Run a process from start to end. It has always ended when this returns or raises."""
+        try:
+            with member.scope:
+                try:
+                    await member.client.connect()
+                except Exception as error:
+                    self._on_failed(member, error)
+                    return
+                self._on_ready(member)
+                if (loss := await member.watch(self._idle)) is not None:
+                    self._on_lost(member, loss)
+                elif member.is_free:  # it is too old
+                    self._expire(member)
+                    self.changed.set()
+                else:
+                    await member.client.wait_closed()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await member.close()
+            self.roster.members.remove(member)
+            self.changed.set()
+
+    def _on_ready(self, member: Member) -> None:
         """Make it a spare, for the first caller it fits."""
         if member.phase is Phase.STARTING:
             member.enter(Phase.SPARE)
@@ -251,10 +276,10 @@ class Crew:
 
     def _drop_if_useless(self, member: Member) -> None:
         """End a spare for one session if the caller who asked for it is gone."""
-        if member.phase is Phase.SPARE and not member.is_reserved and names_one_session(member.made_for.options):
+        if member.is_free and names_one_session(member.made_for.options):
             member.end()
 
-    def on_failed(self, member: Member, error: Exception) -> None:
+    def _on_failed(self, member: Member, error: Exception) -> None:
         """Raise the error to the first caller who waits for such a process."""
         if member.phase is Phase.CLOSING:
             return
@@ -267,20 +292,10 @@ class Crew:
             self._queue.remove(waiter)
             waiter.fail(error)
 
-    def on_lost(self, member: Member, error: Exception) -> None:
+    def _on_lost(self, member: Member, error: Exception) -> None:
         """Replace a spare that died or does not answer."""
         logger.info("a spare of a pool was lost: %s", error)
         self._note_failure(member, error, "lost", pauses=anyio.current_time() - member.since < STABLE_SECONDS)
-
-    def on_expired(self, member: Member) -> None:
-        """Replace a spare that is too old."""
-        self._expire(member)
-        self.changed.set()
-
-    def on_gone(self, member: Member) -> None:
-        """Make room for the next process."""
-        self.roster.members.remove(member)
-        self.changed.set()
 
     def _note_failure(
         self, member: Member, error: Exception, what: Literal["failed", "lost"], *, pauses: bool = True
@@ -292,8 +307,9 @@ class Crew:
         member.enter(Phase.CLOSING)
         self.changed.set()
 
-    def note_use(self, member: Member) -> None:
-        """Record that a process was used."""
+    def note_use(self, member: Member, what: Literal["warm", "cold"]) -> None:
+        """Record that a process was used, and whether it was ready."""
+        self._counts[what] += 1
         if (supply := self.roster.supply_of(member)) is not None:
             supply.note_success()
 

@@ -62,30 +62,14 @@ def names_one_session(options: ClientOptions) -> bool:
 
 
 @dataclass(frozen=True)
-class Surroundings:
-    """What the start of a process reads outside of the options."""
+class Wish:
+    """The session that somebody asks for, and what the start of its process reads outside of the options."""
 
+    options: ClientOptions
     directory: str
     environment: bytes
     """A digest: the values may be secrets."""
     hooks: tuple[Any, ...]
-
-
-def surroundings_of(options: ClientOptions) -> Surroundings:
-    """Return what a process started now with these options would read outside of them."""
-    env = environment(options, os.environ)
-    told = sorted((name, value) for name, value in env.items() if name not in _NOT_COMPARED)
-    hooks = () if options.hooks is None else tuple(options.hooks)
-    directory = os.path.abspath(options.cwd or os.curdir)
-    return Surroundings(directory, hashlib.sha256(repr(told).encode()).digest(), hooks)
-
-
-@dataclass(frozen=True)
-class Wish:
-    """The session that somebody asks for."""
-
-    options: ClientOptions
-    surroundings: Surroundings
     is_parked: bool = False
     """Whether the process waits for its directory."""
     is_exact: bool = False
@@ -98,7 +82,11 @@ class Wish:
     @classmethod
     def of(cls, options: ClientOptions, *, is_parked: bool = False) -> "Wish":
         """Return the wish for a session with these options, started now."""
-        return cls(options, surroundings_of(options), is_parked)
+        env = environment(options, os.environ)
+        told = sorted((name, value) for name, value in env.items() if name not in _NOT_COMPARED)
+        digest = hashlib.sha256(repr(told).encode()).digest()
+        hooks = () if options.hooks is None else tuple(options.hooks)
+        return cls(options, os.path.abspath(options.cwd or os.curdir), digest, hooks, is_parked)
 
     @property
     def launch_options(self) -> ClientOptions:
@@ -142,11 +130,13 @@ def change_to(made: Wish, wanted: Wish) -> Change | None:
     if wanted.is_parked and not made.is_parked:
         return None
     claims = made.is_parked and not wanted.is_parked
-    if not _reads_the_same(made.surroundings, wanted.surroundings, claims):
+    if (made.environment, made.hooks) != (wanted.environment, wanted.hooks):
+        return None
+    if made.directory != wanted.directory and not claims:
         return None
     values: dict[str, Any] = {name: getattr(wanted.options, name) for name in _different(made.options, wanted.options)}
     if claims:
-        values["cwd"] = wanted.surroundings.directory
+        values["cwd"] = wanted.directory
     if wanted.is_exact and values:
         return None
     changeable = LATER | {"cwd"} if claims else LATER
@@ -155,11 +145,6 @@ def change_to(made: Wish, wanted: Wish) -> Change | None:
     if "permission_mode" in values and not {made.options.permission_mode, values["permission_mode"]} <= MODES:
         return None
     return Change(**values)
-
-
-def _reads_the_same(one: Surroundings, other: Surroundings, claims: bool) -> bool:
-    """Return whether two starts read the same, but for the directory if that is claimed."""
-    return one == (replace(other, directory=one.directory) if claims else other)
 
 
 def _different(one: ClientOptions, other: ClientOptions) -> set[str]:
@@ -198,8 +183,8 @@ def check_for_pool(options: ClientOptions) -> ClientOptions:
     Raises:
         OptionsError: They name one session.
     """
-    given = next((name for name in ONE_SESSION if getattr(options, name)), None)
-    if given is not None:
-        problem = "names one session, for which no process can be started ahead: give it to pool.client(options)"
-        raise OptionsError(problem, option=given)
+    for name in ONE_SESSION:
+        if getattr(options, name):
+            problem = "names one session, for which no process can be started ahead: give it to pool.client(options)"
+            raise OptionsError(problem, option=name)
     return options

@@ -33,45 +33,28 @@ AHEAD: Final = 4
 """How many outcomes may wait for a slow reader, in multiples of `concurrency`. Then no further prompt begins."""
 
 
-class Attempts:
-    """How each prompt is run."""
-
-    def __init__(self, options: ClientOptions, retry: RetryPolicy, until: Until, timeout: float | None) -> None:
-        self.options = options
-        self._retry = retry
-        self._until: Until = until
-        self._timeout = timeout
-
-    async def outcome(self, pool: Pool[Any], index: int, prompt: Prompt) -> RunOutcome:
-        """Run a prompt until it has an answer or an error that is final."""
-        failures: list[RunFailed] = []
-        try:
-            ended: Any = await self._retry.run(
-                lambda: pool.run(prompt, self.options, until=self._until, timeout=self._timeout), failures=failures
-            )
-        except RunFailed as error:
-            if isinstance(error, ConnectionClosedError):
-                pool.check_takes()  # else the pool was closed, and no prompt can be run any more
-            ended = error
-        return outcome_of(index, prompt, ended, failures)
-
-
 class Job:
     """The runs of some prompts. Begins with the first reader; `stop` it at the end."""
 
     def __init__(
         self,
         prompts: list[Prompt],
-        attempts: Attempts,
+        options: ClientOptions,
         concurrency: int,
         *,
+        retry: RetryPolicy,
+        until: Until,
+        timeout: float | None,
         journal: str | Path | None,
         progress: Progress,
         pool: Pool[Any] | None,
         memory: int | str | None,
     ) -> None:
         self._prompts = prompts
-        self._attempts = attempts
+        self._options = options
+        self._retry = retry
+        self._until: Until = until
+        self._timeout = timeout
         self._concurrency = concurrency
         self._journal_path = journal
         self._shows = progress
@@ -184,7 +167,7 @@ class Job:
             return None
         journal = await run_file_work(Journal, self._journal_path, self._prompts)
         stack.callback(journal.close)
-        shape = self._attempts.options.output_shape
+        shape = self._options.output_shape
         found = await run_file_work(journal.answered, None if shape is None else shape.adapter)
         for index in sorted(found):
             self._put(found[index])
@@ -194,10 +177,9 @@ class Job:
     def _own_pool(self) -> Pool[Any]:
         at_once = min(self._concurrency, len(self._todo))
         spares = max(1, at_once // 2)
-        options = self._attempts.options
-        if names_one_session(options):  # each process resumes it
+        if names_one_session(self._options):  # each process resumes it
             return Pool(size=0, max_size=at_once, memory=self._memory)
-        return Pool(options, size=min(spares, len(self._todo)), max_size=at_once + spares, memory=self._memory)
+        return Pool(self._options, size=min(spares, len(self._todo)), max_size=at_once + spares, memory=self._memory)
 
     async def _run_all(self, pool: Pool[Any], journal: Journal | None, tell: Callable[[MapProgress], object]) -> None:
         async with anyio.create_task_group() as group:
@@ -217,7 +199,7 @@ class Job:
             if self._pool is None:
                 await self._keep_spares(pool)
             try:
-                outcome = await self._attempts.outcome(pool, index, self._prompts[index])
+                outcome = await self._outcome(pool, index)
                 if journal is not None:
                     with anyio.CancelScope(shield=True):
                         await run_file_work(journal.record, outcome)
@@ -226,9 +208,24 @@ class Job:
             self._put(outcome)
             tell(self.progress)
 
+    async def _outcome(self, pool: Pool[Any], index: int) -> RunOutcome:
+        """Run a prompt until it has an answer or an error that is final."""
+        prompt, failures = self._prompts[index], list[RunFailed]()
+
+        async def attempt() -> Any:
+            return await pool.run(prompt, self._options, until=self._until, timeout=self._timeout)
+
+        try:
+            ended = await self._retry.run(attempt, failures=failures)
+        except RunFailed as error:
+            if isinstance(error, ConnectionClosedError):
+                pool.check_takes()  # else the pool was closed, and no prompt can be run any more
+            ended = error
+        return outcome_of(index, prompt, ended, failures)
+
     async def _keep_spares(self, pool: Pool[Any]) -> None:
         """Start no spare at the end that no prompt is left for."""
-        if len(self._todo) < max(1, self._concurrency // 2) and not names_one_session(self._attempts.options):
+        if len(self._todo) < max(1, self._concurrency // 2) and not names_one_session(self._options):
             await pool.warm(size=len(self._todo))
 
     def _put(self, outcome: RunOutcome) -> None:

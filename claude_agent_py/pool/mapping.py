@@ -14,7 +14,7 @@ from claude_agent_py._errors import OptionsError
 from claude_agent_py._runtime.runs.prompts import Prompt, check_prompt, check_run_arguments, is_stream
 from claude_agent_py.options.client_options import ClientOptions, options_or_defaults
 from claude_agent_py.options.output_shape import Output
-from claude_agent_py.pool.job import Attempts, Job
+from claude_agent_py.pool.job import Job
 from claude_agent_py.pool.outcome import MapProgress, RunOutcome
 from claude_agent_py.pool.planning import check_count
 from claude_agent_py.pool.pool import Pool
@@ -75,8 +75,18 @@ def map_runs(
     if pool is not None and memory is not None:
         raise OptionsError("has no effect with a pool, which has a bound of its own", option="memory")
     listed = [_checked(prompt) for prompt in _listed(prompts)]
-    attempts = Attempts(checked, retry or RetryPolicy(), until, timeout)
-    job = Job(listed, attempts, concurrency, journal=journal, progress=progress, pool=pool, memory=memory)
+    job = Job(
+        listed,
+        checked,
+        concurrency,
+        retry=retry or RetryPolicy(),
+        until=until,
+        timeout=timeout,
+        journal=journal,
+        progress=progress,
+        pool=pool,
+        memory=memory,
+    )
     return MapRuns(job, ordered=ordered)
 
 

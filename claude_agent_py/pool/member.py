@@ -1,6 +1,6 @@
 """`Member`: one process of a pool, from its start to its end. It serves one session at most.
 
-`Crew` decides what happens to it; the worker in `live` does it.
+`Crew` decides what happens to it.
 """
 
 from __future__ import annotations
@@ -8,12 +8,11 @@ from __future__ import annotations
 import logging
 import math
 from enum import Enum
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import anyio
 
 from claude_agent_py._errors import ClaudeAgentError
-from claude_agent_py._event_loop import worker
 from claude_agent_py._protocol.state import State
 from claude_agent_py.client import Client
 from claude_agent_py.pool.fitting import Wish
@@ -39,30 +38,6 @@ class Phase(Enum):
     CLOSING = "closing"
 
 
-class Owner(Protocol):
-    """What a member reports to: the crew."""
-
-    def on_ready(self, member: Member) -> None:
-        """It is connected."""
-        ...
-
-    def on_failed(self, member: Member, error: Exception) -> None:
-        """It cannot be started."""
-        ...
-
-    def on_lost(self, member: Member, error: Exception) -> None:
-        """It was a spare, and has died or does not answer."""
-        ...
-
-    def on_expired(self, member: Member) -> None:
-        """It was a spare for too long."""
-        ...
-
-    def on_gone(self, member: Member) -> None:
-        """Its process has ended."""
-        ...
-
-
 class Member:
     """One process. Its phase says what it is for; only the pool makes it a spare or used."""
 
@@ -77,7 +52,8 @@ class Member:
         self.is_reserved = False
         """Whether this spare is promised to a caller who has not taken it yet."""
         self.tasks_at_close: TasksAtClose = "stop"
-        self._scope = anyio.CancelScope()
+        self.scope: anyio.CancelScope = anyio.CancelScope()
+        """What the process does until it is to end."""
         self._is_left = self._ends_tasks = False
 
     @property
@@ -95,7 +71,9 @@ class Member:
         """Whether the process is being ended, or has ended."""
         return self.phase is Phase.CLOSING
 
-    def _serves_nobody(self) -> bool:
+    @property
+    def is_free(self) -> bool:
+        """Whether it is a spare that is promised to nobody."""
         return self.phase is Phase.SPARE and not self.is_reserved
 
     def enter(self, phase: Phase) -> None:
@@ -107,43 +85,19 @@ class Member:
         if self.phase is not Phase.CLOSING:
             self.tasks_at_close = tasks
             self.enter(Phase.CLOSING)
-            self._scope.cancel()
+            self.scope.cancel()
 
-    @worker
-    async def live(self, owner: Owner, idle: float | None) -> None:
-        """Run the process from start to end. The process has always ended when this returns or raises."""
-        try:
-            with self._scope:
-                try:
-                    await self.client.connect()
-                except Exception as error:
-                    owner.on_failed(self, error)
-                    return
-                owner.on_ready(self)
-                await self._look_after(owner, idle)
-        finally:
-            self.phase = Phase.CLOSING
-            with anyio.CancelScope(shield=True):
-                await self._close()
-            owner.on_gone(self)
-
-    async def _look_after(self, owner: Owner, idle: float | None) -> None:
-        """Return once the process is to end: it was lost or expired as a spare, or its user has closed it."""
+    async def watch(self, idle: float | None) -> Exception | None:
+        """Return the error of a spare that is lost; None once it is older than `idle`, or no spare any more."""
         while self.phase is Phase.SPARE:
             expires = math.inf if idle is None else self.since + idle
             session = self.client.session
             with anyio.CancelScope(deadline=min(expires, anyio.current_time() + CHECK_EVERY)):
                 await session.ending.stream_over.wait()
             error = session.ending.error if not session.is_open else await self._fault()
-            if not self._serves_nobody():
-                continue
-            if error is not None:
-                owner.on_lost(self, error)
-                return
-            if anyio.current_time() >= expires:
-                owner.on_expired(self)
-                return
-        await self.client.wait_closed()
+            if self.is_free and (error is not None or anyio.current_time() >= expires):
+                return error
+        return None
 
     async def _fault(self) -> Exception | None:
         """Return the error if the process does not answer, or None."""
@@ -153,7 +107,9 @@ class Member:
             return error
         return None
 
-    async def _close(self) -> None:
+    async def close(self) -> None:
+        """End the process, and wait until it has ended. Raises nothing."""
+        self.phase = Phase.CLOSING
         try:
             await self.client.close(tasks=self.tasks_at_close)
             if self.client.session.state is State.LEFT:  # its tasks continue

@@ -61,25 +61,17 @@ class MapProgress:
 
 def outcome_of(index: int, prompt: Prompt, ended: RunResult[Any] | RunFailed, failures: list[RunFailed]) -> RunOutcome:
     """Return the outcome of a prompt whose attempts failed with `failures`, the last of which may be how it ended."""
-    spent = [failure.result for failure in failures if failure.result is not None]
+    results = [failure.result for failure in failures]
     if isinstance(ended, RunFailed):
-        last: RunResult | None = ended.result
-        return RunOutcome(
-            index=index,
-            prompt=prompt,
-            error=ended,
-            result=last,
-            session_id="" if last is None else last.session_id,
-            cost_usd=sum(result.cost_usd for result in spent),
-            attempts=len(failures),
-        )
+        told: dict[str, Any] = {"error": ended, "result": ended.result}
+    else:
+        told = {"result": ended, "text": ended.text, "output": ended.output}
+        results.append(ended)
     return RunOutcome(
         index=index,
         prompt=prompt,
-        result=ended,
-        text=ended.text,
-        output=ended.output,
-        session_id=ended.session_id,
-        cost_usd=ended.cost_usd + sum(result.cost_usd for result in spent),
-        attempts=len(failures) + 1,
+        session_id=told["result"].session_id if told["result"] is not None else "",
+        cost_usd=sum(result.cost_usd for result in results if result is not None),
+        attempts=len(results),
+        **told,
     )

@@ -1,9 +1,7 @@
-"""The plan of a pool: waiting callers, the spares to keep, and the bounds."""
+"""The plan of a pool: waiting callers, and the spares to keep; and checks of its arguments."""
 
 import math
 import random
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
 import anyio
@@ -17,9 +15,6 @@ from claude_agent_py.pool.member import Member
 FIRST_PAUSE: Final = 1.0
 LONGEST_PAUSE: Final = 60.0
 """Seconds before spares are started again after a failure; doubled with each further one."""
-
-USUAL_BYTES: Final = 200 * 1024 * 1024
-"""The assumed memory of a process before one was measured. (A CLI 2.1.328 that is ready takes 165 to 200 MB.)"""
 
 
 class Waiter:
@@ -41,14 +36,7 @@ class Waiter:
 class Supply:
     """The spares to keep for some options."""
 
-    def __init__(
-        self,
-        options: ClientOptions,
-        size: int,
-        *,
-        is_parked: bool = False,
-        chance: Callable[[], float] = random.random,
-    ) -> None:
+    def __init__(self, options: ClientOptions, size: int, *, is_parked: bool = False) -> None:
         self.options = options
         self.size = size
         self.is_parked = is_parked
@@ -57,7 +45,6 @@ class Supply:
         """How many starts have failed in a row."""
         self.not_before: float = -math.inf
         """When to start the next spare, on the clock of the event loop."""
-        self._chance = chance
 
     def wish(self) -> Wish:
         """Return the session to start a spare for."""
@@ -67,51 +54,22 @@ class Supply:
         """Wait before the next start, longer after each failure."""
         self.failures += 1
         pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(self.failures - 1, 60))
-        self.not_before = anyio.current_time() + pause * (0.75 + 0.5 * self._chance())
+        self.not_before = anyio.current_time() + pause * (0.75 + 0.5 * random.random())  # noqa: S311 - no secret
 
     def note_success(self) -> None:
         """Start the next one without a pause."""
         self.failures, self.not_before = 0, -math.inf
 
 
-@dataclass
-class Bounds:
-    """How many processes there may be, and how much memory they may take."""
-
-    max_size: int
-    memory_bytes: int | None = None
-    """None means no limit."""
-    usual_bytes: int = USUAL_BYTES
-    """The assumed memory of a new process."""
-
-    def has_room(self, members: list[Member]) -> bool:
-        """Return whether another process may be started. The first always may."""
-        if len(members) >= self.max_size:
-            return False
-        return not members or self.excess(members) + self.usual_bytes <= 0
-
-    def excess(self, members: list[Member]) -> float:
-        """Return by how many bytes the processes exceed the limit; negative below it.
-
-        A process counts as measured, but at least as what a new one takes once it has started.
-        """
-        if self.memory_bytes is None:
-            return -math.inf
-        return sum(max(member.memory_bytes or 0, self.usual_bytes) for member in members) - self.memory_bytes
-
-
-def checked_bounds(max_size: Any, memory: Any) -> Bounds:
-    """Return the bounds for the arguments of a pool.
+def checked_memory(memory: Any) -> int | None:
+    """Return the bytes that a bound of memory allows.
 
     Raises:
-        OptionsError: One is invalid, or the system does not tell the memory of processes.
+        OptionsError: It is invalid, or the system does not tell the memory of processes.
     """
-    check_count(max_size, "max_size", 1)
-    if memory is None:
-        return Bounds(max_size)
-    if not can_measure():
+    if memory is not None and not can_measure():
         raise OptionsError("this system does not tell how much memory processes take", option="memory")
-    return Bounds(max_size, read_size(memory, option="memory"))
+    return None if memory is None else read_size(memory, option="memory")
 
 
 def check_count(value: Any, option: str, least: int) -> None:

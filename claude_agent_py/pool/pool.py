@@ -7,7 +7,7 @@ import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
 import anyio
 
@@ -24,7 +24,7 @@ from claude_agent_py.options.output_shape import Output
 from claude_agent_py.pool.crew import Crew
 from claude_agent_py.pool.fitting import Wish, change_to, check_for_parking, check_for_pool
 from claude_agent_py.pool.member import Member
-from claude_agent_py.pool.planning import Supply, check_count, checked_bounds, checked_seconds
+from claude_agent_py.pool.planning import Supply, check_count, checked_memory, checked_seconds
 from claude_agent_py.pool.stats import PoolStats
 
 if TYPE_CHECKING:
@@ -38,9 +38,6 @@ if TYPE_CHECKING:
 logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 Other = TypeVar("Other")
-
-NOT_OPEN: Final = "the pool is not open; use `async with`, or call open() first"
-DRAINS: Final = "the pool drains, and takes nobody any more"
 
 
 class Pool(Generic[Output]):
@@ -82,7 +79,8 @@ class Pool(Generic[Output]):
     ) -> None:
         self._options: ClientOptions[Output] = check_for_pool(options_or_defaults(options))
         check_count(size, "size", 0)
-        bounds = checked_bounds(max_size, memory)
+        check_count(max_size, "max_size", 1)
+        bytes_allowed = checked_memory(memory)
         check_count(parked, "parked", 0)
         if size + parked > max_size:
             raise OptionsError(f"must not exceed max_size ({max_size})", option="size")
@@ -91,8 +89,7 @@ class Pool(Generic[Output]):
             check_for_parking(self._options)
             supplies.append(Supply(self._options, parked, is_parked=True))
         self._timeout = checked_seconds(timeout, "timeout")
-        self._crew = Crew(supplies, bounds, checked_seconds(idle, "idle"))
-        self._is_opened = False
+        self._crew = Crew(supplies, max_size, bytes_allowed, checked_seconds(idle, "idle"))
 
     def __repr__(self) -> str:
         stats = self.stats()
@@ -106,9 +103,8 @@ class Pool(Generic[Output]):
         Raises:
             LocalProtocolError: It was called before; a pool opens once.
         """
-        if self._is_opened:
+        if self._crew.is_opened:
             raise LocalProtocolError("open() was called already; a pool is used once, make a new one")
-        self._is_opened = True
         await self._crew.open()
 
     async def close(self) -> None:
@@ -118,7 +114,7 @@ class Pool(Generic[Output]):
         stops the waiting, not the closing. Called in a handler or hook of one of its sessions, it returns once closing
         has begun, because closing waits for them.
         """
-        if self._is_opened:
+        if self._crew.is_opened:
             await self._crew.close()
 
     async def drain(self, timeout: float | None = None) -> None:
@@ -153,7 +149,7 @@ class Pool(Generic[Output]):
         crew = self._crew
         with anyio.fail_after(timeout):
             while True:
-                self._check_open()
+                crew.check_open()
                 crew.dispatch()
                 if not crew.stats().starting:
                     break
@@ -169,11 +165,6 @@ class Pool(Generic[Output]):
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
         await self.close()
-
-    def _check_open(self) -> None:
-        if not self._is_opened:
-            raise ConnectionClosedError(NOT_OPEN)
-        self._crew.check_open()
 
     # Sessions ----------------------------------------------------------------------------------------------------
 
@@ -272,9 +263,10 @@ class Pool(Generic[Output]):
             OptionsError: `size` is negative, or the options name one session.
             ConnectionClosedError: The pool is not open.
         """
+        crew = self._crew
         check_count(size, "size", 0)
-        self._check_open()
-        wanted, crew = check_for_pool(options_or_defaults(options or self._options)), self._crew
+        crew.check_open()
+        wanted = check_for_pool(options_or_defaults(options or self._options))
         supply = crew.roster.supply_for(wanted)
         if supply is None:
             crew.roster.supplies.append(supply := Supply(wanted, size))
@@ -293,9 +285,9 @@ class Pool(Generic[Output]):
         Raises:
             ConnectionClosedError: The pool is not open, drains, or is closed.
         """
-        self._check_open()
+        self._crew.check_open()
         if self._crew.refuses:
-            raise ConnectionClosedError(DRAINS)
+            raise ConnectionClosedError("the pool drains, and takes nobody any more")
 
     async def take(self, options: ClientOptions[Any] | None, timeout: float | None) -> Member:
         """Return a process that has become the session that is asked for. Internal to this package: `end` it."""
@@ -308,8 +300,7 @@ class Pool(Generic[Output]):
         if problem is not None:  # a process of its own tells more
             logger.info("a spare could not become the session that was asked for: %s", problem)
             member, is_warm = (await self._crew.next(wish.exactly(), deadline, limit or 0.0))[0], False
-        self._crew.note("warm" if is_warm else "cold")
-        self._crew.note_use(member)
+        self._crew.note_use(member, "warm" if is_warm else "cold")
         return member
 
     async def _change(self, member: Member, wish: Wish) -> Exception | None:

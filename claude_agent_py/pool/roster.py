@@ -1,13 +1,17 @@
 """`Roster`: the processes of a pool, and the spares to keep. It starts and ends nothing: `Crew` does."""
 
+import math
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 from claude_agent_py._memory import tree_memory
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.pool.fitting import Wish, change_to
 from claude_agent_py.pool.member import Member, Phase
-from claude_agent_py.pool.planning import Bounds, Supply
+from claude_agent_py.pool.planning import Supply
+
+USUAL_BYTES: Final = 200 * 1024 * 1024
+"""The assumed memory of a process before one was measured. (A CLI 2.1.328 that is ready takes 165 to 200 MB.)"""
 
 
 class Roster:
@@ -15,19 +19,19 @@ class Roster:
 
     Args:
         supplies: The spares to keep, the most important first.
-        bounds: How many processes there may be.
+        max_size: How many processes there may be.
+        memory: How many bytes they may take; None means any number.
     """
 
-    def __init__(self, supplies: list[Supply], bounds: Bounds) -> None:
+    def __init__(self, supplies: list[Supply], max_size: int, memory: int | None) -> None:
         self.supplies = supplies
         self.members: list[Member] = []
         """In the order of their start."""
-        self._bounds = bounds
-
-    @property
-    def is_measured(self) -> bool:
+        self.is_measured = memory is not None
         """Whether the memory of the processes is limited."""
-        return self._bounds.memory_bytes is not None
+        self._max_size = max_size
+        self._memory = math.inf if memory is None else memory
+        self._usual_bytes = USUAL_BYTES
 
     @property
     def memory_bytes(self) -> int | None:
@@ -36,8 +40,16 @@ class Roster:
 
     @property
     def has_room(self) -> bool:
-        """Whether another process may be started."""
-        return self._bounds.has_room(self.members)
+        """Whether another process may be started. The first always may."""
+        fits_in_memory = not self.members or self._excess() + self._usual_bytes <= 0
+        return len(self.members) < self._max_size and fits_in_memory
+
+    def _excess(self) -> float:
+        """Return by how many bytes the processes exceed the limit; negative below it.
+
+        A process counts as measured, but at least as what a new one takes once it has started.
+        """
+        return sum(max(member.memory_bytes or 0, self._usual_bytes) for member in self.members) - self._memory
 
     def count(self, phase: Phase) -> int:
         """Return how many processes are in a phase."""
@@ -45,12 +57,12 @@ class Roster:
 
     def spares(self) -> Iterator[Member]:
         """Yield the spares that are not promised to a caller, oldest first."""
-        return (one for one in self.members if one.phase is Phase.SPARE and not one.is_reserved)
+        return (one for one in self.members if one.is_free)
 
     def spare_for(self, wish: Wish) -> Member | None:
         """Return the oldest spare that fits, preferably without a claim or a change."""
         fitting = [one for one in self.spares() if one.client.is_open and fits(one, wish)]
-        return min(fitting, key=lambda one: (one.made_for.is_parked, not _is_made_for(one, wish)), default=None)
+        return min(fitting, key=lambda one: (one.made_for.is_parked, not _is_same(one.made_for, wish)), default=None)
 
     def coming(self) -> list[Member]:
         """Return the starting processes that are not parked."""
@@ -59,7 +71,7 @@ class Roster:
     def missing(self, supply: Supply, wish: Wish) -> int:
         """Return how many spares a supply lacks; negative if it has too many."""
         ahead = [one for one in self.members if one.phase in (Phase.STARTING, Phase.SPARE) and not one.is_reserved]
-        return supply.size - sum(_is_made_for(one, wish) for one in ahead)
+        return supply.size - sum(_is_same(one.made_for, wish) for one in ahead)
 
     def useless(self) -> Member | None:
         """Return a spare that belongs to no supply any more."""
@@ -67,16 +79,16 @@ class Roster:
 
     def excessive(self) -> Iterator[Member]:
         """Yield the spares to close because the memory is exceeded. One process may always stay."""
-        excess = self._bounds.excess(self.members)
+        excess = self._excess()
         for member in list(self.spares()):
             if excess <= 0 or len(self.members) == 1:
                 return
-            excess -= max(member.memory_bytes or 0, self._bounds.usual_bytes)
+            excess -= max(member.memory_bytes or 0, self._usual_bytes)
             yield member
 
     def supply_of(self, member: Member) -> Supply | None:
         """Return the supply that a process belongs to."""
-        return next((one for one in self.supplies if _is_made_for(member, one.wish())), None)
+        return next((one for one in self.supplies if _is_same(member.made_for, one.wish())), None)
 
     def supply_for(self, options: ClientOptions[Any]) -> Supply | None:
         """Return the supply for these options."""
@@ -90,16 +102,12 @@ class Roster:
         for member, pid in pids.items():
             member.memory_bytes = measured[pid]
         spares = [measured[pid] for member, pid in pids.items() if member.phase is Phase.SPARE]
-        self._bounds.usual_bytes = max(spares, default=0) or self._bounds.usual_bytes
+        self._usual_bytes = max(spares, default=0) or self._usual_bytes
 
 
 def fits(member: Member, wish: Wish) -> bool:
     """Return whether a process can become the session of a wish."""
     return change_to(member.made_for, wish) is not None
-
-
-def _is_made_for(member: Member, wish: Wish) -> bool:
-    return _is_same(member.made_for, wish)
 
 
 def _is_same(one: Wish, other: Wish) -> bool:

@@ -9,7 +9,6 @@ import os
 import re
 import stat
 import unicodedata
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -138,14 +137,13 @@ def worktrees(directory: AnyPath) -> list[str]:
     if common is None:
         return []
     trees = [os.path.dirname(common)] if os.path.basename(common) == ".git" else []
-    links = os.path.join(common, "worktrees")
-    pointers = (os.path.join(links, name, "gitdir") for name in _names(links))
+    pointers = sorted(Path(common).glob("worktrees/*/gitdir"))
     return [*trees, *(os.path.dirname(tree) for tree in map(_pointer, pointers) if tree is not None)]
 
 
 def _git_folder(directory: str) -> str | None:
     """Return the folder that the working trees of the repository share."""
-    for folder in _upwards(directory):
+    for folder in map(str, [Path(directory), *Path(directory).parents]):
         dot_git = os.path.join(folder, ".git")
         if os.path.isdir(dot_git):
             return dot_git
@@ -158,25 +156,9 @@ def _git_folder(directory: str) -> str | None:
     return None
 
 
-def _upwards(folder: str) -> Iterator[str]:
-    while True:
-        yield folder
-        above = os.path.dirname(folder)
-        if above == folder:
-            return
-        folder = above
-
-
-def _pointer(path: str) -> str | None:
+def _pointer(path: AnyPath) -> str | None:
     """Return the path stored in a file of git, or None if the file does not exist."""
     try:
         return os.fsdecode(read_bytes(path, most_bytes=_MOST_POINTER)[0]).strip() or None
     except OSError:
         return None
-
-
-def _names(folder: str) -> list[str]:
-    try:
-        return sorted(os.listdir(folder))
-    except OSError:
-        return []

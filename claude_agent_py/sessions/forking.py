@@ -25,14 +25,8 @@ from claude_agent_py.sessions.folders import AnyPath, find_session
 from claude_agent_py.sessions.info import SessionInfo
 from claude_agent_py.sessions.lines import Snapshot
 from claude_agent_py.sessions.listing import info_of
-from claude_agent_py.sessions.subagent import (
-    MOST_NOTES,
-    StoredSubagent,
-    agent_files,
-    notes_path,
-    read_subagent,
-    snapshot_of,
-)
+from claude_agent_py.sessions.subagent import StoredSubagent, agent_files, read_subagent, snapshot_of
+from claude_agent_py.tasks.files.transcript import MOST_NOTES_BYTES, notes_path
 
 _REPLACED: Final = b'{"type":"content-replacement"'
 """Notes on tool results that the CLI shortened; without them the copy's results would differ from the original's."""
@@ -131,7 +125,7 @@ class _Copying:
 
     def _copy_subagents(self, *, is_whole: bool) -> None:
         """Copy the subagents launched by copied calls, and recursively those that they launched."""
-        left = [read_subagent(path, self._session_id)[1] for path in agent_files(self._source.removesuffix(".jsonl"))]
+        left = [read_subagent(path, self._session_id) for path in agent_files(self._source.removesuffix(".jsonl"))]
         while taken := [agent for agent in left if is_whole or agent.tool_use_id in self._calls]:
             left = [agent for agent in left if agent not in taken]
             for agent in taken:
@@ -142,7 +136,7 @@ class _Copying:
         path = os.path.join(os.path.dirname(folder), self._copy_id, os.path.relpath(agent.path, folder))
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         with contextlib.suppress(FileNotFoundError):  # early versions of the CLI wrote none
-            write_whole(notes_path(path), [read_bytes(notes_path(agent.path), most_bytes=MOST_NOTES)[0]])
+            write_whole(notes_path(path), [read_bytes(notes_path(agent.path), most_bytes=MOST_NOTES_BYTES)[0]])
         write_whole(path, self._subagent_lines(agent))
 
     def _subagent_lines(self, agent: StoredSubagent) -> Iterator[bytes]:
@@ -154,7 +148,17 @@ class _Copying:
                 continue
 
     def _moved(self, line: bytes, origin: str | None = None) -> bytes:
-        return _moved(line, self._session_id, self._copy_id, origin) + b"\n"
+        """Return a line rewritten for the copy, with a note of its origin."""
+        line = line.strip(b"\0 \t\r")
+        own = f'"sessionId":"{self._copy_id}"'.encode()
+        moved = line.replace(f'"sessionId":"{self._session_id}"'.encode(), own)
+        added = b""
+        if _place(moved).session_id != self._copy_id:  # written by another program, or a fork of a fork
+            added += b"," + own
+        if origin is not None and b'"forkedFrom":' not in line:
+            came_from = {"sessionId": self._session_id, "messageUuid": origin}
+            added += b',"forkedFrom":' + json.dumps(came_from, separators=(",", ":")).encode()
+        return moved[:-1] + added + b"}\n"
 
 
 def _sound_lines(snapshot: Snapshot) -> Iterator[bytes]:
@@ -162,16 +166,3 @@ def _sound_lines(snapshot: Snapshot) -> Iterator[bytes]:
     for _, line in snapshot.forwards():
         if line:
             yield line if line.isascii() else line.decode("utf-8", "replace").encode()  # as the CLI reads it
-
-
-def _moved(line: bytes, session_id: str, copy_id: str, origin: str | None = None) -> bytes:
-    """Return a line rewritten for the copy, with a note of its origin."""
-    line = line.strip(b"\0 \t\r")
-    moved = line.replace(f'"sessionId":"{session_id}"'.encode(), f'"sessionId":"{copy_id}"'.encode())
-    added = b""
-    if _place(moved).session_id != copy_id:  # written by another program, or a fork of a fork
-        added += f',"sessionId":"{copy_id}"'.encode()
-    if origin is not None and b'"forkedFrom":' not in line:
-        came_from = {"sessionId": session_id, "messageUuid": origin}
-        added += b',"forkedFrom":' + json.dumps(came_from, separators=(",", ":")).encode()
-    return moved[:-1] + added + b"}"

@@ -110,11 +110,12 @@ class _Line(msgspec.Struct, rename="camel", gc=False):
 _decode: Final = msgspec.json.Decoder(_Line).decode
 
 
-def _line(data: bytes) -> _Line | None:
+def _line(data: bytes) -> _Line:
+    """Return the fields of a line, none of a damaged one."""
     try:
         return _decode(data)
     except (ValueError, RecursionError):
-        return None
+        return _Line()
 
 
 def read_info(
@@ -139,10 +140,11 @@ def read_info(
         if first is None:
             return None
         last = _Last(ends, is_deep=is_deep)
-        title, tag = _title_and_tag(last, known)
-        prompt, recap, cost = last.of(b"last-prompt"), last.of(b"summary"), last.of(b"cost-state")
-        last_prompt = prompt.last_prompt if prompt else None
-        summary = title or last_prompt or (recap and recap.summary) or first.prompt
+        title, tag = last.title(), last.tag()
+        if known is not None:
+            title, tag = title or known.custom_title, known.tag if tag is None else tag
+        last_prompt = last.of(b"last-prompt").last_prompt
+        summary = title or last_prompt or last.of(b"summary").summary or first.prompt
         if not summary:
             return None
         return SessionInfo(
@@ -157,19 +159,12 @@ def read_info(
             cwd=first.cwd,
             tag=tag or None,
             created_at=first.created_at,
-            cost_usd=cost.total_cost_usd if cost else None,
+            cost_usd=last.of(b"cost-state").total_cost_usd,
             message_count=_count(ends.head) if ends.is_whole else None,
             path=path,
         )
     finally:
         os.close(descriptor)
-
-
-def _title_and_tag(last: "_Last", known: SessionInfo | None) -> tuple[str | None, str | None]:
-    title, tag = last.titles(), last.tag()
-    if known is None:
-        return title, tag
-    return title or known.custom_title, known.tag if tag is None else tag
 
 
 class _Ends:
@@ -229,8 +224,6 @@ def _first(ends: _Ends) -> _First | None:
         found, command = _First(), ""
         for data in _complete_lines(ends):
             line = _line(data)
-            if line is None:
-                continue
             if found.created_at is None and line.timestamp:
                 found.created_at = _milliseconds(line.timestamp)
             if line.uuid is None:
@@ -284,24 +277,18 @@ class _Last:
         self._is_far = ends.is_whole
         self._is_deep = is_deep and ends.size > FAR_TAIL_BYTES
 
-    def of(self, kind: bytes) -> _Line | None:
-        """Return the last note of a kind, or None."""
+    def of(self, kind: bytes) -> _Line:
+        """Return the last note of a kind, empty if there is none."""
         note = self._notes.get(kind) or self._first.get(kind)
-        return None if note is None else _line(note)
+        return _Line() if note is None else _line(note)
 
-    def titles(self) -> str | None:
+    def title(self) -> str | None:
         """Return the title that was set last, otherwise the generated one, or None."""
-        for kind in (b"custom-title", b"ai-title"):
-            note = self._anywhere(kind)
-            title = note and (note.custom_title or note.ai_title)
-            if title:
-                return title
-        return None
+        return self._anywhere(b"custom-title").custom_title or self._anywhere(b"ai-title").ai_title
 
     def tag(self) -> str | None:
         """Return the last tag, which is empty if it was removed, or None."""
-        note = self._anywhere(b"tag")
-        return note.tag if note else None
+        return self._anywhere(b"tag").tag
 
     def branch(self) -> str | None:
         """Return the git branch of the last entry. It is at the end of an entry, after any output of tools."""
@@ -313,7 +300,7 @@ class _Last:
         except ValueError:
             return None
 
-    def _anywhere(self, kind: bytes) -> _Line | None:
+    def _anywhere(self, kind: bytes) -> _Line:
         if kind not in self._notes and not self._is_far:
             self._is_far = True
             self._notes = {**_notes(self._ends.far_tail()), **self._notes}

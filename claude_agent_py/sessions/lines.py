@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import IO, Final
 
-from claude_agent_py._untrusted import LINE_BYTES, open_regular
+from claude_agent_py._untrusted import LINE_BYTES, lines_of, open_regular
 
 CHUNK: Final = 1024 * 1024
-_BUFFER: Final = 256 * 1024
+_BUFFER: Final = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,42 +35,25 @@ class Snapshot:
     """Keeps a temporary file in existence; None for a file of the CLI."""
 
     @contextmanager
-    def open(self, buffering: int = _BUFFER) -> Iterator[IO[bytes]]:
+    def open(self) -> Iterator[IO[bytes]]:
         """Open the file. Raises OSError if it is not a regular file."""
-        with os.fdopen(open_regular(self.path), "rb", buffering) as file:
+        with os.fdopen(open_regular(self.path), "rb", _BUFFER) as file:
             yield file
 
     def forwards(self, start: int = 0) -> Iterator[tuple[int, bytes | None]]:
         """Yield each line, without its line break, with its offset; None in place of one that is too long."""
-        with self.open(CHUNK) as file:
-            file.seek(start)
-            while start < self.size:
-                line = file.readline(min(LINE_BYTES, self.size - start))
-                if not line:
-                    return  # the file was truncated
-                if line.endswith(b"\n"):
-                    yield start, line[:-1]
-                elif start + len(line) >= self.size:
-                    yield start, line
-                else:
-                    yield start, None
-                    length = len(line)
-                    while line and not line.endswith(b"\n"):
-                        line = file.readline(CHUNK)
-                        length += len(line)
-                    start += length
-                    continue
-                start += len(line)
+        with self.open() as file:
+            yield from lines_of(file, start, self.size)
 
     def backwards(self) -> Iterator[tuple[int, bytes | None]]:
         """Yield each line, last first, as `forwards` does."""
-        with self.open(0) as file:
+        with self.open() as file:
             end, rest = self.size, _Rest()
             while end > 0:
                 size = min(CHUNK, end)
                 end -= size
                 file.seek(end)
-                block = _read(file, size)
+                block = file.read(size)
                 first, *others = block.split(b"\n")
                 start = end + len(block)
                 for piece in reversed(others):
@@ -108,12 +91,3 @@ class _Rest:
         self._pieces.clear()
         self._size = 0
         return line
-
-
-def _read(file: IO[bytes], size: int) -> bytes:
-    """Read `size` bytes from an unbuffered file, fewer only at its end."""
-    parts: list[bytes] = []
-    while size > 0 and (part := file.read(size)):
-        parts.append(part)
-        size -= len(part)
-    return parts[0] if len(parts) == 1 else b"".join(parts)

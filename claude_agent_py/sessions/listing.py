@@ -120,7 +120,7 @@ def _newest_first(folders: list[str]) -> Iterator[SessionInfo]:
     with_folder: set[str] = set()
     for folder in folders:
         _scan(folder, files, with_folder)
-    files.sort(key=_age)
+    files.sort(key=lambda file: (-file.changed_ns, file.path))
     seen: set[str] = set()
     for file in files:
         if file.session_id in seen:
@@ -135,10 +135,6 @@ def _newest_first(folders: list[str]) -> Iterator[SessionInfo]:
         if with_folder and file.path.removesuffix(".jsonl") in with_folder and is_archived(file.path):
             info = replace(info, archived=True)
         yield info
-
-
-def _age(file: _File) -> tuple[int, str]:
-    return -file.changed_ns, file.path
 
 
 def _scan(folder: str, files: list[_File], with_folder: set[str]) -> None:

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 from claude_agent_py._errors import OptionsError, SessionError
@@ -62,11 +63,11 @@ def search_sessions(
     """
     if not text.strip():
         raise OptionsError("must not be empty", option="text")
-    return _search(text, list_sessions(directory, None, 0, include_worktrees, config_dir=config_dir), limit)
+    hits = _search(text, list_sessions(directory, None, 0, include_worktrees, config_dir=config_dir))
+    return hits if limit is None else islice(hits, max(0, limit))
 
 
-def _search(text: str, sessions: list[SessionInfo], limit: int | None) -> Iterator[SearchHit]:
-    left = limit
+def _search(text: str, sessions: list[SessionInfo]) -> Iterator[SearchHit]:
     pattern = _raw_pattern(text)
     for info in sessions:
         try:
@@ -74,13 +75,8 @@ def _search(text: str, sessions: list[SessionInfo], limit: int | None) -> Iterat
                 continue
             for message in Session(info).history:
                 excerpt = find_in(message, text)
-                if excerpt is None:
-                    continue
-                if left is not None:
-                    if left <= 0:
-                        return
-                    left -= 1
-                yield SearchHit(info, message, excerpt)
+                if excerpt is not None:
+                    yield SearchHit(info, message, excerpt)
         except (OSError, SessionError):
             continue
 
@@ -126,7 +122,7 @@ def _raw_pattern(text: str) -> "re.Pattern[bytes] | None":
 
 def _may_contain(snapshot: Snapshot, pattern: "re.Pattern[bytes]") -> bool:
     overlap = b""
-    with snapshot.open(0) as file:
+    with snapshot.open() as file:
         while data := file.read(CHUNK):
             if pattern.search(overlap + data):
                 return True

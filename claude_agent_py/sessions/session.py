@@ -17,7 +17,7 @@ from claude_agent_py.sessions.listing import info_of
 from claude_agent_py.sessions.running import RunningProcess, process_on
 from claude_agent_py.sessions.spent import SessionUsage, usage_of
 from claude_agent_py.sessions.stored_tasks import StoredTask, tasks_in
-from claude_agent_py.sessions.subagent import StoredSubagent, agent_files, read_subagent
+from claude_agent_py.sessions.subagent import StoredSubagent, agent_files, read_subagent, started_at
 from claude_agent_py.sessions.transcript import Transcript
 from claude_agent_py.tasks.files.transcript import TranscriptMessage
 from claude_agent_py.tools.traffic import ToolCallRecord, ToolTraffic
@@ -65,7 +65,7 @@ class Session:
         """The subagents, including those of subagents and workflows, in the order of their starts."""
         files, owner = agent_files(self.info.path.removesuffix(".jsonl")), self.snapshot.owner
         found = [read_subagent(path, self.id, owner) for path in files]
-        return [agent for _, agent in sorted(found, key=lambda one: (one[0], one[1].agent_id))]
+        return sorted(found, key=lambda agent: (started_at(agent), agent.agent_id))
 
     @cached_property
     def tool_calls(self) -> Sequence[ToolCallRecord]:

@@ -51,11 +51,11 @@ def usage_of(
 ) -> SessionUsage:
     """Return what a session used."""
     cost = last_cost(snapshot)
-    spent: dict[str, list[Usage]] = {}
+    spent: dict[str, Usage] = {}
     for messages in (history, *(agent.messages for agent in subagents)):
         for model, usage in _answers(messages):
-            spent[model] = [_sum([*spent.get(model, ()), usage])]
-    return SessionUsage({model: usage for model, [usage] in spent.items()}, cost.total_cost_usd, cost.model_usage)
+            spent[model] = _sum([spent.get(model, Usage()), usage])
+    return SessionUsage(spent, cost.total_cost_usd, cost.model_usage)
 
 
 def _answers(messages: Iterable[TranscriptMessage]) -> Iterable[tuple[str, Usage]]:

@@ -126,16 +126,18 @@ class Launches:
                 parent_id=task.parent_id or self.callers.get(call or ""),
                 spent=spent.get(agent.agent_id, {}),
             )
-        return [_ended(_written_to(task, self.writes), self.ends.get(task.id), is_running) for task in tasks.values()]
+        written = [replace(task, output_file=task.output_file or self.writes.get(task.id)) for task in tasks.values()]
+        return [_ended(task, self.ends.get(task.id), is_running) for task in written]
 
     def take(self, said: Announcement, given: dict[str, Any], at: float | None, agent_id: str | None) -> None:
         """Take what the CLI said in a tool result of an agent."""
         if said.word == "writes":
             self.writes[said.task_id] = said.output_file
         elif said.word in ("launched", "completed"):
-            self.tasks.setdefault(said.task_id, replace(_launched(said, given, at), parent_id=agent_id))
+            self.tasks.setdefault(said.task_id, _launched(said, given, at, agent_id))
             if said.word == "completed":
-                self.ends.setdefault(said.task_id, _completed(said, at))
+                end = TaskOutcome(said.task_id, TaskStatus.COMPLETED, Evidence.TOOL_RESULT, said.report)
+                self.ends.setdefault(said.task_id, replace(end, usage=said.usage, ended_at=at))
         elif said.word == "stopped" and said.task_id in self.tasks:
             self.ends.setdefault(said.task_id, TaskOutcome(said.task_id, TaskStatus.STOPPED, Evidence.TOOL_RESULT))
 
@@ -170,7 +172,7 @@ def _spent(path: str) -> Mapping[str, Counts]:
         return {}
 
 
-def _launched(said: Announcement, given: dict[str, Any], at: float | None) -> StoredTask:
+def _launched(said: Announcement, given: dict[str, Any], at: float | None, agent_id: str | None) -> StoredTask:
     """Return a task, described by the result of the call that launched it, otherwise by the call's input."""
     described = (said.description, given.get("description"), given.get("command"))
     return StoredTask(
@@ -181,16 +183,7 @@ def _launched(said: Announcement, given: dict[str, Any], at: float | None) -> St
         tool_use_id=said.tool_use_id,
         started_at=at,
         output_file=said.output_file or None,
-    )
-
-
-def _written_to(task: StoredTask, writes: dict[str, str]) -> StoredTask:
-    return task if task.output_file else replace(task, output_file=writes.get(task.id))
-
-
-def _completed(said: Announcement, at: float | None) -> TaskOutcome:
-    return TaskOutcome(
-        said.task_id, TaskStatus.COMPLETED, Evidence.TOOL_RESULT, said.report, usage=said.usage, ended_at=at
+        parent_id=agent_id,
     )
 
 

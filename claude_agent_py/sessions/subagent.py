@@ -10,25 +10,13 @@ from typing import Final
 import msgspec
 
 from claude_agent_py._errors import SessionError
-from claude_agent_py._untrusted import read_bytes, read_json
+from claude_agent_py._untrusted import read_json
 from claude_agent_py.sessions.folders import regular_file
 from claude_agent_py.sessions.lines import Snapshot
 from claude_agent_py.sessions.transcript import Transcript
+from claude_agent_py.tasks.files.transcript import Notes, read_notes
 
 _AGENT: Final = re.compile(r"agent-(?P<id>[\w.-]+)\.jsonl", re.ASCII)
-MOST_NOTES: Final = 1024 * 1024
-
-
-class _Notes(msgspec.Struct, rename="camel", gc=False):
-    """The CLI's file beside the transcript of a subagent."""
-
-    agent_type: str | None = None
-    description: str = ""
-    tool_use_id: str | None = None
-    model: str | None = None
-    spawn_depth: int | None = None
-    finished: bool = False
-    stopped_by_user: bool = False
 
 
 @dataclass(frozen=True)
@@ -81,43 +69,18 @@ def agent_files(folder: str) -> Iterator[str]:
         yield from (path for path in paths if regular_file(path) is not None)
 
 
-def notes_path(path: str) -> str:
-    """Return the path of the CLI's notes on the subagent whose transcript this is."""
-    return path.removesuffix(".jsonl") + ".meta.json"
-
-
-def read_subagent(path: str, session_id: str, owner: object = None) -> tuple[str, StoredSubagent]:
-    """Return a subagent and when it was started."""
+def read_subagent(path: str, session_id: str, owner: object = None) -> StoredSubagent:
+    """Return the subagent with a transcript."""
     named = _AGENT.fullmatch(os.path.basename(path))
-    notes = _notes(notes_path(path))
-    return _begun(path), StoredSubagent(
-        agent_id=named["id"] if named else "",
-        path=path,
-        agent_type=notes.agent_type,
-        description=notes.description,
-        tool_use_id=notes.tool_use_id,
-        model=notes.model,
-        spawn_depth=notes.spawn_depth,
-        is_finished=notes.finished,
-        was_stopped=notes.stopped_by_user,
-        session_id=session_id,
-        owner=owner,
-    )
+    agent_id = named["id"] if named else ""
+    notes = msgspec.structs.asdict(read_notes(path) or Notes())
+    return StoredSubagent(agent_id=agent_id, path=path, session_id=session_id, owner=owner, **notes)
 
 
-def _notes(path: str) -> _Notes:
+def started_at(agent: StoredSubagent) -> str:
+    """Return the time of the first entry of a subagent; empty if it has none or cannot be read."""
     try:
-        return msgspec.convert(read_json(read_bytes(path, most_bytes=MOST_NOTES)[0]), _Notes)
-    except (OSError, ValueError):
-        return _Notes()
-
-
-def _begun(path: str) -> str:
-    """Return the time of the first entry in a transcript; empty if it has none or cannot be read."""
-    try:
-        status = regular_file(path)
-        lines = Snapshot(path, status.st_size if status else 0).forwards()
-        first = next(lines, (0, None))[1]
-        return str(read_json(first or b"{}").get("timestamp") or "")
-    except (OSError, ValueError, AttributeError):
+        _, line = next(snapshot_of(agent.path, agent.session_id).forwards(), (0, None))
+        return str(read_json(line or b"{}").get("timestamp") or "")
+    except (OSError, SessionError, ValueError, AttributeError):
         return ""

@@ -9,9 +9,9 @@ from claude_agent_py._errors import SessionError
 from claude_agent_py._event_loop import run_file_work
 from claude_agent_py._untrusted import LINE_BYTES
 from claude_agent_py.sessions.chain import Chain, find_chain
-from claude_agent_py.sessions.entries import read_message
 from claude_agent_py.sessions.lines import DamagedLine, Snapshot
-from claude_agent_py.tasks.files.transcript import TranscriptMessage
+from claude_agent_py.tasks.files.transcript import TranscriptMessage, read_message
+from claude_agent_py.wire.base import keep_source
 
 _PAGE: Final = 200
 """How many messages `async for` reads at a time."""
@@ -107,6 +107,7 @@ class Transcript(Sequence[TranscriptMessage]):
             ) from None
         if problem is not None:
             self._misfits[offset] = problem
+        keep_source(message, "_source", line.lstrip(b"\0"))  # `raw` is the entry as the CLI wrote it
         return message
 
     def _unreadable(self, error: OSError) -> SessionError:

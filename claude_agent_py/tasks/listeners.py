@@ -7,7 +7,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 import anyio
 
 from claude_agent_py._callbacks import Report, log_failure
-from claude_agent_py._errors import HandlerError, OptionsError
+from claude_agent_py._errors import OptionsError
 from claude_agent_py._listeners import ListenerQueue
 from claude_agent_py._streams import QUEUE_LIMIT, RepeatingEvent, Stream
 from claude_agent_py.tasks.events import EVENT_TYPES, TaskEvent, TaskFinished, TaskProgressed
@@ -142,10 +142,7 @@ class Listeners:
                 await self._changed.wait()
 
     def _queue(self, listener: Listener) -> ListenerQueue:
-        def report(error: HandlerError) -> None:
-            self._report(error)
-
-        return ListenerQueue(listener, report)
+        return ListenerQueue(listener, lambda error: self._report(error))
 
     def _of(self, listener: Listener) -> list[_Registered]:
         return [registered for registered in self._registered if registered.listener == listener]

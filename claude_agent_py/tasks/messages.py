@@ -5,9 +5,9 @@ has them. Messages are stored as their lines if possible, which takes a tenth of
 """
 
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Final, Self, TypeAlias, cast
+from typing import Final, TypeAlias, cast
 
 from anyio.lowlevel import checkpoint
 
@@ -80,7 +80,7 @@ def _message(kept: SubagentMessage | bytes) -> SubagentMessage:
     return cast(SubagentMessage, decode(kept)) if isinstance(kept, bytes) else kept
 
 
-class Conversation:
+class Conversation(AsyncIterator[SubagentMessage | MessageGap]):
     """The messages of a subagent, those so far and then live: iterate it with `async for`."""
 
     def __init__(
@@ -91,9 +91,6 @@ class Conversation:
         self._is_over = is_over
         self._wait = wait
         self._position = 0
-
-    def __aiter__(self) -> Self:
-        return self
 
     async def __anext__(self) -> SubagentMessage | MessageGap:
         await checkpoint()

@@ -20,7 +20,7 @@ from claude_agent_py.tasks.ledger.record import Record
 from claude_agent_py.tasks.ledger.state import Evidence
 from claude_agent_py.tasks.messages import Conversation, MessageGap, SubagentMessage
 from claude_agent_py.tasks.outcome import EndedBy, TaskOutcome
-from claude_agent_py.tasks.tree import add_usage, draw, label_of
+from claude_agent_py.tasks.tree import Forest, add_usage, label_of, walk
 from claude_agent_py.wire.messages.tasks import TaskStatus, TaskUsage
 
 STOPPED_HERE: Final = "stopped by this program"
@@ -34,13 +34,22 @@ def check_timeout(timeout: object) -> None:
 
 
 class Tasks(Protocol):
-    """Finds other tasks of the session by their ids. A `TaskManager` does."""
+    """The tasks of a session. A `TaskManager` has them."""
+
+    def __iter__(self) -> "Iterator[Task]": ...
+    def __getitem__(self, task_id: str, /) -> "Task": ...
 
     def get(self, task_id: str, /) -> "Task | None":
         """Return a task, or None if the id is unknown."""
         ...
 
-    def __getitem__(self, task_id: str, /) -> "Task": ...
+    def live_ids(self) -> frozenset[str]:
+        """Return the ids of the tasks that are not over, without ambient ones."""
+        ...
+
+    async def until(self, is_true: Callable[[], bool]) -> None:
+        """Wait for a condition, which is checked whenever a task begins or ends."""
+        ...
 
 
 class Task:
@@ -418,9 +427,7 @@ class TaskNode:
 
     def walk(self) -> Iterator["TaskNode"]:
         """Yield this node and all below it, parents before their children."""
-        yield self
-        for child in self.children:
-            yield from child.walk()
+        return walk([self])
 
     @property
     def usage(self) -> TaskUsage:
@@ -429,29 +436,13 @@ class TaskNode:
 
 
 @dataclass(frozen=True, slots=True)
-class TaskTree:
+class TaskTree(Forest[TaskNode]):
     """All tasks, as a forest. `str()` draws it."""
-
-    roots: tuple[TaskNode, ...]
-
-    def __iter__(self) -> Iterator[TaskNode]:
-        return iter(self.roots)
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self.walk())
-
-    def walk(self) -> Iterator[TaskNode]:
-        """Yield all nodes, parents before their children."""
-        for root in self.roots:
-            yield from root.walk()
 
     @property
     def usage(self) -> TaskUsage:
         """The usage of all tasks."""
         return add_usage([node.task.usage for node in self.walk()])
-
-    def __str__(self) -> str:
-        return draw(self.roots)
 
 
 def build_tree(roots: Sequence[Task], children: Callable[[Task], Sequence[Task]]) -> TaskTree:

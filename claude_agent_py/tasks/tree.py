@@ -1,7 +1,8 @@
 """Draw trees of tasks, and sum up the usage of tasks."""
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Generic, Protocol, Self, TypeVar
 
 from claude_agent_py.wire.messages.tasks import TaskStatus, TaskUsage
 
@@ -19,26 +20,56 @@ def add_usage(parts: Sequence[TaskUsage | None]) -> TaskUsage:
     )
 
 
-class Drawable(Protocol):
-    """A node of a tree that can be drawn."""
+class Node(Protocol):
+    """A task with those that it launched."""
 
     @property
     def label(self) -> str:
-        """Its line in the drawing."""
+        """Its line in a drawing."""
         ...
 
     @property
-    def children(self) -> "Sequence[Drawable]":
+    def children(self) -> Sequence[Self]:
         """The nodes below."""
         ...
 
 
-def draw(roots: Sequence[Drawable]) -> str:
+NodeT = TypeVar("NodeT", bound=Node)
+
+
+@dataclass(frozen=True, slots=True)
+class Forest(Generic[NodeT]):
+    """All tasks of a session, as a forest. `str()` draws it."""
+
+    roots: tuple[NodeT, ...]
+
+    def __iter__(self) -> Iterator[NodeT]:
+        return iter(self.roots)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self.walk())
+
+    def __str__(self) -> str:
+        return draw(self.roots)
+
+    def walk(self) -> Iterator[NodeT]:
+        """Yield all nodes, parents before their children."""
+        return walk(self.roots)
+
+
+def walk(nodes: Sequence[NodeT]) -> Iterator[NodeT]:
+    """Yield nodes and all below them, parents before their children."""
+    for node in nodes:
+        yield node
+        yield from walk(node.children)
+
+
+def draw(roots: Sequence[Node]) -> str:
     """Draw trees, one line for each node."""
     return "\n".join(line for root in roots for line in _draw(root, "", ""))
 
 
-def _draw(node: Drawable, first: str, others: str) -> Iterator[str]:
+def _draw(node: Node, first: str, others: str) -> Iterator[str]:
     yield f"{first}{node.label}"
     for index, child in enumerate(node.children):
         is_last = index == len(node.children) - 1

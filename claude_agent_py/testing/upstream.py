@@ -12,7 +12,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from claude_agent_py._errors import OptionsError
-from claude_agent_py.sessions.stores.materialise import credentials_of
+from claude_agent_py.sessions.stores.private_folder import credentials_of
 
 ANTHROPIC: Final = "https://api.anthropic.com"
 TIMEOUT: Final = 600.0

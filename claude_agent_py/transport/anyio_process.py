@@ -9,9 +9,7 @@ import anyio
 from anyio.abc import ByteReceiveStream, ByteSendStream, Process
 
 from claude_agent_py._event_loop import PipeWriter, in_trio, is_read_to_its_end, pipe_writer
-
-READ_BYTES: Final = 64 * 1024
-"""The most that one read takes: what a pipe holds by default on Linux."""
+from claude_agent_py.transport.base import READ_BYTES
 
 LOOK_FIRST: Final = 0.1
 LOOK_EVERY: Final = 1.0

@@ -2,7 +2,13 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import ClassVar
+from typing import ClassVar, Final
+
+READ_BYTES: Final = 64 * 1024
+"""The most that one read takes: what a pipe holds by default on Linux."""
+
+DRAIN_GRACE: Final = 1.0
+"""Seconds to wait for the end of stdout and stderr after the process exited: a descendant may hold them open."""
 
 
 class Transport(ABC):
@@ -69,7 +75,8 @@ class Transport(ABC):
     def needs_run(self) -> bool:
         """Whether `run` has to run in a worker from the start.
 
-        Otherwise it only waits for the end of stderr, and may be called once the output has ended.
+        Otherwise it only waits for the end of stderr, and may be called once the output has ended; and `receive` itself
+        tells the end of the output, `DRAIN_GRACE` after that of the program, if a descendant holds the pipe open.
         """
         return True
 

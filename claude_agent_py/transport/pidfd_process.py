@@ -16,9 +16,7 @@ from typing import IO, Any, Final, TypeAlias, cast
 import anyio
 
 from claude_agent_py._event_loop import AsyncioLoop, AsyncioWaiter
-
-READ_BYTES: Final = 64 * 1024
-"""The most that one read takes: what a pipe holds by default."""
+from claude_agent_py.transport.base import DRAIN_GRACE, READ_BYTES
 
 UNKNOWN_STATUS: Final = 255
 """The exit status of a process that somebody else has reaped, as in asyncio."""
@@ -64,34 +62,34 @@ class PidfdProcess:
         """What was read and not taken yet."""
         self._is_paused = False
         """Whether stdout is not read, because something waits to be taken."""
+        self._is_over = False
+        """Whether the process exited `DRAIN_GRACE` ago. More output, which is a descendant's, is dropped."""
         self._unsent = bytearray()
         self._is_broken = self._input_ended = False
         self._readers: Waiters = []
         self._writers: Waiters = []
         self._exit_waiters: Waiters = []
         self._stderr_waiters: Waiters = []
-        for stream in (self._stdin, self._stdout, self._stderr):
-            os.set_blocking(stream.fileno(), False)
-        with contextlib.ExitStack() as undo:
-            undo.enter_context(popen)
-            undo.callback(popen.kill)
-            self._watch(self._stdout, self._read_stdout, undo)
-            self._watch(self._stderr, self._read_stderr, undo)
-            self._watch_exit(undo)
-            undo.pop_all()
-
-    def _watch(self, stream: IO[bytes], react: Callable[[], None], undo: contextlib.ExitStack) -> None:
-        self._loop.add_reader(stream.fileno(), react)
-        undo.callback(self._loop.remove_reader, stream.fileno())
-
-    def _watch_exit(self, undo: contextlib.ExitStack) -> None:
         try:
-            pidfd = os.pidfd_open(self.pid)
+            for stream in (self._stdin, self._stdout, self._stderr):
+                os.set_blocking(stream.fileno(), False)
+            loop.add_reader(self._stdout.fileno(), self._read_stdout)
+            loop.add_reader(self._stderr.fileno(), self._read_stderr)
+            self._watch_exit()
+        except BaseException:
+            loop.remove_reader(self._stdout.fileno())
+            loop.remove_reader(self._stderr.fileno())
+            with popen:
+                popen.kill()
+            raise
+
+    def _watch_exit(self) -> None:
+        try:
+            self._pidfd = io.FileIO(os.pidfd_open(self.pid))
         except ProcessLookupError:  # it has exited, and its status is lost: the host ignores SIGCHLD
             self._popen.returncode = UNKNOWN_STATUS
             return
-        self._pidfd = undo.enter_context(io.FileIO(pidfd))
-        self._watch(self._pidfd, self._reap, undo)
+        self._loop.add_reader(self._pidfd.fileno(), self._reap)
 
     @property
     def pid(self) -> int:
@@ -128,12 +126,19 @@ class PidfdProcess:
             self._popen.returncode = os.waitstatus_to_exitcode(status)
         self._close(self._pidfd)
         _wake(self._exit_waiters)
+        if not (self._stdout.closed and self._stderr.closed):
+            self._loop.call_later(DRAIN_GRACE, self._end_output)
+
+    def _end_output(self) -> None:
+        self._is_over = True
+        _wake(self._readers)
+        _wake(self._stderr_waiters)
 
     # Output ------------------------------------------------------------------------------------------------------
 
     async def receive(self) -> bytes:
         """Return the next bytes of stdout; `b""` at its end."""
-        while self._received is None and not self._stdout.closed:
+        while self._received is None and not self._stdout.closed and not self._is_over:
             await self._wait(self._readers)
         received, self._received = self._received, None
         if self._is_paused:
@@ -142,14 +147,14 @@ class PidfdProcess:
         return received or b""
 
     def _read_stdout(self) -> None:
-        if self._received is not None:
+        if self._received is not None and not self._is_over:
             self._is_paused = True
             self._loop.remove_reader(self._stdout.fileno())
             return
         data = _read(self._stdout)
-        if data:
+        if data and not self._is_over:
             self._received = data
-        elif data is not None:
+        elif data == b"":
             self._close(self._stdout)
         _wake(self._readers)
 
@@ -167,7 +172,7 @@ class PidfdProcess:
 
     async def read_stderr(self) -> None:
         """Wait for the end of stderr."""
-        while not self._stderr.closed:
+        while not self._stderr.closed and not self._is_over:
             await self._wait(self._stderr_waiters)
 
     # Input -------------------------------------------------------------------------------------------------------

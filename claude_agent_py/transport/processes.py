@@ -6,22 +6,25 @@ environment, on Linux only. On Windows only the process itself is killed.
 """
 
 import contextlib
+import math
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final, TypeAlias
 
 import anyio
-from anyio.lowlevel import RunVar
+from anyio.lowlevel import RunVar, checkpoint
 
 from claude_agent_py._event_loop import run_file_work
 from claude_agent_py._proc import contents, parent_and_start
+from claude_agent_py._streams import LazyEvent
 
 GATHER: Final = 0.01
-"""Seconds that a scan waits for other sessions to share it: about as long as a killed process takes to exit."""
+"""Seconds that a scan waits for other sessions that are closing, to share it with them."""
 
 MARK: Final = "CLAUDE_AGENT_PY_PROCESS"
 """An environment variable that all descendants of a CLI inherit. Its value is unique to the CLI."""
@@ -88,7 +91,12 @@ process_table: Callable[[Collection[int] | None], Table] = {"linux": in_proc, "w
 
 def tells_children() -> bool:
     """Return whether the kernel lists the children of each process (CONFIG_PROC_CHILDREN)."""
-    return process_table is in_proc and os.path.exists("/proc/thread-self/children")
+    return process_table is in_proc and _has_lists_of_children()
+
+
+@cache
+def _has_lists_of_children() -> bool:
+    return os.path.exists("/proc/thread-self/children")
 
 
 def descendants(pid: int) -> list[ProcessID]:
@@ -179,44 +187,58 @@ class _Scan:
     def __init__(self) -> None:
         self.marks: set[str] = set()
         self.gathers = True
+        self.is_shared = LazyEvent()
+        """Set when every session that is closing has asked."""
         self.found: set[str] | None = None
         """The marks that were found; None until the scan is over, or if it was abandoned."""
-        self.over = anyio.Event()
+        self.over = LazyEvent()
 
 
 _last_scan: "RunVar[_Scan]" = RunVar("claude_agent_py_last_scan")
 
+exiting: Final[set[str]] = set()
+"""The marks of programs that were asked to exit, whose sessions will call `kill_all_bearing`."""
 
-async def kill_all_bearing(mark: str) -> None:
+
+async def kill_all_bearing(mark: str, within: float = math.inf) -> None:
     """Kill every process that inherited `MARK` with this value, until there are none. Only on Linux.
 
-    Concurrent closes share a scan.
+    Concurrent closes share a scan. One that takes longer than `within` seconds is given up, for all of them.
     """
+    exiting.discard(mark)
     if process_table is not in_proc:
         return
     is_left = True
     while is_left:
         scan = _last_scan.get(None)
         if scan is None or not scan.gathers:
-            is_left = mark in await _scan_after(scan, mark)
+            is_left = mark in await _scan_after(scan, mark, within)
             continue
         scan.marks.add(mark)
+        if not exiting:
+            scan.is_shared.set()
         await scan.over.wait()
         is_left = scan.found is None or mark in scan.found
 
 
-async def _scan_after(last: _Scan | None, mark: str) -> set[str]:
+async def _scan_after(last: _Scan | None, mark: str, within: float) -> set[str]:
     """Collect marks for a moment and while the previous scan runs, then scan for all of them in a thread."""
     scan = _Scan()
     scan.marks.add(mark)
     _last_scan.set(scan)
     try:
-        await anyio.sleep(GATHER)
+        await checkpoint()  # let others share it
+        if exiting:
+            with anyio.move_on_after(GATHER):
+                await scan.is_shared.wait()
         if last is not None:
             await last.over.wait()
         scan.gathers = False
-        scan.found = await run_file_work(kill_bearing, scan.marks, abandon_on_cancel=True)
-        return scan.found
+        found: set[str] = set()
+        with anyio.move_on_after(within):
+            found = await run_file_work(kill_bearing, scan.marks, abandon_on_cancel=True)
+        scan.found = found
+        return found
     finally:
         scan.gathers = False
         scan.over.set()

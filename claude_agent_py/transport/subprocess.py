@@ -3,6 +3,7 @@
 It ends with the end of its input, then SIGTERM, then SIGKILL of the group and all descendants, each with a time limit.
 """
 
+import math
 import os
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import anyio
 
 from claude_agent_py._configuration import Unshown
 from claude_agent_py._errors import CLIStartError
-from claude_agent_py._event_loop import asyncio_loop
+from claude_agent_py._event_loop import asyncio_loop, clock
 from claude_agent_py._launch.launch_plan import LaunchPlan
 from claude_agent_py._streams import LazyEvent
 from claude_agent_py.transport.anyio_process import AnyioProcess
@@ -24,6 +25,7 @@ from claude_agent_py.transport.pidfd_process import PidfdProcess, has_pidfds
 from claude_agent_py.transport.processes import (
     MARK,
     ProcessID,
+    exiting,
     find_descendants,
     groups_of,
     kill_all_bearing,
@@ -103,6 +105,7 @@ class SubprocessTransport(Transport):
         self._user = plan.user
         self._force = plan.force
         self._owner = os.getpid()
+        self._now: Callable[[], float] = anyio.current_time
         self.on_stderr = on_stderr
         self._stderr = StderrTail(plan.stderr_bytes, self._tell)
         self._process: AnyProcess | None = None
@@ -128,7 +131,7 @@ class SubprocessTransport(Transport):
             CLIStartError: The system cannot start it; the text says why.
         """
         try:
-            self._lifeline = Lifeline()
+            self._lifeline, self._now = Lifeline(), clock()
             if (loop := asyncio_loop()) is not None and has_pidfds():
                 self._process = PidfdProcess(loop, self._argv, self._stderr.feed, **self._how(self._lifeline))
             else:
@@ -223,33 +226,51 @@ class SubprocessTransport(Transport):
             return
         self._closing = closing = LazyEvent()
         try:
-            with anyio.CancelScope(shield=True):  # asyncio's own cancellation gets through; the next close continues
-                await self._end(self._process, grace)
+            await self._end(self._process, grace)  # asyncio's own cancellation gets through; the next close continues
             self._is_closed = True
         finally:
+            exiting.discard(self._mark)
             self._closing = None
             closing.set()
 
     async def _end(self, process: AnyProcess, grace: float) -> None:
-        was_left = self._input_ended
-        below = await self._below(process)  # while their parent lives: orphans cannot be found that way any more
-        await self.end_input()
-        is_gone = await self._is_gone(process, grace)
-        deadline = anyio.current_time() + self._force
-        if not is_gone:
+        was_left, below = self._input_ended, list[ProcessID]()
+        with anyio.CancelScope(shield=True) as patience:
+            below = await self._below(process)  # while their parent lives: orphans cannot be found that way any more
+            await self.end_input()
+            if process.returncode is None:
+                exiting.add(self._mark)
+                patience.deadline = self._now() + grace  # for this wait alone
+                await process.wait()
+                patience.deadline = math.inf
+            await self._clear_up(process, below, was_left, self._now() + self._force)
+            return
+        with anyio.CancelScope(shield=True):
+            deadline = self._now() + self._force
+            below += await self._end_by_force(process)
+            await self._clear_up(process, below, was_left, deadline)
+
+    async def _end_by_force(self, process: AnyProcess) -> list[ProcessID]:
+        """Terminate the program, or kill it if that takes too long. Return the descendants that it had."""
+        if process.returncode is not None:  # it exited as its grace ended
+            return []
+        below = await self._below(process)
+        signal_group(process.pid, force=False)
+        kept = min(KILL_SECONDS, self._force * TERM_SHARE)
+        if not await self._is_gone(process, min(self._force * TERM_SHARE, self._force - kept)):
             below += await self._below(process)
-            signal_group(process.pid, force=False)
-            kept = min(KILL_SECONDS, self._force * TERM_SHARE)
-            if not await self._is_gone(process, min(self._force * TERM_SHARE, self._force - kept)):
-                below += await self._below(process)
-                signal_group(process.pid, force=True)
-                await self._is_gone(process, self._force * KILL_SHARE)
+            signal_group(process.pid, force=True)
+            await self._is_gone(process, self._force * KILL_SHARE)
+        return below
+
+    async def _clear_up(self, process: AnyProcess, below: list[ProcessID], was_left: bool, deadline: float) -> None:
+        """Kill what the program left behind, and release everything."""
         if below:
             with self._at_most(LOOK_SHARE, deadline):
                 await kill_found(below)
         if not was_left or process.returncode == -SIGKILL:
-            with self._at_most(SCAN_SHARE, deadline):  # orphans, which a CLI that died left, or that left it themselves
-                await kill_all_bearing(self._mark)
+            # Orphans, which a CLI that died left, or that left it themselves.
+            await kill_all_bearing(self._mark, min(self._force * SCAN_SHARE, deadline - self._now()))
         if self._stdout_over is not None and not self._stdout_over.is_set():
             with self._at_most(DRAIN_SHARE, deadline):
                 await self._stdout_over.wait()  # let the reader have what was written before the end
@@ -264,7 +285,7 @@ class SubprocessTransport(Transport):
 
     def _at_most(self, share: float, deadline: float) -> anyio.CancelScope:
         """Return a scope that ends after this share of `force`, or at the deadline."""
-        return anyio.CancelScope(deadline=min(anyio.current_time() + self._force * share, deadline))
+        return anyio.CancelScope(deadline=min(self._now() + self._force * share, deadline))
 
     @property
     def _is_forked(self) -> bool:
@@ -276,9 +297,8 @@ class SubprocessTransport(Transport):
         return [] if process.returncode is not None else await find_descendants(process.pid, self._force * LOOK_SHARE)
 
     async def _is_gone(self, process: AnyProcess, within: float) -> bool:
-        if process.returncode is None:
-            with anyio.move_on_after(within):
-                await process.wait()
+        with anyio.move_on_after(within):
+            await process.wait()
         return process.returncode is not None
 
     def _running(self) -> AnyProcess:

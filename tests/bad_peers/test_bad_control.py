@@ -4,7 +4,7 @@ from typing import Any
 
 import anyio
 import pytest
-from peers import MakeClient
+from peers import MakeClient, start_in_memory
 
 from claude_agent_py import (
     Allow,
@@ -19,6 +19,12 @@ from claude_agent_py import (
 from claude_agent_py.testing import FakeCLI, Gate, frames, steps
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
+
+
+@pytest.fixture
+def start() -> MakeClient:
+    """Return a function that makes clients of fakes in memory. Requests and replies cannot know what carries them."""
+    return start_in_memory
 
 
 def reply_to(request_id: str) -> dict[str, Any]:
@@ -266,7 +272,7 @@ async def test_an_answer_that_is_no_json_is_an_error_on_the_wire(start: MakeClie
     assert answer["subtype"] == "error" or answer["response"]["behavior"] == "deny"
 
 
-async def test_a_thousand_requests_at_once(start: MakeClient) -> None:
+async def test_hundreds_of_requests_at_once(start: MakeClient) -> None:
     fake = FakeCLI()
     with anyio.fail_after(60):
         async with start(fake) as client:
@@ -275,9 +281,9 @@ async def test_a_thousand_requests_at_once(start: MakeClient) -> None:
                 await client.control("x", n=number)
 
             async with anyio.create_task_group() as group:
-                for number in range(1000):
+                for number in range(300):
                     group.start_soon(ask, number)
-    assert sorted(request["n"] for request in fake.requests("x")) == list(range(1000))
+    assert sorted(request["n"] for request in fake.requests("x")) == list(range(300))
 
 
 async def test_a_run_that_takes_too_long_is_stopped_before_the_next_prompt_is_sent(start: MakeClient) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import anyio
 import pytest
-from peers import MakeClient
+from peers import MakeClient, start_in_memory
 
 from claude_agent_py import (
     Allow,
@@ -23,12 +23,19 @@ from claude_agent_py import (
     ToolServer,
     tool,
 )
+from claude_agent_py._runtime.session import ending
 from claude_agent_py.errors import ConnectionClosedError, HandlerError
 from claude_agent_py.messages import HandlerFailed
 from claude_agent_py.testing import FakeCLI, frames, steps
 from claude_agent_py.tools import Resource
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
+
+
+@pytest.fixture
+def start() -> MakeClient:
+    """Return a function that makes clients of fakes in memory. Handlers cannot know what carries the bytes."""
+    return start_in_memory
 
 
 def reply_to(request_id: str) -> dict[str, Any]:
@@ -354,6 +361,13 @@ async def test_what_came_before_the_end_is_still_told(start: MakeClient) -> None
     assert told == [f"t{number}" for number in range(5)]
 
 
+@pytest.fixture
+def short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Listeners get less time at the end, so that a test of one that needs longer takes less."""
+    monkeypatch.setattr(ending, "LISTENER_GRACE", 0.2)
+
+
+@pytest.mark.usefixtures("short_grace")
 async def test_a_listener_that_never_ends_does_not_hold_up_the_close(
     start: MakeClient, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -434,7 +448,7 @@ async def test_handlers_and_listeners_that_block_hold_up_no_guard(start: MakeCli
 
 # Floods of stderr ------------------------------------------------------------------------------------------------
 
-LINES = 400_000
+LINES = 100_000
 
 
 @pytest.mark.parametrize("kind", ["async", "plain"])
@@ -449,12 +463,13 @@ async def test_a_flood_of_stderr_reaches_a_listener_whole(start_process: MakeCli
     with anyio.fail_after(60):
         async with start_process(fake, on_stderr=listen if kind == "async" else told.append) as client:
             assert (await client.query("hi")).text == "still here"
-            while len(told) < LINES:  # `close()` would wait two seconds
+            while len(told) < LINES:  # `close()` would not wait for long
                 await anyio.sleep(0.01)
     assert client.stderr_lines_dropped == 0
     assert (len(told), told[0], told[-1]) == (LINES, "line 0", f"line {LINES - 1}")
 
 
+@pytest.mark.usefixtures("short_grace")
 async def test_what_a_stderr_listener_cannot_be_told_is_counted(
     start_process: MakeClient, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import anyio
 import pytest
-from peers import MakeClient
+from peers import MakeClient, start_in_memory
 from pydantic import BaseModel
 
 from claude_agent_py import (
@@ -22,6 +22,13 @@ from claude_agent_py.errors import LocalProtocolError
 from claude_agent_py.testing import Failure, FakeCLI, ScriptedModel, steps
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
+
+
+@pytest.fixture
+def start() -> MakeClient:
+    """Return a function that makes clients of fakes in memory: arguments are checked before anything is sent."""
+    return start_in_memory
+
 
 BAD_OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
     "an unknown option": ({"modle": "opus"}, "modle"),
@@ -51,6 +58,7 @@ BAD_OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
+@pytest.mark.one_backend
 @pytest.mark.parametrize("kind", BAD_OPTIONS)
 async def test_a_bad_option_is_named(kind: str, start_process: MakeClient) -> None:
     options, named = BAD_OPTIONS[kind]

@@ -87,6 +87,7 @@ async def find_failure(work: Awaitable[object]) -> Exception | None:
     return None
 
 
+@pytest.mark.one_backend
 @pytest.mark.usefixtures("no_room", "nothing_left")
 async def test_a_reader_who_is_behind_gets_what_was_kept_and_then_an_error_and_the_others_get_everything() -> None:
     batches = [[*numbered(1000 * n, 1000 * n + 1000), *steps.turn(f"turn {n}")] for n in range(6)]
@@ -115,6 +116,7 @@ async def test_a_reader_who_is_behind_gets_what_was_kept_and_then_an_error_and_t
     assert numbers(kept) == list(range(len(numbers(kept))))
 
 
+@pytest.mark.one_backend
 @pytest.mark.usefixtures("no_room", "nothing_left")
 async def test_within_the_bound_nothing_is_lost() -> None:
     fake = FakeCLI(steps.turn("one"), *numbered(0, 1500), steps.turn("two"))
@@ -129,6 +131,7 @@ async def test_within_the_bound_nothing_is_lost() -> None:
     assert numbers(seen) == list(range(1500))
 
 
+@pytest.mark.one_backend
 @pytest.mark.usefixtures("no_room", "nothing_left")
 async def test_a_run_whose_messages_do_not_fit_has_its_result_all_the_same() -> None:
     words = ["x" * 10_000] * 600

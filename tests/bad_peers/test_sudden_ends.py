@@ -24,6 +24,7 @@ from claude_agent_py import (
     TaskStatus,
     Timeouts,
 )
+from claude_agent_py._runtime.session import ending, session
 from claude_agent_py.errors import RunFailed
 from claude_agent_py.tasks import TaskFinished
 from claude_agent_py.testing import FakeCLI, Gate, frames, steps
@@ -226,6 +227,15 @@ async def test_what_is_about_tasks_ends_with_their_failure(start: MakeClient) ->
     assert [seen[name] for name in ("messages", "changes", "arrivals")] == [[], [], []]
 
 
+@pytest.fixture
+def short_graces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test waits for in vain it waits for less long."""
+    monkeypatch.setattr(session, "EXIT_GRACE", 0.5)
+    monkeypatch.setattr(session, "DRAIN_GRACE", 0.2)
+    monkeypatch.setattr(ending, "DRAIN_GRACE", 0.2)
+
+
+@pytest.mark.usefixtures("short_graces")
 async def test_output_that_ends_while_the_program_lives(start: MakeClient) -> None:
     fake = FakeCLI(steps.wait_for_prompt(), steps.close_output())
     with anyio.fail_after(60):
@@ -235,6 +245,7 @@ async def test_output_that_ends_while_the_program_lives(start: MakeClient) -> No
     assert caught.value.exit_code is None
 
 
+@pytest.mark.usefixtures("short_graces")
 async def test_output_that_ends_during_the_start(start: MakeClient) -> None:
     from claude_agent_py import CLIStartError
 
@@ -294,6 +305,7 @@ async def test_an_end_is_noticed_although_a_child_holds_the_pipes(tmp_path: Path
 
 
 @linux_only
+@pytest.mark.usefixtures("short_graces")
 async def test_a_session_that_was_left_ends_although_a_child_holds_the_pipes(tmp_path: Path) -> None:
     program = FakeCLI(steps.turn()).install(tmp_path)
     program.write_text(program.read_text().replace("exec ", f"sleep 600 &\necho $! >> {tmp_path}/pids\nexec "))

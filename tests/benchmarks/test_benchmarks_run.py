@@ -14,38 +14,46 @@ from benchmarks import asking_cli
 
 ROOT = Path(__file__).parent.parent.parent
 HAS_OFFICIAL = importlib.util.find_spec("claude_agent_sdk") is not None
-HOSTS = ["claude_agent_py", "bare asyncio", *(["claude_agent_sdk"] if HAS_OFFICIAL else [])]
+SDKS = ["claude_agent_py", *(["claude_agent_sdk"] if HAS_OFFICIAL else [])]
+HOSTS = [*SDKS, "bare asyncio"]
+READERS = [rf"mixed, \d+ bytes +{reader}" for reader in (r"claude_agent_py: client.query\(\)", *HOSTS[1:])]
 
 FIGURE = r".* \d+\.\d"
+TINY = "--rounds=1 --messages=25 --tasks=200 --asks=2 --sessions=2 --stored=3 --transcript-mib=1 --runs=1 --spares=1"
 RUNS = {
-    "imports": [rf"import anyio, pydantic{FIGURE}", rf"from claude_agent_py import Client, ClientOptions{FIGURE}"],
-    "instant": [rf"{who}{FIGURE}" for who in ("by hand", "py, warm", "py, cold", "py, from nothing")],
-    "messages callbacks sessions --kinds mixed hook --hosts bare --sessions 2": [
-        "mixed, ",
-        "hook ",
-        "Sessions at once",
-    ],
-    "messages callbacks sessions engine tasks --kinds mixed --sessions 2 --in-process": [
-        *(rf"mixed, \d+ bytes +{host}{FIGURE}" for host in HOSTS),
-        *(rf"{kind} +{host}{FIGURE}" for kind in ("hook", "permission", "tool") for host in HOSTS),
-        *(rf"2 +{host}{FIGURE}" for host in HOSTS),
-        r"live_ids\(\): ",
-        "json.loads",
-    ],
-    "paced busy memory unread --kinds mixed --hosts client.query --in-process": [
-        "25 messages one every 1 ms",
-        "25 messages in a burst, beside a worker",
-        "25 messages read as they come",
-        "25 messages read when all that come have come",
-    ],
-    "traced timeline --kinds mixed --transcript-mib=1": [rf"mixed{FIGURE}", rf"wall{FIGURE}", rf"spans{FIGURE}"],
-    "stored --stored=3 --transcript-mib=1": [
-        "Listing 3 sessions of 100 KB",
-        "Reading a transcript of 1 MiB",
-        rf"claude_agent_py{FIGURE}",
-    ],
+    "imports timeline messages callbacks sessions --kinds mixed hook --hosts bare": {
+        "Import, over": [r"import anyio, pydantic", r"from claude_agent_py import Client, ClientOptions"],
+        "Timeline of 1 MiB": ["wall", "spans"],
+        "25 messages in a burst": [r"mixed, \d+ bytes +bare asyncio"],
+        "2 questions": ["hook +bare asyncio"],
+        "Sessions at once": ["2 +bare asyncio"],
+    },
+    "instant stored traced messages callbacks sessions engine tasks paced busy memory unread "
+    "--kinds mixed --in-process": {
+        "Connect to": ["by hand", *(f"{host}, {how}" for host in SDKS for how in ("warm", "cold", "from nothing"))],
+        "Listing 3 sessions of 100 KB": SDKS,
+        "Reading a transcript of 1 MiB": SDKS,
+        "Telemetry": ["mixed"],
+        "25 messages in a burst (": READERS,
+        "2 questions": [f"{kind} +{host}" for kind in ("hook", "permission", "tool") for host in HOSTS],
+        "Sessions at once": [f"2 +{host}" for host in HOSTS],
+        "us a message": ["deltas", "all of these"],
+        "   tasks": [r"200 +3800"],
+        "live_ids()": [r"live_ids\(\):"],
+        "25 messages one every 1 ms": READERS,
+        "25 messages in a burst, beside a worker": READERS,
+        "Resident memory, 25 messages read as they come": READERS,
+        "Resident memory, 25 messages read when all that come have come": READERS,
+    },
 }
-"""What to run, and what is printed then."""
+"""What to run, and by table the rows that are printed then."""
+REAL_RUNS = {
+    "connect pool --hosts claude_agent_py": {
+        "Connect to": ["by hand", "claude_agent_py, warm"],
+        "From the prompt": ["the CLI alone", r"pool.query\(\), a spare", r"pool.query\(\), a parked spare", "a script"],
+        "1 runs": ["cold", "pool"],
+    }
+}
 
 
 def start(arguments: str) -> "subprocess.Popen[str]":
@@ -53,35 +61,21 @@ def start(arguments: str) -> "subprocess.Popen[str]":
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT)
 
 
-def printed_by(process: "subprocess.Popen[str]") -> str:
-    out, err = process.communicate(timeout=120)
-    assert process.returncode == 0, err
-    return out
-
-
-def test_the_benchmarks_run() -> None:
-    running = {what: start(f"{what} --rounds=1 --messages=25 --tasks=200 --asks=2") for what in RUNS}
-    try:
-        printed = {what: printed_by(process) for what, process in running.items()}
-    finally:
-        for process in running.values():
+@pytest.mark.parametrize("runs", [RUNS, pytest.param(REAL_RUNS, marks=pytest.mark.real_cli)], ids=["fakes", "real"])
+def test_the_benchmarks_run(runs: dict[str, dict[str, list[str]]]) -> None:
+    for what, tables in runs.items():
+        process = start(f"{what} {TINY}")
+        try:
+            out, err = process.communicate(timeout=300)
+        finally:
             process.kill()
             process.communicate()
-    missing = [(what, line) for what, lines in RUNS.items() for line in lines if not re.search(line, printed[what])]
-    assert not missing, printed
-    assert all(("comparison is left out" in text) is not HAS_OFFICIAL for text in printed.values())
-
-
-@pytest.mark.real_cli
-def test_connecting_to_the_real_program_is_measured() -> None:
-    assert re.search(rf"by hand{FIGURE}", printed_by(start("connect --rounds=1 --hosts claude_agent_py")))
-
-
-@pytest.mark.real_cli
-def test_the_pool_is_measured() -> None:
-    printed = printed_by(start("pool --rounds=1 --runs=1"))
-    for way in ("the CLI alone", r"pool.query\(\), a spare", r"pool.query\(\), a parked spare", "a script", "pool"):
-        assert re.search(rf"{way}{FIGURE}", printed), printed
+        assert process.returncode == 0, err
+        assert ("comparison is left out" in out) is not HAS_OFFICIAL
+        for title, rows in tables.items():
+            [table] = re.findall(rf"(?ms)^{re.escape(title)}.*?(?=^\S[^\n]*\n\n|\Z)", out)
+            missing = [row for row in rows if not re.search(rf"(?m)^ *{row}{FIGURE}", table)]
+            assert not missing, table
 
 
 def test_an_unknown_benchmark_is_refused() -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+from questions import asking
 
 import claude_agent_py
 from claude_agent_py._launch.locate import CLI_VARIABLE, find_cli
@@ -144,18 +145,16 @@ def test_a_chat_in_a_terminal(terminals: tuple[Terminal, Terminal]) -> None:
 
 def test_a_chat_of_plain_lines_can_be_scripted() -> None:
     """Prompts and answers to what is asked are lines of stdin; stdout has the answers alone."""
-    asked = {
-        "questions": [
-            {
-                "question": "Which?",
-                "header": "W",
-                "multiSelect": False,
-                "options": [{"label": "A", "description": ""}, {"label": "B", "description": ""}],
-            }
-        ]
-    }
     touch = tool_use("Bash", {"command": "touch made"})
-    script = ["Hello\x1b[31m.", touch, "Denied.", touch, "Made.", tool_use("AskUserQuestion", asked), "B it is."]
+    script = [
+        "Hello\x1b[31m.",
+        touch,
+        "Denied.",
+        touch,
+        "Made.",
+        tool_use("AskUserQuestion", asking("Which?", "A", "B")),
+        "B it is.",
+    ]
     with ScriptedModel(
         [*script, tool_use("Agent", LAUNCH), "Started.", "Reviewed.", touch, "Nobody answered."],
         agents={"Review auth": "fine"},

@@ -32,4 +32,4 @@ def test_bash_completes_commands_actions_and_options(capsys: pytest.CaptureFixtu
 def test_every_command_is_in_the_script(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["completion", shell]) == 0
     script = capsys.readouterr().out
-    assert [command.name for command in COMMANDS if command.name not in script] == []
+    assert [command for command in COMMANDS if command not in script] == []

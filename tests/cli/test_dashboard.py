@@ -1,6 +1,5 @@
 """The dashboard of `watch`: real sessions of the CLI, an inbox and a fleet, in an application that a pilot operates."""
 
-import json
 import os
 import sys
 from collections.abc import Callable
@@ -9,7 +8,7 @@ from typing import Any
 
 import anyio
 import pytest
-from fleets import fleet_in, given_options, until_state
+from fleets import QUESTION, built, fleet_in, given_options, until_state
 from textual.widgets import Input, RichLog, SelectionList
 
 from claude_agent_py import Client, ClientOptions, PermissionContext
@@ -26,16 +25,6 @@ from claude_agent_py.wire.control.asks import CanUseToolRequest, ElicitationRequ
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
 
 PATIENCE = 100.0
-QUESTION = {
-    "questions": [
-        {
-            "question": "Which target?",
-            "header": "Target",
-            "multiSelect": False,
-            "options": [{"label": "debug", "description": "d"}, {"label": "release", "description": "r"}],
-        }
-    ]
-}
 
 
 class Told(Dashboard):
@@ -140,12 +129,7 @@ async def test_a_session_is_shown_answered_read_and_ended(tmp_path: Path, monkey
 
 @pytest.mark.real_cli
 async def test_a_fleet_is_shown_answered_and_cancelled(tmp_path: Path) -> None:
-    def answer(request: Any) -> Any:
-        if not request.tool_results:
-            return Reply(tool_use("AskUserQuestion", QUESTION))
-        return "built " + ("release" if "release" in json.dumps(request.tool_results[-1]) else "?")
-
-    with ScriptedModel(answer) as model, fleet_in(tmp_path, model) as made:
+    with ScriptedModel(built) as model, fleet_in(tmp_path, model) as made:
         fleet = made.fleet()
         options = ClientOptions(inherit_env=False, **given_options(model, permission_mode="default"))
         fleet.agent("asking", options, patience=0.2)

@@ -263,7 +263,7 @@ def test_what_cannot_be_read_is_told_and_nothing_is_made(
     assert main(arguments) == 1
     told = capsys.readouterr()
     assert "[red]number 0[/]" in told.out
-    assert f"fleet: there is no file {fleet}\ninbox: there is no file {inbox}\n" in told.err
+    assert f"fleet: there is no database {fleet}\ninbox: there is no file {inbox}\n" in told.err
     assert not fleet.exists()
     assert not inbox.exists()
     fleet.write_bytes(b"no database, but long enough to look like one" * 100)
@@ -295,7 +295,7 @@ def test_a_fleet_that_goes_away_keeps_its_rows_and_comes_back(tmp_path: Path) ->
     file.rename(tmp_path / "away.db")
     [top] = board.look()
     assert [row.key for row in top.children] == ["fleet:job"]
-    assert "there is no file" in top.line()
+    assert "there is no database" in top.line()
     assert board.problems
     (tmp_path / "away.db").rename(file)
     board.look()
@@ -317,7 +317,8 @@ def test_the_tasks_of_a_fleet_are_those_that_its_events_tell(tmp_path: Path) -> 
         def write(connection: Any) -> None:
             if state is not None:
                 _rows.set_state(connection, "job", 1, time.time(), state)
-            _rows.add_events(connection, "job", 1, time.time(), [("task", one) for one in told] or [("message", {})])
+            found = [("task", time.time(), one) for one in told] or [("message", time.time(), {})]
+            _rows.add_events(connection, "job", 1, found)
 
         fleet.database.run(write)
 

@@ -2,12 +2,14 @@
 
 import json
 import os
-import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from subprocess import CompletedProcess
+from typing import Any, TypeAlias
 
 import pytest
+from commands import Command, command as command
 
 from claude_agent_py._launch.locate import CLI_VARIABLE, find_cli
 from claude_agent_py.testing import FakeCLI, ScriptedModel, steps
@@ -15,6 +17,8 @@ from claude_agent_py.testing import FakeCLI, ScriptedModel, steps
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the programs here are shell scripts")
 
 Environ = dict[str, str]
+Doctor: TypeAlias = Callable[..., "CompletedProcess[str]"]
+Problems: TypeAlias = Callable[[Environ], dict[str, dict[str, Any]]]
 SECRET = "sk-very-secret"
 
 
@@ -30,25 +34,30 @@ def real(environ: Environ) -> Environ:
     return environ | {CLI_VARIABLE: str(find_cli()), "PATH": os.environ["PATH"]}
 
 
-def doctor(environ: Environ, *args: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "claude_agent_py", "doctor", *args]
-    return subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60, check=False)
+@pytest.fixture
+def doctor(command: Command) -> Doctor:
+    return lambda environ, *args: command("doctor", *args, env=environ)
 
 
-def problems(environ: Environ) -> dict[str, dict[str, Any]]:
-    """Return the problems by name, and check that each has a fix, in both formats, and that the exit code is 1."""
-    done = doctor(environ, "--json")
-    report = json.loads(done.stdout)
-    found = {check["name"]: check for check in report["checks"] if check["status"] == "problem"}
-    assert done.stderr == ""
-    assert done.returncode == int(bool(found))
-    assert report["ok"] is not bool(found)
-    assert all(check["fix"] for check in found.values())
-    assert SECRET not in done.stdout
-    return found
+@pytest.fixture
+def problems(doctor: Doctor) -> Problems:
+    """Return a function that returns the problems by name, and checks that each has a fix, and the exit code."""
+
+    def look(environ: Environ) -> dict[str, dict[str, Any]]:
+        done = doctor(environ, "--json")
+        report = json.loads(done.stdout)
+        found = {check["name"]: check for check in report["checks"] if check["status"] == "problem"}
+        assert done.stderr == ""
+        assert done.returncode == int(bool(found))
+        assert report["ok"] is not bool(found)
+        assert all(check["fix"] for check in found.values())
+        assert SECRET not in done.stdout
+        return found
+
+    return look
 
 
-def test_nothing_is_wrong(environ: Environ) -> None:
+def test_nothing_is_wrong(doctor: Doctor, problems: Problems, environ: Environ) -> None:
     assert problems(environ) == {}
     shown = doctor(environ)
     assert shown.returncode == 0
@@ -57,7 +66,7 @@ def test_nothing_is_wrong(environ: Environ) -> None:
     assert SECRET not in shown.stdout
 
 
-def test_no_cli(environ: Environ, tmp_path: Path) -> None:
+def test_no_cli(doctor: Doctor, problems: Problems, environ: Environ, tmp_path: Path) -> None:
     environ["PATH"] = str(tmp_path)
     found = problems(environ)
     assert list(found) == ["CLI"]
@@ -65,14 +74,14 @@ def test_no_cli(environ: Environ, tmp_path: Path) -> None:
     assert doctor(environ).stdout.count(str(tmp_path / ".local/bin/claude")) == 1  # each place once
 
 
-def test_an_old_cli(environ: Environ, tmp_path: Path) -> None:
+def test_an_old_cli(problems: Problems, environ: Environ, tmp_path: Path) -> None:
     FakeCLI(version="2.0.0").install(tmp_path / "old")
     found = problems(environ | {"PATH": str(tmp_path / "old")})
     assert list(found) == ["version"]
     assert "2.0.0" in found["version"]["found"]
 
 
-def test_a_cli_that_does_not_start(environ: Environ, tmp_path: Path) -> None:
+def test_a_cli_that_does_not_start(problems: Problems, environ: Environ, tmp_path: Path) -> None:
     FakeCLI(steps.stderr("no such module\n"), steps.exit(3)).install(tmp_path / "broken")
     found = problems(environ | {"PATH": str(tmp_path / "broken")})
     assert list(found) == ["start"]
@@ -80,7 +89,7 @@ def test_a_cli_that_does_not_start(environ: Environ, tmp_path: Path) -> None:
 
 
 @pytest.mark.real_cli
-def test_neither_key_nor_login(real: Environ) -> None:
+def test_neither_key_nor_login(problems: Problems, real: Environ) -> None:
     del real["ANTHROPIC_API_KEY"]
     found = problems(real)
     assert list(found) == ["login"]
@@ -89,7 +98,7 @@ def test_neither_key_nor_login(real: Environ) -> None:
 
 
 @pytest.mark.real_cli
-def test_a_login_is_enough_and_is_not_shown(real: Environ, tmp_path: Path) -> None:
+def test_a_login_is_enough_and_is_not_shown(problems: Problems, real: Environ, tmp_path: Path) -> None:
     del real["ANTHROPIC_API_KEY"]
     login = tmp_path / ".claude" / ".credentials.json"
     login.parent.mkdir()
@@ -102,7 +111,7 @@ def test_a_login_is_enough_and_is_not_shown(real: Environ, tmp_path: Path) -> No
 
 
 @pytest.mark.real_cli
-def test_the_trial_start_runs_no_hooks_and_asks_nobody(real: Environ, tmp_path: Path) -> None:
+def test_the_trial_start_runs_no_hooks_and_asks_nobody(problems: Problems, real: Environ, tmp_path: Path) -> None:
     hook = {"hooks": [{"type": "command", "command": f"touch {tmp_path}/hooked"}]}
     (tmp_path / ".claude").mkdir()
     (tmp_path / ".claude/settings.json").write_text(json.dumps({"hooks": {"SessionStart": [hook]}}))
@@ -113,23 +122,23 @@ def test_the_trial_start_runs_no_hooks_and_asks_nobody(real: Environ, tmp_path: 
 
 
 @pytest.mark.skipif(os.name == "posix" and os.geteuid() == 0, reason="root may write everywhere")
-def test_folders_that_cannot_be_written_to(environ: Environ, tmp_path: Path) -> None:
+def test_folders_that_cannot_be_written_to(problems: Problems, environ: Environ, tmp_path: Path) -> None:
     (tmp_path / "shut").mkdir(mode=0o500)
     found = problems(environ | {"CLAUDE_CONFIG_DIR": str(tmp_path / "shut" / "config")})
     assert "shut" in found["folder"]["found"]
 
 
-def test_a_folder_that_is_none(environ: Environ, tmp_path: Path) -> None:
+def test_a_folder_that_is_none(problems: Problems, environ: Environ, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     found = problems(environ | {"CLAUDE_AGENT_CACHE_DIR": str(tmp_path / "file" / "cache")})
     assert "cannot be written to" in found["folder"]["found"]
 
 
-def test_an_empty_path(environ: Environ, tmp_path: Path) -> None:
+def test_an_empty_path(problems: Problems, environ: Environ, tmp_path: Path) -> None:
     assert "PATH" in problems(environ | {"PATH": "", CLI_VARIABLE: str(tmp_path / "bin/claude")})
 
 
-def test_proxies_and_certificates(environ: Environ) -> None:
+def test_proxies_and_certificates(doctor: Doctor, problems: Problems, environ: Environ) -> None:
     good = {"HTTPS_PROXY": f"http://me:{SECRET}@proxy:3128"}
     assert problems(environ | good) == {}
     assert "http://proxy:3128" in doctor(environ | good).stdout
@@ -138,7 +147,9 @@ def test_proxies_and_certificates(environ: Environ) -> None:
     assert "/none.pem" in problems(environ | {"NODE_EXTRA_CA_CERTS": "/none.pem"})["proxy"]["found"]
 
 
-def test_fix_protects_the_credentials_and_says_so(environ: Environ, tmp_path: Path) -> None:
+def test_fix_protects_the_credentials_and_says_so(
+    doctor: Doctor, problems: Problems, environ: Environ, tmp_path: Path
+) -> None:
     secret = tmp_path / ".claude" / ".credentials.json"
     secret.parent.mkdir()
     secret.write_text("{}")
@@ -151,7 +162,7 @@ def test_fix_protects_the_credentials_and_says_so(environ: Environ, tmp_path: Pa
     assert doctor(environ, "--fix").stderr == ""
 
 
-def test_fix_that_fails_leaves_the_problem(environ: Environ, tmp_path: Path) -> None:
+def test_fix_that_fails_leaves_the_problem(doctor: Doctor, environ: Environ, tmp_path: Path) -> None:
     offline = {"PATH": str(tmp_path), "PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": os.devnull}  # neither npm nor an index
     done = doctor(environ | offline, "--fix")
     assert done.returncode == 1

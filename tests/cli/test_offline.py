@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from commands import Command, command as command
 
 from claude_agent_py.testing import ScriptedModel
 
@@ -38,16 +39,14 @@ def program(tmp_path: Path) -> Path:
     return program
 
 
-def offline(folder: Path, *arguments: str, **env: str) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", "claude_agent_py", "offline", *arguments]
-    environment = {**os.environ, **env}
-    return subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60, check=False
-    )  # fmt: skip
+@pytest.fixture
+def offline(command: Command) -> Command:
+    """Return a function that runs `offline` in a folder."""
+    return lambda folder, *arguments, **env: command("offline", *arguments, env={**os.environ, **env}, cwd=folder)
 
 
 @pytest.mark.real_cli
-def test_a_program_runs_as_it_is_and_asks_nobody_else(program: Path) -> None:
+def test_a_program_runs_as_it_is_and_asks_nobody_else(offline: Command, program: Path) -> None:
     with ScriptedModel("Paris.") as elsewhere:
         mine = {"ANTHROPIC_BASE_URL": elsewhere.url, "ANTHROPIC_AUTH_TOKEN": "mine", "CLAUDE_CODE_USE_BEDROCK": "1"}
         dead = "http://127.0.0.1:9"
@@ -59,14 +58,14 @@ def test_a_program_runs_as_it_is_and_asks_nobody_else(program: Path) -> None:
 
 
 @pytest.mark.real_cli
-def test_the_model_says_what_a_file_says(program: Path) -> None:
+def test_the_model_says_what_a_file_says(offline: Command, program: Path) -> None:
     (program.parent / "said.py").write_text(SCRIPT)
     done = offline(program.parent, "--script", "said.py", program.name)
     assert done.stdout == "Reviewed. [] work 1\n", done.stderr
 
 
 @pytest.mark.real_cli
-def test_a_script_has_the_arguments_of_the_model_and_a_misspelt_one_warns(program: Path) -> None:
+def test_a_script_has_the_arguments_of_the_model_and_a_misspelt_one_warns(offline: Command, program: Path) -> None:
     (program.parent / "said.py").write_text("script = []\non_exhausted = 'That was all.'\nagent = {}\nscrap = 1\n")
     done = offline(program.parent, "--script", "said.py", program.name)
     assert done.stdout == "That was all. [] work 0\n", done.stderr
@@ -75,7 +74,7 @@ def test_a_script_has_the_arguments_of_the_model_and_a_misspelt_one_warns(progra
     assert "scrap" not in done.stderr
 
 
-def test_any_command_runs_and_one_that_asks_nothing_is_told_of(tmp_path: Path) -> None:
+def test_any_command_runs_and_one_that_asks_nothing_is_told_of(offline: Command, tmp_path: Path) -> None:
     done = offline(tmp_path, sys.executable, "-c", "import os; print(os.environ['ANTHROPIC_BASE_URL'])")
     assert done.stdout.startswith("http://127.0.0.1:")
     assert (done.returncode, "scripted model: 0" in done.stderr) == (0, True)
@@ -90,7 +89,7 @@ def test_any_command_runs_and_one_that_asks_nothing_is_told_of(tmp_path: Path) -
         (("no-such-command",), "cannot start no-such-command"),
     ],
 )
-def test_what_cannot_be_run_is_told(tmp_path: Path, arguments: tuple[str, ...], told: str) -> None:
+def test_what_cannot_be_run_is_told(offline: Command, tmp_path: Path, arguments: tuple[str, ...], told: str) -> None:
     (tmp_path / "empty.py").write_text("")
     (tmp_path / "wrong.py").write_text("script = [5]")
     done = offline(tmp_path, *arguments)

@@ -16,11 +16,12 @@ from uuid import uuid4
 import anyio
 import pytest
 from leftovers import processes_with
+from questions import asking
 from stoppable_postgres import PostgresServer
 
 from claude_agent_py.fleet import Fleet, FleetSession
 from claude_agent_py.sessions import PostgresStore, SQLiteStore
-from claude_agent_py.testing import RecordedRequest, ScriptedModel
+from claude_agent_py.testing import RecordedRequest, Reply, ScriptedModel, tool_use
 
 PATIENCE = 100.0
 """For how long a test waits for what is about to happen, in seconds."""
@@ -47,6 +48,16 @@ anyio.run(main)
 def task_of(request: RecordedRequest) -> str:
     """Return the prompt that a model was sent. A CLI that takes up a turn adds that it is to continue."""
     return request.prompt.splitlines()[0]
+
+
+QUESTION = asking("Which target?", "debug", "release")
+
+
+def built(request: RecordedRequest) -> Reply:
+    """Ask which target to build, and then say which one was built."""
+    if not request.tool_results:
+        return Reply(tool_use("AskUserQuestion", QUESTION))
+    return Reply("built " + ("release" if "release" in json.dumps(request.tool_results[-1]) else "?"))
 
 
 def given_options(model: ScriptedModel, **more: Any) -> dict[str, Any]:

@@ -45,9 +45,9 @@ for connection in held:
 
 
 class Work:
-    """Two workers with a session that thinks, one that waits for a person, and some that wait for their turn."""
+    """Two workers with a session that thinks, one that waits for a person, and one that waits for its turn."""
 
-    TEXTS = ("think", "ask", "a", "b")
+    TEXTS = ("think", "ask", "next")
 
     def __init__(self, made: FleetSetUp, gate: Gate) -> None:
         self.made = made
@@ -65,8 +65,7 @@ class Work:
         await until_state(self.sessions["ask"], "waiting")
         self.sessions["think"] = await self.fleet.start("worker", "task-think", id="think")
         await until(lambda: self.gate.reached == 1, "the model is asked")
-        for text in self.TEXTS[2:]:
-            self.sessions[text] = await self.fleet.start("worker", f"task-{text}", id=text)
+        self.sessions["next"] = await self.fleet.start("worker", "task-next", id="next")
 
     async def wait_for_results(self) -> None:
         for text, session in self.sessions.items():
@@ -128,7 +127,7 @@ async def goes_on(work: Work, leave: Callable[[], object], come_back: Callable[[
                 waiting.start_soon(work.sessions["ask"].answer, question.id, Allow())
                 work.gate.open()  # the result comes while there is no database
                 with pytest.raises(FleetTimeoutError):
-                    await work.sessions["a"].result(timeout=0.1)
+                    await work.sessions["next"].result(timeout=0.1)
                 await work.until_workers_have_noticed()
             finally:
                 await to_thread.run_sync(come_back)
@@ -204,7 +203,7 @@ async def test_a_process_that_is_stopped_in_a_transaction_holds_up_nobody(
     stopped, go_on = anyio.Event(), threading.Event()
 
     def stop(connection: Any) -> None:
-        frozen.database.lock(connection)
+        _database.lock(connection)
         if go_on.is_set():
             return
         anyio.from_thread.run_sync(stopped.set)

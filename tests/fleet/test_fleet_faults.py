@@ -9,7 +9,7 @@ from fleets import PATIENCE, FleetSetUp, clis, events_of, fleet_in, until, until
 
 from claude_agent_py import ClientOptions
 from claude_agent_py.errors import StoreError
-from claude_agent_py.fleet import Fleet, FleetSession, _choosing, _claims, _engine, _rows
+from claude_agent_py.fleet import Fleet, FleetAgent, FleetSession, _choosing, _claims, _engine, _rows
 from claude_agent_py.sessions import MemoryStore
 from claude_agent_py.testing import FakeCLI, ScriptedModel, steps
 
@@ -91,7 +91,7 @@ async def test_a_worker_that_was_taken_for_dead_adopts_the_sessions_of_others(
         fleet = made.fleet()
         session = await orphan_in(made, fleet)
         async with fleet.worker(folder=tmp_path / "ws") as worker:
-            await _engine.delete_dead_queue(worker.id)  # as another worker does that takes it for dead
+            await _engine.delete_queue(worker.id)  # as another worker does that takes it for dead
             assert (await session.result(timeout=PATIENCE)).text == "ok"
         assert "is given back" not in caplog.text
 
@@ -106,8 +106,8 @@ async def test_a_session_that_a_worker_has_without_knowing_is_freed(tmp_path: Pa
             def start_and_claim(connection: Any) -> list[_claims.Claim]:
                 """Claim a session for the worker, which does not hear of it: the answer of the database was lost."""
                 new = _rows.NewSession("one", "worker", "1", "", 0)
-                _rows.start(connection, database, new, "task", None)
-                return _claims.claim(connection, database, place, [_choosing.Known("worker", "1", 1.0, None)], 1)
+                _rows.start(connection, new, "task", None)
+                return _claims.claim(connection, place, [FleetAgent(name="worker")], 1)
 
             assert len(await database.call(start_and_claim)) == 1
             session = fleet.session("one")

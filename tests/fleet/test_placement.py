@@ -1,10 +1,12 @@
 """Which sessions a worker takes: limits, priorities, weights, memory, versions; schedules. With a stand-in CLI."""
 
 from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, TypeAlias
 
 import anyio
 import pytest
@@ -12,7 +14,7 @@ from fleets import PATIENCE, any_url as any_url, until
 
 from claude_agent_py import ClientOptions
 from claude_agent_py.errors import FleetError, FleetRunError, OptionsError
-from claude_agent_py.fleet import Copy, Directory, Fleet, _choosing, _claims, _tables
+from claude_agent_py.fleet import Copy, Directory, Fleet, FleetAgent, _choosing, _claims, _tables
 from claude_agent_py.sessions import MemoryStore
 from claude_agent_py.testing import FakeCLI, Gate, steps
 
@@ -38,9 +40,7 @@ class Held:
             return len(await self.fleet.list(state="running")) >= count
 
         await until(are_running, f"{count} run")
-        self.fleet.wake()
-        for _ in range(3):
-            await self.fleet.pause()
+        await anyio.sleep(3 * self.fleet.poll)
         found = await self.fleet.list(state="running")
         assert len(found) == count
         return list(found)
@@ -51,21 +51,41 @@ class Held:
         assert {info.state for info in await self.fleet.list()} == {"idle"}
 
 
+Hold: TypeAlias = Callable[..., Held]
+
+
+@pytest.fixture
+def hold(tmp_path: Path) -> Iterator[Hold]:
+    """Return a function that makes a fleet with an agent `one`, and close what it made."""
+    made: list[Held] = []
+
+    def make(*, is_open: bool = False, agent: Mapping[str, Any] | None = MappingProxyType({}), **more: Any) -> Held:
+        held = Held(tmp_path, **more)
+        made.append(held)
+        if is_open:
+            held.gate.open()
+        if agent is not None:
+            held.fleet.agent("one", held.options, **agent)
+        return held
+
+    yield make
+    for held in made:
+        held.fleet.close()
+
+
 @on_asyncio
-async def test_priorities_and_the_limits_of_an_agent(tmp_path: Path) -> None:
-    held = Held(tmp_path)
-    held.fleet.agent("one", held.options, limit=2)
+async def test_priorities_and_the_limits_of_an_agent(hold: Hold) -> None:
+    held = hold(agent={"limit": 2})
     for i, priority in enumerate([0, 5, 1, 9, 0]):
         await held.fleet.start("one", "hi", id=f"{i}", priority=priority)
     async with held.fleet.worker(sessions=10):
         assert {info.id for info in await held.running(2)} == {"1", "3"}
         await held.finish()
-    held.fleet.close()
 
 
 @on_asyncio
-async def test_the_limit_of_a_tenant_and_the_weights_of_agents(tmp_path: Path) -> None:
-    held = Held(tmp_path, tenant_limit=4)
+async def test_the_limit_of_a_tenant_and_the_weights_of_agents(hold: Hold) -> None:
+    held = hold(agent=None, tenant_limit=4)
     held.fleet.agent("heavy", held.options, weight=3)
     held.fleet.agent("light", held.options)
     for i in range(6):
@@ -77,13 +97,11 @@ async def test_the_limit_of_a_tenant_and_the_weights_of_agents(tmp_path: Path) -
         assert Counter(info.tenant for info in running) == {"a": 4, "b": 1}
         assert Counter(info.agent for info in running if info.tenant == "a") == {"heavy": 3, "light": 1}
         await held.finish()
-    held.fleet.close()
 
 
 @on_asyncio
-async def test_a_tenant_with_few_sessions_does_not_wait_for_one_with_many(tmp_path: Path) -> None:
-    held = Held(tmp_path)
-    held.fleet.agent("one", held.options)
+async def test_a_tenant_with_few_sessions_does_not_wait_for_one_with_many(hold: Hold) -> None:
+    held = hold()
     for tenant, count in (("many", 30), ("few", 3)):
         for _ in range(count):
             await held.fleet.start("one", "hi", tenant=tenant)
@@ -96,14 +114,11 @@ async def test_a_tenant_with_few_sessions_does_not_wait_for_one_with_many(tmp_pa
             await held.fleet.session(info.id).cancel()
         held.gate.open()
         await held.fleet.drain()
-    held.fleet.close()
 
 
 @on_asyncio
-async def test_shares_of_tenants_hold_where_one_session_runs_at_a_time(tmp_path: Path) -> None:
-    held = Held(tmp_path)
-    held.gate.open()
-    held.fleet.agent("one", held.options)
+async def test_shares_of_tenants_hold_where_one_session_runs_at_a_time(hold: Hold) -> None:
+    held = hold(is_open=True)
     await held.fleet.tenant("many", weight=3)
     for tenant, count in (("many", 8), ("few", 3)):
         for _ in range(count):
@@ -115,13 +130,11 @@ async def test_shares_of_tenants_hold_where_one_session_runs_at_a_time(tmp_path:
         begun[info.tenant].append((await held.fleet.session(info.id).outcome()).started_at or 0.0)
     order = [tenant for _, tenant in sorted((at, tenant) for tenant, times in begun.items() for at in times)]
     assert order == ["many", "few", *["many"] * 3, "few", *["many"] * 3, "few", "many"]
-    held.fleet.close()
 
 
 @on_asyncio
-async def test_a_tenant_has_a_limit_and_a_share_of_its_own(tmp_path: Path) -> None:
-    held = Held(tmp_path, tenant_limit=3)
-    held.fleet.agent("one", held.options)
+async def test_a_tenant_has_a_limit_and_a_share_of_its_own(hold: Hold) -> None:
+    held = hold(tenant_limit=3)
     async with Fleet(held.fleet.database.url) as outside:  # any process sets it, and all workers keep to it
         await outside.tenant("small", limit=1)
         await outside.tenant("large", limit=9, weight=6)
@@ -145,21 +158,19 @@ async def test_a_tenant_has_a_limit_and_a_share_of_its_own(tmp_path: Path) -> No
         await held.fleet.tenant("large", limit=1)  # those that run go on
         await held.fleet.tenant("small", limit=2)
         await held.finish()
-    held.fleet.close()
 
 
 @on_asyncio
 async def test_a_session_keeps_to_its_machine_unless_all_have_its_directory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    hold: Hold, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_choosing, "AFFINITY_SECONDS", 1000.0)
-    held = Held(tmp_path)
-    held.gate.open()
+    held = hold(is_open=True, agent=None)
     held.fleet.agent("own", held.options, workspace=Copy())
     held.fleet.agent("shared", held.options, workspace=Directory(tmp_path))
     own, shared = [await held.fleet.start(name, "hi") for name in ("own", "shared")]
     database, other = held.fleet.database, {"id": "other", "machine": "b", "pid": 1, "slots": 1, "memory": None}
-    await database.call(_claims.register, database, {**other, "lease": 1000.0}, [])
+    await database.call(_claims.register, other, 1000.0, [])
     there = _tables.sessions.update().values(machine="b")
     database.run(lambda connection: connection.execute(there))
     async with held.fleet.worker(machine="a", folder=tmp_path / "ws"):
@@ -167,14 +178,11 @@ async def test_a_session_keeps_to_its_machine_unless_all_have_its_directory(
         assert (await own.info()).state == "queued"
         await database.call(_claims.leave, "other")
         assert (await own.result(timeout=PATIENCE)).text == "ok"
-    held.fleet.close()
 
 
 @on_asyncio
-async def test_the_workspace_of_a_session_that_is_cancelled_while_idle_is_removed(tmp_path: Path) -> None:
-    held = Held(tmp_path, lease=0.6)
-    held.gate.open()
-    held.fleet.agent("one", held.options, workspace=Copy())
+async def test_the_workspace_of_a_session_that_is_cancelled_while_idle_is_removed(hold: Hold, tmp_path: Path) -> None:
+    held = hold(is_open=True, agent={"workspace": Copy()}, lease=0.6)
     kept, gone = [await held.fleet.start("one", "hi", id=name) for name in ("kept", "gone")]
     async with held.fleet.worker(folder=tmp_path / "ws"):
         await held.fleet.drain()
@@ -187,7 +195,6 @@ async def test_the_workspace_of_a_session_that_is_cancelled_while_idle_is_remove
 
         await until(is_forgotten, "nobody looks for it again")
         assert (await kept.info()).machine is not None
-    held.fleet.close()
 
 
 def test_limits_hold_when_many_workers_take_sessions_at_once(any_url: str) -> None:
@@ -201,11 +208,11 @@ def test_limits_hold_when_many_workers_take_sessions_at_once(any_url: str) -> No
             await first.start(("one", "two")[i % 2], "hi", tenant="abc"[i % 3])
 
     anyio.run(begin)
-    known = [_choosing.Known("one", "1", 1.0, 4), _choosing.Known("two", "1", 1.0, None)]
+    known = [FleetAgent(name="one", limit=4), FleetAgent(name="two")]
 
     def take(number: int) -> list[str]:
         database, place = Fleet(any_url).database, _choosing.Place(f"w{number}", "here", 3)
-        found = [c.id for _ in range(3) for c in database.run(_claims.claim, database, place, known, 2)]
+        found = [c.id for _ in range(3) for c in database.run(_claims.claim, place, known, 2)]
         database.close()
         return found
 
@@ -219,9 +226,8 @@ def test_limits_hold_when_many_workers_take_sessions_at_once(any_url: str) -> No
 
 
 @on_asyncio
-async def test_memory_bounds_what_a_worker_takes(tmp_path: Path) -> None:
-    held = Held(tmp_path)
-    held.fleet.agent("one", held.options)
+async def test_memory_bounds_what_a_worker_takes(hold: Hold) -> None:
+    held = hold()
     for _ in range(4):
         await held.fleet.start("one", "hi")
     with pytest.raises(OptionsError, match="size"):
@@ -229,14 +235,11 @@ async def test_memory_bounds_what_a_worker_takes(tmp_path: Path) -> None:
     async with held.fleet.worker(memory="700MiB"):
         await held.running(2)
         await held.finish()
-    held.fleet.close()
 
 
 @on_asyncio
-async def test_versions_live_side_by_side(tmp_path: Path) -> None:
-    held = Held(tmp_path)
-    held.gate.open()
-    held.fleet.agent("one", held.options)
+async def test_versions_live_side_by_side(hold: Hold) -> None:
+    held = hold(is_open=True)
     old = await held.fleet.start("one", "hi")
     newer = Fleet(held.fleet.database.url, store=MemoryStore(), poll=0.1)
     newer.agent("one", held.options, version="2")
@@ -251,13 +254,11 @@ async def test_versions_live_side_by_side(tmp_path: Path) -> None:
         assert (await latest.info()).version == "2"
         await newer.drain()
     newer.close()
-    held.fleet.close()
 
 
 @on_asyncio
-async def test_a_worker_that_drains_takes_nothing_more(tmp_path: Path) -> None:
-    held = Held(tmp_path, lease=0.9)
-    held.fleet.agent("one", held.options)
+async def test_a_worker_that_drains_takes_nothing_more(hold: Hold) -> None:
+    held = hold(lease=0.9)
     first = await held.fleet.start("one", "hi")
     async with held.fleet.worker() as worker:
         await held.running(1)
@@ -273,13 +274,11 @@ async def test_a_worker_that_drains_takes_nothing_more(tmp_path: Path) -> None:
         await held.fleet.drain_forever()
         assert (await first.info()).state == "idle"
         assert (await second.info()).state == "queued"
-    held.fleet.close()
 
 
 @on_asyncio
-async def test_leaving_the_worker_gives_its_sessions_back(tmp_path: Path) -> None:
-    held = Held(tmp_path)
-    held.fleet.agent("one", held.options)
+async def test_leaving_the_worker_gives_its_sessions_back(hold: Hold) -> None:
+    held = hold()
     session = await held.fleet.start("one", "hi")
     async with held.fleet.worker():
         await held.running(1)
@@ -289,27 +288,25 @@ async def test_leaving_the_worker_gives_its_sessions_back(tmp_path: Path) -> Non
     async with held.fleet.worker():
         result = await session.result(timeout=PATIENCE)
     assert (result.text, result.crashes) == ("ok", 0)
-    held.fleet.close()
 
 
 @on_asyncio
-async def test_a_prompt_that_takes_too_long_is_ended(tmp_path: Path) -> None:
-    held = Held(tmp_path)
-    held.fleet.agent("one", held.options)
+async def test_a_prompt_that_takes_too_long_is_ended(hold: Hold) -> None:
+    held = hold()
     async with held.fleet.worker():
-        session = await held.fleet.start("one", "hi", timeout=1.5)
+        session = await held.fleet.start("one", "hi", timeout=0.4)
         with pytest.raises(FleetRunError, match="RunTimeoutError"):
             await session.result(timeout=PATIENCE)
         held.gate.open()
         await session.send("again")  # revives a dead letter
         assert (await session.result(timeout=PATIENCE)).text == "ok"
-    held.fleet.close()
 
 
 @on_asyncio
-async def test_the_timeout_of_an_agent_holds_for_prompts_from_processes_that_do_not_know_it(tmp_path: Path) -> None:
-    held = Held(tmp_path)
-    held.fleet.agent("one", held.options, timeout=1.5)
+async def test_the_timeout_of_an_agent_holds_for_prompts_from_processes_that_do_not_know_it(
+    hold: Hold, tmp_path: Path
+) -> None:
+    held = hold(agent={"timeout": 0.4})
     async with held.fleet.worker(), Fleet(f"sqlite:///{tmp_path / 'fleet.db'}") as outside:
         session = await outside.start("one", "hi")
         with pytest.raises(FleetRunError, match="RunTimeoutError"):
@@ -323,14 +320,11 @@ async def test_the_timeout_of_an_agent_holds_for_prompts_from_processes_that_do_
             with pytest.raises(OptionsError, match="timeout: must be more than 0"):
                 await outside.start("one", "hi", timeout=wrong)
         held.gate.open()
-    held.fleet.close()
 
 
 @on_asyncio
-async def test_a_schedule_starts_a_session_at_each_time_once(tmp_path: Path) -> None:
-    held = Held(tmp_path)
-    held.gate.open()
-    held.fleet.agent("one", held.options)
+async def test_a_schedule_starts_a_session_at_each_time_once(hold: Hold) -> None:
+    held = hold(is_open=True)
     held.fleet.schedule("tick", "* * * * * *", "one", "hi", tenant="clock")
     async with held.fleet.worker():
 
@@ -344,7 +338,6 @@ async def test_a_schedule_starts_a_session_at_each_time_once(tmp_path: Path) -> 
             assert not await outside.unschedule("tick")
     assert len(set(names)) == len(names)
     assert all(name.startswith("tick@2") for name in names)
-    held.fleet.close()
 
 
 @on_asyncio

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fleets import PATIENCE, FleetSetUp, clis, events_of, fleet_in, given_options, until, until_state
+from fleets import PATIENCE, QUESTION, FleetSetUp, built, clis, events_of, fleet_in, given_options, until, until_state
 
 from claude_agent_py import Allow, ClientOptions, Deny
 from claude_agent_py.testing import Failure, Reply, ScriptedModel, tool_use
@@ -57,25 +57,8 @@ async def test_an_answer_that_comes_late_from_another_process_goes_to_any_worker
         assert states == ["queued", "running", "waiting", "queued", "running", "idle"]
 
 
-QUESTION = {
-    "questions": [
-        {
-            "question": "Which target?",
-            "header": "Target",
-            "multiSelect": False,
-            "options": [{"label": "debug", "description": "d"}, {"label": "release", "description": "r"}],
-        }
-    ]
-}
-
-
 async def test_a_quick_answer_keeps_the_process_and_a_question_is_asked_once(tmp_path: Path) -> None:
-    def answer(request: Any) -> Any:
-        if not request.tool_results:
-            return Reply(tool_use("AskUserQuestion", QUESTION))
-        return "built " + ("release" if "release" in json.dumps(request.tool_results[-1]) else "?")
-
-    with ScriptedModel(answer) as model, fleet_in(tmp_path, model) as made:
+    with ScriptedModel(built) as model, fleet_in(tmp_path, model) as made:
         fleet = made.fleet()
         fleet.agent("quick", options(made), patience=100.0)
         fleet.agent("slow", options(made), patience=0.2)
@@ -100,7 +83,7 @@ async def test_a_model_that_would_word_its_question_anew_is_told_the_call_to_mak
 
     def answer(request: Any) -> Any:
         if request.tool_results:
-            return "built " + ("release" if "release" in json.dumps(request.tool_results[-1]) else "?")
+            return built(request)
         asked.append(request.last_user_text)
         told = asked[-1].partition("- AskUserQuestion ")[2].partition("\n")[0]
         anew = json.loads(json.dumps(QUESTION).replace("Which target?", f"Which one of them ({len(asked)})?"))

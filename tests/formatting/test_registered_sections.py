@@ -384,7 +384,7 @@ def test_a_repair_prompt_tells_the_problems_and_the_form(kind: str) -> None:
 
 # Hostile texts ----------------------------------------------------------------------------------------------------
 
-SIZE = 100_000
+SIZE = 40_000
 HOSTILE = [
     *["<", "<a ", "<answer>", "</thought>", "<x>\n", '<section name="', "&", "<plan><step>", "<thought><answer>"],
     *["# x\n", "# answer\n", "## step\n", "```\n", "~~~\n```\n", "\\", "#", "\n", " ", "\t", "`"],
@@ -406,5 +406,5 @@ def test_time_is_linear_in_the_length_of_the_text(kind: str, pattern: str) -> No
         stream.feed(text[start : start + 1000])
     stream.finish()
 
-    assert time.process_time() - before < 5  # 15 s and more if it were quadratic
+    assert time.process_time() - before < 1  # 0.02 s; 2.4 s and more if it were quadratic
     assert stream.parsed.problems

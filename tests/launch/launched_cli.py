@@ -75,7 +75,7 @@ class LaunchedCLI:
 
 @contextmanager
 def launched(
-    options: ClientOptions, extra_initialize: Mapping[str, Any] | None = None, timeout: float = 60.0
+    options: ClientOptions, extra_initialize: Mapping[str, Any] | None = None, timeout: float = 180.0
 ) -> Iterator[LaunchedCLI]:
     """Start the real CLI with these options; end it, and check that it ended well."""
     plan = plan_launch(options, cli=find_cli(), extra_initialize=extra_initialize)

@@ -32,6 +32,19 @@ def plan(**given: Any) -> LaunchPlan:
     return plan_launch(ClientOptions(**given), cli=Path("claude"), environ={"PATH": "/bin"}, scratch=Path("/scratch"))
 
 
+def test_a_plan_has_the_environment_of_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The environment of this process is decoded again only after a change."""
+    seen: list[tuple[str | None, str | None]] = []
+    for value in ("1", "2", "2", None):
+        if value is None:
+            monkeypatch.delenv("A_VARIABLE")
+        else:
+            monkeypatch.setenv("A_VARIABLE", value)
+        env = plan_launch(ClientOptions(env={"ANOTHER": value}), cli=Path("claude")).env
+        seen.append((env.get("A_VARIABLE"), env.get("ANOTHER")))
+    assert seen == [("1", "1"), ("2", "2"), ("2", "2"), (None, None)]
+
+
 def flags(**given: Any) -> tuple[str, ...]:
     program, *arguments = plan(**given).argv
     assert program == "claude"

@@ -115,23 +115,9 @@ def test_a_session_is_resumed_forked_and_cut(tmp_path: Path) -> None:
         assert "two" not in last
 
 
-def test_agents_of_any_size_start() -> None:
-    big = AgentDefinition(description="Knows a lot", prompt="x" * 20_000_000)
-    with ScriptedModel() as model, launched(model.options(agents={"big": big, "reviewer": REVIEWER})) as cli:
-        assert {"big", "reviewer"} <= {agent["name"] for agent in cli.reply["agents"]}
-
-
-def test_a_system_prompt_of_any_size_reaches_the_model() -> None:
-    prompt = "Obey. " * 40_000
-    with ScriptedModel(["ok"]) as model, launched(model.options(system_prompt=prompt)) as cli:
-        cli.prompt()
-    assert prompt.strip() in model.requests[0].system
-
-
 @pytest.mark.parametrize(
     ("system_prompt", "is_the_clis", "has"),
     [
-        (None, True, ""),
         ("Only this.", False, "Only this."),
         (["Only", "this."], False, "Only\n\nthis."),
         ("", False, ""),
@@ -171,23 +157,32 @@ def test_servers_reach_the_cli_but_not_its_command_line() -> None:
     assert not any(path.exists() for path in cli.plan.files)
 
 
-def test_long_lists_of_rules_are_in_force() -> None:
+def test_what_guards_something_is_in_force_however_long_it_is() -> None:
+    """And variables do what their options say."""
+    prompt = "Obey. " * 40_000
     denied = [*(f"mcp__server__tool_{number}" for number in range(LONG_LIST_CHARS // 10)), "WebFetch", "Bash(rm *)"]
     allowed = [f"Bash(git log --max-count={number} *)" for number in range(LONG_LIST_CHARS // 10)]
-    options = {"disallowed_tools": denied, "allowed_tools": allowed, "settings": {"permissions": {"allow": ["Edit"]}}}
+    options = {
+        "system_prompt": prompt,
+        "disallowed_tools": denied,
+        "allowed_tools": allowed,
+        "settings": {"permissions": {"allow": ["Edit"]}},
+        "managed_settings": {"permissions": {"deny": ["WebSearch"]}},
+        "task_list_tools": True,
+        "client_app": "tests/1",
+    }
     with ScriptedModel(["ok"]) as model, launched(model.options(**options)) as cli:
         cli.prompt()
+        while cli.frames[-1].get("state") != "idle":
+            cli.read()
         rules = cli.rules()
+    [asked] = model.requests
     assert max(len(argument) for argument in cli.plan.argv) < 200
+    assert prompt.strip() in asked.system
     assert {("deny", rule) for rule in denied} | {("allow", rule) for rule in [*allowed, "Edit"]} <= set(rules)
-    assert "WebFetch" not in cli.tools
-
-
-def test_managed_settings_are_in_force() -> None:
-    options = {"managed_settings": {"permissions": {"deny": ["WebFetch"]}}}
-    with ScriptedModel(["ok"]) as model, launched(model.options(**options)) as cli:
-        cli.prompt()
-    assert "WebFetch" not in cli.tools
+    assert {"TaskCreate", "WebFetch", "WebSearch"} & set(cli.tools) == {"TaskCreate"}
+    assert "client-app/tests/1" in asked.headers["user-agent"]
+    assert [f["state"] for f in cli.frames if f.get("subtype") == "session_state_changed"] == ["running", "idle"]
 
 
 @pytest.mark.parametrize(
@@ -196,9 +191,7 @@ def test_managed_settings_are_in_force() -> None:
         ({}, set()),
         ({"can_use_tool": handler}, {"EnterPlanMode", "ExitPlanMode"}),
         ({"on_question": handler}, {"AskUserQuestion"}),
-        ({"on_plan": handler}, {"EnterPlanMode", "ExitPlanMode"}),
         ({"interactions": True}, {"AskUserQuestion", "EnterPlanMode", "ExitPlanMode"}),
-        ({"permission_prompts": "host"}, set()),
     ],
 )
 def test_the_model_is_offered_what_somebody_answers(options: dict[str, object], offered: set[str]) -> None:
@@ -222,16 +215,6 @@ def test_subagents_start_subagents_as_deep_as_they_may(depth: int, may_delegate:
     assert ("Agent" in {tool["name"] for tool in request.body["tools"]}) == may_delegate
 
 
-def test_variables_do_what_their_options_say() -> None:
-    with ScriptedModel(["ok"]) as model, launched(model.options(task_list_tools=True, client_app="tests/1")) as cli:
-        cli.prompt()
-        while cli.frames[-1].get("state") != "idle":
-            cli.read()
-    assert "TaskCreate" in cli.tools
-    assert "client-app/tests/1" in model.requests[0].headers["user-agent"]
-    assert [f["state"] for f in cli.frames if f.get("subtype") == "session_state_changed"] == ["running", "idle"]
-
-
 class Point(BaseModel):
     x: int
     label: str
@@ -242,7 +225,6 @@ class Point(BaseModel):
     [
         (Point, {"x": 1, "label": "a"}, Point(x=1, label="a")),
         (list[Point], {"value": [{"x": 1, "label": "a"}]}, [Point(x=1, label="a")]),
-        (int, {"value": 3}, 3),
     ],
 )
 def test_answers_of_any_type(output_type: object, answer: dict[str, object], value: object) -> None:
@@ -254,32 +236,8 @@ def test_answers_of_any_type(output_type: object, answer: dict[str, object], val
     assert shape.adapter.validate_json(json.dumps(result["structured_output"])) == value
 
 
-def test_presets_take_the_places_of_the_clis_own_agents() -> None:
-    with ScriptedModel() as model, launched(model.options(agents=PRESETS)) as cli:
-        agents = {agent["name"]: agent["description"] for agent in cli.reply["agents"]}
-    assert {name: agents.get(name) for name in PRESETS} == {name: PRESETS[name].description for name in PRESETS}
-
-
-def test_the_cli_reads_the_files_that_are_written() -> None:
-    agent = AgentDefinition(
-        description='Use it when: "code" changes\n\n- or: tests # fail',
-        prompt="You review.",
-        tools=["Read", "Bash(git log *)"],
-        model="haiku",
-        max_turns=7,
-        color="red",
-    )
-    with ScriptedModel() as model:
-        folder = model.sandbox.cwd / ".claude" / "agents"
-        folder.mkdir(parents=True)
-        (folder / "reviewer.md").write_text(agent.to_markdown("reviewer"))
-        with launched(model.options()) as cli:
-            found = {one["name"]: one for one in cli.reply["agents"]}
-    assert found["reviewer"]["description"] == agent.description
-    assert found["reviewer"]["model"] == "haiku"
-
-
-def test_every_definition_that_is_accepted_here_is_accepted_there() -> None:
+def test_every_definition_of_an_agent_that_is_accepted_here_is_accepted_there() -> None:
+    """However large it is, in the options or in a file; and the presets take the places of the CLI's own agents."""
     full = AgentDefinition(
         description="Everything",
         prompt="You do everything.",
@@ -307,8 +265,27 @@ def test_every_definition_that_is_accepted_here_is_accepted_there() -> None:
     )
     assert full.model_fields_set == set(AgentDefinition.model_fields)
     least = AgentDefinition(description="Nothing", prompt="")
-    with ScriptedModel() as model, launched(model.options(agents={"full": full, "least": least})) as cli:
-        assert {"full", "least"} <= {agent["name"] for agent in cli.reply["agents"]}
+    big = AgentDefinition(description="Knows a lot", prompt="x" * 20_000_000)
+    in_a_file = AgentDefinition(
+        description='Use it when: "code" changes\n\n- or: tests # fail',
+        prompt="You review.",
+        tools=["Read", "Bash(git log *)"],
+        model="haiku",
+        max_turns=7,
+        color="red",
+    )
+    given = {**PRESETS, "full": full, "least": least, "big": big, "reviewer": REVIEWER}
+    with ScriptedModel() as model:
+        folder = model.sandbox.cwd / ".claude" / "agents"
+        folder.mkdir(parents=True)
+        (folder / "checker.md").write_text(in_a_file.to_markdown("checker"))
+        with launched(model.options(agents=given)) as cli:
+            found = {one["name"]: one for one in cli.reply["agents"]}
+    definitions = {**given, "checker": in_a_file}
+    assert {name: found[name]["description"] for name in definitions} == {
+        name: definition.description for name, definition in definitions.items()
+    }
+    assert found["checker"]["model"] == "haiku"
 
 
 def test_options_as_they_come_start_a_session() -> None:
@@ -316,3 +293,4 @@ def test_options_as_they_come_start_a_session() -> None:
         environment = model.environment()
         with launched(ClientOptions(env=environment, inherit_env=False, cwd=str(model.sandbox.cwd))) as cli:
             assert cli.prompt()["result"] == "ok"
+        assert len(model.requests[0].system) > 2000  # the CLI's own

@@ -19,7 +19,7 @@ from claude_agent_py.wire.base import WireModel
 from claude_agent_py.wire.control import requests
 from claude_agent_py.wire.settings.mcp_servers import MCPHTTPServer, MCPStdioServer
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.one_backend]
 
 Call: TypeAlias = Callable[[SessionControls], Awaitable[Any]]
 FILE = "/home/user/project/a.txt"

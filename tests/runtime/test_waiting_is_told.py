@@ -32,7 +32,7 @@ async def test_a_warning_names_the_tasks_after_a_minute_and_then_ten_later(caplo
     began = anyio.current_time()
     with caplog.at_level(logging.WARNING, "claude_agent_py"):
         async with Client(options, transport=fake.transport()) as client:
-            CLOCK.autojump_threshold = 0.05  # not before: while a start waits for a thread, its time limit would pass
+            CLOCK.autojump_threshold = 0.002  # not before: while a start waits for a thread, its time limit would pass
             with anyio.move_on_after(700):
                 await client.query("go", until="idle")
             told = [record.getMessage() for record in caplog.records]

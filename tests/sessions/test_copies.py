@@ -25,8 +25,8 @@ from claude_agent_py.sessions import (
     project_key_for_directory,
     push,
 )
-from claude_agent_py.sessions.stores import materialise
-from claude_agent_py.sessions.stores.blocking import Place
+from claude_agent_py.sessions.stores import materialise, private_folder
+from claude_agent_py.sessions.stores.protocol import Place
 
 pytestmark = pytest.mark.anyio
 
@@ -119,17 +119,17 @@ def test_secrets_of_a_killed_process_are_removed_by_the_next(tmp_path: Path, mon
     home.mkdir(parents=True)
     (home / ".credentials.json").write_text("{}")
     env = {"HOME": str(tmp_path / "home")}
-    left = materialise.make_folder(env)
+    left = private_folder.make_folder(env)
     (left.projects / "x.jsonl").write_text("{}\n")
-    alive = materialise.make_folder(env)
+    alive = private_folder.make_folder(env)
     unlock(left.path)  # as if its process had died
     os.utime(left.path, (os.stat(left.path).st_mtime - 120,) * 2)
-    materialise.make_folder(env).remove()
+    private_folder.make_folder(env).remove()
     assert os.listdir(left.path) == ["projects"]
     assert (left.projects / "x.jsonl").exists()
     assert (alive.path / ".credentials.json").exists()
     os.utime(left.path, (1, 1))
-    materialise.make_folder(env).remove()
+    private_folder.make_folder(env).remove()
     assert os.listdir(tmp_path / "temp") == [alive.path.name]
     alive.remove()
 
@@ -138,7 +138,7 @@ async def test_what_a_killed_process_left_of_other_sessions_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    left = materialise.make_folder(None).path
+    left = private_folder.make_folder(None).path
     unlock(left)
     other = SESSION.replace("1", "2")
     for session_id in (SESSION, other):
@@ -157,10 +157,9 @@ def test_secrets_are_removed_when_the_interpreter_exits(tmp_path: Path) -> None:
     (home / ".credentials.json").write_text("{}")
     program = """
 import sys, tempfile
-from claude_agent_py.sessions.stores import materialise
-from claude_agent_py.sessions.stores.blocking import Place
+from claude_agent_py.sessions.stores import private_folder
 tempfile.tempdir = sys.argv[1]
-folder = materialise.make_folder({"HOME": sys.argv[2]})
+folder = private_folder.make_folder({"HOME": sys.argv[2]})
 (folder.projects / "x.jsonl").write_text("{}")
 assert (folder.path / ".credentials.json").exists()
 print(folder.path)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from claude_agent_py.sessions.stores.materialise import make_folder
+from claude_agent_py.sessions.stores.private_folder import make_folder
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "getuid"), reason="users are changed on POSIX only")
 

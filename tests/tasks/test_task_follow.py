@@ -13,8 +13,7 @@ from hypothesis import given, strategies as st
 from claude_agent_py import TaskManager, _untrusted
 from claude_agent_py._untrusted import Lines
 from claude_agent_py.errors import TaskOutputError
-from claude_agent_py.tasks.files.follow import AgentDecoder, Follow, ShellDecoder
-from claude_agent_py.tasks.files.tail import CHUNK_BYTES, Piece, Tail
+from claude_agent_py.tasks.files.follow import CHUNK_BYTES, AgentDecoder, Follow, Piece, ShellDecoder, Tail
 from claude_agent_py.tasks.ledger.record import Record, Run
 from claude_agent_py.testing import frames
 

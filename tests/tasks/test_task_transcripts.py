@@ -17,6 +17,7 @@ from claude_agent_py.tasks.files.transcript import look_at_transcript, parse_ent
 from claude_agent_py.tasks.ledger.state import Evidence
 from claude_agent_py.tasks.outcome import Finding
 from claude_agent_py.testing import frames
+from claude_agent_py.wire.messages.content import UnknownBlock
 from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
 from claude_agent_py.wire.messages.tasks import TaskStatus
 
@@ -69,12 +70,21 @@ def test_a_line_that_is_no_message_is_skipped(line: bytes) -> None:
     assert parse_entry(line) is None
 
 
+def test_an_unknown_block_with_a_replacement_character_is_a_message() -> None:
+    block = {"type": "hologram", "text": "\ufffd"}
+    message = parse_entry(
+        json.dumps({"type": "user", "message": {"role": "user", "content": [block]}}, ensure_ascii=False).encode()
+    )
+    assert message is not None
+    assert message.content == [UnknownBlock(raw=block)]
+
+
 def test_what_the_cli_notes_beside_a_transcript() -> None:
     outer, stopped = (read_notes(recorded(agent)) for agent in (OUTER, STOPPED))
     assert outer is not None
     assert stopped is not None
-    assert (outer.is_finished, outer.is_stopped) == (True, False)
-    assert (stopped.is_finished, stopped.is_stopped) == (False, True)
+    assert (outer.is_finished, outer.was_stopped) == (True, False)
+    assert (stopped.is_finished, stopped.was_stopped) == (False, True)
 
 
 @pytest.mark.parametrize(("content"), [None, "", "[]", "{", "7"])

@@ -51,7 +51,7 @@ class RawCLI:
 
 
 @contextmanager
-def running(model: ScriptedModel, *args: str, timeout: float = 60.0, **env: str) -> Iterator[RawCLI]:
+def running(model: ScriptedModel, *args: str, timeout: float = 180.0, **env: str) -> Iterator[RawCLI]:
     """Run the real CLI against a model; kill it if it takes longer than `timeout` seconds."""
     with subprocess.Popen(
         [str(find_cli()), *ARGUMENTS, "--permission-mode=bypassPermissions", *args],

@@ -12,7 +12,8 @@ from claude_agent_py.testing import ScriptedModel
 
 pytest_plugins = ["pytester"]
 
-QUIET = ("-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:randomly", "-W", "error")
+OTHERS = ("cacheprovider", "hypothesispytest", "xdist", "randomly")  # those that take long to load, or disturb
+QUIET = (*(f"-pno:{name}" for name in OTHERS), "-W", "error")
 
 
 @pytest.fixture(scope="session")
@@ -38,86 +39,94 @@ def outcomes(user: pytest.Pytester, *arguments: str, **expected: int) -> pytest.
     return done
 
 
+FIXTURES = """
+import pytest
+from claude_agent_py import run
+from claude_agent_py.testing import MakeClient, MakeFakeCLI, MakeScriptedModel, steps
+
+async def ask(scripted_model, claude_client) -> None:
+    model = scripted_model(["Hello."])
+    async with claude_client(system_prompt="Be brief.") as client:
+        assert (await client.query("hi")).text == "Hello."
+    assert model.requests[0].last_user_text == "hi"
+    assert "Be brief." in model.requests[0].system
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
+async def test_anyio(scripted_model: MakeScriptedModel, claude_client: MakeClient) -> None:
+    await ask(scripted_model, claude_client)
+
+@pytest.mark.asyncio
+async def test_asyncio(scripted_model: MakeScriptedModel, claude_client: MakeClient) -> None:
+    await ask(scripted_model, claude_client)
+
+@pytest.mark.asyncio
+async def test_a_fake(fake_cli: MakeFakeCLI, claude_client: MakeClient) -> None:
+    fake = fake_cli(steps.turn("from the fake"))
+    async with claude_client() as client:
+        assert (await client.query("hi")).text == "from the fake"
+    assert fake.received_like({"type": "user"})
+
+@pytest.mark.skipif("sys.platform == 'win32'")
+@pytest.mark.asyncio
+async def test_an_installed_fake(fake_cli, claude_options) -> None:
+    fake_cli(steps.turn("from a program"))
+    assert (await run("hi", claude_options(env={"A": "b"}))).text == "from a program"
+"""
+
+FAULTS = """
+import pytest
+from claude_agent_py import run, run_sync
+from claude_agent_py.testing import assert_agent, steps
+
+@pytest.mark.asyncio
+async def test_failed_assertion(fake_cli):
+    result = await run("hi", transport=fake_cli(steps.turn("ok")).transport())
+    assert_agent(result).called("Bash")
+
+def test_client_of_nothing(claude_client):
+    claude_client()
+
+def test_script_that_raises(scripted_model, claude_options):
+    scripted_model(lambda request: 1 / 0)
+    try:
+        run_sync("hi", claude_options())
+    except Exception:
+        pass
+
+@pytest.mark.cassette("c.json")
+def test_mismatch(cassette):
+    cassette.mismatches.append("asked something else")
+
+@pytest.mark.cassette("c.json")
+def test_without_cassette():
+    pass
+"""
+
+
 @pytest.mark.real_cli
 def test_the_fixtures_work_with_anyio_on_both_backends_and_with_pytest_asyncio(user: pytest.Pytester) -> None:
-    user.makepyfile(
-        """
-        import pytest
-        from claude_agent_py import run
-        from claude_agent_py.testing import MakeClient, MakeFakeCLI, MakeScriptedModel, steps
-
-        async def ask(scripted_model, claude_client) -> None:
-            model = scripted_model(["Hello."])
-            async with claude_client(system_prompt="Be brief.") as client:
-                assert (await client.query("hi")).text == "Hello."
-            assert model.requests[0].last_user_text == "hi"
-            assert "Be brief." in model.requests[0].system
-
-        @pytest.mark.anyio
-        @pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
-        async def test_anyio(scripted_model: MakeScriptedModel, claude_client: MakeClient) -> None:
-            await ask(scripted_model, claude_client)
-
-        @pytest.mark.asyncio
-        async def test_asyncio(scripted_model: MakeScriptedModel, claude_client: MakeClient) -> None:
-            await ask(scripted_model, claude_client)
-
-        @pytest.mark.asyncio
-        async def test_a_fake(fake_cli: MakeFakeCLI, claude_client: MakeClient) -> None:
-            fake = fake_cli(steps.turn("from the fake"))
-            async with claude_client() as client:
-                assert (await client.query("hi")).text == "from the fake"
-            assert fake.received_like({"type": "user"})
-
-        @pytest.mark.skipif("sys.platform == 'win32'")
-        @pytest.mark.asyncio
-        async def test_an_installed_fake(fake_cli, claude_options) -> None:
-            fake_cli(steps.turn("from a program"))
-            assert (await run("hi", claude_options(env={"A": "b"}))).text == "from a program"
-        """
+    """Also: faults are shown where they are, and the fixtures of a project come before those of the plugin."""
+    user.makepyfile(test_fixtures=FIXTURES, test_faults=FAULTS)
+    user.path.joinpath("c.json").write_text('{"cassette": 1, "entries": []}')
+    own = user.mkdir("own")
+    own.joinpath("conftest.py").write_text("import pytest\n\n@pytest.fixture\ndef fake_cli(): return 'mine'")
+    own.joinpath("test_own.py").write_text("def test_it(fake_cli): assert fake_cli == 'mine'")
+    shown = outcomes(user, passed=5 + 1 + 1, failed=3, errors=2).stdout
+    shown.fnmatch_lines_random(
+        [
+            ">*assert_agent(result).called(*",
+            "E *- any agent: Bash",
+            "*test_faults.py:8: AssertionError",
+            "*RuntimeError: nothing stands in for the model: call scripted_model(*",
+            "*ZeroDivisionError*",
+            "asked something else",
+            "*has to use the fixture claude_client or claude_options*",
+            "FAILED test_faults.py::test_mismatch*",
+            "ERROR test_faults.py::test_script_that_raises*",
+            "ERROR test_faults.py::test_without_cassette*",
+        ]
     )
-    outcomes(user, passed=5)
-
-
-def test_a_failed_assertion_shows_the_line_of_the_test_and_the_diff(user: pytest.Pytester) -> None:
-    user.makepyfile(
-        """
-        import pytest
-        from claude_agent_py import run
-        from claude_agent_py.testing import assert_agent, steps
-
-        @pytest.mark.asyncio
-        async def test_it(fake_cli):
-            result = await run("hi", transport=fake_cli(steps.turn("ok")).transport())
-            assert_agent(result).called("Bash")
-        """
-    )
-    done = outcomes(user, failed=1)
-    done.stdout.fnmatch_lines([">*assert_agent(result).called(*", "E *- any agent: Bash", "*.py:8: AssertionError"])
-
-
-def test_a_client_of_nothing_says_what_to_do(user: pytest.Pytester) -> None:
-    user.makepyfile("def test_it(claude_client): claude_client()")
-    done = outcomes(user, failed=1)
-    done.stdout.fnmatch_lines(["*RuntimeError: nothing stands in for the model: call scripted_model(*"])
-
-
-@pytest.mark.real_cli
-def test_a_script_that_raises_is_an_error_of_the_test(user: pytest.Pytester) -> None:
-    user.makepyfile(
-        """
-        from claude_agent_py import run_sync
-
-        def test_it(scripted_model, claude_options):
-            scripted_model(lambda request: 1 / 0)
-            try:
-                run_sync("hi", claude_options())
-            except Exception:
-                pass
-        """
-    )
-    done = outcomes(user, passed=1, errors=1)
-    done.stdout.fnmatch_lines(["*ZeroDivisionError*"])
 
 
 def test_the_plugin_loads_nothing_of_the_package_but_itself() -> None:
@@ -143,12 +152,6 @@ def test_a_program_may_use_the_package_and_then_call_pytest(user: pytest.Pyteste
     done.stdout.no_fnmatch_line("*cannot be rewritten; claude_agent_py*")
 
 
-def test_the_fixtures_of_a_project_come_before_those_of_the_plugin(user: pytest.Pytester) -> None:
-    user.makeconftest("import pytest\n\n@pytest.fixture\ndef fake_cli(): return 'mine'")
-    user.makepyfile("def test_it(fake_cli): assert fake_cli == 'mine'")
-    outcomes(user, passed=1)
-
-
 CASSETTE = """
 import pytest
 
@@ -160,60 +163,45 @@ async def test_it(claude_client):
         assert (await client.query("PROMPT")).text == "Recorded."
 """
 
+SNAPSHOT = """
+from claude_agent_py import run_sync
+from claude_agent_py.testing import steps
+
+def test_it(fake_cli, run_snapshot):
+    run_snapshot(run_sync("PROMPT", transport=fake_cli(steps.turn("Hello.")).transport()))
+"""
+
 
 @pytest.mark.real_cli
-def test_a_cassette_is_recorded_replayed_and_compared(user: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    user.makepyfile(CASSETTE.replace("PROMPT", "Look at 3 files"))
-    missing = outcomes(user, errors=2)
-    missing.stdout.fnmatch_lines(["*no recording at *; run pytest with --cassette-mode=once to record it*"])
-    assert "cassettes.py" not in missing.stdout.str()  # the message, without the way there
+def test_cassettes_and_snapshots_are_recorded_and_compared(
+    user: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write(asked: str, shown: str) -> None:
+        user.makepyfile(
+            test_cassette=CASSETTE.replace("PROMPT", asked), test_snapshot=SNAPSHOT.replace("PROMPT", shown)
+        )
+
+    write("Look at 3 files", "hi")
+    missing = outcomes(user, errors=2, failed=1).stdout
+    missing.fnmatch_lines_random(
+        [
+            "*no recording at *; run pytest with --cassette-mode=once to record it*",
+            "no snapshot at *; run pytest with --update-run-snapshots",
+        ]
+    )
+    assert "cassettes.py" not in missing.str()  # the message, without the way there
 
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-the-real-key-0123456789abcdef")
     with ScriptedModel(["Recorded."], on_exhausted="fail") as real:
-        outcomes(user, "--cassette-mode=once", f"--cassette-upstream={real.url}", passed=2)
+        how = ("--cassette-mode=once", f"--cassette-upstream={real.url}", "--update-run-snapshots")
+        outcomes(user, *how, passed=3)
         assert len(real.requests) == 1  # the second backend replays
-    [stored] = user.path.rglob("*.json")
-    assert stored.relative_to(user.path).parts[0] == "cassettes"
+    [stored] = user.path.joinpath("cassettes").rglob("*.json")
     assert "sk-ant" not in stored.read_text()
 
     monkeypatch.delenv("ANTHROPIC_API_KEY")
-    user.makepyfile(CASSETTE.replace("PROMPT", "Look at 4 files"))
-    outcomes(user, passed=2)
-    user.makepyfile(CASSETTE.replace("PROMPT", "Look at a file"))
-    changed = outcomes(user, "-k", "asyncio", failed=1, deselected=1)
-    changed.stdout.fnmatch_lines(["*-user: Look at 3 files*", "*+user: Look at a file*"])
-
-
-def test_a_mismatch_fails_a_test_that_does_not_notice_and_a_cassette_is_never_left_out(user: pytest.Pytester) -> None:
-    user.makepyfile(
-        """
-        import pytest
-
-        @pytest.mark.cassette("c.json")
-        def test_it(cassette):
-            cassette.mismatches.append("asked something else")
-
-        @pytest.mark.cassette("c.json")
-        def test_without():
-            pass
-        """
-    )
-    (user.path / "c.json").write_text('{"cassette": 1, "entries": []}')
-    done = outcomes(user, failed=1, errors=1)
-    done.stdout.fnmatch_lines(["*has to use the fixture claude_client or claude_options*", "asked something else"])
-
-
-def test_a_run_is_compared_with_its_snapshot(user: pytest.Pytester) -> None:
-    source = """
-        from claude_agent_py import run_sync
-        from claude_agent_py.testing import steps
-
-        def test_it(fake_cli, run_snapshot):
-            run_snapshot(run_sync("PROMPT", transport=fake_cli(steps.turn("Hello.")).transport()))
-    """
-    user.makepyfile(source.replace("PROMPT", "hi"))
-    outcomes(user, failed=1).stdout.fnmatch_lines(["no snapshot at *; run pytest with --update-run-snapshots"])
-    outcomes(user, "--update-run-snapshots", passed=1)
-    outcomes(user, passed=1)
-    user.makepyfile(source.replace("PROMPT", "ho"))
-    outcomes(user, failed=1).stdout.fnmatch_lines(["-prompt: hi", "+prompt: ho"])
+    write("Look at 4 files", "hi")
+    outcomes(user, passed=3)
+    write("Look at a file", "ho")
+    changed = outcomes(user, "-k", "not trio", failed=2, deselected=1).stdout
+    changed.fnmatch_lines_random(["*-user: Look at 3 files*", "*+user: Look at a file*", "-prompt: hi", "+prompt: ho"])

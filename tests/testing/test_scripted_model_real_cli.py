@@ -2,6 +2,8 @@
 
 import json
 import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import anyio
 import pytest
@@ -25,29 +27,74 @@ pytestmark = pytest.mark.real_cli
 AGENT = {"description": "look", "subagent_type": "general-purpose"}
 
 
-def kinds(cli: RawCLI) -> list[str]:
-    return [block["type"] for frame in cli.of_type("assistant") for block in frame["message"]["content"]]
-
-
-def test_text_and_thinking_arrive() -> None:
-    with ScriptedModel([Reply([thinking("hm"), text("hello")])]) as model:
-        cli = ask(model, "hi")
-    assert cli.results[0]["result"] == "hello"
-    assert kinds(cli) == ["thinking", "text"]
-    assert [request.prompt for request in model.requests] == ["hi"]
-
-
-def test_parallel_tool_results_come_back_in_one_message() -> None:
+def test_text_thinking_calls_and_streams_that_are_cut_arrive_as_the_apis_do() -> None:
+    """One session plays them all, since what is asked for one of them says nothing of another."""
     calls = [tool_use("Bash", {"command": f"echo {name}"}, id=f"toolu_{name}") for name in ("a", "b")]
-    with ScriptedModel([Reply(calls), "done"], on_exhausted="fail") as model:
-        cli = ask(model, "go")
-    assert cli.results[0]["result"] == "done"
-    first, second = model.requests
-    assert first.tool_results == []
-    assert {result["tool_use_id"]: result["content"] for result in second.tool_results} == {
-        "toolu_a": "a",
-        "toolu_b": "b",
-    }
+    early, late = Gate(), Gate()
+    script: list[LooseAnswer] = [
+        Reply([thinking("hm"), text("abcdef")], chunk_chars=2, chunk_delay=0.01),
+        *(Reply(calls), "done"),
+        *(CutStream("hello world", after_chars=5, when=early), "again"),
+        *(CutStream([text("one"), text("two")], after_blocks=1, when=late), "rest"),
+        *(CutStream("hello", after_chars=2, error="overloaded_error"), "whole"),
+    ]
+    with ScriptedModel(script, on_exhausted="fail") as model, running(model, "--include-partial-messages") as cli:
+
+        def turn(prompt: str, *, seen: Callable[[list[Frame]], bool] | None = None, gate: Gate | None = None) -> Turn:
+            frames, requests = len(cli.frames), len(model.requests)
+            cli.send(prompt)
+            if seen is not None and gate is not None:
+                cli.until_true(lambda: seen(cli.frames[frames:]))
+                gate.open()
+            cli.until(len(cli.results) + 1)
+            return Turn(cli.frames[frames:], model.requests[requests:])
+
+        first = turn("hi")
+        assert [block["type"] for block in first.blocks] == ["thinking", "text"]
+        assert first.answer == "abcdef"
+        assert _streamed(first.frames) == ["ab", "cd", "ef"]
+        assert [request.prompt for request in first.requests] == ["hi"]
+
+        called = turn("go")
+        assert called.answer == "done"
+        before, after = called.requests
+        assert before.tool_results == []
+        assert {result["tool_use_id"]: result["content"] for result in after.tool_results} == {
+            "toolu_a": "a",
+            "toolu_b": "b",
+        }
+
+        cut = turn("cut before a block", seen=lambda frames: _streamed(frames) == list("hello"), gate=early)
+        assert cut.answer == "again"
+        assert cut.retries
+        assert _streamed(cut.frames)[:5] == list("hello")
+
+        resumed = turn("cut after a block", seen=lambda frames: bool(Turn(frames, []).blocks), gate=late)
+        assert [block["text"] for block in resumed.blocks] == ["one", "rest"]
+        assert not resumed.retries
+
+        broken = turn("an error event")
+        assert broken.answer == "whole"
+        assert [request.stream for request in broken.requests] == [True, False]
+
+
+class Turn(NamedTuple):
+    """The frames and requests of a turn."""
+
+    frames: list[Frame]
+    requests: Sequence[RecordedRequest]
+
+    @property
+    def answer(self) -> str:
+        return str(self.frames[-1]["result"])
+
+    @property
+    def blocks(self) -> list[Frame]:
+        return [block for frame in self.frames if frame["type"] == "assistant" for block in frame["message"]["content"]]
+
+    @property
+    def retries(self) -> list[Frame]:
+        return [frame for frame in self.frames if frame.get("subtype") == "api_retry"]
 
 
 def test_subagents_play_their_own_scripts_whatever_the_main_prompt_says() -> None:
@@ -98,81 +145,35 @@ def test_requests_beside_the_conversation_use_up_no_script() -> None:
     assert {request.request_class for request in model.requests_of("side")} == {"auxiliary", "compaction"}
 
 
-def test_a_refusal_is_the_result_and_does_not_wear_off() -> None:
-    errors = {400: "unknown", 403: "authentication_failed", 404: "model_not_found"}
-    script = [answer for status in errors for answer in (Failure(status, "no good"), "fine")]
-    with ScriptedModel(script) as model, running(model) as cli:
-        for number, (status, error) in enumerate(errors.items()):
+def test_failures_are_the_result_or_tried_again_as_the_apis_are() -> None:
+    """A refusal does not wear off; others are tried again with the next reply, and `retry_after` is obeyed."""
+    refused = {400: "unknown", 403: "authentication_failed", 404: "model_not_found"}
+    retried = {401: "authentication_failed", 429: "rate_limit", 500: "server_error", 529: "overloaded"}
+    script = [answer for status in refused for answer in (Failure(status, "no good"), "fine")]
+    script += [answer for status in retried for answer in (Failure(status, retry_after=0), f"fine after {status}")]
+    script += [Failure(429, retry_after=1), "later"]
+    with ScriptedModel(script, on_exhausted="fail") as model, running(model) as cli:
+
+        def turn() -> Frame:
+            cli.send("hi")
+            cli.until(len(cli.results) + 1)
+            return cli.results[-1]
+
+        for status, error in refused.items():
             before = len(cli.frames)
-            cli.send("hi")
-            cli.until(2 * number + 1)
-            refused = [frame for frame in cli.frames[before:] if frame["type"] == "assistant"]
-            cli.send("again")
-            cli.until(2 * number + 2)
-            assert cli.results[-2]["is_error"], status
-            assert refused[0]["error"] == error
-            assert cli.results[-1]["result"] == "fine", status
-
-
-def test_a_failure_is_tried_again_with_the_next_reply_and_retry_after_is_obeyed() -> None:
-    errors = {401: "authentication_failed", 429: "rate_limit", 500: "server_error", 529: "overloaded"}
-    script = [answer for status in errors for answer in (Failure(status, retry_after=0), f"fine after {status}")]
-    script = [*script, Failure(429, retry_after=1), "later"]
-    with ScriptedModel(script, on_exhausted="fail") as model, running(model) as cli:
-        for number in range(len(errors) + 1):
-            cli.send("hi")
-            cli.until(number + 1)
-    retries = cli.of_type("system", "api_retry")
-    assert {retry["error_status"]: retry["error"] for retry in retries} == errors
-    assert [result["result"] for result in cli.results] == [*(f"fine after {status}" for status in errors), "later"]
-    assert retries[-1]["retry_delay_ms"] >= 1000
-
-
-def test_a_stream_cut_before_a_block_is_tried_again() -> None:
-    seen = Gate()
-    script: list[LooseAnswer] = [CutStream("hello world", after_chars=5, when=seen), "again"]
-    with ScriptedModel(script, on_exhausted="fail") as model, running(model, "--include-partial-messages") as cli:
-        cli.send("hi")
-        cli.until_true(lambda: _streamed(cli.frames) == list("hello"))
-        seen.open()
-        cli.until(1)
-    assert cli.results[0]["result"] == "again"
-    assert cli.of_type("system", "api_retry")
-    assert _streamed(cli.frames)[:5] == list("hello")
-
-
-def test_a_stream_cut_after_a_block_is_resumed() -> None:
-    seen = Gate()
-    script: list[LooseAnswer] = [CutStream([text("one"), text("two")], after_blocks=1, when=seen), "rest"]
-    with ScriptedModel(script, on_exhausted="fail") as model, running(model) as cli:
-        cli.send("hi")
-        cli.until_true(lambda: bool(cli.of_type("assistant")))
-        seen.open()
-        cli.until(1)
-    assert [b["text"] for f in cli.of_type("assistant") for b in f["message"]["content"]] == ["one", "rest"]
-    assert not cli.of_type("system", "api_retry")
-
-
-def test_a_stream_may_end_with_an_error_event() -> None:
-    cut = CutStream("hello", after_chars=2, error="overloaded_error")
-    with ScriptedModel([cut, "whole"], on_exhausted="fail") as model:
-        cli = ask(model, "hi")
-    assert cli.results[0]["result"] == "whole"
-    assert [request.stream for request in model.requests] == [True, False]
-
-
-def test_text_comes_in_chunks() -> None:
-    with ScriptedModel([Reply("abcdef", chunk_chars=2, chunk_delay=0.01)]) as model:
-        cli = ask(model, "hi", args=("--include-partial-messages",))
-    assert _streamed(cli.frames) == ["ab", "cd", "ef"]
-
-
-def test_a_script_that_ran_out_says_so_at_once() -> None:
-    with ScriptedModel(["one"], on_exhausted="fail") as model:
-        cli = _two_turns(model)
-    assert cli.results[1]["is_error"]
-    assert "the script of 'main' has run out" in cli.results[1]["result"]
-    assert len(model.requests) == 2
+            assert turn()["is_error"], status
+            assert [frame["error"] for frame in cli.frames[before:] if frame["type"] == "assistant"] == [error]
+            assert turn()["result"] == "fine", status
+        assert [turn()["result"] for _ in retried] == [f"fine after {status}" for status in retried]
+        assert turn()["result"] == "later"
+        retries = cli.of_type("system", "api_retry")
+        assert {retry["error_status"]: retry["error"] for retry in retries} == retried
+        assert retries[-1]["retry_delay_ms"] >= 1000
+        asked = len(model.requests)
+        exhausted = turn()
+        assert exhausted["is_error"]
+        assert "the script of 'main' has run out" in exhausted["result"]
+        assert len(model.requests) == asked + 1  # and says so at once
 
 
 def _two_turns(model: ScriptedModel) -> RawCLI:
@@ -230,9 +231,9 @@ async def test_held_back_until_a_gate_opens() -> None:
             frames.extend(cli.frames)
 
         workers.start_soon(session)
-        with anyio.fail_after(30):
-            await model.wait_for_requests(1, timeout=30)
-            await gate.wait_reached(timeout=30)
+        with anyio.fail_after(100):
+            await model.wait_for_requests(1, timeout=100)
+            await gate.wait_reached(timeout=100)
         assert not frames
         gate.open()
     assert frames[-1]["result"] == "at last"

@@ -308,6 +308,7 @@ BOMB = "\n".join(["a0: &a0 [x, x]", *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] *
     ],
 )
 @pytest.mark.parametrize("encoder", [JSONEncoder(), YAMLEncoder()])
+@pytest.mark.one_backend
 async def test_hostile_arguments_in_text_are_an_error_to_mend(text: str, encoder: Any) -> None:
     result = await ToolChain([search], encoder=encoder).execute(text, XML)
 
@@ -317,6 +318,7 @@ async def test_hostile_arguments_in_text_are_an_error_to_mend(text: str, encoder
 @pytest.mark.parametrize(
     "text", ["[" * 100_000, "- name: " + "[" * 2_000, "- name: other\n  input: {query: !!int ''}", "- name: &a [*a]"]
 )
+@pytest.mark.one_backend
 async def test_a_hostile_list_without_a_tool_is_text(text: str) -> None:
     assert (await CHAIN.execute(text)).raw == ()
 

@@ -197,6 +197,20 @@ async def test_the_end_is_noticed_although_a_grandchild_holds_the_pipes() -> Non
     assert statuses == [0]
 
 
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_the_output_ends_soon_after_the_program_although_a_grandchild_holds_the_pipes() -> None:
+    if not has_pidfds():
+        pytest.skip("otherwise the session watches the process")
+    async with running(program(PARENT)) as transport:
+        pids = [int(pid) for pid in (await read_line(transport)).split()]
+        try:
+            with anyio.fail_after(60):
+                assert await transport.receive() == b""
+                await transport.run()  # stderr, too
+        finally:
+            kill(*pids)  # their parent is gone: nobody else will find them
+
+
 async def test_sending_to_a_program_that_is_gone_fails() -> None:
     async with running(program("import sys; sys.stdin.close()")) as transport:
         await transport.wait()
@@ -604,7 +618,19 @@ async def test_who_closes_at_the_same_time_shares_a_scan_in_a_thread(
 
 
 @ON_LINUX
-async def test_a_scan_that_is_given_up_is_made_by_who_shares_it(anyio_backend_name: str) -> None:
+async def test_who_closes_alone_does_not_wait_for_others_to_share_a_scan(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "GATHER", 3600.0)
+    async with running(program(DETACHER)) as transport:
+        pid = int(await read_line(transport))
+        await transport.close(grace=PATIENT)
+        await until_gone(pid)
+
+
+@ON_LINUX
+async def test_a_scan_that_is_given_up_is_made_by_who_shares_it(
+    anyio_backend_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processes, "exiting", {"a program that is about to exit"})  # the scan waits for it
     mark = f"{anyio_backend_name}-{os.getpid()}"
     argv = [sys.executable, "-ISc", "print(flush=True); import time; time.sleep(600)"]
     with anyio.fail_after(60):

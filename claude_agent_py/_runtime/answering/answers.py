@@ -251,6 +251,11 @@ class Answers:
         hooks = self._get_if_loaded("hooks")
         return hooks is not None and bool(hooks)
 
+    @property
+    def has_servers(self) -> bool:
+        """Whether MCP servers run in this process."""
+        return self._get_if_loaded("mcp") is not None
+
     def initialize_fields(self) -> Payload:
         """Return the fields of `initialize` that come from hooks and from the servers in this process."""
         hooks = self.hooks.initialize_field() if self._get_if_loaded("hooks") is not None else {}

@@ -42,7 +42,9 @@ class Record(Sequence[Any]):
         return len(self._held)
 
     def pack(self) -> None:
-        """Join some lines, if nothing else refers to them: one block leaves no holes in memory when it is freed."""
+        """Join the first lines once there are many. Nothing else may refer to them: one block then leaves no holes."""
+        if len(self._held) < 2 * PACKED:
+            return
         lines = self._held[:PACKED]
         if all(type(line) is bytes for line in lines):
             self._packed += b"\n".join(lines) + b"\n"

@@ -54,7 +54,7 @@ class RunMailbox(Mailbox):
             self.results.append(message)
         if kind is not StreamEventMessage:
             self.messages.append(message, line)
-            if self.messages.unpacked >= 2 * PACKED and len(self._held) < PACKED:  # the reader has had the first ones
+            if len(self._held) < PACKED:  # the reader has had the first ones
                 self.messages.pack()
         super().put(message, line)
 

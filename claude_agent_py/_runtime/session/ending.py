@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, TypeAlia
 import anyio
 
 from claude_agent_py._errors import ClaudeAgentError, CLIExitError, ConnectionClosedError
-from claude_agent_py._event_loop import from_any_thread
+from claude_agent_py._event_loop import clock, from_any_thread
 from claude_agent_py._protocol.engine import Engine
 from claude_agent_py._protocol.state import State, Step
 from claude_agent_py._protocol.turns import TurnRouter
 from claude_agent_py._streams import LazyEvent
+from claude_agent_py.transport.base import DRAIN_GRACE
 
 if TYPE_CHECKING:
     from claude_agent_py._runtime.session.launching import Launched
@@ -40,9 +41,6 @@ LOOK_EVERY: Final = 0.1
 
 LISTENER_GRACE: Final = 2.0
 """Seconds that listeners get at the end to empty their queues."""
-
-DRAIN_GRACE: Final = 1.0
-"""Seconds to wait for the end of stdout and stderr after the process exited: a grandchild may hold them open."""
 
 EXIT_GRACE: Final = 3.0
 """How long a CLI may take to exit after the end of its output, in seconds. Then it counts as gone without an exit
@@ -73,10 +71,6 @@ class SessionPort(Protocol):
     @property
     def is_forked(self) -> bool:
         """Whether `os.fork` has copied the session into another process."""
-        ...
-
-    def stop_timer(self) -> None:
-        """Make the timer close the session."""
         ...
 
     def dismiss(self) -> None:
@@ -124,8 +118,10 @@ class Ending:
         self._engine = engine
         self._router = router
         self._closing = _Closing()
-        self._stop_timer: Callable[[], object] | None = None
-        """Makes the timer close the session, from any thread; None before the session is open."""
+        self.requested: LazyEvent = LazyEvent()
+        """Set when this side ends the session."""
+        self._set_requested: Callable[[], object] | None = None
+        """Sets `requested`, from any thread; None before the session is open."""
         self._cause: State | Exception | None = None
         """DIED, EXITED or CLOSED, as which the session ended for its users; or the exception of a worker, which is a
         bug in this package or in a transport. None before the end."""
@@ -141,7 +137,7 @@ class Ending:
 
     def be_ready(self) -> None:
         """Enable `close` and `abort`, because the session is open in this event loop."""
-        self._stop_timer = from_any_thread(self._session.stop_timer)
+        self._set_requested = from_any_thread(self.requested.set)
 
     @property
     def is_requested(self) -> bool:
@@ -167,18 +163,19 @@ class Ending:
         budget = session.options.timeouts.close
         busy = min(BUSY_GRACE, budget * BUSY_SHARE)
         patience = budget - session.launched.plan.force - busy
-        started = anyio.current_time()
-        with anyio.move_on_after(budget) as bound:
+        now = clock()
+        started = now()
+        with anyio.CancelScope(deadline=started + budget) as bound:
             try:
                 if tasks != "leave" and session.tasks.live_ids():  # child agents may outlive the CLI
                     await self._end_tasks(tasks, patience)
             finally:
-                left = max(busy, patience - (anyio.current_time() - started))
-                grace = left if self._is_idle() else min(left, busy)
+                left = max(busy, patience - (now() - started))
+                grace = left if self._is_idle(now()) else min(left, busy)
                 deadline = started + budget - min(CANCEL_RESERVE, budget * BUSY_SHARE)
                 closing = _Closing(grace, deadline, client=client)
                 self._request(Step.LEAVE if tasks == "leave" else Step.CLOSE, closing)
-                session.stop_timer()
+                self.requested.set()
             if wait and tasks != "leave":
                 await self._over.wait()
         if bound.cancelled_caught:
@@ -191,18 +188,18 @@ class Ending:
     def abort(self, why: str = CLOSED) -> None:
         """Kill the session without waiting. May be called from any thread and from a finalizer."""
         self._request(Step.CLOSE, _Closing(why=why))
-        if self._stop_timer is not None:
+        if self._set_requested is not None:
             with contextlib.suppress(RuntimeError):  # the event loop is closed
-                self._stop_timer()
+                self._set_requested()
 
     def _request(self, step: Step, closing: _Closing) -> None:
         if self._engine.state not in (State.CLOSING, State.CLOSED):  # otherwise it is already closing
             self._closing = closing
         self._engine.advance(step)
 
-    def _is_idle(self) -> bool:
+    def _is_idle(self, now: float) -> bool:
         """Return whether the CLI has reported that it is idle."""
-        return not self._router.open_runs and self._router.is_idle(anyio.current_time())
+        return not self._router.open_runs and self._router.is_idle(now)
 
     async def _end_tasks(self, how: TasksAtClose, limit: float) -> None:
         tasks = self._session.tasks
@@ -280,7 +277,7 @@ class Ending:
 
     async def wait_closed(self) -> None:
         """Wait until the session is closed: its process has exited and its workers have ended."""
-        if self._stop_timer is not None:
+        if self._set_requested is not None:
             await self._over.wait()
 
     @property

@@ -6,13 +6,12 @@ tracks what it says of tasks, the router names its runs, and their mailboxes and
 * The **pump** reads, feeds the engine and acts on its events. If user code that it calls has to wait, another worker
   continues to pump.
 * The **writer** writes what the pipe does not accept at once, so that cancelling a caller never cuts a frame in two.
-* The **timer** ticks the engine at its deadlines until the session closes. It also notices when the process exits but
-  its pipe stays open.
+* The **timer** ticks the engine at its deadlines until the session closes.
 
 The pump itself answers a request of the CLI that arrives alone; several at once get a worker each. The workers run in a
 task group that belongs to the event loop rather than to a caller (`_event_loop.py`), so any task may call any method.
-`startup.py` initializes a session, `ending.py` ends it, and `answers.py` answers the CLI. What needs no I/O is decided
-in `_protocol`: `engine.py` for frames and requests, `turns.py` for runs.
+`startup.py` initializes a session, `ending.py` ends it, `questions.py` and `answers.py` answer the CLI. What needs no
+I/O is decided in `_protocol`: `engine.py` for frames and requests, `turns.py` for runs.
 """
 
 import functools
@@ -20,14 +19,13 @@ import logging
 import math
 import os
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import anyio
 from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint
 
 from claude_agent_py._callbacks import callback_name
-from claude_agent_py._cancellation import Cancellation
 from claude_agent_py._errors import (
     ClaudeAgentError,
     ConnectionClosedError,
@@ -38,9 +36,9 @@ from claude_agent_py._errors import (
     OptionsError,
     TaskError,
 )
-from claude_agent_py._event_loop import clock, run_until_wait, spawn_detached, worker
+from claude_agent_py._event_loop import clock, spawn_detached, worker
 from claude_agent_py._launch.environment import variable
-from claude_agent_py._protocol.engine import UNSUPPORTED, Engine
+from claude_agent_py._protocol.engine import Engine
 from claude_agent_py._protocol.events import (
     Event,
     MessageReceived,
@@ -57,10 +55,11 @@ from claude_agent_py._protocol.state import State, Step
 from claude_agent_py._protocol.turns import TurnRouter
 from claude_agent_py._runtime.answering.answers import Answers
 from claude_agent_py._runtime.answering.failures import FailureLog, HandlerFailed
+from claude_agent_py._runtime.answering.questions import Questions
 from claude_agent_py._runtime.runs.readers import Readers
 from claude_agent_py._runtime.runs.result import AuthenticationError, RunTimeoutError, UnreadableResultError
 from claude_agent_py._runtime.runs.run_mailbox import RunMailbox
-from claude_agent_py._runtime.session.ending import DRAIN_GRACE, EXIT_GRACE, Ending
+from claude_agent_py._runtime.session.ending import EXIT_GRACE, Ending
 from claude_agent_py._runtime.session.launching import Launched
 from claude_agent_py._runtime.session.live_changes import LiveChanges
 from claude_agent_py._runtime.session.resumption import Resumption
@@ -73,6 +72,7 @@ from claude_agent_py.options import ClientOptions
 from claude_agent_py.options.checks import HOOKS_OFF, turns_hooks_off
 from claude_agent_py.tasks import TaskIntake, TaskManager
 from claude_agent_py.todo import TaskList
+from claude_agent_py.transport.base import DRAIN_GRACE
 from claude_agent_py.wire.codec import encode
 from claude_agent_py.wire.messages.conversation import UserMessage
 from claude_agent_py.wire.unknown import MalformedFrame
@@ -96,17 +96,6 @@ not trigger the garbage collector."""
 
 SHOWN_GARBAGE_BYTES: Final = 200
 """How much of a program's output that is not JSON an error quotes."""
-
-
-class _Question(NamedTuple):
-    """A request of the CLI that is being answered."""
-
-    cancellation: Cancellation
-    scope: anyio.CancelScope
-
-    def cancel(self) -> None:
-        self.cancellation.set()
-        self.scope.cancel()
 
 
 class Session:
@@ -141,6 +130,7 @@ class Session:
         self.answers: Answers = Answers(self, parent)
         self._engine = Engine(max_line_bytes=options.limits.max_line_bytes)
         self._router = TurnRouter(self.tasks.live_ids)
+        self._questions = Questions(self, self._engine, parent)
         self.ending: Ending = Ending(self, self._engine, self._router)
         self.resumption: Resumption = Resumption(self, self._engine, self._router)
         self.prompt_uuids: set[str] = set()
@@ -149,9 +139,10 @@ class Session:
         """The events that the current message has caused, delivered after it; None between messages."""
         self._owner = os.getpid()
         self._workers: TaskGroup | None = None
+        self._running = 0
+        """How many workers are running."""
         self._replies: dict[str, Waiter] = {}
         """The pending control requests by id."""
-        self._questions: dict[str, _Question] = {}
         self._garbage: str | None = None
         """The start of output that is not JSON, if the program printed any before it was initialized."""
         self.cut_off: list[RunMailbox] = []
@@ -200,23 +191,17 @@ class Session:
 
     # Opening -----------------------------------------------------------------------------------------------------
 
-    async def open(self, launched: Launched) -> None:
-        """Start the workers for a running CLI. An error or a cancellation leaves nothing behind."""
+    def open(self, launched: Launched) -> None:
+        """Start the workers for a running CLI."""
         self._engine.advance(Step.START)
         self.launched, self._owner, self._log = launched, os.getpid(), wire_log()
         self._now = clock()
         self.intake.paths.config_dir = self.task_list.config_dir = launched.plan.config_dir
         self.resumption.begin()
-        ready = LazyEvent()
         self.ending.be_ready()
-        spawn_detached(lambda: self._live(launched.transport, ready), name="claude_agent_py session")
-        try:
-            await ready.wait()
-        except BaseException:
-            self.ending.abort()
-            raise
+        spawn_detached(lambda: self._live(launched.transport), name="claude_agent_py session")
 
-    async def _live(self, transport: "Transport", ready: LazyEvent) -> None:
+    async def _live(self, transport: "Transport") -> None:
         """Run the workers until the session closes. When this returns, the process has exited."""
         is_ended = False
         try:
@@ -226,19 +211,21 @@ class Session:
                 read_stderr = transport.run
                 if transport.needs_run:
                     stderr_over = LazyEvent()
-                    workers.start_soon(self._run_transport, transport, stderr_over)
+                    self.start_worker(self._run_transport, transport, stderr_over)
+                    self.start_worker(self._watch_process, transport)
                     read_stderr = stderr_over.wait
-                workers.start_soon(self._pump, transport, read_stderr)
+                self.start_worker(self._pump, transport, read_stderr)
                 if self.storing is not None:
-                    workers.start_soon(self._run, self.storing.run)
+                    self.start_worker(self._run, self.storing.run)
                 self.intake.reconcile_with(self._reconcile)
                 self.answers.deliver_with(self._start_telling)
-                ready.set()
-                await self._keep_time(transport, workers)
+                self.flush()
+                await self._keep_time()
                 if not self.is_forked:  # in a fork, the CLI belongs to the parent process
                     await self.ending.end_process(transport)
                     is_ended = True
-                workers.cancel_scope.cancel()
+                if self._running or self.answers.has_servers:  # a server of the package `mcp` has workers of its own
+                    workers.cancel_scope.cancel()
         except Exception as error:
             self.ending.note_broken(error)
             raise
@@ -246,7 +233,6 @@ class Session:
             self._workers = None
             self._engine.advance(Step.CLOSE)
             self._engine.advance(Step.END_OF_STREAM)
-            ready.set()
             self.end_everything()
             if not is_ended or self.storing is not None:
                 with anyio.CancelScope(shield=True):
@@ -260,10 +246,26 @@ class Session:
     def start_soon(self, function: Callable[..., Awaitable[None]], *args: Any) -> None:
         """Run an async function as a worker of the session. Failures are logged."""
         self.check_open()
+        self.start_worker(self._run, function, *args)
+
+    def start_worker(self, function: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
+        """Run an async function as a worker of the session. A failure ends the session."""
         assert self._workers is not None  # noqa: S101 - it is open
-        self._workers.start_soon(self._run, function, *args)
+        self._running += 1
+        self._workers.start_soon(self._work, function, *args)
 
     @worker
+    async def _work(self, function: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
+        try:
+            await function(*args)
+        finally:
+            self._running -= 1
+
+    @property
+    def has_workers(self) -> bool:
+        """Whether workers can be started."""
+        return self._workers is not None
+
     async def _run(self, function: Callable[..., Awaitable[None]], *args: Any) -> None:
         try:
             await function(*args)
@@ -289,8 +291,7 @@ class Session:
             return
         self.dismiss()
         error = self.ending.error
-        for question in self._questions.values():
-            question.cancel()
+        self._questions.cancel_all()
         self.intake.process_exited(str(error).splitlines()[0])
         self.answers.end()
         self.readers.end_events()
@@ -321,9 +322,9 @@ class Session:
 
     # Workers -----------------------------------------------------------------------------------------------------
 
-    @worker
     async def _pump(self, transport: "Transport", read_stderr: Callable[[], Awaitable[None]]) -> None:
         engine, act, log = self._engine, self.act, self._log
+        is_read = False
         with anyio.CancelScope() as scope:
             while data := await transport.receive():
                 if log is not None:
@@ -331,34 +332,43 @@ class Session:
                 events = engine.receive_data(data[:PIECE_BYTES])
                 if len(events) == 1 and type(events[0]) is RequestReceived and len(data) <= PIECE_BYTES:
                     successor = functools.partial(self._pump, transport, read_stderr)
-                    if await self._answer_here(events[0], scope, successor):
+                    if await self._questions.answer_here(events[0], scope, successor):
                         return
                     continue
                 act(events)
                 for start in range(PIECE_BYTES, len(data), PIECE_BYTES):
                     await checkpoint()  # let readers run
                     act(engine.receive_data(data[start : start + PIECE_BYTES]))
-                if self.observers and any(observer.is_behind for observer in self.observers):
-                    await checkpoint()  # readers come first
-                    await checkpoint()  # trio wakes workers in any order
-                    self._let_observers_catch_up()
+                if self.observers:
+                    await self._let_observers_catch_up()
                 del data, events  # otherwise up to 256 KiB would stay in memory during the wait
-        if scope.cancelled_caught:
-            return  # the request it was answering was cancelled; a successor pumps
-        engine.advance(Step.END_OF_STREAM)
+            is_read = True
+            await self._wait_for_exit(transport, read_stderr, scope)
+        if is_read:  # otherwise the request that it was answering was cancelled, and a successor pumps
+            act(engine.receive_eof())
+
+    async def _wait_for_exit(
+        self, transport: "Transport", read_stderr: Callable[[], Awaitable[None]], scope: anyio.CancelScope
+    ) -> None:
+        """Wait for the exit status and the last of stderr, which errors show. `scope` limits it, if need be."""
+        is_closing = self._engine.state is State.CLOSING  # which has limits of its own
+        self._engine.advance(Step.END_OF_STREAM)
         self.ending.note()
-        with anyio.move_on_after(EXIT_GRACE) as patience:  # errors show the exit status and the last of stderr
-            if transport.exit_code is None:
-                await transport.wait()
-            patience.deadline = min(patience.deadline, anyio.current_time() + DRAIN_GRACE)
-            await read_stderr()
-        act(engine.receive_eof())
+        if not is_closing:
+            scope.deadline = self._now() + EXIT_GRACE
+        if transport.exit_code is None:
+            await transport.wait()
+        if not is_closing:
+            scope.deadline = min(scope.deadline, self._now() + DRAIN_GRACE)
+        await read_stderr()
 
-    def _let_observers_catch_up(self) -> None:
-        for observer in self.observers:
-            observer.catch_up()
+    async def _let_observers_catch_up(self) -> None:
+        if any(observer.is_behind for observer in self.observers):
+            await checkpoint()  # readers come first
+            await checkpoint()  # trio wakes workers in any order
+            for observer in self.observers:
+                observer.catch_up()
 
-    @worker
     async def _write(self, transport: "Transport") -> None:
         """Write the pending data, including data that is added during the writing."""
         try:
@@ -369,17 +379,12 @@ class Session:
         finally:
             self._is_writing = False
 
-    async def _keep_time(self, transport: "Transport", workers: TaskGroup) -> None:
-        """Tick the engine at its deadlines and watch the process, until the session closes."""
-        is_running = True
+    async def _keep_time(self) -> None:
+        """Tick the engine at its deadlines, until the session closes."""
         while not self.ending.is_requested:
             deadline = self._next_deadline()
             with anyio.CancelScope(deadline=math.inf if deadline is None else deadline) as self._timer:
-                if is_running:
-                    await transport.wait()
-                    is_running = False
-                    workers.start_soon(self._watch_process, transport)
-                await anyio.sleep_forever()
+                await self.ending.requested.wait()
             if not self.ending.is_requested:
                 self._tick(self._now())
 
@@ -392,12 +397,6 @@ class Session:
             self._router.restart_silence(now)
         self.act([*self._engine.tick(now), *self._router.tick(now)])
 
-    def stop_timer(self) -> None:
-        """Let the timer see that the session is to close."""
-        if self._timer is not None:
-            self._timer.cancel()
-
-    @worker
     async def _watch_process(self, transport: "Transport") -> None:
         """Notice that the process exited although a grandchild keeps its pipe open."""
         if await transport.wait() is None:
@@ -408,7 +407,6 @@ class Session:
         if not self.ending.stream_over.is_set():
             self.act(self._engine.receive_eof())
 
-    @worker
     async def _run_transport(self, transport: "Transport", stderr_over: LazyEvent) -> None:
         try:
             await transport.run()
@@ -417,14 +415,13 @@ class Session:
 
     def _reconcile(self) -> None:
         if self._workers is not None:
-            self._workers.start_soon(self._run, self.intake.reconcile_forever)
+            self.start_worker(self._run, self.intake.reconcile_forever)
 
     def _start_telling(self) -> None:
         if self._workers is not None and self._told is None:
             self._told = LazyEvent()
-            self._workers.start_soon(self._tell_listeners, self._told)
+            self.start_worker(self._tell_listeners, self._told)
 
-    @worker
     async def _tell_listeners(self, told: LazyEvent) -> None:
         """Call the listeners until the session has ended and their queues are empty."""
         async with anyio.create_task_group() as listeners:
@@ -442,21 +439,21 @@ class Session:
     def act(self, events: Iterable[Event | Verdict]) -> None:
         """Act on events of the engine and the router, then write what the engine has to send."""
         self._handle(events)
-        self._flush()
+        self.flush()
 
     def _handle(self, events: Iterable[Event | Verdict]) -> None:
         handlers = self._ON_EVENT
         for event in events:
             handlers[type(event)](self, event)
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
         """Write pending data, and wake the timer if a deadline has moved closer."""
         if self._engine.has_data_to_send and not self._is_writing and (transport := self.transport) is not None:
             if transport.can_send_nowait:
                 transport.send_nowait(self._take_data())
             elif self._workers is not None:
                 self._is_writing = True
-                self._workers.start_soon(self._write, transport)
+                self.start_worker(self._write, transport)
         deadline = self._next_deadline()
         if deadline is not None and self._timer is not None and deadline < self._timer.deadline:
             self._timer.deadline = deadline
@@ -529,69 +526,6 @@ class Session:
     def _announce_failure(self, error: HandlerError) -> None:
         self.readers.announce(HandlerFailed(error.handler, error.reason))
 
-    # Requests of the CLI -----------------------------------------------------------------------------------------
-
-    def _on_question(self, event: RequestReceived) -> None:
-        if self._workers is None or not self.answers.can_answer(event.request):
-            problem = f"Unsupported control request subtype: {event.request.subtype}"
-            self._engine.answer_error(event.request_id, problem, UNSUPPORTED)
-            return
-        question = self._questions[event.request_id] = _Question(Cancellation(), anyio.CancelScope())
-        self._workers.start_soon(self._answer, event, question)
-
-    async def _answer_here(
-        self, event: RequestReceived, scope: anyio.CancelScope, successor: Callable[[], Coroutine[Any, Any, None]]
-    ) -> bool:
-        """Answer a request in the pump, which has read it.
-
-        Many handlers finish without waiting. Once one has to wait, a successor continues to pump; return whether one
-        does.
-        """
-        workers = self._workers
-        if workers is None or not self.answers.can_answer(event.request):
-            self.act([event])
-            return False
-        question = self._questions[event.request_id] = _Question(Cancellation(), scope)
-        is_replaced = False
-
-        def replace() -> None:
-            nonlocal is_replaced
-            is_replaced = True
-            workers.start_soon(successor)
-
-        await run_until_wait(self._reply(event, question), replace)
-        return is_replaced
-
-    def _on_withdrawn(self, event: RequestCancelled) -> None:
-        question = self._questions.pop(event.request_id, None)
-        if question is not None:
-            question.cancel()
-
-    @worker
-    async def _answer(self, event: RequestReceived, question: _Question) -> None:
-        with question.scope:
-            await self._reply(event, question)
-
-    async def _reply(self, event: RequestReceived, question: _Question) -> None:
-        request_id, payload, failed = event.request_id, None, False
-        for observer in self.observers:
-            observer.asked(request_id, event.request)
-        if (parent := self._parent) is not None:
-            for observer in parent.observers:
-                observer.asked(request_id, event.request, parent.agent_id)
-        try:
-            payload = await self.answers.answer(event, question.cancellation)
-            self._engine.answer(request_id, payload)
-        except Exception as error:
-            failed = True
-            logger.exception("answering %s failed", type(event.request).__name__)
-            self._engine.answer_error(request_id, f"{type(error).__name__}: {error}")
-        finally:
-            self._questions.pop(request_id, None)
-            self._flush()
-            for observer in self.told_of_questions:
-                observer.answered(request_id, payload, failed)
-
     # Requests to the CLI -----------------------------------------------------------------------------------------
 
     async def control(self, subtype: str, /, *, timeout: float | None = None, **fields: Any) -> dict[str, Any]:
@@ -626,12 +560,12 @@ class Session:
         if self.info is None and self._garbage is not None:  # printed before the request was sent
             raise self._garbage_error()
         try:
-            request = self._engine.request(subtype, fields, now=anyio.current_time(), timeout=timeout)
+            request = self._engine.request(subtype, fields, now=self._now(), timeout=timeout)
         except (ValueError, TypeError) as error:
             problem = f"the fields of the control request {subtype!r} are not JSON: {error}"
             raise OptionsError(problem) from error
         waiter = self._replies[request.request_id] = Waiter()
-        self._flush()
+        self.flush()
         try:
             return await waiter.wait()
         finally:
@@ -641,9 +575,9 @@ class Session:
     def post(self, subtype: str, /, **fields: Any) -> None:
         """Send a request without waiting for its reply. Does nothing once the session is closed."""
         if self.is_open:
-            request = self._engine.request(subtype, fields, now=anyio.current_time(), timeout=None)
+            request = self._engine.request(subtype, fields, now=self._now(), timeout=None)
             self._engine.forget_request(request.request_id)
-            self._flush()
+            self.flush()
 
     def inject(self, message: Any) -> None:
         """Process a message made by this package, about a child agent, as if the CLI had sent it."""
@@ -713,7 +647,7 @@ class Session:
         run.sent.append(prompt)
         for observer in self.observers:
             observer.sent(prompt)
-        self._flush()
+        self.flush()
 
     def check_prompt(self, prompt: UserMessage) -> UserMessage:
         """Return the prompt if it may be sent.
@@ -821,8 +755,8 @@ class Session:
 
     _ON_EVENT: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = {
         MessageReceived: _on_message,
-        RequestReceived: _on_question,
-        RequestCancelled: _on_withdrawn,
+        RequestReceived: lambda self, event: self._questions.take(event),
+        RequestCancelled: lambda self, event: self._questions.withdraw(event),
         ReplyReceived: _on_reply,
         RequestTimedOut: _on_late_reply,
         RunEnded: _on_run_ended,

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import anyio
-from anyio.lowlevel import checkpoint
 
 from claude_agent_py._configuration import Unshown
 from claude_agent_py._errors import (
@@ -64,7 +63,7 @@ async def open_session(session: Session, launched: Launched) -> None:
     startup = _Startup(session, launched)
     try:
         await startup.recall()
-        await session.open(launched)
+        session.open(launched)
         session.info = info = await startup.initialize()
         await startup.check(info)
         await startup.check_settings()
@@ -125,8 +124,7 @@ class _Startup:
         limit = self._options.timeouts.connect
         try:
             codec.prepare()  # while the CLI starts, which takes far longer
-            if self._session.answers.has_hooks:
-                self._session.start_soon(self._prepare_hooks)
+            self._session.answers.prepare()
             payload = await self._session.ask("initialize", fields, limit)
         except ControlTimeoutError as error:
             raise await self._error(f"the CLI did not initialize within {limit:g} s") from error
@@ -145,11 +143,6 @@ class _Startup:
         with contextlib.suppress(ValueError):  # NaN, which only a dict can hold
             keep_source(info, "_source", codec.encode_json(payload))  # it stays, and text takes a third of the memory
         return info
-
-    async def _prepare_hooks(self) -> None:
-        """Build, while the CLI starts, what the first hooks would have to wait for."""
-        await checkpoint()  # the writer, and others, have their turn
-        self._session.answers.prepare()
 
     async def _error(self, message: str) -> CLIError:
         """Return the error of a failed start, with its details. A CLI that is too old takes precedence."""

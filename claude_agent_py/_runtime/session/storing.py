@@ -2,8 +2,6 @@
 
 import logging
 import os
-import secrets
-import socket
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -16,8 +14,7 @@ from claude_agent_py._launch.environment import config_directory, environment
 from claude_agent_py._runtime.answering.failures import FailureLog
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.sessions.folders import find_session, is_id, project_key_for_directory
-from claude_agent_py.sessions.stores.blocking import Place
-from claude_agent_py.sessions.stores.leases import Lease
+from claude_agent_py.sessions.stores.leases import Lease, append, new_holder
 from claude_agent_py.sessions.stores.local import (
     SUFFIX,
     add_missing,
@@ -26,18 +23,16 @@ from claude_agent_py.sessions.stores.local import (
     transcripts_of,
 )
 from claude_agent_py.sessions.stores.materialise import (
-    PrivateFolder,
     asked,
     find_project,
-    give_away,
     load,
-    make_folder,
     newest_session,
     send_leftovers,
     write_session,
 )
 from claude_agent_py.sessions.stores.mirror import Mirror
-from claude_agent_py.sessions.stores.protocol import SessionKey, SessionStoreEntry, implements
+from claude_agent_py.sessions.stores.private_folder import PrivateFolder, give_away, make_folder
+from claude_agent_py.sessions.stores.protocol import Place, SessionKey, SessionStoreEntry, implements
 from claude_agent_py.sessions.stores.reported import Reported
 from claude_agent_py.wire.messages.conversation import ResultMessage
 from claude_agent_py.wire.messages.notices import TranscriptMirrorMessage
@@ -93,7 +88,7 @@ class Storing:
         self._folder: PrivateFolder | None = None
         self._lease: Lease | None = None
         self._session: Mirrored | None = None
-        self._holder = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+        self._holder = new_holder()
         self.mirror: Mirror = self._make_mirror()
         self._has_ended = False
 
@@ -154,14 +149,14 @@ class Storing:
         folder = self._folder = await run_file_work(make_folder, env if is_ours else None, options.user)
         project = project_key_for_directory(options.cwd)
         try:
-            is_there = await write_session(self._store, place, folder.projects, project, timeout=timeout)
+            is_there = await write_session(self._store, place, folder.projects, project, timeout)
         except OSError as error:
             raise StoreError(f"session {session_id} cannot be written for the CLI: {error}") from error
         written = folder.projects / project / f"{session_id}{SUFFIX}"
         if not is_there:
             await self._resume_local(session_id, env)
             return
-        for own, subpath in await run_file_work(lambda: list(transcripts_of(str(written)))):
+        for own, subpath in await run_file_work(transcripts_of, str(written)):
             self.mirror.begin(place._replace(subpath=subpath), await run_file_work(reported_at_start, own))
         for each, transcript in left:
             await self._go_on_with(each, transcript, folder.projects / project)
@@ -187,10 +182,7 @@ class Storing:
             self.mirror.hold(self._lease)
 
     async def _append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
-        if self._lease is None:
-            await self._store.append(key, entries)
-        else:
-            await self._store.append(key, entries, epoch=self._lease.epoch)
+        await append(self._store, key, entries, self._lease)
 
     async def _resume_local(self, session_id: str, env: Any) -> None:
         """Let the CLI resume a session that only this machine has; the store gets all of it."""
@@ -203,7 +195,7 @@ class Storing:
             path = await run_file_work(find_session, session_id, None, env.get("CLAUDE_CONFIG_DIR"))
         except Exception:
             return  # the CLI says so
-        for transcript, subpath in await run_file_work(lambda: list(transcripts_of(path))):
+        for transcript, subpath in await run_file_work(transcripts_of, path):
             reported = await run_file_work(reported_at_start, transcript)
             self.mirror.expect_behind(Place(self._project, session_id, subpath), transcript, reported)
 

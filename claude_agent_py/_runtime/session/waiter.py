@@ -3,16 +3,15 @@
 from collections.abc import Callable
 from typing import Any
 
-import anyio
-
 from claude_agent_py._errors import ClaudeAgentError
+from claude_agent_py._streams import LazyEvent
 
 
 class Waiter:
     """The payload of a pending reply, or its error."""
 
     def __init__(self) -> None:
-        self._done = anyio.Event()
+        self._done = LazyEvent()
         self._payload: dict[str, Any] = {}
         self._error: Callable[[], ClaudeAgentError] | None = None
 

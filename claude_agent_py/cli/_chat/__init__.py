@@ -5,19 +5,17 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import anyio
 
 from claude_agent_py._errors import ClaudeAgentError, SessionError
 from claude_agent_py.cli.prompts import add_session_arguments, options_of
 from claude_agent_py.cli.run_command import exit_code, stop_tasks
-from claude_agent_py.cli.textual_apps import HINT, can_show_screen
+from claude_agent_py.cli.terminal import HINT, can_show_screen
+from claude_agent_py.client import Client
+from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.permissions.requests import displayable
-
-if TYPE_CHECKING:
-    from claude_agent_py.client import Client
-    from claude_agent_py.options.client_options import ClientOptions
 
 RECALLED: Final = 40
 """How many messages of a resumed session are shown."""
@@ -43,19 +41,17 @@ def execute(arguments: argparse.Namespace) -> int:
         return exit_code(error)
 
 
-async def _in_lines(options: "ClientOptions[Any]", arguments: argparse.Namespace) -> int:
+async def _in_lines(options: ClientOptions[Any], arguments: argparse.Namespace) -> int:
     from claude_agent_py.cli._chat.lines import chat_in_lines
-    from claude_agent_py.client import Client
 
     if sys.stdin.isatty() and not arguments.plain:
         print(HINT, file=sys.stderr)
     return await chat_in_lines(Client(options), arguments.prompt)
 
 
-async def _on_screen(options: "ClientOptions[Any]", arguments: argparse.Namespace) -> int:
+async def _on_screen(options: ClientOptions[Any], arguments: argparse.Namespace) -> int:
     from claude_agent_py.cli._chat.app import ChatApp
     from claude_agent_py.cli._chat.prompt_history import PromptHistory, history_file
-    from claude_agent_py.client import Client
 
     earlier = await anyio.to_thread.run_sync(_earlier, options)
     async with Client(options) as client:
@@ -66,7 +62,7 @@ async def _on_screen(options: "ClientOptions[Any]", arguments: argparse.Namespac
     return app.return_code or 0
 
 
-async def _say_goodbye(client: "Client[Any]") -> None:
+async def _say_goodbye(client: Client[Any]) -> None:
     def say(text: str) -> None:
         print(text, file=sys.stderr)
 
@@ -76,7 +72,7 @@ async def _say_goodbye(client: "Client[Any]") -> None:
         say(f"go on with: claude-agent-py chat --resume {client.session_id}")
 
 
-def _earlier(options: "ClientOptions[Any]") -> Sequence[Any]:
+def _earlier(options: ClientOptions[Any]) -> Sequence[Any]:
     """Return the last messages of the session to resume; none if it is not found: then the CLI says so."""
     from claude_agent_py.sessions.listing import list_sessions
     from claude_agent_py.sessions.session import get_session

@@ -268,10 +268,6 @@ class ChatApp(App[None]):
         before, self._pressed[key] = self._pressed.get(key, 0.0), time.monotonic()
         return self._pressed[key] - before < AGAIN
 
-    def press_counts_anew(self) -> None:
-        """Take the next press of a key for the first one."""
-        self._pressed.clear()
-
     def action_interrupt(self) -> None:
         """Interrupt the turn; if pressed twice, end. A selected text is copied instead."""
         selected = self.screen.get_selected_text() or self._box.selected_text

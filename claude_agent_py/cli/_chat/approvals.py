@@ -3,9 +3,10 @@
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 from claude_agent_py.cli._chat.diffs import diff_of
+from claude_agent_py.cli.terminal import one_line
 from claude_agent_py.permissions.decisions import Allow, Deny
 from claude_agent_py.permissions.elicitation import ElicitationRequest
 from claude_agent_py.permissions.interactions import Interaction
@@ -25,6 +26,17 @@ DIFFED: Final = frozenset({"old_string", "new_string", "edits", "content", "new_
 EDIT_FREELY: Final = SetMode(mode="acceptEdits", destination="session")
 
 
+class Step(NamedTuple):
+    """Something to answer with words."""
+
+    help: str
+    """How to answer."""
+    text: str = ""
+    """A question of the model."""
+    lines: Sequence[str] = ()
+    """The options of that question."""
+
+
 @dataclass(frozen=True)
 class Asked:
     """What an interaction asks. No text has control characters."""
@@ -36,10 +48,13 @@ class Asked:
     """A plan."""
     always: str = ""
     """What "allow always" changes; empty if it is not offered."""
-    is_decision: bool = False
-    """Whether it is answered with yes or no; otherwise with words."""
-    help: str = ""
-    """How to answer with words."""
+    steps: Sequence[Step] = ()
+    """What is answered with words, one after the other."""
+
+    @property
+    def is_decision(self) -> bool:
+        """Whether it is answered with yes or no."""
+        return not self.steps
 
 
 def asked(interaction: Interaction) -> Asked:
@@ -51,35 +66,24 @@ def asked(interaction: Interaction) -> Asked:
         lines = [_clean(line) for line in _call(subject)]
         always = "; ".join(map(_in_words, _lasting(subject)))
         diff = diff_of(subject.tool_name, subject.raw_input)
-        return Asked(_title(f"Allow {subject.tool_name}?{by}"), lines, diff, always=_title(always), is_decision=True)
+        return Asked(_title(f"Allow {subject.tool_name}?{by}"), lines, diff, always=_title(always))
     if isinstance(subject, Plan):
         text = subject.text or "(the plan was not written down)"
         always = _in_words(EDIT_FREELY)
-        return Asked(
-            _title(f"Go on with this plan?{by}"), markdown=_clean(text, len(text)), always=always, is_decision=True
-        )
+        return Asked(_title(f"Go on with this plan?{by}"), markdown=_clean(text, len(text)), always=always)
     if isinstance(subject, ElicitationRequest):
-        return Asked(_title(f"{subject.server_name} asks{by}"), list(_form(subject)), help=HELP["elicitation"])
-    return Asked(_title(interaction.summary + by), help=HELP[interaction.kind])
+        return Asked(_title(f"{subject.server_name} asks{by}"), list(_form(subject)), steps=[Step(HELP["elicitation"])])
+    steps = [_step(question) for question in subject] if interaction.kind == "question" else []
+    return Asked(_title(interaction.summary + by), steps=steps or [Step(HELP[interaction.kind])])
 
 
-def questions(interaction: Interaction) -> tuple[Question, ...]:
-    """Return the questions of the model; empty if the interaction asks something else."""
-    return cast("tuple[Question, ...]", interaction.subject) if interaction.kind == "question" else ()
-
-
-def question_lines(question: Question) -> list[str]:
-    """Return the options of a question, numbered from 1."""
+def _step(question: Question) -> Step:
     options = [
         f"{number}. {option.label}" + (f": {option.description}" if option.description else "")
         for number, option in enumerate(question.options, 1)
     ]
-    return [_clean(" ".join(line.split())) for line in options]
-
-
-def question_help(question: Question) -> str:
-    """Return how to answer a question."""
-    return "numbers, as 1,3, or your own words" if question.multi_select else "a number, or your own words"
+    told = "numbers, as 1,3, or your own words" if question.multi_select else "a number, or your own words"
+    return Step(told, displayable(question.question), [one_line(line, VALUE_CHARS) for line in options])
 
 
 def allow(interaction: Interaction, *, always: bool = False) -> bool:
@@ -107,8 +111,8 @@ def answer(interaction: Interaction, texts: Sequence[str]) -> bool:
     Raises:
         ValueError: The words do not answer it.
     """
-    asks = questions(interaction)
-    if asks:
+    if interaction.kind == "question" and interaction.subject:
+        asks = cast("tuple[Question, ...]", interaction.subject)
         return interaction.resolve([chosen(question, text) for question, text in zip(asks, texts, strict=True)])
     return interaction.resolve(read_typed(interaction, shlex.split(texts[0])))
 
@@ -165,7 +169,7 @@ def _form(request: ElicitationRequest) -> Iterator[str]:
 
 
 def _title(text: str) -> str:
-    return displayable(" ".join(text.split()), TITLE_CHARS)
+    return one_line(text, TITLE_CHARS)
 
 
 def _clean(text: str, limit: int = VALUE_CHARS) -> str:

@@ -11,6 +11,7 @@ from claude_agent_py._protocol.text import TextFold
 from claude_agent_py.cli._chat.diffs import diff_of, shortened
 from claude_agent_py.cli.live_tree import MARKS
 from claude_agent_py.cli.run_command import call_line
+from claude_agent_py.cli.terminal import one_line
 from claude_agent_py.permissions.interactions import Interaction, InteractionOpened, InteractionSettled
 from claude_agent_py.permissions.requests import displayable
 from claude_agent_py.tasks.events import TaskBackgrounded, TaskFinished, TaskStarted
@@ -147,7 +148,7 @@ class Conversation:
             changed[0].is_plain, self._answer = True, None
         react = _REACTIONS.get(type(event))
         if react is not None:
-            changed.extend(react(self, event))
+            changed.extend(react(self, event) or ())
         return list(dict.fromkeys(changed))
 
     def _add(self, kind: Kind, text: str, mark: str = "") -> Entry:
@@ -165,10 +166,9 @@ class Conversation:
         self._answer.parts.append(displayable(piece, len(piece)))
         return self._answer
 
-    def _on_stream(self, message: StreamEventMessage) -> Iterator[Entry]:
+    def _on_stream(self, message: StreamEventMessage) -> None:
         if isinstance(message.event, MessageStartEvent) and message.parent_tool_use_id is None:
             self._answer = None
-        yield from ()
 
     def _on_assistant(self, message: AssistantMessage) -> Iterator[Entry]:
         if message.is_subagent:
@@ -218,11 +218,10 @@ class Conversation:
         self._is_new_process = False
         self.cost_usd, self.tokens = self._earlier[0] + cost_usd, self._earlier[1] + tokens
 
-    def _on_init(self, message: InitMessage) -> Iterator[Entry]:
+    def _on_init(self, message: InitMessage) -> None:
         self._is_running = True  # each turn begins so
         self.model = displayable(message.model, LINE_CHARS)
         self.permission_mode = message.permission_mode or self.permission_mode
-        yield from ()
 
     def _on_status(self, message: StatusMessage) -> Iterator[Entry]:
         self.permission_mode = message.permission_mode or self.permission_mode
@@ -230,29 +229,22 @@ class Conversation:
         if message.compact_error:
             yield self.notice(f"not compacted: {message.compact_error}", is_error=True)
 
-    def _on_retry(self, message: APIRetryMessage) -> Iterator[Entry]:
+    def _on_retry(self, message: APIRetryMessage) -> None:
         status = f" {message.error_status}" if message.error_status else ""
         self.activity = f"API error{status}, attempt {message.attempt} of {message.max_retries}"
-        yield from ()
 
-    def _on_reset(self, message: ConversationResetMessage) -> Iterator[Entry]:
-        yield self.notice("a new conversation begins")
-
-    def _on_opened(self, event: InteractionOpened) -> Iterator[Entry]:
+    def _on_opened(self, event: InteractionOpened) -> None:
         self.pending.append(event.interaction)
-        yield from ()
 
-    def _on_settled(self, event: InteractionSettled) -> Iterator[Entry]:
+    def _on_settled(self, event: InteractionSettled) -> None:
         self.pending = [one for one in self.pending if one is not event.interaction]
-        yield from ()
 
-    def _on_task_started(self, event: TaskStarted) -> Iterator[Entry]:
+    def _on_task_started(self, event: TaskStarted) -> None:
         self._background[event.task_id] = event.description
-        yield from ()
 
     def _on_backgrounded(self, event: TaskBackgrounded) -> Iterator[Entry]:
         told = self._background.get(event.task_id) or event.task_id
-        yield self._add("task", displayable(" ".join(f"{told} moved to the background".split()), LINE_CHARS), "↓")
+        yield self._add("task", one_line(f"{told} moved to the background", LINE_CHARS), "↓")
 
     def _on_task_finished(self, event: TaskFinished) -> Iterator[Entry]:
         outcome = event.outcome
@@ -260,10 +252,10 @@ class Conversation:
         seconds = "" if outcome.duration is None else f" {outcome.duration:.1f}s"
         why = f": {outcome.failure_reason}" if outcome.status is TaskStatus.FAILED and outcome.failure_reason else ""
         line = f"{told} {outcome.status}{seconds}{why}"
-        yield self._add("task", displayable(" ".join(line.split()), LINE_CHARS), MARKS[outcome.status][0])
+        yield self._add("task", one_line(line, LINE_CHARS), MARKS[outcome.status][0])
 
 
-_REACTIONS: Final[dict[type, Callable[[Conversation, Any], Iterable[Entry]]]] = {
+_REACTIONS: Final[dict[type, Callable[[Conversation, Any], Iterable[Entry] | None]]] = {
     StreamEventMessage: Conversation._on_stream,
     AssistantMessage: Conversation._on_assistant,
     UserMessage: Conversation._on_user,
@@ -271,7 +263,7 @@ _REACTIONS: Final[dict[type, Callable[[Conversation, Any], Iterable[Entry]]]] = 
     InitMessage: Conversation._on_init,
     StatusMessage: Conversation._on_status,
     APIRetryMessage: Conversation._on_retry,
-    ConversationResetMessage: Conversation._on_reset,
+    ConversationResetMessage: lambda chat, message: [chat.notice("a new conversation begins")],
     InteractionOpened: Conversation._on_opened,
     InteractionSettled: Conversation._on_settled,
     TaskStarted: Conversation._on_task_started,

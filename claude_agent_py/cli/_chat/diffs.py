@@ -25,8 +25,7 @@ def diff_of(tool_name: str, given: Mapping[str, Any]) -> list[str]:
     if make is None:
         return []
     lines = [displayable(line, LINE_CHARS).replace("\t", "    ").replace("\n", " ") for line in make(given)]
-    more = len(lines) - SHOWN_LINES
-    return lines if more <= 0 else [*lines[:SHOWN_LINES], f"@@ {more} more lines @@"]
+    return shortened(lines, SHOWN_LINES)
 
 
 def shortened(lines: Sequence[str], most: int) -> list[str]:

@@ -9,7 +9,7 @@ import anyio
 from claude_agent_py._errors import ClaudeAgentError
 from claude_agent_py._runtime.runs.result import RunError
 from claude_agent_py._runtime.runs.run import Run
-from claude_agent_py.cli._chat.approvals import allow, answer, asked, deny, question_help, question_lines, questions
+from claude_agent_py.cli._chat.approvals import Asked, allow, answer, asked, deny
 from claude_agent_py.cli._chat.conversation import Conversation, Entry
 from claude_agent_py.cli._chat.typed_lines import TypedLines
 from claude_agent_py.cli.run_command import FAILED, exit_code, stop_tasks
@@ -63,6 +63,7 @@ class LineChat:
         self._shown_parts = 0
         self._asking: Interaction | None = None
         """The question that is shown."""
+        self._asked = Asked("")
         self._texts: list[str] = []
         """The answers so far, if the model asks several things at once."""
 
@@ -154,15 +155,14 @@ class LineChat:
 
     def _was_answered(self, interaction: Interaction, text: str) -> bool:
         """Answer, and return False if the answer is not complete. Raises ValueError if it is none."""
-        if asked(interaction).is_decision:
+        if self._asked.is_decision:
             self._decide(interaction, text)
             return True
         if not text:
             raise ValueError("an answer is empty")
         self._texts.append(text)
-        asks = questions(interaction)
-        if len(self._texts) < len(asks):
-            self._ask_question(interaction)
+        if len(self._texts) < len(self._asked.steps):
+            self._ask_step()
             return False
         texts, self._texts = self._texts, []
         answer(interaction, texts)
@@ -172,12 +172,12 @@ class LineChat:
         word, _, reason = text.partition(" ")
         if word.lower() in ("y", "yes"):
             allow(interaction)
-        elif word.lower() in ("a", "always") and asked(interaction).always:
+        elif word.lower() in ("a", "always") and self._asked.always:
             allow(interaction, always=True)
         elif word.lower() in ("n", "no"):
             deny(interaction, reason)
         else:
-            raise ValueError("answer with y, n [why]" + (" or a" if asked(interaction).always else ""))
+            raise ValueError("answer with y, n [why]" + (" or a" if self._asked.always else ""))
 
     def _settled(self, interaction: Interaction) -> None:
         """Go on to the next question, before the session tells that this one is settled."""
@@ -193,23 +193,22 @@ class LineChat:
         self._asking, self._texts = now, []
         if now is None:
             return
-        told = asked(now)
+        told = self._asked = asked(now)
         self.say(f"? {told.title}")
         for line in (*told.lines, *told.markdown.splitlines(), *told.diff):
             self.say(f"    {line}")
         if told.is_decision:
             self.say("  y: once" + (f"; a: always, {told.always}" if told.always else "") + "; n [why]: no")
-        elif questions(now):
-            self._ask_question(now)
         else:
-            self.say(f"  {told.help}")
+            self._ask_step()
 
-    def _ask_question(self, interaction: Interaction) -> None:
-        question = questions(interaction)[len(self._texts)]
-        self.say(f"  {displayable(question.question)}")
-        for line in question_lines(question):
+    def _ask_step(self) -> None:
+        step = self._asked.steps[len(self._texts)]
+        if step.text:
+            self.say(f"  {step.text}")
+        for line in step.lines:
             self.say(f"    {line}")
-        self.say(f"  {question_help(question)}")
+        self.say(f"  {step.help}")
 
     # Showing ----------------------------------------------------------------------------------------------------
 

@@ -19,10 +19,10 @@ SHOWN_LINES: Final = 30
 """Of a prompt, a notice or an error."""
 
 
-def diff_text(lines: list[str], indent: str = "  ") -> Text:
+def diff_text(lines: list[str]) -> Text:
     """Return the lines of a diff in colours."""
     styles = {"+": "green", "-": "red", "@": "cyan"}
-    return Text("\n").join(Text(indent + line, style=styles.get(line[:1], "")) for line in lines)
+    return Text("\n").join(Text(f"  {line}", style=styles.get(line[:1], "")) for line in lines)
 
 
 def entry_text(entry: Entry) -> Text:

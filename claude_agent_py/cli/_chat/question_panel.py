@@ -11,16 +11,7 @@ from textual.message import Message
 from textual.widgets import Input
 
 from claude_agent_py.cli._chat.answers import MarkdownText
-from claude_agent_py.cli._chat.approvals import (
-    Asked,
-    allow,
-    answer,
-    asked,
-    deny,
-    question_help,
-    question_lines,
-    questions,
-)
+from claude_agent_py.cli._chat.approvals import Asked, allow, answer, asked, deny
 from claude_agent_py.cli._chat.panels import Plain, diff_text
 from claude_agent_py.permissions.interactions import Interaction
 from claude_agent_py.permissions.requests import displayable
@@ -79,10 +70,10 @@ class QuestionPanel(VerticalScroll, can_focus=True):
             self.query_one(MarkdownText).display = bool(self._asked.markdown)
             self.scroll_home(animate=False)
             self.set_timer(ARMED_AFTER, lambda: self._arm(interaction))
-            if not self._asked.is_decision:
-                self._ask_words()
-            else:
+            if self._asked.is_decision:
                 self._close_words()
+            else:
+                self._ask_words()
             if take_focus:
                 self.take_focus()
         if interaction is not None:
@@ -154,7 +145,7 @@ class QuestionPanel(VerticalScroll, can_focus=True):
 
     def _answer(self, interaction: Interaction, text: str) -> None:
         self._texts.append(text)
-        if len(self._texts) < len(questions(interaction)):
+        if len(self._texts) < len(self._asked.steps):
             self._ask_words()
             return
         try:
@@ -206,16 +197,13 @@ class QuestionPanel(VerticalScroll, can_focus=True):
 
     def _ask_words(self) -> None:
         """Ask for the next answer in words."""
-        asks = questions(self.interaction) if self.interaction is not None else ()
-        if asks:
-            question = asks[len(self._texts)]
-            told = Text(displayable(question.question), style="bold")
-            for line in question_lines(question):
+        step = self._asked.steps[len(self._texts)]
+        if step.text:
+            told = Text(step.text, style="bold")
+            for line in step.lines:
                 told.append(f"\n  {line}", style="not bold")
             self._fill("#asked-lines", told)
-            self._open_words(f"{question_help(question)} (Escape: no answer)")
-        else:
-            self._open_words(f"{self._asked.help} (Escape: no answer)")
+        self._open_words(f"{step.help} (Escape: no answer)")
 
     def _open_words(self, hint: str) -> None:
         self._words.disabled, self._words.display = False, True

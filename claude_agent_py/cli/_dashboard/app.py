@@ -15,10 +15,12 @@ from textual.widgets import Footer, Input, Static, Tree
 from claude_agent_py.cli._dashboard.board import Board, Seen
 from claude_agent_py.cli._dashboard.opening import open_in_browser, write_page
 from claude_agent_py.cli._dashboard.pane import ConversationPane
-from claude_agent_py.cli._dashboard.rows import Question, Row, one_line
+from claude_agent_py.cli._dashboard.rows import Row, count_sessions
 from claude_agent_py.cli._dashboard.screens import AnswerScreen, ConfirmScreen
 from claude_agent_py.cli._dashboard.stopping import end_tree
 from claude_agent_py.cli._dashboard.tree import RowTree, heading
+from claude_agent_py.cli.terminal import one_line
+from claude_agent_py.permissions.interactions import Interaction
 
 STYLE: Final = """
 #heading { height: 1; background: $panel; color: $text-muted; }
@@ -94,7 +96,7 @@ class Dashboard(App[None]):
         """Begin to look."""
         for name in self.board.looks:
             threading.Thread(target=self._keep_looking, args=(name,), daemon=True, name=f"watch {name}").start()
-        self.set_interval(1.0, self._tick)
+        self.set_interval(1.0, self._tree.refresh_times)
         self._tree.focus()
 
     def on_unmount(self) -> None:
@@ -122,18 +124,15 @@ class Dashboard(App[None]):
         self._draw()
 
     def _draw(self) -> None:
-        rows = kept(self.board.rows(), self._filter.lower())
         if not self._tree.is_attached:
             return  # the application ends
+        every = self.board.rows()
+        rows = kept(every, self._filter.lower())
         self._tree.show(rows)
-        count = sum(row.kind in ("session", "fleet_session") for top in rows for row in top.walk())
-        self._heading.update(heading(self._tree.size.width or self.size.width, count))
+        self._heading.update(heading(self._tree.size.width or self.size.width, count_sessions(rows)))
         self._problems.update(Text("\n".join(self.board.problems)))
         self._describe()
-        self._pane.look(self.board.rows())
-
-    def _tick(self) -> None:
-        self._tree.refresh_times()
+        self._pane.look(every)
 
     def on_resize(self) -> None:
         """Fit the columns."""
@@ -149,7 +148,7 @@ class Dashboard(App[None]):
                 result = work()
             except Exception as error:
                 text = one_line(str(error), 300) or type(error).__name__
-                self.post_message(Worked(self._complain, text))
+                self.post_message(Worked(lambda text: self._say(text, "error"), text))
             else:
                 self.post_message(Worked(then, result))
 
@@ -158,9 +157,6 @@ class Dashboard(App[None]):
     @on(Worked)
     def _finish(self, event: Worked) -> None:
         event.then(event.result)
-
-    def _complain(self, text: str) -> None:
-        self._say(text, "error")
 
     def _say(self, text: str, severity: Any = "information") -> None:
         self.notify(text, severity=severity, markup=False)
@@ -184,7 +180,7 @@ class Dashboard(App[None]):
             return
         self.push_screen(AnswerScreen(question), lambda value: self._answer(question, value))
 
-    def _answer(self, question: Question, value: Any) -> None:
+    def _answer(self, question: Interaction, value: Any) -> None:
         if value is None:
             return
 
@@ -192,7 +188,7 @@ class Dashboard(App[None]):
             self._say("answered" if was_first else "too late: already answered or withdrawn")
             self._look_now()
 
-        self._work(lambda: question.interaction.resolve(value), told)
+        self._work(lambda: question.resolve(value), told)
 
     def action_stop(self) -> None:
         """Cancel a session of a fleet, or end the process of a session, after a confirmation."""

@@ -7,7 +7,9 @@ from dataclasses import dataclass, replace
 from claude_agent_py.cli._dashboard.fleet import MOST, FleetView
 from claude_agent_py.cli._dashboard.inbox import InboxView, inbox_row
 from claude_agent_py.cli._dashboard.machine import LOOK_SECONDS, Machine
-from claude_agent_py.cli._dashboard.rows import Question, Row, one_line
+from claude_agent_py.cli._dashboard.rows import Row
+from claude_agent_py.cli.terminal import one_line
+from claude_agent_py.permissions.interactions import Interaction
 
 
 @dataclass(frozen=True)
@@ -15,12 +17,12 @@ class Seen:
     """What one part told when it was looked at last."""
 
     rows: tuple[Row, ...] = ()
-    questions: tuple[Question, ...] = ()
+    questions: tuple[Interaction, ...] = ()
     problem: str = ""
     """Why it could not be looked at. What it told before is kept."""
 
 
-Look = Callable[[], tuple[Sequence[Row], Sequence[Question]]]
+Look = Callable[[], tuple[Sequence[Row], Sequence[Interaction]]]
 
 
 class Board:
@@ -81,9 +83,7 @@ class Board:
         """Return the rows as they were seen last: what asks for a person is at the session that asks."""
         local = {row.session_id: row for row in self.seen["machine"].rows}
         inbox = self.seen.get("inbox", Seen())
-        asked: dict[str, list[Question]] = {}
-        for question in inbox.questions:
-            asked.setdefault(question.session_id, []).append(question)
+        asked = _by_session(inbox.questions)
         local = {id_: asking(row, asked.pop(id_, ())) for id_, row in local.items()}
         rows = [] if self.fleet is None else [self._fleet_row(self.fleet, local)]
         if self.inbox is not None and (asked or inbox.problem):
@@ -93,9 +93,7 @@ class Board:
     def _fleet_row(self, fleet: FleetView, local: dict[str, Row]) -> Row:
         """Return the fleet with its sessions. Those that run on this machine are taken from there."""
         seen = self.seen["fleet"]
-        asked: dict[str, list[Question]] = {}
-        for question in seen.questions:
-            asked.setdefault(question.session_id, []).append(question)
+        asked = _by_session(seen.questions)
         children = [
             asking(_joined(row, local.pop(row.session_id, None)), asked.get(row.fleet_id, ())) for row in seen.rows
         ]
@@ -105,6 +103,13 @@ class Board:
         count = len(fleet.workers)
         workers = [seen.problem] if seen.problem else ["1 worker" if count == 1 else f"{count} workers"]
         return Row(key="fleet", kind="fleet", title=fleet.name, about=(*workers, *about), children=tuple(children))
+
+
+def _by_session(questions: Iterable[Interaction]) -> dict[str, list[Interaction]]:
+    found: dict[str, list[Interaction]] = {}
+    for question in questions:
+        found.setdefault(question.session_id or "", []).append(question)
+    return found
 
 
 def _joined(row: Row, local: Row | None) -> Row:
@@ -125,7 +130,7 @@ def _joined(row: Row, local: Row | None) -> Row:
     )
 
 
-def asking(row: Row, questions: Iterable[Question]) -> Row:
+def asking(row: Row, questions: Iterable[Interaction]) -> Row:
     """Return a session's row with its questions, each at the agent that asks."""
     given = list(questions)
     if not given:
@@ -139,7 +144,7 @@ def asking(row: Row, questions: Iterable[Question]) -> Row:
     )
 
 
-def _task_asking(task: Row, questions: list[Question]) -> Row:
+def _task_asking(task: Row, questions: list[Interaction]) -> Row:
     own = tuple(one for one in questions if one.agent_id == task.key.rpartition(":")[2])
     children = tuple(_task_asking(child, questions) for child in task.children)
     return replace(task, questions=own, children=children)

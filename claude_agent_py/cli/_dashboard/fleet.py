@@ -1,15 +1,15 @@
 """`FleetView`: the sessions of a fleet, from its database. It never makes that database."""
 
 import json
-import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import anyio
 
-from claude_agent_py._errors import FleetError
-from claude_agent_py.cli._dashboard.rows import Question, Row, Spent, one_line
+from claude_agent_py.cli._dashboard.rows import Row, Spent, nested
+from claude_agent_py.cli.terminal import one_line
+from claude_agent_py.permissions.interactions import Interaction
 from claude_agent_py.wire.codec import decode
 from claude_agent_py.wire.messages.usage import TOKEN_FIELDS
 
@@ -40,7 +40,7 @@ class FleetView:
         from claude_agent_py.fleet import Fleet
 
         self.fleet: Fleet = Fleet(url, create=False)
-        self.name, self._file = _place(self.fleet.database.url)
+        self.name: str = self.fleet.database.engine.url.set(query={}).render_as_string()
         self._states: tuple[str | None, ...] = (None,) if is_all else LIVE
         self._outcomes: dict[tuple[str, int], FleetOutcome] = {}
         """Those of runs that are over for good, by the CLI's session: the fleet's ids may be used again."""
@@ -48,15 +48,14 @@ class FleetView:
         self._tasks: dict[str, _Tasks] = {}
         self.workers: Sequence[FleetWorkerInfo] = ()
 
-    def look(self) -> tuple[list[Row], list[Question]]:
+    def look(self) -> tuple[list[Row], Sequence[Interaction]]:
         """Return the sessions, and what they ask. Blocks; raises FleetError if the database does not answer."""
         return anyio.run(self._look)
 
-    async def _look(self) -> tuple[list[Row], list[Question]]:
+    async def _look(self) -> tuple[list[Row], Sequence[Interaction]]:
         from claude_agent_py.fleet import _rows
         from claude_agent_py.fleet._inbox import FleetInteraction
 
-        self.check_exists()
         self._reads = 0
         infos = [info for state in self._states for info in await self._ask(_rows.listed, state, None, None, MOST)]
         infos.sort(key=lambda info: -info.created_at)
@@ -69,7 +68,7 @@ class FleetView:
         for name, tasks in self._tasks.items():
             await self._look_at_tasks(running[name], tasks)
         spent = {info.id: await self._spent(info) for info in infos}
-        questions = [Question.of(FleetInteraction(self.fleet.database, row)) for row in asked]
+        questions = [FleetInteraction(self.fleet.database, row) for row in asked]
         return [_row(info, spent[info.id], self._tasks.get(info.cli_session_id)) for info in infos], questions
 
     async def _look_at_tasks(self, info: "FleetSessionInfo", tasks: "_Tasks") -> None:
@@ -81,11 +80,6 @@ class FleetView:
                 tasks.take(event)
             if len(events) < MOST:
                 tasks.after = max(tasks.after, info.events)
-
-    def check_exists(self) -> None:
-        """Raise FleetError if the file of an SQLite database is not there: it would be made."""
-        if self._file is not None and not os.path.isfile(self._file):
-            raise FleetError(f"there is no file {self._file}")
 
     async def _ask(self, work: Callable[..., T], *args: Any) -> T:
         return await self.fleet.database.call(work, *args, write=False, patience=0.0)
@@ -117,7 +111,6 @@ class FleetView:
     async def _messages(self, session_id: str, last: int | None) -> list[Any]:
         from claude_agent_py.fleet import _rows
 
-        self.check_exists()
         info = await self._ask(_rows.info, session_id)
         after = 0 if last is None else max(0, info.events - last)
         found: list[Any] = []
@@ -131,7 +124,6 @@ class FleetView:
 
     def cancel(self, session_id: str) -> bool:
         """Cancel a session for good; False if it was over. Blocks; raises FleetError."""
-        self.check_exists()
         return anyio.run(partial(self.fleet.session(session_id).cancel, "cancelled from the dashboard"))
 
 
@@ -154,30 +146,22 @@ class _Tasks:
         elif told.get("event") == "finished":
             self.running.pop(str(told.get("task_id")), None)
 
-    def rows(self, session_id: str, parent: str | None = None) -> Iterator[Row]:
-        """Yield the rows of the tasks that one launched."""
-        for task_id, event in self.running.items():
-            given = event.data.get("parent_id")
-            if (given if given in self.running else None) == parent and task_id != parent:
-                yield Row(
-                    key=f"fleet:{session_id}:{task_id}",
-                    kind="task",
-                    title=one_line(f"{event.data.get('description') or ''} ({event.data.get('type')})"),
-                    state="running",
-                    since=event.at,
-                    about=(one_line(task_id),),
-                    children=tuple(self.rows(session_id, task_id)),
-                    fleet_id=session_id,
-                )
+    def rows(self, session_id: str) -> tuple[Row, ...]:
+        """Return the rows of the tasks."""
+        tasks = {task_id: _task_row(session_id, task_id, event) for task_id, event in self.running.items()}
+        return nested(tasks, {task_id: event.data.get("parent_id") for task_id, event in self.running.items()})
 
 
-def _place(url: str) -> tuple[str, str | None]:
-    """Return a database's URL without secrets, and its file if it is one of SQLite."""
-    from sqlalchemy import make_url
-
-    parsed = make_url(url).set(query={})
-    file = parsed.database if parsed.drivername.startswith("sqlite") else None
-    return parsed.render_as_string(), None if file is None or file.startswith("file:") else file
+def _task_row(session_id: str, task_id: str, event: "FleetEvent") -> Row:
+    return Row(
+        key=f"fleet:{session_id}:{task_id}",
+        kind="task",
+        title=one_line(f"{event.data.get('description') or ''} ({event.data.get('type')})"),
+        state="running",
+        since=event.at,
+        about=(one_line(task_id),),
+        fleet_id=session_id,
+    )
 
 
 def _sum(outcomes: "Sequence[FleetOutcome]", *, is_partial: bool = False) -> Spent:
@@ -201,7 +185,7 @@ def _row(info: "FleetSessionInfo", spent: Spent, tasks: _Tasks | None) -> Row:
         since=info.created_at,
         spent=spent,
         about=tuple(one_line(fact) for fact in about),
-        children=tuple(tasks.rows(info.id)) if tasks is not None else (),
+        children=() if tasks is None else tasks.rows(info.id),
         session_id=info.cli_session_id,
         fleet_id=info.id,
         told={"kind": "fleet", **info.to_dict(), "tasks": []},

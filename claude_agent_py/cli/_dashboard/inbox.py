@@ -5,8 +5,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from claude_agent_py._errors import OptionsError
-from claude_agent_py.cli._dashboard.rows import Question, Row, one_line
+from claude_agent_py.cli._dashboard.rows import Row
+from claude_agent_py.cli.terminal import one_line
 from claude_agent_py.permissions.inbox_sqlite import SQLiteInbox
+from claude_agent_py.permissions.interactions import Interaction
 
 
 class InboxView:
@@ -18,7 +20,7 @@ class InboxView:
         self._inode = 0
         self._inbox: SQLiteInbox | None = None
 
-    def look(self) -> tuple[Sequence[Row], Sequence[Question]]:
+    def look(self) -> tuple[Sequence[Row], Sequence[Interaction]]:
         """Return what waits, oldest first. Blocks; raises OptionsError if there is no such inbox."""
         try:
             inode = self._path.stat().st_ino
@@ -26,10 +28,10 @@ class InboxView:
             raise OptionsError(f"there is no file {self._path}") from None
         if self._inbox is None or inode != self._inode:
             self._inbox, self._inode = SQLiteInbox(self._path), inode
-        return (), [Question.of(one) for one in self._inbox]
+        return (), list(self._inbox)
 
 
-def inbox_row(name: str, questions: list[Question], problem: str) -> Row:
+def inbox_row(name: str, questions: list[Interaction], problem: str) -> Row:
     """Return the row of an inbox, with the questions of sessions that are not shown elsewhere."""
     rows = [
         Row(
@@ -37,11 +39,11 @@ def inbox_row(name: str, questions: list[Question], problem: str) -> Row:
             kind="question",
             title=f"{one.kind} {one.id}",
             state="asks",
-            since=one.asked_at,
+            since=one.created_at,
             about=(f"session {one_line(one.session_id)}",) if one.session_id else (),
             questions=(one,),
-            session_id=one.session_id,
-            told={"kind": "interaction", "session_id": one.session_id, "id": one.id},
+            session_id=one.session_id or "",
+            told={"kind": "interaction", "session_id": one.session_id or "", "id": one.id},
         )
         for one in questions
     ]

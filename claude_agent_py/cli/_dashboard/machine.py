@@ -3,13 +3,15 @@
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Final
 
 from claude_agent_py._errors import SessionError
 from claude_agent_py._proc import contents
-from claude_agent_py.cli._dashboard.rows import Row, Spent, one_line
+from claude_agent_py.cli._dashboard.rows import Row, Spent, nested
 from claude_agent_py.cli._dashboard.tails import Tail
+from claude_agent_py.cli.terminal import one_line
 from claude_agent_py.sessions.folders import AnyPath, find_session, regular_file
 from claude_agent_py.sessions.lines import Snapshot
 from claude_agent_py.sessions.listing import info_of, list_sessions
@@ -87,7 +89,7 @@ class _Watched:
         try:
             if not self._path:
                 self._path = find_session(self._session_id, None, self._config_dir)
-                self._tails[""] = Tail(self._path, self._launches, on_cost=self._learn)
+                self._tails[""] = Tail(self._path, self._launches, on_cost=partial(_learn, self._prices))
         except (SessionError, ValueError):  # nothing was written yet
             return
         has_new = self._tails[""].look(deadline)
@@ -99,13 +101,10 @@ class _Watched:
             except OSError:  # it was removed meanwhile
                 return
 
-    def _learn(self, note: CostNote) -> None:
-        _learn(self._prices, note)
-
     def _look_at_agents(self, deadline: float) -> None:
         for path in agent_files(self._path.removesuffix(".jsonl")):
             if path not in self._agents:
-                agent = self._agents[path] = read_subagent(path, self._session_id)[1]
+                agent = self._agents[path] = read_subagent(path, self._session_id)
                 self._tails[agent.agent_id] = Tail(path, self._launches, agent.agent_id)
         for agent in self._agents.values():
             self._tails[agent.agent_id].look(deadline)
@@ -116,7 +115,6 @@ class _Watched:
         """Return the session's row. `entry` has the parent of its process, and when it started."""
         process = running.process
         main = self._tails.get("")
-        known = {task.id for task in self._tasks}
         return Row(
             key=self._key,
             kind="session",
@@ -126,7 +124,10 @@ class _Watched:
             spent=self._spent(self._tails.values(), main.reported if main else None),
             calls=_waits(process, main.calls if main else ""),
             about=(f"pid {process.pid}", one_line(running.cwd)),
-            children=tuple(self._task_rows(None, known)),
+            children=nested(
+                {task.id: self._task_row(task) for task in self._tasks},
+                {task.id: task.parent_id for task in self._tasks},
+            ),
             process=ProcessID(process.pid, entry[1]) if entry else None,
             pid=process.pid,
             session_id=running.session_id,
@@ -140,16 +141,14 @@ class _Watched:
                 "status": process.status,
                 "cwd": running.cwd,
                 "started_at": running.started_at,
-                "tasks": [_task_json(task) for task in self._tasks],
+                "tasks": [
+                    {"id": task.id, "type": task.type, "description": task.description, "parent_id": task.parent_id}
+                    for task in self._tasks
+                ],
             },
         )
 
-    def _task_rows(self, parent: str | None, known: set[str]) -> Iterator[Row]:
-        for task in self._tasks:
-            if (task.parent_id if task.parent_id in known else None) == parent and task.id != parent:
-                yield self._task_row(task, tuple(self._task_rows(task.id, known)))
-
-    def _task_row(self, task: StoredTask, children: tuple[Row, ...]) -> Row:
+    def _task_row(self, task: StoredTask) -> Row:
         tail = self._tails.get(task.id)
         kind = (task.subagent.agent_type if task.subagent else None) or task.type
         return Row(
@@ -161,7 +160,6 @@ class _Watched:
             spent=self._spent([tail]) if tail else Spent(),
             calls=tail.calls if tail else "",
             about=(one_line(task.id),),
-            children=children,
             session_id=self._session_id,
             path=tail.path if tail else "",
         )
@@ -183,10 +181,6 @@ def _waits(process: RunningProcess, calls: str) -> str:
     """Return what a process waits for: what it says itself, and its tool calls."""
     told = [one_line(process.waiting_for)] if process.waiting_for else []
     return ": ".join([*told, calls] if calls and process.status != "idle" else told)
-
-
-def _task_json(task: StoredTask) -> dict[str, str | None]:
-    return {"id": task.id, "type": task.type, "description": task.description, "parent_id": task.parent_id}
 
 
 # Prices -----------------------------------------------------------------------------------------------------------

@@ -19,10 +19,10 @@ from claude_agent_py.cli._dashboard.rows import Row
 from claude_agent_py.cli.sessions import conversation_lines
 from claude_agent_py.observe import Timeline
 from claude_agent_py.permissions.requests import displayable
-from claude_agent_py.sessions.entries import read_message
 from claude_agent_py.sessions.folders import regular_file
 from claude_agent_py.sessions.lines import Snapshot
 from claude_agent_py.sessions.session import get_session
+from claude_agent_py.tasks.files.transcript import read_message
 
 MOST_MESSAGES: Final = 200
 """How many messages of a conversation are shown, the last ones."""

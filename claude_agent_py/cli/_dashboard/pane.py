@@ -9,7 +9,8 @@ from textual.widgets import RichLog
 from claude_agent_py._errors import ClaudeAgentError
 from claude_agent_py.cli._dashboard.fleet import FleetView
 from claude_agent_py.cli._dashboard.opening import conversation, version
-from claude_agent_py.cli._dashboard.rows import Row, one_line
+from claude_agent_py.cli._dashboard.rows import Row
+from claude_agent_py.cli.terminal import one_line
 
 Work = Callable[[Callable[[], Any], Callable[[Any], None]], None]
 """Calls the first in a thread, and the second in the application with what it returns."""

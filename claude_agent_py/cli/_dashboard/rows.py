@@ -1,12 +1,12 @@
-"""`Row`: a line of the dashboard, with those below it. Values only: looking twice at the same gives equal rows."""
+"""`Row`: a line of the dashboard, with those below it."""
 
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, TypeAlias
 
+from claude_agent_py.cli.terminal import one_line
 from claude_agent_py.permissions.interactions import Interaction
-from claude_agent_py.permissions.requests import displayable
 from claude_agent_py.transport.processes import ProcessID
 
 Kind: TypeAlias = Literal["host", "session", "task", "fleet", "fleet_session", "inbox", "question", "problem"]
@@ -23,7 +23,6 @@ MARKS: Final[Mapping[str, tuple[str, str]]] = {
     "group": ("▸", "bold"),
 }
 """A character for each state, with its colour. Others are at rest."""
-SHOWN_CHARS: Final = 70
 LINE_CHARS: Final = 200
 
 
@@ -47,38 +46,6 @@ class Spent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
-    """What waits for a person."""
-
-    id: str
-    kind: str
-    summary: str
-    session_id: str
-    """Of the CLI, or of the fleet."""
-    agent_id: str | None
-    asked_at: float
-    interaction: Interaction = field(compare=False, repr=False)
-
-    @classmethod
-    def of(cls, interaction: Interaction) -> "Question":
-        """Return the question of an interaction."""
-        return cls(
-            id=interaction.id,
-            kind=interaction.kind,
-            summary=one_line(interaction.summary, LINE_CHARS),
-            session_id=interaction.session_id or "",
-            agent_id=interaction.agent_id,
-            asked_at=interaction.created_at,
-            interaction=interaction,
-        )
-
-    def as_json(self) -> dict[str, Any]:
-        """Return it as JSON."""
-        told = {"id": self.id, "kind": self.kind, "summary": self.summary, "agent_id": self.agent_id}
-        return {**told, "asked_at": self.asked_at}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
     """A line of the dashboard."""
 
@@ -94,7 +61,7 @@ class Row:
     """The tool calls without a result."""
     about: tuple[str, ...] = ()
     """What else a line says."""
-    questions: tuple[Question, ...] = ()
+    questions: tuple[Interaction, ...] = ()
     children: "tuple[Row, ...]" = ()
     process: ProcessID | None = None
     """The process of a session, if it can be told from a later one with the same id."""
@@ -117,7 +84,7 @@ class Row:
     @property
     def waits_for(self) -> str:
         """What it waits for: a person, otherwise its tool calls."""
-        return self.questions[0].summary if self.questions else self.calls
+        return one_line(self.questions[0].summary, LINE_CHARS) if self.questions else self.calls
 
     @property
     def mark(self) -> tuple[str, str]:
@@ -125,9 +92,9 @@ class Row:
         return MARKS.get("asks" if self.questions else self.state, ("·", "dim"))
 
     @property
-    def question(self) -> Question | None:
+    def question(self) -> Interaction | None:
         """The oldest question of this row and of those below it."""
-        return min((one for row in self.walk() for one in row.questions), key=lambda one: one.asked_at, default=None)
+        return min((one for row in self.walk() for one in row.questions), key=lambda one: one.created_at, default=None)
 
     def matches(self, text: str) -> bool:
         """Return whether the text is in what is shown of it."""
@@ -155,13 +122,32 @@ class Row:
             "cost_is_derived": self.spent.is_derived,
             "is_partial": self.spent.is_partial,
             "waits_for": self.waits_for,
-            "interactions": [one.as_json() for one in self.questions],
+            "interactions": [_question_json(one) for one in self.questions],
         }
 
 
-def one_line(text: str, limit: int = SHOWN_CHARS) -> str:
-    """Return a text as a line that is safe to print in a terminal."""
-    return " ".join(displayable(" ".join(text.split()), limit).split())
+def _question_json(question: Interaction) -> dict[str, Any]:
+    summary = one_line(question.summary, LINE_CHARS)
+    told = {"id": question.id, "kind": question.kind, "summary": summary, "agent_id": question.agent_id}
+    return {**told, "asked_at": question.created_at}
+
+
+def count_sessions(rows: Iterable[Row]) -> int:
+    """Return how many sessions there are."""
+    return sum(row.kind in ("session", "fleet_session") for top in rows for row in top.walk())
+
+
+def nested(tasks: Mapping[str, Row], parents: Mapping[str, str | None]) -> tuple[Row, ...]:
+    """Return the rows of tasks, by id, each below that of the task that launched it."""
+
+    def below(parent: str | None) -> tuple[Row, ...]:
+        return tuple(
+            replace(row, children=below(task_id))
+            for task_id, row in tasks.items()
+            if task_id != parent and (parents[task_id] if parents[task_id] in tasks else None) == parent
+        )
+
+    return below(None)
 
 
 def elapsed(since: float) -> str:

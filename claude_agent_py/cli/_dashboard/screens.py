@@ -12,9 +12,10 @@ from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Label, SelectionList, Static
 from textual.widgets.selection_list import Selection
 
-from claude_agent_py.cli._dashboard.rows import Question, one_line
 from claude_agent_py.cli.interactions import details_of
+from claude_agent_py.cli.terminal import one_line
 from claude_agent_py.permissions.decisions import Allow, Deny
+from claude_agent_py.permissions.interactions import Interaction
 from claude_agent_py.permissions.typed_answers import HELP, read_typed
 
 DECIDED = frozenset({"permission", "plan"})
@@ -26,16 +27,15 @@ class AnswerScreen(ModalScreen[Any]):
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", "Back")]
 
-    def __init__(self, question: Question) -> None:
+    def __init__(self, question: Interaction) -> None:
         super().__init__()
         self.question = question
 
     def compose(self) -> ComposeResult:
         """Yield the question, and what answers it."""
-        asked = self.question.interaction
-        kind = self.question.kind
+        asked, kind = self.question, self.question.kind
         with Vertical(id="dialog"):
-            yield Label(Text(f"{kind} {self.question.id}"), id="title")
+            yield Label(Text(f"{kind} {asked.id}"), id="title")
             with VerticalScroll(id="asked"):
                 yield Static(Text("\n".join(details_of(asked, full=True))))
             if kind == "question":
@@ -82,7 +82,7 @@ class AnswerScreen(ModalScreen[Any]):
             if lists and not words and all(chosen):
                 self.dismiss([labels[0] if len(labels) == 1 else labels for labels in chosen])
             else:
-                self.dismiss(read_typed(self.question.interaction, shlex.split(words)))
+                self.dismiss(read_typed(self.question, shlex.split(words)))
         except ValueError as error:
             self.query_one("#wrong", Label).update(Text(one_line(str(error), 200)))
 

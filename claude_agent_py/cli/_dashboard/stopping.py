@@ -12,6 +12,7 @@ import time
 from typing import Final
 
 from claude_agent_py._errors import ClaudeAgentError
+from claude_agent_py._proc import contents
 from claude_agent_py.transport.processes import PS_TIMEOUT, ProcessID, descendants, kill_each, process_table
 
 GRACE_SECONDS: Final = 5.0
@@ -39,16 +40,19 @@ def end_tree(process: ProcessID, grace: float = GRACE_SECONDS) -> bool:
     below = descendants(process.pid)
     if not _ask(process):
         return False
-    deadline = time.monotonic() + grace
-    while _runs(process) and time.monotonic() < deadline:
-        time.sleep(_LOOK_EVERY)
-    if _runs(process):
+    if not _ends_within(grace, process):
         below += descendants(process.pid)
     kill_each([process, *below])
-    deadline = time.monotonic() + grace
+    if not _ends_within(grace, process):
+        raise CannotStopError(f"process {process.pid} does not end")
+    return True
+
+
+def _ends_within(seconds: float, process: ProcessID) -> bool:
+    deadline = time.monotonic() + seconds
     while _runs(process):
         if time.monotonic() > deadline:
-            raise CannotStopError(f"process {process.pid} does not end")
+            return False
         time.sleep(_LOOK_EVERY)
     return True
 
@@ -60,11 +64,7 @@ def _runs(process: ProcessID) -> bool:
 
 def _is_dead(pid: int) -> bool:
     """Return whether a process has ended and only waits for its parent to notice (Linux)."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read(4096).rpartition(b")")[2].split()[:1] == [b"Z"]
-    except OSError:
-        return False
+    return contents(f"/proc/{pid}/stat").rpartition(b")")[2].split()[:1] == [b"Z"]
 
 
 def _ask(process: ProcessID) -> bool:

@@ -3,10 +3,12 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from claude_agent_py.observe.drafts import INTERRUPTED, Draft, most, status_of_call, tokens_of
+import msgspec
+
+from claude_agent_py.observe.drafts import INTERRUPTED, STATUS_OF_CALL, Draft, most, tokens_of
 from claude_agent_py.observe.folding.state import State
 from claude_agent_py.observe.folding.turns import begin_turn
-from claude_agent_py.observe.spans import MAIN, Tokens
+from claude_agent_py.observe.spans import MAIN
 from claude_agent_py.wire.messages.content import TextBlock, ThinkingBlock, ToolUseBlock
 from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
 from claude_agent_py.wire.messages.stream import MessageDeltaEvent, StreamEventMessage
@@ -86,7 +88,7 @@ def _user(state: State, message: UserMessage, at: float | None) -> None:
         state.traffic.forget(record.id)
         call = state.calls.pop(record.id, None)
         if call is not None:
-            call.end, call.status = when, status_of_call(record)
+            call.end, call.status = when, STATUS_OF_CALL.get(record.status, "running")
             if call.status == "error" and _was_rejected(message):
                 call.status = "denied"
             call.attributes["output"] = state.texts.of(record.text)
@@ -103,12 +105,7 @@ def _stream(state: State, message: StreamEventMessage, at: float | None) -> None
         output = int(event.usage.output_tokens or 0)
         if model is not None and model.tokens is not None and output >= model.tokens.output:
             model.attributes["is_counted"] = True
-            model.tokens = Tokens(
-                input=model.tokens.input,
-                output=output,
-                cache_read=model.tokens.cache_read,
-                cache_write=model.tokens.cache_write,
-            )
+            model.tokens = msgspec.structs.replace(model.tokens, output=output)
 
 
 def _denied(state: State, message: PermissionDeniedMessage, at: float | None) -> None:

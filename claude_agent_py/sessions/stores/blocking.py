@@ -1,8 +1,8 @@
 """`BlockingStore`: the base of this package's stores. Their work runs in threads, on asyncio and trio."""
 
 import json
-from collections.abc import Callable
-from typing import Any, Final, NamedTuple, TypeVar, TypeVarTuple, cast
+from collections.abc import Callable, Container
+from typing import Final, NamedTuple, TypeVar, TypeVarTuple
 
 import anyio
 from anyio import to_thread
@@ -18,6 +18,7 @@ from claude_agent_py.sessions.stores.leases import (
     renewed,
 )
 from claude_agent_py.sessions.stores.protocol import (
+    Place,
     SessionKey,
     SessionListSubkeysKey,
     SessionStoreEntry,
@@ -39,20 +40,6 @@ ChangeLease = Callable[[LeaseState, float], LeaseState]
 """Returns the new state for the old state and the time."""
 
 
-class Place(NamedTuple):
-    """A transcript in a store."""
-
-    project: str
-    session: str
-    subpath: str = ""
-    """Empty for the session itself."""
-
-    @property
-    def key(self) -> SessionKey:
-        """The key of the transcript."""
-        return key_of(*self)
-
-
 class Row(NamedTuple):
     """An entry to store."""
 
@@ -60,13 +47,6 @@ class Row(NamedTuple):
     text: str
     """ASCII, without line breaks."""
     entry: SessionStoreEntry
-
-
-def key_of(project: str, session: str, subpath: str = "") -> SessionKey:
-    """Return the key of a transcript."""
-    if subpath:
-        return {"project_key": project, "session_id": session, "subpath": subpath}
-    return {"project_key": project, "session_id": session}
 
 
 def encoded(entry: SessionStoreEntry) -> str:
@@ -81,9 +61,9 @@ def encoded(entry: SessionStoreEntry) -> str:
         raise StoreError(f"an entry is not JSON: {error}") from error
 
 
-def decoded(text: str | bytes) -> SessionStoreEntry:
-    """Return the entry that `encoded` wrote."""
-    return cast("SessionStoreEntry", json.loads(text))
+def utf8(text: str) -> bytes:
+    """Return text as bytes, lone surrogates included."""
+    return text.encode(errors="surrogatepass")
 
 
 def unique(entries: list[SessionStoreEntry]) -> list[SessionStoreEntry]:
@@ -92,19 +72,24 @@ def unique(entries: list[SessionStoreEntry]) -> list[SessionStoreEntry]:
     kept = []
     for entry in entries:
         uuid = _uuid_of(entry)
-        if uuid is None or uuid not in seen:
+        if uuid not in seen:
             kept.append(entry)
         if uuid is not None:
             seen.add(uuid)
     return kept
 
 
-def next_summary(text: str | bytes | None, place: Place, new: list[SessionStoreEntry]) -> dict[str, Any]:
-    """Return the `data` of a summary after new entries, from its JSON before them."""
+def next_summary(text: str | bytes | None, place: Place, new: list[Row]) -> str:
+    """Return the `data` of a summary after new entries as JSON, from its JSON before them."""
     prev: SessionSummaryEntry | None = None
     if text is not None:
         prev = {"session_id": place.session, "mtime": 0, "data": json.loads(text)}
-    return fold_session_summary(prev, place.key, new)["data"]
+    return json.dumps(fold_session_summary(prev, place.key, [row.entry for row in new])["data"])
+
+
+def without_known(rows: list[Row], uuids: Container[str | None]) -> list[Row]:
+    """Return the rows that are not stored yet."""
+    return [row for row in rows if row.uuid is None or row.uuid not in uuids]
 
 
 class BlockingStore:
@@ -122,7 +107,7 @@ class BlockingStore:
             StoreError: They cannot be stored.
             StaleLeaseError: A later lease was acquired.
         """
-        place = Place(*checked(key))
+        place = checked(key)
         if entries:
             await self._in_thread("append to", place, self._append_all, place, list(entries), epoch)
 
@@ -135,11 +120,11 @@ class BlockingStore:
         Raises:
             StoreError: They cannot be read.
         """
-        place = Place(*checked(key))
+        place = checked(key)
         return await self._in_thread("load", place, self._load_all, place) or None
 
     def _load_all(self, place: Place) -> list[SessionStoreEntry]:
-        return [decoded(text) for text in self._load(place)]
+        return unique([json.loads(text) for text in self._load(place)])
 
     async def list_sessions(self, project_key: str) -> list[SessionStoreListEntry]:
         """Return the sessions of a project, in any order.
@@ -156,7 +141,7 @@ class BlockingStore:
         Raises:
             StoreError: They cannot be read.
         """
-        place = Place(*checked({"project_key": key["project_key"], "session_id": key["session_id"]}))
+        place = _session_of(key)
         return sorted(await self._in_thread("list the subagents of", place, self._subpaths, place))
 
     async def delete(self, key: SessionKey) -> None:
@@ -165,7 +150,7 @@ class BlockingStore:
         Raises:
             StoreError: It cannot be deleted.
         """
-        place = Place(*checked(key))
+        place = checked(key)
         await self._in_thread("delete", place, self._delete, place)
 
     async def find_session(self, session_id: str) -> list[str]:
@@ -231,6 +216,7 @@ class BlockingStore:
         raise NotImplementedError
 
     def _load(self, place: Place) -> list[str] | list[bytes]:
+        """Return the texts of the entries, in order; some may be there twice."""
         raise NotImplementedError
 
     def _list(self, project: str) -> dict[str, int]:
@@ -272,5 +258,5 @@ def _uuid_of(entry: SessionStoreEntry) -> str | None:
     return None if uuid is None else str(uuid)
 
 
-def _session_of(key: SessionKey) -> Place:
-    return Place(*checked(key)[:2])
+def _session_of(key: SessionKey | SessionListSubkeysKey) -> Place:
+    return checked({"project_key": key["project_key"], "session_id": key["session_id"]})

@@ -1,9 +1,6 @@
 """Change the sessions of a store: title, tag, deletion, copies. A session that a process writes is not changed."""
 
 import logging
-import os
-import secrets
-import socket
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -19,11 +16,10 @@ from claude_agent_py.sessions.changes import checked_tag, checked_title
 from claude_agent_py.sessions.folders import AnyPath
 from claude_agent_py.sessions.forking import fork_session
 from claude_agent_py.sessions.info import SessionInfo
-from claude_agent_py.sessions.stores.blocking import Place
 from claude_agent_py.sessions.stores.copying import import_session
-from claude_agent_py.sessions.stores.leases import Lease
+from claude_agent_py.sessions.stores.leases import Lease, append, new_holder
 from claude_agent_py.sessions.stores.materialise import asked, load, session_times, subpaths
-from claude_agent_py.sessions.stores.protocol import SessionStore, SessionStoreEntry, described, implements
+from claude_agent_py.sessions.stores.protocol import Place, SessionStore, SessionStoreEntry, described, implements
 from claude_agent_py.sessions.stores.reading import SECONDS, find_place, not_found, opened
 
 logger: logging.Logger = logging.getLogger("claude_agent_py")
@@ -160,10 +156,7 @@ async def _append(store: SessionStore, place: Place, note: dict[str, Any], timeo
     entry = {**note, "sessionId": place.session, "uuid": str(uuid.uuid4()), "timestamp": now}
     entries = [cast("SessionStoreEntry", entry)]
     async with _writing(store, place, timeout) as lease, asked(f"append to {described(place.key)}", timeout):
-        if lease is None:
-            await store.append(place.key, entries)
-        else:
-            await cast("Any", store).append(place.key, entries, epoch=lease.epoch)
+        await append(store, place.key, entries, lease)
 
 
 async def _check_there(store: SessionStore, place: Place, timeout: float) -> None:
@@ -182,9 +175,8 @@ async def _writing(store: Any, place: Place, timeout: float) -> AsyncIterator[Le
     if not implements(store, "acquire_lease"):
         yield None
         return
-    holder = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
     async with asked(f"acquire the lease of session {place.session}", timeout):
-        lease = await store.acquire_lease(place.key, holder)
+        lease = await store.acquire_lease(place.key, new_holder())
     try:
         yield lease
     finally:

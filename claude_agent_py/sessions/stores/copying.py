@@ -1,18 +1,16 @@
 """Copy sessions: from this machine to a store, from a store to a folder, from a store to another."""
 
 import os
-from collections import Counter
 from pathlib import Path
 
 from claude_agent_py._errors import SessionError
 from claude_agent_py._event_loop import run_file_work
 from claude_agent_py.sessions.folders import AnyPath, config_folder, find_session, project_key_for_directory
-from claude_agent_py.sessions.stores.blocking import Place
 from claude_agent_py.sessions.stores.local import BATCH_ENTRIES, Append, send_older, transcripts_of
 from claude_agent_py.sessions.stores.materialise import asked, load, subpaths, write_session
-from claude_agent_py.sessions.stores.protocol import SessionKey, SessionStore, SessionStoreEntry, described
+from claude_agent_py.sessions.stores.protocol import Place, SessionKey, SessionStore, SessionStoreEntry, described
 from claude_agent_py.sessions.stores.reading import SECONDS, find_place, not_found
-from claude_agent_py.sessions.stores.reported import canonical, uuid_of
+from claude_agent_py.sessions.stores.reported import missing_from
 
 
 async def import_session(
@@ -49,7 +47,7 @@ async def import_session(
     path = await run_file_work(find_session, session_id, directory, config_dir)
     project = project_key or os.path.basename(os.path.dirname(path))
     count = 0
-    for transcript, subpath in await run_file_work(lambda: list(transcripts_of(path))):
+    for transcript, subpath in await run_file_work(transcripts_of, path):
         if not subpath or include_subagents:
             place = Place(project, session_id, subpath)
             stored = await load(store, place, timeout)
@@ -120,7 +118,7 @@ async def export_session(
     own = project_key_for_directory(directory)
     folder = os.path.join(config_folder(config_dir), "projects")
     try:
-        is_there = await write_session(store, place, Path(folder), own, timeout=timeout)
+        is_there = await write_session(store, place, Path(folder), own, timeout)
     except FileExistsError as error:
         told = f"session {session_id} is there already: {error}"
         raise SessionError(told, session_id=session_id) from error
@@ -167,27 +165,11 @@ async def copy_session(
                 raise not_found(place)
             continue
         to = Place(to_project_key or place.project, session_id, subpath)
-        new = _new(entries, await load(target, to, timeout) or [])
+        new = list(filter(missing_from(await load(target, to, timeout) or []), entries))
         for start in range(0, len(new), BATCH_ENTRIES):
             await append(to.key, new[start : start + BATCH_ENTRIES])
         count += len(new)
     return count
-
-
-def _new(entries: list[SessionStoreEntry], there: list[SessionStoreEntry]) -> list[SessionStoreEntry]:
-    uuids = {uuid_of(entry) for entry in there}
-    left = Counter(canonical(entry) for entry in there if uuid_of(entry) is None)
-    new = []
-    for entry in entries:
-        uuid = uuid_of(entry)
-        if uuid is not None:
-            if uuid not in uuids:
-                new.append(entry)
-        elif left[text := canonical(entry)] > 0:
-            left[text] -= 1
-        else:
-            new.append(entry)
-    return new
 
 
 def _appending(store: SessionStore, timeout: float) -> Append:

@@ -23,8 +23,15 @@ from urllib.parse import quote, unquote
 from claude_agent_py._errors import StoreError
 from claude_agent_py.sessions.files import write_whole
 from claude_agent_py.sessions.folders import regular_file
-from claude_agent_py.sessions.stores.blocking import ChangeLease, Place, Row, SummarisingStore, next_summary
+from claude_agent_py.sessions.stores.blocking import (
+    ChangeLease,
+    Row,
+    SummarisingStore,
+    next_summary,
+    without_known,
+)
 from claude_agent_py.sessions.stores.leases import LeaseState, check_epoch
+from claude_agent_py.sessions.stores.protocol import Place
 
 VERSION: Final = 1
 LOCK_SECONDS: Final = 30.0
@@ -88,10 +95,11 @@ class DirectoryStore(SummarisingStore):
         return path
 
     def _path(self, place: Place) -> Path:
-        parts = [_name(place.project), _name(place.session), *map(_name, filter(None, place.subpath.split("/")))]
-        if place.subpath and "/".join(parts[2:]) != "/".join(map(_name, place.subpath.split("/"))):
+        parts = [place.project, place.session, *(place.subpath.split("/") if place.subpath else ())]
+        if "" in parts[2:]:
             raise StoreError(f"{place.subpath!r} is not a subpath")
-        return self._below("projects", *parts[:-1], parts[-1] + _SUFFIX)
+        *folders, name = map(_name, parts)
+        return self._below("projects", *folders, name + _SUFFIX)
 
     def _folder(self, place: Place) -> Path:
         """Return the folder of the transcripts of a session's subagents."""
@@ -133,7 +141,7 @@ class DirectoryStore(SummarisingStore):
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with _opened(path) as file:
                 known = self._uuids(place, file)
-                new = [row for row in rows if row.uuid is None or row.uuid not in known.uuids]
+                new = without_known(rows, known.uuids)
                 data = "".join(f"{row.text}\n" for row in new).encode("ascii")
                 _write(file, data)
                 known.size += len(data)
@@ -141,7 +149,7 @@ class DirectoryStore(SummarisingStore):
             if not place.subpath:
                 before = noted.get("summary")
                 text = None if before is None else json.dumps(before)
-                noted["summary"] = next_summary(text, place, [row.entry for row in new])
+                noted["summary"] = json.loads(next_summary(text, place, new))
                 self._note(place, noted)
 
     def _uuids(self, place: Place, file: BinaryIO) -> _Uuids:

@@ -4,8 +4,11 @@ Each lease has an epoch, which grows with every new holder. An append with an ea
 process whose lease has expired unnoticed does no harm.
 """
 
+import os
+import secrets
+import socket
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, cast
 
 from claude_agent_py._errors import SessionLeasedError, StaleLeaseError
 from claude_agent_py.sessions.stores.protocol import SessionKey, SessionStore, SessionStoreEntry, described
@@ -77,6 +80,19 @@ class LeasingStore(SessionStore, Protocol):
     async def release_lease(self, lease: Lease) -> None:
         """Release a lease. Does nothing if another process has acquired it."""
         ...
+
+
+def new_holder() -> str:
+    """Return a name for a writer, for people: host, process and a random part."""
+    return f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+
+
+async def append(store: SessionStore, key: SessionKey, entries: list[SessionStoreEntry], lease: Lease | None) -> None:
+    """Append entries to a store with a lease; None for a store without leases."""
+    if lease is None:
+        await store.append(key, entries)
+    else:
+        await cast("LeasingStore", store).append(key, entries, epoch=lease.epoch)
 
 
 # How the state changes; stores do this atomically ---------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 import json
 import os
-from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path, PurePath
 from typing import Any, Final, cast
@@ -13,9 +12,10 @@ from claude_agent_py._untrusted import read_bytes
 from claude_agent_py.sessions.files import write_whole
 from claude_agent_py.sessions.folders import regular_file, session_id_of
 from claude_agent_py.sessions.lines import Snapshot
-from claude_agent_py.sessions.stores.blocking import Place, unique
-from claude_agent_py.sessions.stores.protocol import SessionKey, SessionStoreEntry
-from claude_agent_py.sessions.stores.reported import Mark, Reported, canonical, mark_of, uuid_of
+from claude_agent_py.sessions.stores.blocking import unique
+from claude_agent_py.sessions.stores.protocol import Place, SessionKey, SessionStoreEntry
+from claude_agent_py.sessions.stores.reported import Mark, Reported, mark_of, missing_from
+from claude_agent_py.tasks.files.transcript import MOST_NOTES_BYTES, notes_path
 
 SUFFIX: Final = ".jsonl"
 NOT_MIRRORED: Final = "api-request"
@@ -48,7 +48,7 @@ def place_of(path: str, project: str) -> Place | None:
 
 
 async def send_missing(
-    path: str, key: SessionKey, stored: list[SessionStoreEntry], append: Append, watch: "Watch | None" = None
+    path: str, key: SessionKey, stored: list[SessionStoreEntry], append: Append, watch: Watch
 ) -> int:
     """Append the missing entries of a transcript on disk, in batches, and return how many.
 
@@ -159,11 +159,8 @@ def reported_at_start(path: str) -> Reported:
     return Reported(None, reversed(notes))
 
 
-def _missing(
-    path: str, stored: list[SessionStoreEntry], watch: Watch | None
-) -> Iterator[tuple[SessionStoreEntry, int]]:
-    uuids = {uuid_of(entry) for entry in stored}
-    notes = Counter(canonical(entry) for entry in stored if uuid_of(entry) is None)
+def _missing(path: str, stored: list[SessionStoreEntry], watch: Watch) -> Iterator[tuple[SessionStoreEntry, int]]:
+    is_missing = missing_from(stored)
     described = [entry for entry in stored if entry.get("type") == METADATA]
     metadata = _metadata(path)
     if metadata is not None and (not described or described[-1] != metadata):
@@ -172,16 +169,9 @@ def _missing(
         entry = _entry(line)
         if entry is None or entry["type"].startswith(NOT_MIRRORED):
             continue
-        if watch is not None:
-            watch(entry)
-        uuid = uuid_of(entry)
-        if uuid is not None:
-            if uuid in uuids:
-                continue
-        elif notes[text := canonical(entry)] > 0:
-            notes[text] -= 1
-            continue
-        yield entry, len(line)
+        watch(entry)
+        if is_missing(entry):
+            yield entry, len(line)
 
 
 def _lines(path: str) -> Iterator[bytes]:
@@ -202,28 +192,22 @@ def _entry(line: bytes) -> SessionStoreEntry | None:
     return cast("SessionStoreEntry", entry) if is_entry else None
 
 
-def metadata_path(transcript: str) -> str:
-    """Return the path of the description beside a subagent's transcript."""
-    return transcript.removesuffix(SUFFIX) + ".meta.json"
-
-
 def _metadata(path: str) -> SessionStoreEntry | None:
     try:
-        value = json.loads(read_bytes(metadata_path(path), most_bytes=1024 * 1024)[0])
+        value = json.loads(read_bytes(notes_path(path), most_bytes=MOST_NOTES_BYTES)[0])
     except (OSError, ValueError, RecursionError):
         return None
     return cast("SessionStoreEntry", {"type": METADATA, **value}) if isinstance(value, dict) else None
 
 
-def transcripts_of(path: str) -> Iterator[tuple[str, str]]:
-    """Yield the path and the subpath of the transcripts of a session on disk, that of the session itself first."""
-    yield path, ""
+def transcripts_of(path: str) -> list[tuple[str, str]]:
+    """Return the path and the subpath of the transcripts of a session on disk, that of the session itself first."""
+    found = [(path, "")]
     folder = Path(path.removesuffix(SUFFIX))
     if folder.is_symlink():
-        return  # its target does not belong to the session
-    for found in sorted(folder.rglob(f"*{SUFFIX}")):
-        if regular_file(str(found)) is not None:
-            yield str(found), found.relative_to(folder).as_posix().removesuffix(SUFFIX)
+        return found  # its target does not belong to the session
+    below = (each for each in sorted(folder.rglob(f"*{SUFFIX}")) if regular_file(str(each)) is not None)
+    return found + [(str(each), each.relative_to(folder).as_posix().removesuffix(SUFFIX)) for each in below]
 
 
 def write_transcript(path: str, entries: list[SessionStoreEntry]) -> None:
@@ -242,7 +226,7 @@ def write_transcript(path: str, entries: list[SessionStoreEntry]) -> None:
     lines = (_line(entry) for entry in entries if entry.get("type") != METADATA)
     write_whole(path, lines)
     if described is not None:
-        write_whole(metadata_path(path), [json.dumps(described).encode()])
+        write_whole(notes_path(path), [json.dumps(described).encode()])
 
 
 def _line(entry: SessionStoreEntry) -> bytes:

@@ -1,13 +1,17 @@
 """`MemoryStore`: sessions in the memory of this process, for tests."""
 
-import json
 import threading
 import time
-from typing import Any
 
-from claude_agent_py.sessions.stores.blocking import ChangeLease, Place, Row, SummarisingStore, next_summary
+from claude_agent_py.sessions.stores.blocking import (
+    ChangeLease,
+    Row,
+    SummarisingStore,
+    next_summary,
+    without_known,
+)
 from claude_agent_py.sessions.stores.leases import LeaseState, check_epoch
-from claude_agent_py.sessions.stores.protocol import SessionKey, SessionStoreEntry, checked
+from claude_agent_py.sessions.stores.protocol import Place, SessionKey, SessionStoreEntry, checked
 
 
 class MemoryStore(SummarisingStore):
@@ -21,7 +25,7 @@ class MemoryStore(SummarisingStore):
         self._rows: dict[Place, list[str]] = {}
         self._uuids: dict[Place, set[str]] = {}
         self._times: dict[Place, int] = {}
-        self._data: dict[Place, dict[str, Any]] = {}
+        self._data: dict[Place, str] = {}
         self._leases: dict[Place, LeaseState] = {}
         self._last = 0
 
@@ -33,7 +37,7 @@ class MemoryStore(SummarisingStore):
 
     def entries(self, key: SessionKey) -> list[SessionStoreEntry]:
         """Return the entries of a transcript, none for an unknown one. For tests."""
-        return self._load_all(Place(*checked(key)))
+        return self._load_all(checked(key))
 
     @property
     def keys(self) -> list[SessionKey]:
@@ -45,15 +49,13 @@ class MemoryStore(SummarisingStore):
         with self._lock:
             check_epoch(self._leases.get(session, LeaseState()), place.key, epoch)
             known = self._uuids.setdefault(place, set())
-            new = [row for row in rows if row.uuid is None or row.uuid not in known]
+            new = without_known(rows, known)
             known.update(row.uuid for row in new if row.uuid is not None)
             self._rows.setdefault(place, []).extend(row.text for row in new)
             self._last = max(self._last + 1, int(time.time() * 1000))
             self._times[place] = self._last
             if not place.subpath:
-                before = self._data.get(place)
-                text = None if before is None else json.dumps(before)
-                self._data[place] = next_summary(text, place, [row.entry for row in new])
+                self._data[place] = next_summary(self._data.get(place), place, new)
 
     def _load(self, place: Place) -> list[str]:
         with self._lock:
@@ -65,9 +67,7 @@ class MemoryStore(SummarisingStore):
 
     def _summaries(self, project: str) -> list[tuple[str, int, str | bytes]]:
         with self._lock:
-            return [
-                (p.session, self._times[p], json.dumps(data)) for p, data in self._data.items() if p.project == project
-            ]
+            return [(p.session, self._times[p], text) for p, text in self._data.items() if p.project == project]
 
     def _subpaths(self, place: Place) -> list[str]:
         with self._lock:

@@ -16,10 +16,10 @@ from typing import Any, Final, Literal, cast
 import anyio
 
 from claude_agent_py._errors import SessionError, StaleLeaseError, StoreError
-from claude_agent_py.sessions.stores.blocking import Place
-from claude_agent_py.sessions.stores.leases import LEASE_SECONDS, Lease, LeasingStore
+from claude_agent_py.sessions.stores.leases import LEASE_SECONDS, Lease, LeasingStore, append
 from claude_agent_py.sessions.stores.local import Tail, place_of, send_missing
 from claude_agent_py.sessions.stores.protocol import (
+    Place,
     SessionKey,
     SessionStore,
     SessionStoreEntry,
@@ -104,8 +104,6 @@ class Mirror:
         """The transcript whose file is being sent."""
         self._meanwhile: list[Mark] = []
         """Its entries reported meanwhile."""
-        self._entries = 0
-        self._bytes = 0
         self._behind: dict[Place, StoreError] = {}
         self._pause = BEHIND_SECONDS[0]
         self._something = anyio.Event()
@@ -139,21 +137,22 @@ class Mirror:
         elif place in self._spooled:
             self._spool(place, new)
         self._something.set()
-        if self._is_eager or self._entries >= BATCH_ENTRIES or self._bytes >= BATCH_BYTES:
+        count = sum(len(each.entries) for each in self._queue.values())
+        if self._is_eager or count >= BATCH_ENTRIES or self._queued_bytes() >= BATCH_BYTES:
             self._now.set()
 
     def _enqueue(self, place: Place, entries: list[SessionStoreEntry], size: int) -> None:
         waiting = self._queue.setdefault(place, _Waiting())
         waiting.entries += entries
         waiting.size += size
-        self._entries += len(entries)
-        self._bytes += size
-        if self._bytes > QUEUE_BYTES:
+        if self._queued_bytes() > QUEUE_BYTES:
             for each, left in self._queue.items():
                 self._behind.setdefault(each, StoreError("the store is too slow", key=each.key))
                 self._keep(each, left.entries)
             self._queue.clear()
-            self._entries = self._bytes = 0
+
+    def _queued_bytes(self) -> int:
+        return sum(each.size for each in self._queue.values())
 
     def _keep(self, place: Place, entries: list[SessionStoreEntry], *, is_older: bool = False) -> None:
         """Keep the entries of a transcript that is behind, unless the CLI's file is here and does."""
@@ -231,12 +230,10 @@ class Mirror:
     async def _send_all(self) -> None:
         while self._queue:
             place = next(iter(self._queue))
-            waiting = self._queue.pop(place)
-            self._entries -= len(waiting.entries)
-            self._bytes -= waiting.size
+            entries = self._drop_queued(place)
             if place not in self._behind:
-                self._sending = place, waiting.entries
-                await self._send(place, waiting.entries)
+                self._sending = place, entries
+                await self._send(place, entries)
                 self._sending = None
         for place in [*self._behind]:
             await self._catch_up(place)
@@ -261,11 +258,7 @@ class Mirror:
     async def _append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
         given: Any = [{**entry} for entry in entries]  # the store may change them, and they may be sent again
         with anyio.fail_after(self._timeout):
-            if self._leases is None:
-                await self._store.append(key, given)
-            else:
-                lease = await self._lease(key)
-                await cast("LeasingStore", self._store).append(key, given, epoch=lease.epoch)
+            await append(self._store, key, given, await self._lease(key))
 
     async def _fall_behind(self, place: Place, cause: Exception) -> None:
         error = _failure(place, cause)
@@ -313,10 +306,8 @@ class Mirror:
         return sent
 
     def _drop_queued(self, place: Place) -> list[SessionStoreEntry]:
-        waiting = self._queue.pop(place, None) or _Waiting()
-        self._entries -= len(waiting.entries)
-        self._bytes -= waiting.size
-        return waiting.entries
+        waiting = self._queue.pop(place, None)
+        return [] if waiting is None else waiting.entries
 
     def _note_sent(self, place: Place, reported: Reported) -> None:
         """Remove entries from the queue that were sent with the file."""
@@ -330,7 +321,6 @@ class Mirror:
                 if left[mark] > 0:
                     left[mark] -= 1
                     new.append(entry)
-            self._entries += len(new) - len(waiting.entries)
             waiting.entries = new[::-1]
 
     # Leases ------------------------------------------------------------------------------------------------------
@@ -340,8 +330,9 @@ class Mirror:
         if self._leases is not None:
             self._leases[lease.key["session_id"]] = lease
 
-    async def _lease(self, key: SessionKey) -> Lease:
-        assert self._leases is not None  # noqa: S101 - asked for only then
+    async def _lease(self, key: SessionKey) -> Lease | None:
+        if self._leases is None:
+            return None
         session = key["session_id"]
         if session not in self._leases:
             own: SessionKey = {"project_key": key["project_key"], "session_id": session}

@@ -10,8 +10,15 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from claude_agent_py._errors import OptionsError, StoreError
-from claude_agent_py.sessions.stores.blocking import ChangeLease, Place, Row, SummarisingStore, next_summary
+from claude_agent_py.sessions.stores.blocking import (
+    ChangeLease,
+    Row,
+    SummarisingStore,
+    next_summary,
+    without_known,
+)
 from claude_agent_py.sessions.stores.leases import LeaseState, check_epoch
+from claude_agent_py.sessions.stores.protocol import Place
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -159,14 +166,14 @@ class PostgresStore(SummarisingStore):
             state, summary = self._locked(cursor, project, session)
             check_epoch(state, place.key, epoch)
             there = self._uuids(cursor, (project, session, subpath), [row.uuid for row in rows if row.uuid is not None])
-            new = [row for row in rows if row.uuid is None or row.uuid not in there]
+            new = without_known(rows, there)
             insert = "INSERT INTO {schema}.entries (project, session, subpath, uuid, entry) VALUES (%s, %s, %s, %s, %s)"
             cursor.executemany(
                 insert.replace("{schema}", self._schema),
                 [(project, session, subpath, row.uuid and _shown(row.uuid), row.text) for row in new],
             )
             if not subpath:
-                folded = json.dumps(next_summary(summary, place, [row.entry for row in new]))
+                folded = next_summary(summary, place, new)
                 update = f"UPDATE {{schema}}.sessions SET mtime = ({_NOW} * 1000)::bigint, summary = %s "  # noqa: S608
                 self._run(cursor, update + "WHERE project = %s AND session = %s", folded, project, session)
 

@@ -4,7 +4,7 @@ The optional methods are in `FullSessionStore`. A store implements those that it
 first.
 """
 
-from typing import Any, NotRequired, Protocol, Required, TypedDict, runtime_checkable
+from typing import Any, NamedTuple, NotRequired, Protocol, Required, TypedDict, runtime_checkable
 
 from claude_agent_py._errors import StoreError
 
@@ -16,6 +16,23 @@ class SessionKey(TypedDict):
     session_id: str
     subpath: NotRequired[str]
     """Such as `subagents/agent-<id>`. Absent for the session itself."""
+
+
+class Place(NamedTuple):
+    """A transcript in a store."""
+
+    project: str
+    session: str
+    subpath: str = ""
+    """Empty for the session itself."""
+
+    @property
+    def key(self) -> SessionKey:
+        """The key of the transcript."""
+        key: SessionKey = {"project_key": self.project, "session_id": self.session}
+        if self.subpath:
+            key["subpath"] = self.subpath
+        return key
 
 
 class SessionListSubkeysKey(TypedDict):
@@ -103,8 +120,8 @@ def described(key: SessionKey) -> str:
     return "/".join(part for part in (key["project_key"], key["session_id"], key.get("subpath")) if part)
 
 
-def checked(key: SessionKey) -> tuple[str, str, str]:
-    """Return the project, the session and the subpath (`""` for the session itself).
+def checked(key: SessionKey) -> Place:
+    """Return the place that a key names.
 
     Raises:
         StoreError: A part is missing, not text, or empty.
@@ -116,4 +133,4 @@ def checked(key: SessionKey) -> tuple[str, str, str]:
             raise StoreError(f"the {name} of a key must be text, not {value!r}")
     if subpath is not None and (not isinstance(subpath, str) or not subpath or "\0" in subpath):
         raise StoreError(f"the subpath of a key must be text, or left out, not {subpath!r}")
-    return str(project), str(session), subpath or ""
+    return Place(str(project), str(session), subpath or "")

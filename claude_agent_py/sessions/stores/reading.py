@@ -4,28 +4,21 @@ A session is loaded into a private folder, where the code for sessions on disk r
 the objects created from it.
 """
 
-import os
 import re
-import secrets
 import shutil
-import tempfile
-import weakref
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Final
 
 import anyio
 
 from claude_agent_py._errors import OptionsError, SessionError, SessionNotFoundError, StoreError
 from claude_agent_py._event_loop import run_file_work
-from claude_agent_py._private_folders import leftovers, lock, unlock
 from claude_agent_py.sessions.folders import AnyPath, check_id, is_id, project_key_for_directory
 from claude_agent_py.sessions.info import SessionInfo
 from claude_agent_py.sessions.listing import check_page, info_of
 from claude_agent_py.sessions.session import Session, page, subagent_in
-from claude_agent_py.sessions.stores.blocking import Place
 from claude_agent_py.sessions.stores.materialise import (
     asked,
     find_project,
@@ -34,14 +27,14 @@ from claude_agent_py.sessions.stores.materialise import (
     subpaths,
     write_session,
 )
-from claude_agent_py.sessions.stores.protocol import SessionStore, described, implements
+from claude_agent_py.sessions.stores.private_folder import NEW_SECONDS, PrivateFolder, left_behind, remove_tree
+from claude_agent_py.sessions.stores.protocol import Place, SessionStore, described, implements
 from claude_agent_py.sessions.stores.summary import fold_session_summary
 from claude_agent_py.tasks.files.transcript import TranscriptMessage
 
 SECONDS: Final = 60.0
 """The default time limit of a store call, in seconds."""
 PREFIX: Final = "claude-agent-py-stored-"
-_OURS: Final = re.compile(rf"{PREFIX}[0-9a-f]{{16}}")
 PROJECT: Final = "stored"
 """The name of the one project in a folder."""
 AT_ONCE: Final = 16
@@ -49,29 +42,11 @@ AT_ONCE: Final = 16
 _AGENT: Final = re.compile(r"subagents/(?:.*/)?agent-(?P<id>[^/]+)", re.DOTALL)
 
 
-class LoadedFolder:
-    """A configuration folder with a session of a store, removed with this object at the latest. Making one blocks."""
-
-    def __init__(self) -> None:
-        parent = Path(tempfile.gettempdir()).resolve()
-        for left in leftovers(parent, _OURS, min_age=60.0):
-            shutil.rmtree(left, ignore_errors=True)
-        self.path: Path = parent / f"{PREFIX}{secrets.token_hex(8)}"
-        self.path.mkdir(mode=0o700)
-        lock(self.path)
-        self.remove: Callable[[], object] = weakref.finalize(self, _remove, self.path, os.getpid())
-        """Remove it. Blocks; never raises. Idempotent."""
-
-    @property
-    def projects(self) -> Path:
-        """The folder of the transcripts."""
-        return self.path / "projects"
-
-
-def _remove(path: Path, owner: int) -> None:
-    if owner == os.getpid():
-        shutil.rmtree(path, ignore_errors=True)
-        unlock(path)
+def _new_folder() -> PrivateFolder:
+    """Make a folder for one session, which goes with the object at the latest."""
+    for left in left_behind(PREFIX, min_age=NEW_SECONDS):
+        shutil.rmtree(left, ignore_errors=True)
+    return PrivateFolder(PREFIX, remove_tree)
 
 
 async def list_sessions_from_store(
@@ -146,22 +121,19 @@ async def _summaries(store: SessionStore, project: str, timeout: float) -> dict[
 
 async def _derive(places: list[Place], store: SessionStore, timeout: float, data: dict[str, dict[str, Any]]) -> None:
     """Add the summaries of sessions, by all their entries."""
-
-    async def derive(place: Place) -> None:
-        entries = await load(store, place, timeout)
-        data[place.session] = fold_session_summary(None, place.key, entries or [])["data"]
-
     failed: list[StoreError] = []
 
-    async def derive_or_note(place: Place) -> None:
+    async def derive(place: Place) -> None:
         try:
-            await derive(place)
+            entries = await load(store, place, timeout)
         except StoreError as error:
             failed.append(error)
+        else:
+            data[place.session] = fold_session_summary(None, place.key, entries or [])["data"]
 
     async with anyio.create_task_group() as loading:
         for place in places:
-            loading.start_soon(derive_or_note, place)
+            loading.start_soon(derive, place)
     if failed:
         raise failed[0]
 
@@ -222,9 +194,8 @@ async def get_session_from_store(
         OptionsError: The id is not a uuid.
     """
     place = await find_place(session_store, session_id, directory, project_key, timeout)
-    path, folder = await load_folder(session_store, place, timeout, include_subagents=include_subagents)
-    info = await run_file_work(info_of, path, session_id)
-    return Session(info, config_dir=folder.path, owner=folder)
+    session, _ = await _loaded(session_store, place, timeout, include_subagents=include_subagents)
+    return session
 
 
 async def find_place(
@@ -238,26 +209,29 @@ async def find_place(
     return Place(project_key or await find_project(store, session_id, own, timeout), session_id)
 
 
-async def load_folder(
-    store: SessionStore, place: Place, timeout: float, *, include_subagents: bool = True
-) -> tuple[str, LoadedFolder]:
-    """Load a session into a folder of its own, and return its transcript's path and the folder."""
-    folder: LoadedFolder | None = None
+async def _loaded(
+    store: SessionStore, place: Place, timeout: float, *, include_subagents: bool
+) -> tuple[Session, PrivateFolder]:
+    """Load a session into a folder of its own."""
     try:
-        folder = await run_file_work(LoadedFolder)
-        if await write_session(
-            store, place, folder.projects, PROJECT, timeout=timeout, include_subagents=include_subagents
-        ):
-            return str(folder.projects / PROJECT / f"{place.session}.jsonl"), folder
-        raise not_found(place)
-    except BaseException as error:
-        if folder is not None:
-            with anyio.CancelScope(shield=True):
-                await run_file_work(folder.remove)
-        if isinstance(error, OSError):
-            told = f"session {place.session} cannot be written to a temporary folder: {error}"
-            raise SessionError(told, session_id=place.session) from error
-        raise
+        folder = await run_file_work(_new_folder)
+        try:
+            projects = folder.projects
+            if not await write_session(store, place, projects, PROJECT, timeout, include_subagents=include_subagents):
+                raise not_found(place)
+            info = await run_file_work(info_of, str(projects / PROJECT / f"{place.session}.jsonl"), place.session)
+        except BaseException:
+            await _remove_now(folder)
+            raise
+    except OSError as error:
+        told = f"session {place.session} cannot be written to a temporary folder: {error}"
+        raise SessionError(told, session_id=place.session) from error
+    return Session(info, config_dir=folder.path, owner=folder), folder
+
+
+async def _remove_now(folder: PrivateFolder) -> None:
+    with anyio.CancelScope(shield=True):
+        await run_file_work(folder.remove)
 
 
 def not_found(place: Place) -> SessionNotFoundError:
@@ -268,15 +242,13 @@ def not_found(place: Place) -> SessionNotFoundError:
 @asynccontextmanager
 async def opened(
     store: SessionStore, place: Place, timeout: float, *, include_subagents: bool = True
-) -> AsyncIterator[tuple[Session, LoadedFolder]]:
+) -> AsyncIterator[tuple[Session, PrivateFolder]]:
     """Load a session temporarily."""
-    path, folder = await load_folder(store, place, timeout, include_subagents=include_subagents)
+    session, folder = await _loaded(store, place, timeout, include_subagents=include_subagents)
     try:
-        info = await run_file_work(info_of, path, place.session)
-        yield Session(info, config_dir=folder.path), folder
+        yield session, folder
     finally:
-        with anyio.CancelScope(shield=True):
-            await run_file_work(folder.remove)
+        await _remove_now(folder)
 
 
 async def get_session_info_from_store(

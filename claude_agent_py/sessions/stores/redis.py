@@ -10,8 +10,16 @@ from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
 from claude_agent_py._errors import OptionsError, StoreError
-from claude_agent_py.sessions.stores.blocking import ChangeLease, Place, Row, SummarisingStore, next_summary
+from claude_agent_py.sessions.stores.blocking import (
+    ChangeLease,
+    Row,
+    SummarisingStore,
+    next_summary,
+    utf8,
+    without_known,
+)
 from claude_agent_py.sessions.stores.leases import LeaseState, check_epoch
+from claude_agent_py.sessions.stores.protocol import Place
 
 T = TypeVar("T")
 
@@ -85,22 +93,22 @@ class RedisStore(SummarisingStore):
         def work(pipe: Any) -> None:
             check_epoch(_state(pipe.get(lease)), place.key, epoch)
             known = _members(pipe, uuids, rows)
-            new = [row for row in rows if row.uuid is None or row.uuid not in known]
-            before = None if place.subpath else pipe.hget(summaries, _encoded(place.session))
+            new = without_known(rows, known)
+            before = None if place.subpath else pipe.hget(summaries, utf8(place.session))
             seconds, microseconds = pipe.time()
             pipe.multi()
             pipe.incr(touched)
             if new:
                 pipe.rpush(self._key("entries", *place), *(row.text for row in new))
-            if ids := [_encoded(row.uuid) for row in new if row.uuid is not None]:
+            if ids := [utf8(row.uuid) for row in new if row.uuid is not None]:
                 pipe.sadd(uuids, *ids)
             if place.subpath:
-                pipe.sadd(self._key("subpaths", *place[:2]), _encoded(place.subpath))
+                pipe.sadd(self._key("subpaths", *place[:2]), utf8(place.subpath))
                 return
-            name = _encoded(place.session)
-            pipe.hset(summaries, name, json.dumps(next_summary(before, place, [row.entry for row in new])))
+            name = utf8(place.session)
+            pipe.hset(summaries, name, next_summary(before, place, new))
             pipe.hset(times, name, seconds * 1000 + microseconds // 1000)
-            pipe.sadd(self._key("projects", place.session), _encoded(place.project))
+            pipe.sadd(self._key("projects", place.session), utf8(place.project))
 
         self._change([touched, lease], work)
 
@@ -129,15 +137,15 @@ class RedisStore(SummarisingStore):
         def work(pipe: Any) -> None:
             if place.subpath:
                 pipe.multi()
-                pipe.srem(subpaths, _encoded(place.subpath))
+                pipe.srem(subpaths, utf8(place.subpath))
                 gone = [place]
             else:
                 gone = [place, *(place._replace(subpath=_decoded(each)) for each in pipe.smembers(subpaths))]
                 pipe.multi()
                 pipe.delete(subpaths)
-                pipe.hdel(self._key("summaries", place.project), _encoded(place.session))
-                pipe.hdel(self._key("times", place.project), _encoded(place.session))
-                pipe.srem(self._key("projects", place.session), _encoded(place.project))
+                pipe.hdel(self._key("summaries", place.project), utf8(place.session))
+                pipe.hdel(self._key("times", place.project), utf8(place.session))
+                pipe.srem(self._key("projects", place.session), utf8(place.project))
             pipe.incr(touched)
             for each in gone:
                 pipe.delete(self._key("entries", *each), self._key("uuids", *each))
@@ -165,16 +173,12 @@ def _members(pipe: Any, key: str, rows: list[Row]) -> set[str]:
     uuids = [row.uuid for row in rows if row.uuid is not None]
     if not uuids:
         return set()
-    are_there = pipe.smismember(key, [_encoded(uuid) for uuid in uuids])
+    are_there = pipe.smismember(key, [utf8(uuid) for uuid in uuids])
     return {uuid for uuid, is_there in zip(uuids, are_there, strict=True) if is_there}
 
 
 def _state(text: bytes | None) -> LeaseState:
     return LeaseState() if text is None else LeaseState(*json.loads(text))
-
-
-def _encoded(text: str) -> bytes:
-    return text.encode(errors="surrogatepass")
 
 
 def _decoded(data: bytes) -> str:
@@ -183,4 +187,4 @@ def _decoded(data: bytes) -> str:
 
 def _quoted(part: str) -> str:
     """Return a part of a key without colons."""
-    return quote(_encoded(part), safe="/~@+=, ")
+    return quote(utf8(part), safe="/~@+=, ")

@@ -6,7 +6,7 @@ entries that are reported later. Those with a uuid do no harm: the store knows t
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
 from claude_agent_py.sessions.stores.protocol import SessionStoreEntry
@@ -29,6 +29,26 @@ def mark_of(entry: SessionStoreEntry) -> Mark:
 def canonical(entry: SessionStoreEntry) -> str:
     """Return the content of an entry as text."""
     return json.dumps(entry, sort_keys=True)
+
+
+def missing_from(stored: Iterable[SessionStoreEntry]) -> Callable[[SessionStoreEntry], bool]:
+    """Return a function that tells of each entry in turn whether a store with these entries lacks it.
+
+    Each stored entry without a uuid stands for one with the same content.
+    """
+    uuids = {uuid_of(entry) for entry in stored} - {None}
+    notes = Counter(canonical(entry) for entry in stored if uuid_of(entry) is None)
+
+    def is_missing(entry: SessionStoreEntry) -> bool:
+        uuid = uuid_of(entry)
+        if uuid is not None:
+            return uuid not in uuids
+        is_known = notes[text := canonical(entry)] > 0
+        if is_known:
+            notes[text] -= 1
+        return not is_known
+
+    return is_missing
 
 
 class Reported:

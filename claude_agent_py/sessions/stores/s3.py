@@ -15,9 +15,9 @@ from typing import Any, Final
 from urllib.parse import quote, unquote
 
 from claude_agent_py._errors import OptionsError, StaleLeaseError, StoreError
-from claude_agent_py.sessions.stores.blocking import BlockingStore, ChangeLease, Place, Row, decoded, unique
+from claude_agent_py.sessions.stores.blocking import BlockingStore, ChangeLease, Row, utf8
 from claude_agent_py.sessions.stores.leases import LeaseState, check_epoch
-from claude_agent_py.sessions.stores.protocol import SessionStoreEntry
+from claude_agent_py.sessions.stores.protocol import Place
 
 MAIN: Final = "main"
 SUB: Final = "sub"
@@ -63,14 +63,14 @@ class S3Store(BlockingStore):
         return f"S3Store({self._bucket!r}, prefix={self._prefix!r})"
 
     def _folder(self, place: Place) -> str:
-        own = f"{SUB}/{quote(_encoded(place.subpath), safe='')}" if place.subpath else MAIN
+        own = f"{SUB}/{quote(utf8(place.subpath), safe='')}" if place.subpath else MAIN
         return f"{self._session(place)}{own}/"
 
     def _session(self, place: Place) -> str:
-        return f"{self._project(place.project)}{quote(_encoded(place.session), safe='')}/"
+        return f"{self._project(place.project)}{quote(utf8(place.session), safe='')}/"
 
     def _project(self, project: str) -> str:
-        return f"{self._prefix}entries/{quote(_encoded(project), safe='')}/"
+        return f"{self._prefix}entries/{quote(utf8(project), safe='')}/"
 
     def _objects(self, prefix: str) -> Iterator[dict[str, Any]]:
         """Yield the objects whose keys have a prefix, in the order of their keys."""
@@ -111,9 +111,6 @@ class S3Store(BlockingStore):
             with contextlib.closing(body):
                 lines += [line for line in body.read().split(b"\n") if line]
         return lines
-
-    def _load_all(self, place: Place) -> list[SessionStoreEntry]:
-        return unique([decoded(line) for line in self._load(place)])
 
     def _list(self, project: str) -> dict[str, int]:
         prefix = self._project(project)
@@ -180,10 +177,6 @@ class S3Store(BlockingStore):
 
 def _code(error: Any) -> str:
     return str(error.response.get("Error", {}).get("Code", ""))
-
-
-def _encoded(text: str) -> bytes:
-    return text.encode(errors="surrogatepass")
 
 
 def _unquoted(name: str) -> str:

@@ -12,17 +12,16 @@ from typing import Final
 
 from claude_agent_py._event_loop import run_file_work
 from claude_agent_py.sessions.files import write_whole
-from claude_agent_py.sessions.stores.blocking import Place
 from claude_agent_py.sessions.stores.local import (
     BATCH_CHARS,
     BATCH_ENTRIES,
     SUFFIX,
     Append,
-    metadata_path,
     path_below,
 )
-from claude_agent_py.sessions.stores.materialise import PrivateFolder, make_folder
-from claude_agent_py.sessions.stores.protocol import SessionStoreEntry
+from claude_agent_py.sessions.stores.private_folder import PrivateFolder, make_folder
+from claude_agent_py.sessions.stores.protocol import Place, SessionStoreEntry
+from claude_agent_py.tasks.files.transcript import notes_path
 
 PROJECT: Final = "undelivered"
 SENDING: Final = "sending"
@@ -96,13 +95,8 @@ class Spool:
         """Copy a transcript of the CLI, because its folder is about to be removed."""
         path = self.path_of(place)
         shutil.copyfile(transcript, path)
-        if os.path.isfile(metadata_path(transcript)):
-            shutil.copyfile(metadata_path(transcript), metadata_path(path))
-
-    def remove(self) -> None:
-        """Remove everything, because the store has it."""
-        if self.folder is not None:
-            self.folder.remove()
+        if os.path.isfile(notes_path(transcript)):
+            shutil.copyfile(notes_path(transcript), notes_path(path))
 
 
 def _batch(path: str, start: int) -> tuple[list[SessionStoreEntry], int] | None:

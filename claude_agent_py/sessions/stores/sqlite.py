@@ -1,7 +1,6 @@
 """`SQLiteStore`: sessions in an SQLite file, for several processes of one machine."""
 
 import contextlib
-import json
 import os
 import sqlite3
 import stat
@@ -14,8 +13,9 @@ from typing import Final, TypeVar
 
 from claude_agent_py._errors import StoreError
 from claude_agent_py._shared_sqlite import open_shared, transact
-from claude_agent_py.sessions.stores.blocking import ChangeLease, Place, Row, SummarisingStore, next_summary
+from claude_agent_py.sessions.stores.blocking import ChangeLease, Row, SummarisingStore, next_summary
 from claude_agent_py.sessions.stores.leases import LeaseState, check_epoch
+from claude_agent_py.sessions.stores.protocol import Place
 
 T = TypeVar("T")
 
@@ -104,13 +104,12 @@ class SQLiteStore(SummarisingStore):
             for row in rows:
                 cursor.execute("INSERT OR IGNORE INTO entries VALUES (NULL, ?, ?, ?, ?, ?)", (*place, *row[:2]))
                 if cursor.rowcount:
-                    new.append(row.entry)
+                    new.append(row)
             if not place.subpath:
                 query = "SELECT summary FROM sessions WHERE project = ? AND session = ?"
                 (before,) = cursor.execute(query, place[:2]).fetchone() or (None,)
-                summary = json.dumps(next_summary(before, place, new))
-                now = int(time.time() * 1000)
-                cursor.execute("INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, ?)", (*place[:2], now, summary))
+                values = (*place[:2], int(time.time() * 1000), next_summary(before, place, new))
+                cursor.execute("INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, ?)", values)
 
         self._write(write)
 

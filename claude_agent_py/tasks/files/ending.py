@@ -42,7 +42,8 @@ class Ending:
         if _has(_in_run(run, self._latest_text), report):
             return 0.0 if is_ended or last is self._latest_text else LAST_WORDS
         # A report may differ from the last text: a child's structured report, or one that was handed back.
-        is_verbatim = run.is_report and not record.is_external and not _was_handed_back(run)
+        was_handed_back = run.notification is not None and run.notification.handback_report is not None
+        is_verbatim = run.is_report and not record.is_external and not was_handed_back
         return LAST_WORDS if is_ended and not is_verbatim else LAST_REPORT
 
 
@@ -58,7 +59,3 @@ def _has(message: TranscriptMessage | None, report: str) -> bool:
     """Return whether a message is the report. The CLI may add notes to a report."""
     text = message.text.strip() if message is not None else ""
     return bool(text) and (text in report or report in text)
-
-
-def _was_handed_back(run: Run) -> bool:
-    return run.notification is not None and run.notification.handback_report is not None

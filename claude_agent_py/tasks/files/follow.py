@@ -5,26 +5,60 @@ memory at a time.
 """
 
 import codecs
+import os
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, Self
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
 
 import anyio
 
 from claude_agent_py._event_loop import run_file_work
-from claude_agent_py._untrusted import Lines
+from claude_agent_py._untrusted import Lines, open_regular
 from claude_agent_py.tasks.files.ending import LAST_WORDS, Ending
 from claude_agent_py.tasks.files.output_file import held_back, split_marker
 from claude_agent_py.tasks.files.reading import output_error
-from claude_agent_py.tasks.files.tail import Piece, Tail
 from claude_agent_py.tasks.files.transcript import parse_entry
 from claude_agent_py.tasks.ledger.record import Record
 from claude_agent_py.wire.messages.conversation import AssistantMessage
 
+CHUNK_BYTES: Final = 64 * 1024
 PAUSE: Final = 0.1
 """Seconds between two reads of a file that does not grow."""
 REPLACED: Final = 1.0
 """Seconds that a file may be missing while its task runs, once it existed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """The result of one read."""
+
+    data: bytes
+    is_end: bool
+    """Whether the end of the file was reached."""
+    restarted: bool = False
+    """Whether the file was truncated or replaced, so that this is its beginning again."""
+
+
+class Tail:
+    """Reads a file from where the last read stopped."""
+
+    def __init__(self) -> None:
+        self._offset = 0
+        self._identity: tuple[int, int] | None = None
+
+    def read(self, path: str) -> Piece:
+        """Read at most `CHUNK_BYTES` more. Blocks; raises OSError if the path is not a regular file."""
+        with os.fdopen(open_regular(path), "rb") as file:
+            facts = os.fstat(file.fileno())
+            identity = (facts.st_dev, facts.st_ino)
+            restarted = facts.st_size < self._offset or self._identity not in (None, identity)
+            self._identity = identity
+            self._offset = 0 if restarted else self._offset
+            file.seek(self._offset)
+            data = file.read(CHUNK_BYTES)
+        self._offset += len(data)
+        return Piece(data, len(data) < CHUNK_BYTES, restarted)
 
 
 class ShellDecoder:
@@ -89,7 +123,7 @@ class AgentDecoder:
         return self._ending.patience(self._record)
 
 
-class Follow:
+class Follow(AsyncIterator[str]):
     """The live output of a task: iterate it with `async for`. It holds no resources, so iteration may stop early."""
 
     def __init__(
@@ -111,9 +145,6 @@ class Follow:
         self._is_done = False
         self._over_since: float | None = None
         self._away_since: float | None = None
-
-    def __aiter__(self) -> Self:
-        return self
 
     async def __anext__(self) -> str:
         while not self._chunks:

@@ -101,7 +101,10 @@ class OutputReader:
         try:
             return await _first_readable(record.id, paths, lambda path: read_shell(path, tail_bytes))
         except TaskOutputError:
-            text = await self._ask_cli(record, tail_bytes) if record.is_shell else _summary(record, tail_bytes)
+            if record.is_shell:
+                text = await self._ask_cli(record, tail_bytes)
+            else:  # it may write no file
+                text = _as_text(record.run.summary, tail_bytes) if record.run.summary else None
             if text is None or _is_lost(record, paths, text):
                 raise
             return text
@@ -177,7 +180,8 @@ class OutputReader:
             if not seen:
                 raise
             return seen
-        return [_signed(message, record.id) for message in messages]
+        # the messages of a child agent have no agent id: its transcript is that of a session
+        return [message if message.agent_id else message.replace(agent_id=record.id) for message in messages]
 
 
 def _patience(record: Record, messages: list[TranscriptMessage]) -> float:
@@ -188,11 +192,6 @@ def _patience(record: Record, messages: list[TranscriptMessage]) -> float:
     for message in messages:
         ending.note(message)
     return ending.patience(record)
-
-
-def _signed(message: TranscriptMessage, agent_id: str) -> TranscriptMessage:
-    """Add the agent id, which a child agent's transcript lacks because it is that of a session."""
-    return message if message.agent_id is not None else message.replace(agent_id=agent_id)
 
 
 async def _first_readable(task_id: str, paths: Sequence[str], read: Callable[[str], T]) -> T:
@@ -215,11 +214,6 @@ def output_error(task_id: str, path: str, error: OSError | None) -> TaskOutputEr
 def _is_lost(record: Record, paths: Sequence[str], text: ShellText) -> bool:
     """Return whether an empty answer of the CLI means that the file is gone."""
     return record.run.status.is_terminal and bool(paths) and not text.total_bytes and text.marker is None
-
-
-def _summary(record: Record, tail_bytes: int | None) -> ShellText | None:
-    """Return the summary of a task that writes no file."""
-    return _as_text(record.run.summary, tail_bytes) if record.run.summary else None
 
 
 def _as_text(text: str, tail_bytes: int | None) -> ShellText:

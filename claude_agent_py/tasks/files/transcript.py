@@ -1,56 +1,175 @@
-"""Read the transcript of a subagent, a JSON Lines file of the CLI, and the metadata file next to it.
+"""Read the messages of the CLI's transcripts, and what the files of a subagent say about its end.
 
-`agent-<id>.jsonl` has the CLI's own entries, of which only `user` and `assistant` are messages; others are skipped.
-`agent-<id>.meta.json` says whether the agent is finished or was stopped, until it is resumed. All calls block.
+A transcript has the CLI's own entries, one a line, of which only `user` and `assistant` are messages.
+`agent-<id>.meta.json` beside that of a subagent says whether the agent is finished or was stopped, until it is resumed.
+All calls block.
 
 Measured with CLI 2.1.328: the final entry of a finished agent has the stop reason `end_turn`, that of a failed one is
 an API error message, and one entry holds one content block.
 """
 
 import os
-import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Final, TypeAlias, TypeGuard
+from collections.abc import Iterator
+from typing import Any, Final, TypeAlias
 
-from claude_agent_py._untrusted import read_bytes, read_json, read_lines
+import msgspec
+
+from claude_agent_py._untrusted import MOST_LEVELS, read_bytes, read_json, read_lines
 from claude_agent_py.tasks.ledger.state import Evidence
 from claude_agent_py.tasks.outcome import Finding
 from claude_agent_py.wire.fitting import Misfit, fit
-from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
+from claude_agent_py.wire.messages.content import UnknownBlock
+from claude_agent_py.wire.messages.conversation import AssistantContent, AssistantMessage, UserContent, UserMessage
+from claude_agent_py.wire.messages.origin import MessageOrigin
 from claude_agent_py.wire.messages.tasks import TaskStatus
 
-_MAX_NOTES_BYTES: Final = 1024 * 1024
+MOST_NOTES_BYTES: Final = 1024 * 1024
 _TAIL_BYTES: Final = 256 * 1024
 _FINAL_STOP_REASONS: Final = frozenset({"end_turn", "stop_sequence", "max_tokens", "refusal"})
-_INTERRUPTED: Final = re.compile(r"\[Request interrupted by user")
-_MODELS: Final[Mapping[str, type[UserMessage] | type[AssistantMessage]]] = {
-    "user": UserMessage,
-    "assistant": AssistantMessage,
-}
-_FIELDS: Final[Mapping[str, str]] = {
-    "uuid": "uuid",
-    "sessionId": "session_id",
-    "agentId": "agent_id",
-    "timestamp": "timestamp",
-    "toolUseResult": "tool_use_result",
-    "requestId": "request_id",
-    "error": "error",
-    "isApiErrorMessage": "is_api_error_message",
-    "origin": "origin",
-    "isMeta": "isSynthetic",
-}
-"""Names in the file -> names on the wire."""
+_INTERRUPTED: Final = "[Request interrupted by user"
 
 TranscriptMessage: TypeAlias = UserMessage | AssistantMessage
 
 
-@dataclass(frozen=True, slots=True)
-class Notes:
-    """The CLI's metadata file next to a transcript."""
+# Messages --------------------------------------------------------------------------------------------------------
 
-    is_finished: bool = False
-    is_stopped: bool = False
+
+class _UserEntry(msgspec.Struct, rename="camel", tag_field="type", tag="user", gc=False):
+    message: UserContent
+    uuid: str = ""
+    session_id: str = ""
+    timestamp: str | None = None
+    tool_use_result: Any = None
+    agent_id: str | None = None
+    is_meta: bool | None = None
+    origin: MessageOrigin | None = None
+
+
+class _AssistantEntry(msgspec.Struct, rename="camel", tag_field="type", tag="assistant", gc=False):
+    message: AssistantContent
+    uuid: str = ""
+    session_id: str = ""
+    timestamp: str | None = None
+    request_id: str | None = None
+    error: str | None = None
+    is_api_error_message: bool | None = None
+    agent_id: str | None = None
+
+
+class _Head(msgspec.Struct, gc=False):
+    """The part of an entry that can be read even if the rest is nested too deeply."""
+
+    type: str = ""
+    uuid: str | None = None
+
+
+_Entry: TypeAlias = _UserEntry | _AssistantEntry
+_decode: Final = msgspec.json.Decoder(_Entry).decode
+_decode_head: Final = msgspec.json.Decoder(_Head).decode
+
+
+def read_message(line: bytes, parent_tool_use_id: str | None = None) -> tuple[TranscriptMessage, str | None]:
+    """Return the message in a `user` or `assistant` line, and the problem with it, if any.
+
+    Blocks that do not match their model become `UnknownBlock`s.
+
+    Raises:
+        ValueError: The line is not such an entry.
+    """
+    problem = None
+    try:
+        entry = _decode(line)
+    except (ValueError, RecursionError):
+        entry, problem = _read_misfit(line.lstrip(b"\0"))  # a crash of the machine can leave a hole of zeros
+    return _message(entry, parent_tool_use_id), problem
+
+
+def _message(entry: _Entry, call: str | None) -> TranscriptMessage:
+    if isinstance(entry, _UserEntry):
+        return UserMessage(
+            message=entry.message,
+            uuid=entry.uuid,
+            session_id=entry.session_id,
+            parent_tool_use_id=call,
+            timestamp=entry.timestamp,
+            tool_use_result=entry.tool_use_result,
+            agent_id=entry.agent_id,
+            is_synthetic=entry.is_meta,
+            origin=entry.origin,
+        )
+    return AssistantMessage(
+        message=entry.message,
+        uuid=entry.uuid,
+        session_id=entry.session_id,
+        parent_tool_use_id=call,
+        timestamp=entry.timestamp,
+        request_id=entry.request_id,
+        error=entry.error,
+        is_api_error_message=entry.is_api_error_message,
+        agent_id=entry.agent_id,
+    )
+
+
+def _read_misfit(line: bytes) -> tuple[_Entry, str | None]:
+    """Read as much as possible of a message that its decoder rejects."""
+    try:
+        text, garbled = line.decode(), None
+    except UnicodeDecodeError:
+        text, garbled = line.decode("utf-8", "replace"), "not UTF-8"
+    try:
+        value = read_json(text)
+    except ValueError as error:
+        try:
+            head = _decode_head(line)
+        except RecursionError:
+            raise error from None
+        return _fit({"type": head.type, "uuid": head.uuid})[0], str(error)
+    entry, problem = _fit(value)
+    return entry, problem or garbled
+
+
+def _fit(value: Any) -> tuple[_Entry, str | None]:
+    """Read an entry without the fields that do not match its model."""
+    kind = value.get("type") if isinstance(value, dict) else None
+    if kind not in ("user", "assistant"):
+        raise ValueError("not a message")
+    model: Any = _UserEntry if kind == "user" else _AssistantEntry
+    content, problem = _fit_content(UserContent if kind == "user" else AssistantContent, value.get("message"))
+    fields = {"message": content}
+    for field in msgspec.structs.fields(model)[1:]:
+        if value.get(field.encode_name) is not None:
+            try:
+                fields[field.name], _ = fit(field.type, value[field.encode_name])
+            except Misfit:
+                problem = problem or f"{field.encode_name} does not fit its model"
+    return model(**fields), problem
+
+
+def _fit_content(model: type[UserContent] | type[AssistantContent], given: Any) -> tuple[Any, str | None]:
+    """Return a message, with blocks that do not match their model as unknown ones."""
+    try:
+        return fit(model, given)[0], None
+    except Misfit as error:
+        content = given.get("content") if isinstance(given, dict) else given
+        listed = content if isinstance(content, list) else [] if content is None else [content]
+        unknown: list[Any] = [
+            UnknownBlock(raw=block if isinstance(block, dict) else {"value": block}) for block in listed
+        ]
+        role: Any = "user" if model is UserContent else "assistant"
+        return model(role=role, content=unknown), f"message.{error}"
+
+
+def parse_entry(line: bytes, parent_tool_use_id: str | None = None) -> TranscriptMessage | None:
+    """Return the message in a line, or None if it has none that matches its model."""
+    if b'"message"' not in line:
+        return None
+    try:
+        if line.count(b"[") + line.count(b"{") > MOST_LEVELS:
+            read_json(line)  # checks the depth
+        message, problem = read_message(line, parent_tool_use_id)
+    except ValueError:
+        return None
+    return message if problem is None else None
 
 
 def read_transcript(path: str, *, parent_tool_use_id: str | None = None) -> Iterator[TranscriptMessage]:
@@ -61,39 +180,33 @@ def read_transcript(path: str, *, parent_tool_use_id: str | None = None) -> Iter
             yield message
 
 
-def parse_entry(line: bytes, parent_tool_use_id: str | None = None) -> TranscriptMessage | None:
-    """Return the message in a line, or None if it has no known message."""
-    if b'"message"' not in line:
-        return None
-    try:
-        entry = read_json(line)
-    except ValueError:
-        return None
-    model = _MODELS.get(str(entry.get("type"))) if _is_object(entry) else None
-    if model is None:
-        return None
-    fields = {name: entry[key] for key, name in _FIELDS.items() if entry.get(key) is not None}
-    try:
-        message: TranscriptMessage
-        message, _ = fit(model, {"message": entry.get("message"), "parent_tool_use_id": parent_tool_use_id, **fields})
-    except Misfit:
-        return None
-    return message
+# The files of a subagent -----------------------------------------------------------------------------------------
 
 
-def read_notes(transcript_path: str) -> Notes | None:
-    """Return the metadata of a transcript, or None if it cannot be read."""
+class Notes(msgspec.Struct, rename="camel", gc=False):
+    """The CLI's metadata file beside the transcript of a subagent."""
+
+    agent_type: str | None = None
+    description: str = ""
+    tool_use_id: str | None = None
+    model: str | None = None
+    spawn_depth: int | None = None
+    is_finished: bool = msgspec.field(default=False, name="finished")
+    was_stopped: bool = msgspec.field(default=False, name="stoppedByUser")
+
+
+def notes_path(transcript: str) -> str:
+    """Return the path of the metadata file of a subagent."""
+    return transcript.removesuffix(".jsonl") + ".meta.json"
+
+
+def read_notes(transcript: str) -> Notes | None:
+    """Return the metadata of a subagent without invalid values, or None if it cannot be read."""
     try:
-        path = re.sub(r"\.jsonl\Z", ".meta.json", os.path.realpath(transcript_path))
-        notes = read_json(read_bytes(path, most_bytes=_MAX_NOTES_BYTES)[0])
+        data, _ = read_bytes(notes_path(os.path.realpath(transcript)), most_bytes=MOST_NOTES_BYTES)
+        return fit(Notes, read_json(data), may_drop=lambda place: True)[0]
     except (OSError, ValueError):
         return None
-    if not _is_object(notes):
-        return None
-    return Notes(
-        is_finished=notes.get("finished") is True,
-        is_stopped=notes.get("stoppedByUser") is True,
-    )
 
 
 def last_messages(path: str) -> list[TranscriptMessage]:
@@ -112,7 +225,7 @@ def last_report(messages: list[TranscriptMessage]) -> str:
 def look_at_transcript(path: str) -> Finding | None:
     """Return what a subagent's files say about its end, or None if they cannot be read."""
     notes = read_notes(path)
-    if notes is not None and not (notes.is_finished or notes.is_stopped):
+    if notes is not None and not (notes.is_finished or notes.was_stopped):
         return Finding(Evidence.TRANSCRIPT)
     try:
         messages = last_messages(path)
@@ -128,7 +241,7 @@ def look_at_transcript(path: str) -> Finding | None:
 
 def _status(notes: Notes | None, messages: list[TranscriptMessage]) -> TaskStatus | None:
     """Return how the agent ended, from the metadata file or else from the last message."""
-    if notes is not None and notes.is_stopped:
+    if notes is not None and notes.was_stopped:
         return TaskStatus.STOPPED
     status = status_by(messages[-1]) if messages else None
     return status if notes is None or status is TaskStatus.FAILED else TaskStatus.COMPLETED
@@ -137,15 +250,8 @@ def _status(notes: Notes | None, messages: list[TranscriptMessage]) -> TaskStatu
 def status_by(last: TranscriptMessage) -> TaskStatus | None:
     """Return how the agent ended according to its last message, or None if that is not an end."""
     if isinstance(last, UserMessage):
-        return TaskStatus.STOPPED if _INTERRUPTED.match(last.text) else None
+        return TaskStatus.STOPPED if last.text.startswith(_INTERRUPTED) else None
     if last.is_api_error_message:
         return TaskStatus.FAILED
-    return TaskStatus.COMPLETED if _is_final(last) else None
-
-
-def _is_final(message: AssistantMessage) -> bool:
-    return message.message.stop_reason in _FINAL_STOP_REASONS and not message.tool_uses
-
-
-def _is_object(value: Any) -> TypeGuard[dict[str, Any]]:
-    return isinstance(value, dict)
+    is_final = last.message.stop_reason in _FINAL_STOP_REASONS and not last.tool_uses
+    return TaskStatus.COMPLETED if is_final else None

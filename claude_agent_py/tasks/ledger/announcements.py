@@ -6,8 +6,7 @@ so that no other tool, such as one of an MCP server, can make claims about tasks
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
 from claude_agent_py.wire.messages.tasks import TaskUsage
@@ -21,8 +20,7 @@ Word: TypeAlias = Literal["launched", "resumed", "completed", "stopped", "writes
 """`writes` is parsed from text, so it does not create a task; it only says where a known task writes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Announcement:
+class Announcement(NamedTuple):
     """What the result of a tool says about a task."""
 
     word: Word
@@ -37,8 +35,7 @@ class Announcement:
     usage: TaskUsage | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(NamedTuple):
     """A tool call without a result yet."""
 
     name: str

@@ -1,8 +1,8 @@
 """Iterate tasks in the order in which they end."""
 
+import math
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol, Self
+from collections.abc import AsyncIterator, Sequence
 
 import anyio
 from anyio.lowlevel import checkpoint
@@ -10,26 +10,10 @@ from anyio.lowlevel import checkpoint
 from claude_agent_py._errors import TaskTimeoutError
 from claude_agent_py.tasks.events import TaskFinished
 from claude_agent_py.tasks.listeners import EventStream
-from claude_agent_py.tasks.task import Task
+from claude_agent_py.tasks.task import Task, Tasks
 
 
-class Tasks(Protocol):
-    """The tasks of a session. A `TaskManager` has them."""
-
-    def __iter__(self) -> Iterator[Task]: ...
-
-    def __getitem__(self, task: str, /) -> Task: ...
-
-    def live_ids(self) -> frozenset[str]:
-        """Return the ids of the tasks that are not over, without ambient ones."""
-        ...
-
-    async def until(self, is_true: Callable[[], bool]) -> None:
-        """Wait for a condition, which is checked whenever a task begins or ends."""
-        ...
-
-
-class Completions:
+class Completions(AsyncIterator[Task]):
     """Tasks as they end: iterate it with `async for`."""
 
     def __init__(
@@ -47,27 +31,21 @@ class Completions:
         self._over = deque(sorted(over, key=lambda task: task.ended_at or 0.0))
         self._ends = ends
 
-    def __aiter__(self) -> Self:
-        return self
-
     async def __anext__(self) -> Task:
         await checkpoint()
-        if self._timeout is not None and self._deadline is None:
-            self._deadline = anyio.current_time() + self._timeout
+        if self._deadline is None:
+            self._deadline = anyio.current_time() + (math.inf if self._timeout is None else self._timeout)
         while True:
             task = self._next()
             if task is not None:
                 return task
             if not self._live_ids():
                 raise StopAsyncIteration
-            with anyio.move_on_after(self._time_left()) as wait:
+            with anyio.CancelScope(deadline=self._deadline) as wait:
                 await self._all.until(lambda: bool(self._ends.waiting) or not self._live_ids())
             if wait.cancelled_caught and not self._ends.waiting and self._live_ids():
                 late = [task.id for task in self._tasks() if task.outcome is None]
                 raise TaskTimeoutError(late[0], self._timeout or 0.0, late)
-
-    def _time_left(self) -> float | None:
-        return None if self._deadline is None else max(0.0, self._deadline - anyio.current_time())
 
     def _next(self) -> Task | None:
         if self._over:

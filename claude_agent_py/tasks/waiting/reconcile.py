@@ -8,7 +8,6 @@ time to time, because they may be the only sign of its end.
 import logging
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from claude_agent_py._event_loop import run_file_work
@@ -25,16 +24,6 @@ from claude_agent_py.wire.messages.tasks import TaskStatus
 logger: logging.Logger = logging.getLogger(__name__)
 
 _SHORTEST_PAUSE: Final = 0.02
-
-
-@dataclass(frozen=True, slots=True)
-class _Question:
-    """Whether a run is over, to be answered by its files."""
-
-    record: Record
-    run: Run
-    paths: Sequence[str]
-    is_agent: bool
 
 
 class Reconciler:
@@ -83,7 +72,9 @@ class Reconciler:
         found: list[Counted | None] = [None] * len(runs)
         if any(paths):
             begins = [[run.begun or 0.0 for run in each] for each in dated]
-            found = await run_file_work(_count_all, paths, begins, abandon_on_cancel=True)
+            found = await run_file_work(
+                lambda: [_count_first(*each) for each in zip(paths, begins, strict=True)], abandon_on_cancel=True
+            )
         for (record, run), its_runs, counted in zip(runs, dated, found, strict=True):
             registry.count(record, run, its_runs, counted, self._clock())
             self._publish()
@@ -92,12 +83,15 @@ class Reconciler:
         records = [*self._registry.due(now), *self._quiet_records(now)]
         if not records:
             return
-        questions = [_Question(record, record.run, self._paths.of(record), record.is_agent) for record in records]
-        findings = await run_file_work(_look_at_all, questions, abandon_on_cancel=True)
+        runs = [record.run for record in records]
+        paths = [self._paths.of(record) for record in records]
+        findings = await run_file_work(
+            lambda: [_look(*each) for each in zip(records, paths, strict=True)], abandon_on_cancel=True
+        )
         now = self._clock()
-        for question, finding in zip(questions, findings, strict=True):
-            if question.run is question.record.run and question.run.is_live:  # nothing happened meanwhile
-                self._decide(question.record, question.run, finding, now)
+        for record, run, finding in zip(records, runs, findings, strict=True):
+            if run is record.run and run.is_live:  # nothing happened meanwhile
+                self._decide(record, run, finding, now)
                 self._publish()
 
     def _quiet_records(self, now: float) -> list[Record]:
@@ -122,10 +116,6 @@ class Reconciler:
 # Blocking calls, for a worker thread -----------------------------------------------------------------------------
 
 
-def _count_all(all_paths: Sequence[Sequence[str]], all_begins: Sequence[Sequence[float]]) -> list[Counted | None]:
-    return [_count_first(paths, begins) for paths, begins in zip(all_paths, all_begins, strict=True)]
-
-
 def _count_first(paths: Sequence[str], begins: Sequence[float]) -> Counted | None:
     """Count the first readable file. Zero if only its directory exists yet, None without even that."""
     found = next((found for path in paths if (found := _count(path, begins)) is not None), None)
@@ -144,17 +134,13 @@ def _count(path: str, begins: Sequence[float]) -> Counted | None:
         return None
 
 
-def _look_at_all(questions: Sequence[_Question]) -> list[Finding | None]:
-    return [_look_safely(question) for question in questions]
-
-
-def _look_safely(question: _Question) -> Finding | None:
-    """Read the files of one task. An error does not affect the other tasks."""
-    look = look_at_transcript if question.is_agent else look_at_shell
+def _look(record: Record, paths: Sequence[str]) -> Finding | None:
+    """Return what the files of one task say about its end. An error does not affect the other tasks."""
+    look = look_at_transcript if record.is_agent else look_at_shell
     try:
-        return next((finding for finding in map(look, question.paths) if finding is not None), None)
+        return next((finding for finding in map(look, paths) if finding is not None), None)
     except Exception:
-        logger.exception("The files of the task %s could not be looked at", question.record.id)
+        logger.exception("The files of the task %s could not be looked at", record.id)
         return None
 
 

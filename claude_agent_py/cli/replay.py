@@ -1,22 +1,15 @@
-"""The commands `record` and `replay`: write the lines between this program and the CLI to a file, and show such a file.
-
-A recording is a file of JSON lines: `t` in seconds since the start, `dir` (`in` is what this side wrote, `out` what the
-CLI wrote) and the frame `m`. Secrets are hidden as in the wire log.
-"""
+"""The command `replay`: show a recording, as `record` writes it, or the output of `claude -p`."""
 
 import argparse
 import json
-import logging
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TextIO
+from typing import Any, Final, NamedTuple
 
 import anyio
 
 from claude_agent_py._errors import OptionsError
-from claude_agent_py._runtime.session import wire_log
 from claude_agent_py.cli import run_command
 from claude_agent_py.cli.live_tree import Screen, screen
 from claude_agent_py.tasks.manager import TaskManager
@@ -24,7 +17,6 @@ from claude_agent_py.wire.codec import decode
 from claude_agent_py.wire.messages.conversation import ResultMessage
 from claude_agent_py.wire.timestamps import seconds
 
-DIRECTIONS: Final = {"<-": "out", "->": "in"}
 LONGEST_PAUSE: Final = 2.0
 """Seconds; a replay does not wait longer between two frames."""
 
@@ -37,59 +29,7 @@ class Line(NamedTuple):
     frame: dict[str, Any]
 
 
-# record -----------------------------------------------------------------------------------------------------------
-
-
-def add_record_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `record`."""
-    parser.add_argument("file", help="the recording to write; it must not exist")
-    run_command.add_arguments(parser)
-
-
-def record(arguments: argparse.Namespace) -> int:
-    """Run a prompt like `run`, write its lines to the file, and return the exit code."""
-    try:
-        file = Path(arguments.file).open("x", encoding="utf-8")  # noqa: SIM115 - closed below
-    except OSError as error:
-        print(f"claude-agent-py: cannot write {arguments.file}: {error.strerror}", file=sys.stderr)
-        return run_command.WRONG_ARGUMENTS
-    logger = wire_log.logger
-    before, propagates = logger.level, logger.propagate
-    with file:
-        writer = _Writer(file)
-        logger.addHandler(writer)
-        logger.setLevel(wire_log.BODIES)
-        logger.propagate = False
-        try:
-            return run_command.execute(arguments)
-        finally:
-            logger.propagate = propagates
-            logger.setLevel(before)
-            logger.removeHandler(writer)
-
-
-class _Writer(logging.Handler):
-    """Writes the frames of the wire log."""
-
-    def __init__(self, file: TextIO) -> None:
-        super().__init__(wire_log.BODIES)
-        self._file = file
-        self._began = time.monotonic()
-
-    def emit(self, record: logging.LogRecord) -> None:
-        direction, kind, _name, size, *shown = record.args if isinstance(record.args, tuple) else ("", "", "", 0)
-        at = round(time.monotonic() - self._began, 3)
-        if shown:
-            line = {"t": at, "dir": DIRECTIONS[str(direction)], "m": json.loads(str(shown[0]))}
-        else:  # too large for the log
-            line = {"t": at, "dir": "note", "m": f"{direction} {kind} {size} bytes were not recorded"}
-        self._file.write(json.dumps(line, ensure_ascii=False) + "\n")
-
-
-# replay -----------------------------------------------------------------------------------------------------------
-
-
-def add_replay_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `replay`."""
     parser.add_argument("file", help="a recording, or what `claude -p --output-format stream-json --verbose` printed")
     parser.add_argument(
@@ -97,12 +37,11 @@ def add_replay_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def replay(arguments: argparse.Namespace) -> int:
+def execute(arguments: argparse.Namespace) -> int:
     """Show a recording and return the exit code: that of the recorded run's last result."""
     lines = list(read_recording(arguments.file))
     clock = _Clock(lines)
-    with screen(sys.stdout, clock.time) as view:
-        return anyio.run(_replayed, lines, arguments.speed, view, clock)
+    return anyio.run(_replayed, lines, arguments.speed, screen(sys.stdout, clock.time), clock)
 
 
 async def _replayed(lines: list[Line], speed: float, view: Screen, clock: "_Clock") -> int:

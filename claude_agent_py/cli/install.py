@@ -1,0 +1,39 @@
+"""The command `install-cli`: fetch the CLI, unless it is there."""
+
+import argparse
+
+from claude_agent_py._errors import ClaudeAgentError
+from claude_agent_py._launch.install import install_cli
+from claude_agent_py._launch.locate import find_cli, read_version, require_version
+from claude_agent_py._version import CLI_VERSION
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `install-cli`."""
+    parser.add_argument("--version", help=f"fetch exactly this version (default: {CLI_VERSION})")
+    parser.add_argument("--force", action="store_true", help="fetch it even if it is installed")
+    parser.add_argument("--if-missing", action="store_true", help="accept any installed version that is new enough")
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """Fetch the CLI and return the exit code."""
+    version = CLI_VERSION if arguments.version is None else arguments.version
+    if not arguments.force and _is_there(version, or_newer=arguments.if_missing):
+        return 0
+    install_cli(version, force=arguments.force, exact=arguments.version is not None)
+    return 0
+
+
+def _is_there(version: str, *, or_newer: bool) -> bool:
+    """Return whether the CLI that the library finds is recent enough, and print it if so."""
+    try:
+        program = find_cli()
+        found = read_version(program)
+        if or_newer:
+            require_version(found, program)
+    except ClaudeAgentError:
+        return False
+    if found != version and not or_newer:
+        return False
+    print(f"{program} is version {found}: nothing to fetch")
+    return True

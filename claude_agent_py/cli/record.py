@@ -1,0 +1,64 @@
+"""The command `record`: run a prompt, and write the lines between this program and the CLI to a file.
+
+A recording is a file of JSON lines: `t` in seconds since the start, `dir` (`in` is what this side wrote, `out` what the
+CLI wrote) and the frame `m`. Secrets are hidden as in the wire log.
+"""
+
+import argparse
+import json
+import logging
+import sys
+import time
+from pathlib import Path
+from typing import Final, TextIO
+
+from claude_agent_py._runtime.session import wire_log
+from claude_agent_py.cli import run_command
+
+DIRECTIONS: Final = {"<-": "out", "->": "in"}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `record`."""
+    parser.add_argument("file", help="the recording to write; it must not exist")
+    run_command.add_arguments(parser)
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """Run a prompt like `run`, write its lines to the file, and return the exit code."""
+    try:
+        file = Path(arguments.file).open("x", encoding="utf-8")  # noqa: SIM115 - closed below
+    except OSError as error:
+        print(f"claude-agent-py: cannot write {arguments.file}: {error.strerror}", file=sys.stderr)
+        return run_command.WRONG_ARGUMENTS
+    logger = wire_log.logger
+    before, propagates = logger.level, logger.propagate
+    with file:
+        writer = _Writer(file)
+        logger.addHandler(writer)
+        logger.setLevel(wire_log.BODIES)
+        logger.propagate = False
+        try:
+            return run_command.execute(arguments)
+        finally:
+            logger.propagate = propagates
+            logger.setLevel(before)
+            logger.removeHandler(writer)
+
+
+class _Writer(logging.Handler):
+    """Writes the frames of the wire log."""
+
+    def __init__(self, file: TextIO) -> None:
+        super().__init__(wire_log.BODIES)
+        self._file = file
+        self._began = time.monotonic()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        direction, kind, _name, size, *shown = record.args if isinstance(record.args, tuple) else ("", "", "", 0)
+        at = round(time.monotonic() - self._began, 3)
+        if shown:
+            line = {"t": at, "dir": DIRECTIONS[str(direction)], "m": json.loads(str(shown[0]))}
+        else:  # too large for the log
+            line = {"t": at, "dir": "note", "m": f"{direction} {kind} {size} bytes were not recorded"}
+        self._file.write(json.dumps(line, ensure_ascii=False) + "\n")

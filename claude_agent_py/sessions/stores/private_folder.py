@@ -1,0 +1,241 @@
+"""Private configuration folders: one from which the CLI resumes a session of a store, or one to read a session in.
+
+The CLI's has what a login needs (credentials, settings), links to the user's own agents, skills and the like, and the
+transcripts. Only this user can read it. It is removed when the CLI has ended. If this process is killed, the next one
+removes the secrets from its folder, and the transcripts are sent to the store when their session is resumed.
+"""
+
+import contextlib
+import json
+import logging
+import os
+import re
+import secrets
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from claude_agent_py._errors import StoreError
+from claude_agent_py._private_folders import leftovers, lock, unlock
+from claude_agent_py._untrusted import read_bytes
+
+logger: logging.Logger = logging.getLogger("claude_agent_py")
+
+PREFIX: Final = "claude-agent-py-session-"
+SETTINGS: Final = ("settings.json", "cowork_settings.json")
+LINKED: Final = ("CLAUDE.md", "agents", "commands", "output-styles", "plugins", "rules", "skills")
+"""The linked parts of the user's folder: files for the model, which the CLI only reads, and plugins."""
+KEPT_DAYS: Final = 7
+"""How long the transcripts of a killed process are kept."""
+NEW_SECONDS: Final = 60.0
+KEYCHAIN_SECONDS: Final = 5.0
+_MOST_BYTES: Final = 16 * 1024 * 1024
+
+
+class PrivateFolder:
+    """A configuration folder in the system's folder for temporary files. Making one blocks; raises OSError.
+
+    Args:
+        prefix: The beginning of its name.
+        at_exit: What is done with the folder if nobody removes it: when this object or the interpreter goes.
+    """
+
+    def __init__(self, prefix: str, at_exit: Callable[[Path], object]) -> None:
+        self.path: Path = _parent() / f"{prefix}{secrets.token_hex(8)}"
+        self.path.mkdir(mode=0o700)
+        lock(self.path)
+        self._owner = os.getpid()
+        self._at_exit = weakref.finalize(self, _leave, self.path, self._owner, at_exit)
+
+    @property
+    def projects(self) -> Path:
+        """The folder of the transcripts."""
+        return self.path / "projects"
+
+    def remove(self, *, keep_transcripts: bool = False) -> None:
+        """Remove it, or everything except the transcripts. Blocks; never raises. Idempotent."""
+        if self._at_exit.detach() is not None:
+            _leave(self.path, self._owner, _strip if keep_transcripts else remove_tree)
+
+
+def _parent() -> Path:
+    return Path(tempfile.gettempdir()).resolve()
+
+
+def _leave(path: Path, owner: int, at_exit: Callable[[Path], object]) -> None:
+    if owner == os.getpid():
+        at_exit(path)
+        unlock(path)
+
+
+def left_behind(prefix: str, min_age: float = 0.0) -> Iterator[Path]:
+    """Yield the folders with a prefix whose process was killed. See `leftovers`."""
+    return leftovers(_parent(), re.compile(rf"{prefix}[0-9a-f]{{16}}"), min_age=min_age)
+
+
+def make_folder(env: Mapping[str, str] | None, user: str | int | None = None) -> PrivateFolder:
+    """Make a private configuration folder with what a login needs. Blocks.
+
+    Args:
+        env: The environment of the CLI, which determines the user's own folder; None uses nothing from there.
+        user: The operating system user who gets the folder, if not that of this process. Only that user's own files
+            are copied: a link in its home could lead to files that only this process may read.
+
+    Raises:
+        StoreError: It cannot be created.
+    """
+    _sweep()
+    try:
+        folder = PrivateFolder(PREFIX, _strip)
+    except OSError as error:
+        raise StoreError(f"the folder to resume in cannot be made: {error}") from error
+    try:
+        folder.projects.mkdir(mode=0o700)
+        if env is not None:
+            _carry_over(env, folder.path, _uid(user))
+    except OSError as error:
+        folder.remove()
+        raise StoreError(f"the folder to resume in cannot be filled: {error}") from error
+    return folder
+
+
+def give_away(folder: PrivateFolder, user: str | int) -> None:
+    """Make another user the owner of all files. Blocks."""
+    for place, _, names in os.walk(folder.path):
+        for path in (place, *(os.path.join(place, name) for name in names)):
+            if not os.path.islink(path):
+                shutil.chown(path, user)
+
+
+def _uid(user: str | int | None) -> int | None:
+    """Return the id of a user, or None for that of this process."""
+    if user is None or sys.platform == "win32":
+        return None
+    import pwd
+
+    uid = pwd.getpwnam(user).pw_uid if isinstance(user, str) else user
+    return None if uid == os.getuid() else uid
+
+
+def _carry_over(env: Mapping[str, str], target: Path, uid: int | None) -> None:
+    home = Path(env.get("HOME") or env.get("USERPROFILE") or Path.home())
+    given = env.get("CLAUDE_CONFIG_DIR")
+    source = Path(given) if given else home / ".claude"
+    _write(target / ".credentials.json", credentials_of(env, source, uid))
+    _write(target / ".claude.json", _content(source / ".claude.json" if given else home / ".claude.json", uid))
+    for name in LINKED:
+        if (source / name).exists():
+            try:
+                (target / name).symlink_to((source / name).resolve(), target_is_directory=(source / name).is_dir())
+            except OSError as error:  # Windows allows it to few users
+                logger.warning("%s of %s is not there for a session that is resumed from a store: %s",
+                               name, source, error)  # fmt: skip
+    has_plugins = (target / "plugins").exists()
+    for name in SETTINGS:
+        _write(target / name, _settings(_content(source / name, uid), has_plugins=has_plugins))
+
+
+def _write(path: Path, content: bytes | None) -> None:
+    if content is not None:
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(content)
+
+
+def _content(path: Path, uid: int | None) -> bytes | None:
+    try:
+        return read_bytes(path, most_bytes=_MOST_BYTES, uid=uid)[0]
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        logger.warning("%s is left out of a session that is resumed from a store: %s", path, error)
+        return None
+
+
+def credentials_of(env: Mapping[str, str], source: Path, uid: int | None = None) -> bytes | None:
+    """Return the credentials without the refresh token. It works only once: using the copy would log the user out."""
+    content = _content(source / ".credentials.json", uid)
+    if content is None and sys.platform == "darwin" and "CLAUDE_CONFIG_DIR" not in env:
+        content = _keychain(env)
+    parsed = _object(content)
+    login = None if parsed is None else parsed.get("claudeAiOauth")
+    if parsed is None or not isinstance(login, dict) or "refreshToken" not in login:
+        return content
+    return json.dumps(
+        parsed | {"claudeAiOauth": {name: value for name, value in login.items() if name != "refreshToken"}}
+    ).encode()
+
+
+def _keychain(env: Mapping[str, str]) -> bytes | None:
+    if env.get("ANTHROPIC_API_KEY") or env.get("CLAUDE_CODE_OAUTH_TOKEN"):
+        return None
+    account = env.get("USER") or "claude-code-user"
+    command = ["security", "find-generic-password", "-a", account, "-w", "-s", "Claude Code-credentials"]
+    try:
+        found = subprocess.run(command, capture_output=True, timeout=KEYCHAIN_SECONDS, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return found.stdout.strip() or None
+
+
+def _settings(content: bytes | None, *, has_plugins: bool) -> bytes | None:
+    """Return the user's settings without those that point outside the folder or install plugins into it."""
+    parsed = _object(content)
+    if parsed is None:
+        return content
+    if not has_plugins:
+        parsed.pop("enabledPlugins", None)
+        parsed.pop("extraKnownMarketplaces", None)
+    if isinstance(parsed.get("env"), dict):
+        parsed["env"].pop("CLAUDE_CONFIG_DIR", None)
+    return json.dumps(parsed).encode()
+
+
+def _object(content: bytes | None) -> dict[str, Any] | None:
+    try:
+        parsed = json.loads((content or b"").decode("utf-8-sig"))
+    except (ValueError, RecursionError):
+        return None
+    return parsed if isinstance(parsed, dict) else None
+
+
+# Removing it ---------------------------------------------------------------------------------------------------
+
+
+def _sweep() -> None:
+    """Remove the secrets from folders of killed processes, and remove old folders entirely."""
+    for path in left_behind(PREFIX, min_age=NEW_SECONDS):
+        age = time.time() - path.stat().st_mtime
+        if age > KEPT_DAYS * 24 * 3600:
+            remove_tree(path)
+        else:
+            _strip(path)
+
+
+def _strip(path: Path) -> None:
+    """Remove everything except the transcripts."""
+    with contextlib.suppress(OSError):
+        for each in path.iterdir():
+            if each.name == "projects":
+                continue
+            if each.is_dir() and not each.is_symlink():
+                shutil.rmtree(each, ignore_errors=True)
+            else:
+                with contextlib.suppress(OSError):
+                    each.unlink()
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a folder. Programs that the CLI started may still write into it for a moment."""
+    _strip(path)
+    for _ in range(5):
+        shutil.rmtree(path, ignore_errors=True)
+        if not path.exists():
+            return
+        time.sleep(0.05)
+    logger.warning("the folder %s cannot be removed", path)
