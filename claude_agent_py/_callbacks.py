@@ -15,11 +15,10 @@ from weakref import WeakKeyDictionary
 
 import anyio
 from anyio import CapacityLimiter, to_thread
-from anyio.lowlevel import RunVar
 
 from claude_agent_py._cancellation import Cancellation
 from claude_agent_py._errors import HandlerError
-from claude_agent_py._event_loop import in_event_loop, is_cancelled
+from claude_agent_py._event_loop import PerLoop, in_event_loop, is_cancelled
 
 Answer = TypeVar("Answer")
 
@@ -34,10 +33,8 @@ PATIENCE: Final = 1.0
 
 logger: logging.Logger = logging.getLogger("claude_agent_py")
 
-_threads: "RunVar[WeakKeyDictionary[Callback, CapacityLimiter]]" = RunVar("claude_agent_py_threads")
-"""Limiters belong to an event loop, and a function may be called in several."""
-
-_unlimited: "RunVar[CapacityLimiter]" = RunVar("claude_agent_py_unlimited")
+_threads: "PerLoop[WeakKeyDictionary[Callback, CapacityLimiter]]" = PerLoop(WeakKeyDictionary)
+_unlimited = PerLoop(lambda: CapacityLimiter(math.inf))
 
 
 class DeadlineExpiredError(Exception):
@@ -159,7 +156,7 @@ class Callback:
             await self._wait_for_thread(limiter, ticket)
         self._running[ticket] = time.monotonic()
         try:
-            [value] = await to_thread.run_sync(box, abandon_on_cancel=True, limiter=_no_limit())
+            [value] = await to_thread.run_sync(box, abandon_on_cancel=True, limiter=_unlimited.get())
         finally:
             del self._running[ticket]
             limiter.release_on_behalf_of(ticket)
@@ -179,10 +176,7 @@ class Callback:
         await limiter.acquire_on_behalf_of(ticket)
 
     def _limiter(self) -> CapacityLimiter:
-        limiters = _threads.get(None)
-        if limiters is None:
-            limiters = WeakKeyDictionary()
-            _threads.set(limiters)
+        limiters = _threads.get()
         limiter = limiters.get(self)
         if limiter is None:
             limiter = limiters[self] = CapacityLimiter(THREADS)
@@ -192,14 +186,6 @@ class Callback:
 def _is_late(scope: anyio.CancelScope) -> bool:
     """Return whether the deadline has passed, even if the function blocked the loop, which could not cancel it."""
     return scope.cancel_called or anyio.current_time() >= scope.deadline
-
-
-def _no_limit() -> CapacityLimiter:
-    limiter = _unlimited.get(None)
-    if limiter is None:
-        limiter = CapacityLimiter(math.inf)
-        _unlimited.set(limiter)
-    return limiter
 
 
 # Failures --------------------------------------------------------------------------------------------------------

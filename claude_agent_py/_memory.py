@@ -20,11 +20,7 @@ _SIZE: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*")
 
 
 def read_size(value: int | str, *, option: str) -> int:
-    """Return the bytes of a size: a number of bytes, or text such as `4GiB` or `500 MB`.
-
-    Raises:
-        OptionsError: It is not a size, or not positive.
-    """
+    """Return the bytes of a size: a positive number, or text such as `4GiB`. Raises OptionsError for anything else."""
     found = _SIZE.fullmatch(value) if isinstance(value, str) else None
     if found is not None and found[2].lower() in UNITS:
         size = int(float(found[1]) * UNITS[found[2].lower()])
