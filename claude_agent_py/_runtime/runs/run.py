@@ -79,7 +79,7 @@ class Run(Generic[Output]):
         """The background tasks started in the run so far: follow, await or stop them."""
         if self._session is None or self._mailbox is None:
             return []
-        ids = self._session.task_ids_of(self._mailbox)
+        ids = self._session.get_task_ids(self._mailbox)
         return [task for task in self._session.tasks if task.id in ids]
 
     @property
@@ -250,7 +250,7 @@ class Run(Generic[Output]):
         if session.waits_for_idle(mailbox):
             session.fail_run(mailbox, lambda: InterruptedRunError("the run was interrupted"))
         if stop_tasks:
-            await session.stop_tasks(session.task_ids_of(mailbox))
+            await session.stop_tasks(session.get_task_ids(mailbox))
         return InterruptReceipt(
             outcome="interrupted",
             still_queued=tuple(reply.get("still_queued") or ()),
