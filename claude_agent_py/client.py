@@ -204,16 +204,16 @@ class Client(SessionControls, Generic[Output]):
     async def reopen(self) -> None:
         """Start a new process on the session, after the CLI ended unexpectedly.
 
-        Runs interrupted by the crash continue: await or iterate them again. The CLI resumes the turn that it was working
-        on; the model sees the outcome of interrupted tool calls as unknown. Only prompts that the CLI had not written to
-        disk are sent again: a run whose turn had ended raises `CLIExitError` again. A run whose async iterable of
-        prompts was still being sent does not continue.
+        Runs interrupted by the crash continue: await or iterate them again. The CLI resumes the turn that it was
+        working on; the model sees the outcome of interrupted tool calls as unknown. Only prompts that the CLI had not
+        written to disk are sent again: a run whose turn had ended raises `CLIExitError` again. A run whose async
+        iterable of prompts was still being sent does not continue.
 
         The options of the client apply again. Changes to the model, the permission mode, the thinking budget and the
         settings of the running session are kept; hooks and servers are reset to the options. A session of a store is
         loaded from there, including everything that the old process wrote. Background tasks of the CLI ended with it
-        and are listed in `tasks` as stopped. Child agents are cancelled. Iterators of `messages()` and `events()` have ended;
-        start new ones. After an error or a cancellation the client is closed.
+        and are listed in `tasks` as stopped. Child agents are cancelled. Iterators of `messages()` and `events()` have
+        ended; start new ones. After an error or a cancellation the client is closed.
 
         Raises:
             LocalProtocolError: The CLI did not end unexpectedly, is used through a transport, or does not save
