@@ -349,7 +349,7 @@ class Client(SessionControls, Generic[Output]):
         else:
             message = prompt_message(prompt, verbatim=self._options.verbatim_prompts)
             mailbox = session.start_run(message, until, timeout)
-        return Run(self, session, mailbox)
+        return Run(self, mailbox)
 
     @property
     def resumed_run(self) -> Run[Output] | None:
@@ -362,7 +362,7 @@ class Client(SessionControls, Generic[Output]):
         from claude_agent_py._runtime.runs.run import Run
 
         mailbox = self.session.resumption.run
-        return None if mailbox is None else Run(self, self.session, mailbox)
+        return None if mailbox is None else Run(self, mailbox)
 
     async def spawn(
         self,

@@ -100,7 +100,7 @@ class OneShot(Run):
     def __init__(
         self, options: ClientOptions, prompt: Prompt, until: Until, timeout: float | None, transport: Transport | None
     ) -> None:
-        super().__init__(None, None, None)
+        super().__init__()
         self._options = options
         self._prompt = prompt
         self._until: Until = until
@@ -134,7 +134,7 @@ class OneShot(Run):
         idle = self._until == "idle"
         client.session.ending.advice = "the run ended before they did" if idle else 'to wait for them, run until="idle"'
         try:
-            self._take(client.query(self._prompt, until=self._until, timeout=self._timeout))
+            self._continue(client.query(self._prompt, until=self._until, timeout=self._timeout))
             self._own_client = client
         except BaseException:  # the CLI has ended already, say
             with anyio.CancelScope(shield=True):

@@ -65,7 +65,7 @@ class ChildRun:
         session.check_open()
         self._node.admit(self._assignment.agent_id)
         session.children.add(self.cancel)
-        self._node.adopt(self._ensure_started(), self.stop, self._assignment.brief.to_json(), self._assignment.author)
+        self._node.adopt(self._make_start(), self.stop, self._assignment.brief.to_json(), self._assignment.author)
         self._tell_status(TaskStatus.PENDING)
         session.start_soon(self._live)
 
@@ -167,7 +167,7 @@ class ChildRun:
 
     # Telling the parent ------------------------------------------------------------------------------------------
 
-    def _ensure_started(self) -> TaskStartedMessage:
+    def _make_start(self) -> TaskStartedMessage:
         assignment = self._assignment
         return TaskStartedMessage(
             task_id=assignment.task_id,

@@ -618,6 +618,7 @@ class Session:
 
     def register_run(self, run: RunMailbox) -> None:
         """Open a run that is there already."""
+        run.session = self
         timeouts = self.options.timeouts
         limits = RunLimits(
             run=timeouts.run if run.timeout is None else run.timeout,
