@@ -133,7 +133,7 @@ async def stop_tasks(client: Client[Any], say: Callable[[str], object]) -> None:
     if not running:
         return
     say(f"stopped: {', '.join(_clean(task.description or task.id) for task in running)}")
-    # Closing the client ends the tasks that this does not stop.
+    # Tasks that cannot be stopped end when the client closes.
     with suppress(ClaudeAgentError):
         await client.tasks.stop_all()
 

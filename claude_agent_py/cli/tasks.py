@@ -36,8 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "target",
         metavar="FILE|SESSION",
-        help="the file of a TaskHistory, or the id of a session in the history that the variable CLAUDE_AGENT_HISTORY "
-        "names",
+        help="the file of a TaskHistory, or the id of a session in the history set by the variable CLAUDE_AGENT_HISTORY",
     )
     parser.add_argument("session", nargs="?", metavar="SESSION", help="only this session of the file")
     parser.add_argument("--at", type=int, metavar="NUMBER", help="draw the tree as of this record")
@@ -79,7 +78,7 @@ def _locate(target: str, session: str | None) -> tuple[str, str | None]:
     if session is not None or (default is None and os.path.basename(target) != target):
         raise OptionsError(f"history not found: {target}")
     if default is None:
-        raise OptionsError(f"{target!r} is not a file; to name a session only, set {VARIABLE} to a history")
+        raise OptionsError(f"{target!r} is not a file; to pass only a session id, set {VARIABLE} to a history")
     if not os.path.isfile(default):
         raise OptionsError(f"history not found: {default} ({VARIABLE})")
     return default, target

@@ -263,7 +263,7 @@ def test_what_cannot_be_read_is_told_and_nothing_is_made(
     assert main(arguments) == 1
     told = capsys.readouterr()
     assert "[red]number 0[/]" in told.out
-    assert f"fleet: there is no database {fleet}\ninbox: inbox not found: {inbox}\n" in told.err
+    assert f"fleet: there is no database {fleet}\ninbox: file not found: {inbox}\n" in told.err
     assert not fleet.exists()
     assert not inbox.exists()
     fleet.write_bytes(b"no database, but long enough to look like one" * 100)

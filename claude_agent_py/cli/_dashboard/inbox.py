@@ -29,7 +29,7 @@ class InboxView:
         try:
             inode = self._path.stat().st_ino
         except OSError:
-            raise OptionsError(f"inbox not found: {self._path}") from None
+            raise OptionsError(f"file not found: {self._path}") from None
         # The file may have been replaced since the last refresh.
         if self._inbox is None or inode != self._inode:
             self._inbox = SQLiteInbox(self._path)
