@@ -145,7 +145,7 @@ async def test_a_prompt_that_waits_too_long_is_a_dead_letter(tmp_path: Path) -> 
         fleet.agent("worker", options(made, **ASKING), patience=0.1, timeout=4.0)
         async with fleet.worker(folder=tmp_path / "ws"):
             session = await fleet.start("worker", "make it")
-            with pytest.raises(FleetRunError, match="RunTimeoutError: it was not over in time"):
+            with pytest.raises(FleetRunError, match="RunTimeoutError: the prompt was not answered in time"):
                 await session.result(timeout=PATIENCE)
             assert await session.interactions() == []
             assert (await session.info()).state == "failed"
