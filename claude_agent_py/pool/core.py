@@ -68,7 +68,7 @@ class PoolCore:
         """When the last spare was handed out."""
         self._counts = dict.fromkeys(("warm", "cold", "timeouts", "failed", "lost", "expired"), 0)
 
-    # Life ---------------------------------------------------------------------------------------------------------
+    # Life --------------------------------------------------------------------------------------------------------
 
     async def open(self) -> None:
         """Start the pool's worker. Cancelling closes the pool again."""
@@ -137,7 +137,7 @@ class PoolCore:
             **self._counts,
         )
 
-    # Callers ------------------------------------------------------------------------------------------------------
+    # Callers -----------------------------------------------------------------------------------------------------
 
     async def next(self, request: SessionRequest, deadline: float, timeout: float) -> tuple[PooledProcess, bool]:
         """Wait in the queue for a process. Return it, and whether it was available immediately.
@@ -178,7 +178,7 @@ class PoolCore:
             self._end_if_unclaimed(waiter.process)
         self.changed.set()
 
-    # Scheduling ---------------------------------------------------------------------------------------------------
+    # Scheduling --------------------------------------------------------------------------------------------------
 
     def dispatch(self) -> None:
         """Serve the queue, then start spares."""
@@ -244,7 +244,7 @@ class PoolCore:
         self.table.processes.append(process)
         self._workers.start_soon(self._live, process)
 
-    # The life of a process ----------------------------------------------------------------------------------------
+    # The life of a process ---------------------------------------------------------------------------------------
 
     @worker
     async def _live(self, process: PooledProcess) -> None:
@@ -320,7 +320,7 @@ class PoolCore:
         if (target := self.table.find_target(process)) is not None:
             target.note_success()
 
-    # The worker ---------------------------------------------------------------------------------------------------
+    # The worker --------------------------------------------------------------------------------------------------
 
     async def _run(self, ready: LazyEvent) -> None:
         """Start and end processes until the core is closed and all have ended."""

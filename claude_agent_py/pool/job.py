@@ -77,7 +77,7 @@ class Job:
         self._failed = 0
         self._cost = 0.0
 
-    # Readers ------------------------------------------------------------------------------------------------------
+    # Readers -----------------------------------------------------------------------------------------------------
 
     async def next(self, *, ordered: bool) -> RunOutcome[Any]:
         """Return the next outcome. Raises StopAsyncIteration after the last."""
@@ -114,7 +114,7 @@ class Job:
         if self._done.is_set() and len(self._outcomes) < len(self._prompts):
             raise ConnectionClosedError("the runs were stopped")
 
-    # Life ---------------------------------------------------------------------------------------------------------
+    # Life --------------------------------------------------------------------------------------------------------
 
     def _begin(self) -> None:
         if self._scope is None and not self._is_stopped:

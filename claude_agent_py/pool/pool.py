@@ -95,7 +95,7 @@ class Pool(Generic[Output]):
         stats = self.stats()
         return f"<Pool {stats.spares} spares, {stats.used} used, {stats.waiting} waiting>"
 
-    # Life ---------------------------------------------------------------------------------------------------------
+    # Life --------------------------------------------------------------------------------------------------------
 
     async def open(self) -> None:
         """Start the first spares, without waiting for them.
@@ -167,7 +167,7 @@ class Pool(Generic[Output]):
     ) -> None:
         await self.close()
 
-    # Sessions -----------------------------------------------------------------------------------------------------
+    # Sessions ----------------------------------------------------------------------------------------------------
 
     @overload
     def client(
