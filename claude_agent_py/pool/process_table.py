@@ -27,7 +27,7 @@ class ProcessTable:
         self.targets = targets
         self.processes: list[PooledProcess] = []
         """In the order of their start."""
-        self.has_memory_limit = memory is not None
+        self.has_memory_limit: bool = memory is not None
         """Whether a memory limit is set."""
         self._max_size = max_size
         self._memory = math.inf if memory is None else memory
