@@ -99,7 +99,7 @@ async def test_a_model_that_would_word_its_question_anew_is_told_the_call_to_mak
             assert await session.answer(question.id, ["release"])
             assert (await session.result(timeout=PATIENCE)).text == "built release"
     assert len(asked) == 2
-    assert "the person has answered by now" in asked[1]
+    assert "a person's answer, which has now arrived" in asked[1]
 
 
 async def test_a_rate_limit_is_waited_for_without_a_process(tmp_path: Path) -> None:
