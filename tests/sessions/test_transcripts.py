@@ -376,7 +376,7 @@ def test_memory_does_not_grow_with_the_messages(stored: Stored) -> None:
 @pytest.mark.parametrize("wrong", ["", "..", "../../x", "not-a-uuid", f"{SESSION}/..", f"{SESSION}\n", "*"])
 def test_an_id_is_a_uuid(stored: Stored, wrong: str) -> None:
     stored.user("one")
-    with pytest.raises(OptionsError, match="is not a uuid"):
+    with pytest.raises(OptionsError, match="must be a UUID"):
         get_session(wrong, config_dir=stored.config)
 
 

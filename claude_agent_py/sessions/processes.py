@@ -1,7 +1,8 @@
-"""Find the CLI process that has a session open, from the records that the CLI keeps.
+"""Find the CLI process that has a session open, from the CLI's process records.
 
-`<config>/sessions/<pid>.json` exists while a process runs (measured with CLI 2.1.328). It has the id of the session and
-the process's start time on the kernel's clock, which tells it from a later process with the same id. All calls block.
+`<config>/sessions/<pid>.json` exists while a process runs (measured with CLI 2.1.328). It contains the id of the
+session and the process's start time on the kernel's clock, which differs from the start time of a later process with
+the same pid. All calls block.
 """
 
 import contextlib
@@ -26,12 +27,12 @@ class RunningProcess:
 
     pid: int
     status: str | None
-    """Its reported state: `busy`, `idle` or `waiting`; None if it reports none."""
+    """The reported state: `busy`, `idle` or `waiting`; None if the process reports none."""
     waiting_for: str | None = None
-    """What a `waiting` process waits for, such as `permission prompt`."""
+    """The reason for the state `waiting`, such as `permission prompt`."""
     started: str | None = None
-    """Its start in ticks of this machine's kernel, which tells it apart from a later process with the same id; None if
-    unknown here: in another container, or on a system other than Linux."""
+    """The start time in kernel ticks, which differs from the start time of a later process with the same pid. None if
+    unknown: for a process in another container, or on a system other than Linux."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,40 +45,40 @@ class RunningSession:
     started_at: float
     """When the process started, in seconds since the epoch."""
     program: str
-    """What started the CLI, as it reports: `cli`, `sdk-py`, ..."""
+    """The program that started the CLI, as reported by the CLI: `cli`, `sdk-py`, ..."""
 
 
 def running_sessions(config_dir: AnyPath | None = None) -> list[RunningSession]:
-    """Return the sessions that CLI processes on this machine have open, latest first.
+    """Return the sessions that CLI processes on this machine have open, latest start first.
 
     `config_dir` is the CLI's configuration folder; by default `CLAUDE_CONFIG_DIR`, or `~/.claude`.
     """
     found = [
         RunningSession(
             session_id=str(record.get("sessionId", "")),
-            process=_process(record),
+            process=_parse_process(record),
             cwd=str(record.get("cwd", "")),
             started_at=float(started) / 1000 if isinstance(started := record.get("startedAt"), int | float) else 0.0,
             program=str(record.get("entrypoint", "")),
         )
-        for record in _records(config_folder(config_dir))
+        for record in _iter_records(config_folder(config_dir))
         if record.get("sessionId")
     ]
     return sorted(found, key=lambda session: (-session.started_at, session.process.pid))
 
 
-def process_on(config: str, session_id: str) -> RunningProcess | None:
+def find_process(config: str, session_id: str) -> RunningProcess | None:
     """Return the process that has a session open, or None.
 
-    A process in another container counts as running while its record exists, because it cannot be checked from here.
+    A process in another container counts as running while its record exists, because it cannot be checked.
     """
-    for record in _records(config):
+    for record in _iter_records(config):
         if str(record.get("sessionId", "")).lower() == session_id.lower():
-            return _process(record)
+            return _parse_process(record)
     return None
 
 
-def _records(config: str) -> Iterator[dict[str, Any]]:
+def _iter_records(config: str) -> Iterator[dict[str, Any]]:
     """Yield the records of running processes."""
     folder = os.path.join(config, "sessions")
     try:
@@ -85,19 +86,19 @@ def _records(config: str) -> Iterator[dict[str, Any]]:
     except OSError:
         return
     for name in names:
-        record = _record(os.path.join(folder, name)) if _RECORD.fullmatch(name) else {}
+        record = _read_record(os.path.join(folder, name)) if _RECORD.fullmatch(name) else {}
         if record and _is_running(record):
             yield record
 
 
-def _process(record: dict[str, Any]) -> RunningProcess:
-    told = (record.get(name) for name in ("status", "waitingFor", "procStart"))
-    status, waiting_for, started = (value if isinstance(value, str) else None for value in told)
-    is_here = sys.platform == "linux" and not _is_elsewhere(record)
+def _parse_process(record: dict[str, Any]) -> RunningProcess:
+    fields = (record.get(name) for name in ("status", "waitingFor", "procStart"))
+    status, waiting_for, started = (value if isinstance(value, str) else None for value in fields)
+    is_here = sys.platform == "linux" and not _is_in_other_namespace(record)
     return RunningProcess(record["pid"], status, waiting_for, started if is_here else None)
 
 
-def _record(path: str) -> dict[str, Any]:
+def _read_record(path: str) -> dict[str, Any]:
     try:
         record = read_json(read_bytes(path, most_bytes=_MOST_BYTES)[0])
     except (OSError, ValueError):
@@ -106,17 +107,18 @@ def _record(path: str) -> dict[str, Any]:
 
 
 def _is_running(record: dict[str, Any]) -> bool:
-    if _is_elsewhere(record):
+    if _is_in_other_namespace(record):
         return True
     pid = record["pid"]
     if pid <= 0 or not _exists(pid):
         return False
-    found, known = parent_and_start(pid), record.get("procStart")
+    found = parent_and_start(pid)
+    known = record.get("procStart")
     return found is None or not isinstance(known, str) or found[1] == known
 
 
-def _is_elsewhere(record: dict[str, Any]) -> bool:
-    """Return whether a process is in another pid namespace than this one: `linux:<machine>:pid:[<number>]`."""
+def _is_in_other_namespace(record: dict[str, Any]) -> bool:
+    """Return whether a process is in another pid namespace. Records name it as `linux:<machine>:pid:[<number>]`."""
     domain = record.get("pidDomain")
     if not isinstance(domain, str) or not domain.startswith("linux:") or sys.platform != "linux":
         return False
@@ -127,7 +129,8 @@ def _is_elsewhere(record: dict[str, Any]) -> bool:
 
 def _exists(pid: int) -> bool:
     if sys.platform == "win32":
-        return True  # the record is removed at the end; signal 0 would end the process
+        # Signal 0 would end the process. The CLI removes the record when it exits.
+        return True
     try:
         os.kill(pid, 0)
     except PermissionError:
