@@ -43,7 +43,8 @@ def rebuild(records: Iterable[TaskRecord]) -> RecordedTree:
         tasks[record.task_id] = apply_record(tasks.get(record.task_id), record)
     children: dict[str | None, list[str]] = {}
     for task in tasks.values():
-        children.setdefault(task.parent_id if task.parent_id in tasks else None, []).append(task.id)
+        parent_id = task.parent_id if task.parent_id in tasks else None
+        children.setdefault(parent_id, []).append(task.id)
 
     def with_children(task_id: str) -> RecordedTask:
         return replace(tasks[task_id], children=tuple(map(with_children, children.get(task_id, ()))))
@@ -88,12 +89,16 @@ def apply_record(known: RecordedTask | None, record: TaskRecord) -> RecordedTask
 def _compute_end_time(task: RecordedTask, record: TaskRecord, status: TaskStatus) -> float | None:
     if not status.is_terminal:
         return None
-    return record.at if record.kind in _ENDS or task.ended_at is None else task.ended_at
+    if record.kind in _ENDS or task.ended_at is None:
+        return record.at
+    return task.ended_at
 
 
 def _parse_usage(usage: Any) -> TaskUsage | None:
+    if not usage:
+        return None
     try:
-        return fit(TaskUsage, usage)[0] if usage else None
+        return fit(TaskUsage, usage)[0]
     except ValueError:
         # Another version of the library wrote the record.
         return None

@@ -197,7 +197,8 @@ def _build_record(
 
 
 def _build_created(task: Task, event: TaskEvent | None) -> TaskRecord:
-    run_id, at = (event.run_id, event.at) if event else (task.run_id, task.started_at)
+    run_id = event.run_id if event else task.run_id
+    at = event.at if event else task.started_at
     details: dict[str, Any] = {"type": task.type, "agent": task.subagent_type, "description": task.description}
     if task.prompt is not None:
         details["prompt"] = task.prompt
@@ -207,17 +208,23 @@ def _build_created(task: Task, event: TaskEvent | None) -> TaskRecord:
 
 
 def _build_changed(task: Task, event: TaskEvent | None) -> TaskRecord:
-    at, author = (event.at, event.author) if event else (steady_time(), _find_actor(task))
-    return _build_record(RecordKind.CHANGED, task, at, author)
+    if event is None:
+        return _build_record(RecordKind.CHANGED, task, steady_time(), _find_actor(task))
+    return _build_record(RecordKind.CHANGED, task, event.at, event.author)
 
 
 def _build_records(event: TaskEvent, task: Task, *, is_asked: bool) -> Iterator[TaskRecord]:
-    """Yield the records of an event, if it has any."""
+    """Yield the record of an event, if the event is a step."""
     kind = _classify(event, task)
-    if kind is None or (kind is RecordKind.AWAITING_USER and is_asked and not isinstance(event, TaskAsked)):
+    if kind is None:
+        return
+    # The status change that accompanies a question is the same step.
+    if kind is RecordKind.AWAITING_USER and is_asked and not isinstance(event, TaskAsked):
         return
     outcome = event.outcome if isinstance(event, TaskFinished | TaskRevised) else None
-    at = outcome.ended_at if outcome is not None and outcome.ended_at is not None else event.at
+    at = event.at
+    if outcome is not None and outcome.ended_at is not None:
+        at = outcome.ended_at
     details = _build_details(event, outcome)
     author = _find_actor(task) if kind is RecordKind.STARTED else event.author
     yield _build_record(kind, task, at, author, run_id=event.run_id, outcome=outcome, details=details)
@@ -288,7 +295,9 @@ def _build_details(event: TaskEvent, outcome: TaskOutcome | None) -> dict[str, A
 
 def _find_actor(task: Task) -> str:
     """Return the author of a task's own actions."""
-    return task.subagent_type or task.id if task.is_agent else task.author
+    if task.is_agent:
+        return task.subagent_type or task.id
+    return task.author
 
 
 def _to_json(value: Any) -> Any:

@@ -18,7 +18,7 @@ class RecordKind(StrEnum):
     """The task became known. Details: `type`, `agent`, `description`, `prompt`, and for a child agent its `brief`."""
     STARTED = "started"
     AWAITING_USER = "awaiting_user"
-    """The task asks a person. Details: `question`, `asks` (the kind of question), `interaction` (its id in the inbox)."""
+    """The task asks a person. Details: `question`, `asks` (its kind), `interaction` (its id in the inbox)."""
     ANSWERED = "answered"
     """A person or a handler answered. Details: `answer`, `by`, `origin`, `interaction`. A question that times out or is
     withdrawn has no such record."""

@@ -45,7 +45,8 @@ RECORD: Final = tuple(field.name for field in fields(TaskRecord))
 
 
 def _build_insert(verb: str, table: str, columns: Sequence[str]) -> str:
-    names, marks = ", ".join(columns), ", ".join("?" * len(columns))
+    names = ", ".join(columns)
+    marks = ", ".join("?" * len(columns))
     return f"INSERT OR {verb} INTO {table} ({names}) VALUES ({marks})"  # noqa: S608 - names of ours, values are bound
 
 

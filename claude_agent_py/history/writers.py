@@ -84,7 +84,7 @@ class Writers:
                 raise
             return
         for writer in dead:
-            _end_tasks_of(cursor, writer)
+            _end_tasks(cursor, writer)
             remove_lock_file(self._lock_path(writer))
 
     def _is_dead(self, writer: object) -> bool:
@@ -95,7 +95,7 @@ class Writers:
         return Path(f"{os.path.realpath(self._path or '')}-writers", writer)
 
 
-def _end_tasks_of(cursor: sqlite3.Cursor, writer: str) -> None:
+def _end_tasks(cursor: sqlite3.Cursor, writer: str) -> None:
     sessions = cursor.execute("SELECT DISTINCT session_id FROM records WHERE writer = ?", (writer,)).fetchall()
     for (session_id,) in sessions:
         for record, finished in _iter_missing_ends(cursor.execute(_OF_SESSION, (session_id,)).fetchall(), writer):

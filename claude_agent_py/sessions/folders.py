@@ -67,7 +67,9 @@ def find_project_folders(
     root = projects_folder(config_dir)
     if directory is None:
         return [os.path.join(root, name) for name in _list_folders(root)]
-    trees = [os.fspath(directory), *(list_worktrees(directory) if include_worktrees else ())]
+    trees = [os.fspath(directory)]
+    if include_worktrees:
+        trees += list_worktrees(directory)
     keys = dict.fromkeys(map(project_key_for_directory, trees))
     if all(len(key) <= SLUG_CHARS for key in keys):
         found = [key for key in keys if _is_inside(root, key)]
@@ -137,7 +139,10 @@ def list_worktrees(directory: AnyPath) -> list[str]:
     common = _find_git_folder(os.path.realpath(directory))
     if common is None:
         return []
-    trees = [os.path.dirname(common)] if os.path.basename(common) == ".git" else []
+    trees = []
+    # A bare repository has no main working tree.
+    if os.path.basename(common) == ".git":
+        trees.append(os.path.dirname(common))
     pointers = sorted(Path(common).glob("worktrees/*/gitdir"))
     return [*trees, *(os.path.dirname(tree) for tree in map(_read_pointer, pointers) if tree is not None)]
 
@@ -150,10 +155,12 @@ def _find_git_folder(directory: str) -> str | None:
             return dot_git
         target = _read_pointer(dot_git)
         if target is not None:
-            own = target.removeprefix("gitdir:").strip()
-            own = os.path.normpath(os.path.join(folder, own))
-            shared = _read_pointer(os.path.join(own, "commondir"))
-            return own if shared is None else os.path.normpath(os.path.join(own, shared))
+            # `.git` is a file in an additional working tree, and points to that tree's part of the git folder.
+            git_folder = os.path.normpath(os.path.join(folder, target.removeprefix("gitdir:").strip()))
+            common = _read_pointer(os.path.join(git_folder, "commondir"))
+            if common is None:
+                return git_folder
+            return os.path.normpath(os.path.join(git_folder, common))
     return None
 
 

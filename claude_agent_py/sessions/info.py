@@ -178,8 +178,12 @@ class _FileEnds:
         self._place = 0
         self.size = size
         self.is_whole = size <= TAIL_BYTES
-        self.head = self._read(0, size if self.is_whole else FIRST_BYTES)
-        self.tail = self.head if self.is_whole else self._read(size - TAIL_BYTES, TAIL_BYTES)
+        if self.is_whole:
+            self.head = self._read(0, size)
+            self.tail = self.head
+        else:
+            self.head = self._read(0, FIRST_BYTES)
+            self.tail = self._read(size - TAIL_BYTES, TAIL_BYTES)
 
     def _read(self, start: int, size: int) -> bytes:
         if start != self._place:
@@ -196,8 +200,10 @@ class _FileEnds:
 
     def read_far_tail(self) -> bytes:
         """Return the part before the tail; empty if the tail is the whole file."""
+        if self.is_whole:
+            return b""
         start = max(0, self.size - FAR_TAIL_BYTES)
-        return b"" if self.is_whole else self._read(start, self.size - TAIL_BYTES - start)
+        return self._read(start, self.size - TAIL_BYTES - start)
 
     def find_deep(self, kind: bytes) -> bytes | None:
         """Return the last note of a kind before the far tail, or None."""
@@ -267,7 +273,9 @@ def _read_prompt(content: str | list[_Text]) -> tuple[str, str]:
             continue
         line = " ".join(text.split())
         if line and not _NOT_A_PROMPT.match(text):
-            return (line if len(line) <= PROMPT_CHARS else line[:PROMPT_CHARS].rstrip() + "…"), command
+            if len(line) > PROMPT_CHARS:
+                line = line[:PROMPT_CHARS].rstrip() + "…"
+            return line, command
     return "", command
 
 

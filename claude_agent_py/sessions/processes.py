@@ -53,17 +53,8 @@ def running_sessions(config_dir: AnyPath | None = None) -> list[RunningSession]:
 
     `config_dir` is the CLI's configuration folder; by default `CLAUDE_CONFIG_DIR`, or `~/.claude`.
     """
-    found = [
-        RunningSession(
-            session_id=str(record.get("sessionId", "")),
-            process=_parse_process(record),
-            cwd=str(record.get("cwd", "")),
-            started_at=float(started) / 1000 if isinstance(started := record.get("startedAt"), int | float) else 0.0,
-            program=str(record.get("entrypoint", "")),
-        )
-        for record in _iter_records(config_folder(config_dir))
-        if record.get("sessionId")
-    ]
+    records = _iter_records(config_folder(config_dir))
+    found = [_parse_session(record) for record in records if record.get("sessionId")]
     return sorted(found, key=lambda session: (-session.started_at, session.process.pid))
 
 
@@ -86,16 +77,30 @@ def _iter_records(config: str) -> Iterator[dict[str, Any]]:
     except OSError:
         return
     for name in names:
-        record = _read_record(os.path.join(folder, name)) if _RECORD.fullmatch(name) else {}
-        if record and _is_running(record):
-            yield record
+        if _RECORD.fullmatch(name):
+            record = _read_record(os.path.join(folder, name))
+            if record and _is_running(record):
+                yield record
+
+
+def _parse_session(record: dict[str, Any]) -> RunningSession:
+    started = record.get("startedAt")
+    return RunningSession(
+        session_id=str(record.get("sessionId", "")),
+        process=_parse_process(record),
+        cwd=str(record.get("cwd", "")),
+        started_at=float(started) / 1000 if isinstance(started, int | float) else 0.0,
+        program=str(record.get("entrypoint", "")),
+    )
 
 
 def _parse_process(record: dict[str, Any]) -> RunningProcess:
     fields = (record.get(name) for name in ("status", "waitingFor", "procStart"))
     status, waiting_for, started = (value if isinstance(value, str) else None for value in fields)
-    is_here = sys.platform == "linux" and not _is_in_other_namespace(record)
-    return RunningProcess(record["pid"], status, waiting_for, started if is_here else None)
+    # Start times are comparable on one Linux kernel only.
+    if sys.platform != "linux" or _is_in_other_namespace(record):
+        started = None
+    return RunningProcess(record["pid"], status, waiting_for, started)
 
 
 def _read_record(path: str) -> dict[str, Any]:

@@ -87,14 +87,19 @@ def find_excerpt(message: TranscriptMessage, text: str) -> str | None:
     for part in _iter_texts(message):
         place = part.casefold().find(wanted)
         if place >= 0:
-            start, end = max(0, place - _AROUND), place + len(text) + _AROUND
-            return f"{'…' if start else ''}{part[start:end]}{'…' if end < len(part) else ''}"
+            start = max(0, place - _AROUND)
+            end = place + len(text) + _AROUND
+            before = "…" if start else ""
+            after = "…" if end < len(part) else ""
+            return f"{before}{part[start:end]}{after}"
     return None
 
 
 def _iter_texts(message: TranscriptMessage) -> Iterator[str]:
-    content = message.content
-    for block in [TextBlock(text=content)] if isinstance(content, str) else content:
+    if isinstance(message.content, str):
+        yield message.content
+        return
+    for block in message.content:
         if isinstance(block, TextBlock | ToolResultBlock):
             yield block.text
         elif isinstance(block, ToolUseBlock) and isinstance(message, AssistantMessage):

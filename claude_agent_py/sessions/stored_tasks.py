@@ -226,7 +226,9 @@ def _merge_usage(task: StoredTask, end: TaskOutcome) -> TaskUsage | None:
 def _inspect_files(task: StoredTask) -> Finding | None:
     if task.subagent is not None:
         return look_at_transcript(task.subagent.path)
-    return look_at_shell(task.output_file) if task.output_file and task.type == "local_bash" else None
+    if task.output_file and task.type == "local_bash":
+        return look_at_shell(task.output_file)
+    return None
 
 
 # Notifications ---------------------------------------------------------------------------------------------------

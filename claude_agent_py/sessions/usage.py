@@ -63,7 +63,8 @@ def _iter_answers(messages: Iterable[TranscriptMessage]) -> Iterable[tuple[str, 
     last: AssistantMessage | None = None
     for message in chain(messages, (None,)):
         if isinstance(message, AssistantMessage) and last is not None and message.message_id == last.message_id:
-            last = message if message.usage is not None else last
+            if message.usage is not None:
+                last = message
             continue
         if last is not None and (message is None or isinstance(message, AssistantMessage)):
             if last.usage is not None and last.model != SYNTHETIC_MODEL:

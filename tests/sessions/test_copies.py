@@ -57,7 +57,7 @@ async def test_a_session_goes_to_a_store_to_another_and_back(stored: Stored, tmp
     [meta] = Path(path).with_suffix("").rglob("*.meta.json")
     assert json.loads(meta.read_text()) == {"agentType": "Explore", "toolUseId": "t1"}
     assert os.stat(path).st_mode & 0o077 == 0 or os.name == "nt"
-    with pytest.raises(SessionError, match="there already"):
+    with pytest.raises(SessionError, match="already exists"):
         await export_session(second, SESSION, "/elsewhere", config_dir=tmp_path / "other", project_key="tenant")
 
 

@@ -51,7 +51,9 @@ async def write_session(
         return False
     session_folder = os.path.join(folder, project, place.session)
     await _write_entries(session_folder + SUFFIX, entries, place)
-    for subpath in await list_subpaths(store, place, timeout) if include_subagents else ():
+    if not include_subagents:
+        return True
+    for subpath in await list_subpaths(store, place, timeout):
         path = join_subpath(session_folder, subpath)
         entries = await load(store, place._replace(subpath=subpath), timeout)
         if entries:

@@ -87,5 +87,6 @@ class MemoryStore(SummarisingStore):
 
     def _change_lease(self, place: Place, change: ChangeLease) -> LeaseState:
         with self._lock:
-            state = self._leases[place] = change(self._leases.get(place, LeaseState()), time.time())
+            state = change(self._leases.get(place, LeaseState()), time.time())
+            self._leases[place] = state
             return state

@@ -114,8 +114,12 @@ class Mirror:
     @property
     def undelivered(self) -> list[Place]:
         """The transcripts with entries that the store lacks."""
-        busy = [self._sending[0] if self._sending is not None else None, self._catching_up]
-        return list(dict.fromkeys([*self._behind, *(place for place in busy if place is not None), *self._queue]))
+        places = [*self._behind]
+        if self._sending is not None:
+            places.append(self._sending[0])
+        if self._catching_up is not None:
+            places.append(self._catching_up)
+        return list(dict.fromkeys([*places, *self._queue]))
 
     # Called by the pump; never waits -----------------------------------------------------------------------------
 
@@ -138,20 +142,20 @@ class Mirror:
             self._add_to_spool(place, new)
         self._has_work.set()
         count = sum(len(each.entries) for each in self._queue.values())
-        if self._is_eager or count >= BATCH_ENTRIES or self._queued_bytes() >= BATCH_BYTES:
+        if self._is_eager or count >= BATCH_ENTRIES or self._count_queued_bytes() >= BATCH_BYTES:
             self._is_flush_due.set()
 
     def _enqueue(self, place: Place, entries: list[SessionStoreEntry], size: int) -> None:
         waiting = self._queue.setdefault(place, _Queued())
         waiting.entries += entries
         waiting.size += size
-        if self._queued_bytes() > QUEUE_BYTES:
+        if self._count_queued_bytes() > QUEUE_BYTES:
             for each, left in self._queue.items():
                 self._behind.setdefault(each, StoreError("the store is too slow", key=each.key))
                 self._keep_entries(each, left.entries)
             self._queue.clear()
 
-    def _queued_bytes(self) -> int:
+    def _count_queued_bytes(self) -> int:
         return sum(each.size for each in self._queue.values())
 
     def _keep_entries(self, place: Place, entries: list[SessionStoreEntry], *, is_older: bool = False) -> None:
@@ -216,8 +220,8 @@ class Mirror:
             await self._drained.wait()
             return
         for place in self.undelivered:
-            sending = self._sending[1] if self._sending is not None and self._sending[0] == place else []
-            self._keep_entries(place, sending, is_older=True)
+            if self._sending is not None and self._sending[0] == place:
+                self._keep_entries(place, self._sending[1], is_older=True)
             self._keep_entries(place, self._drop_queued(place))
             late = StoreError("the store did not accept the entries in time", key=place.key)
             await self._give_up(place, self._behind.get(place, late))
@@ -238,7 +242,10 @@ class Mirror:
                 self._sending = None
         for place in [*self._behind]:
             await self._catch_up(place)
-        self._retry_after = min(self._retry_after * 2, BEHIND_SECONDS[1]) if self._behind else BEHIND_SECONDS[0]
+        if self._behind:
+            self._retry_after = min(self._retry_after * 2, BEHIND_SECONDS[1])
+        else:
+            self._retry_after = BEHIND_SECONDS[0]
 
     async def _send(self, place: Place, entries: list[SessionStoreEntry]) -> None:
         for pause in (*PAUSES, None):

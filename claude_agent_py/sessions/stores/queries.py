@@ -92,9 +92,10 @@ async def _iter_newest_first(store: SessionStore, project: str, timeout: float) 
     if not has_times and summaries is None:
         raise StoreError("the store has neither list_sessions() nor list_session_summaries()")
     known = summaries or {}
-    times = (
-        await load_session_times(store, project, timeout) if has_times else {key: at for key, (at, _) in known.items()}
-    )
+    if has_times:
+        times = await load_session_times(store, project, timeout)
+    else:
+        times = {session: at for session, (at, _) in known.items()}
     waiting = sorted(times, key=lambda each: times[each], reverse=True)
     for start in range(0, len(waiting), CONCURRENT_LOADS):
         some = waiting[start : start + CONCURRENT_LOADS]

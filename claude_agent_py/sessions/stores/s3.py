@@ -100,7 +100,8 @@ class S3Store(BlockingStore):
                 folder = self._transcript_prefix(place)
                 names = [each["Key"].removeprefix(folder) for each in self._iter_objects(folder)]
                 last = max((int(name[:20]) for name in names if name[:20].isdigit()), default=0)
-            number = self._last[place] = max(last + 1, time.time_ns())
+            number = max(last + 1, time.time_ns())
+            self._last[place] = number
             self._last.move_to_end(place)
             while len(self._last) > _KNOWN:
                 self._last.popitem(last=False)

@@ -189,8 +189,9 @@ def _parse_entry(line: bytes) -> SessionStoreEntry | None:
         entry = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    is_entry = isinstance(entry, dict) and isinstance(entry.get("type"), str)
-    return cast("SessionStoreEntry", entry) if is_entry else None
+    if not isinstance(entry, dict) or not isinstance(entry.get("type"), str):
+        return None
+    return cast("SessionStoreEntry", entry)
 
 
 def _read_metadata(path: str) -> SessionStoreEntry | None:
@@ -198,7 +199,9 @@ def _read_metadata(path: str) -> SessionStoreEntry | None:
         value = json.loads(read_bytes(notes_path(path), most_bytes=MOST_NOTES_BYTES)[0])
     except (OSError, ValueError, RecursionError):
         return None
-    return cast("SessionStoreEntry", {"type": METADATA, **value}) if isinstance(value, dict) else None
+    if not isinstance(value, dict):
+        return None
+    return cast("SessionStoreEntry", {"type": METADATA, **value})
 
 
 def list_transcripts(path: str) -> list[tuple[str, str]]:
