@@ -470,7 +470,7 @@ def _convert_errors(path: str) -> Iterator[None]:
     try:
         yield
     except (sqlite3.Error, ValueError, TypeError, OverflowError, RecursionError) as error:
-        raise SessionError(f"cannot use the history {path}: {error}") from error
+        raise SessionError(f"the history {path} cannot be used: {error}") from error
 
 
 def _parse_status(word: TaskStatus | str) -> TaskStatus:

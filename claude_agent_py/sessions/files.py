@@ -1,6 +1,7 @@
 """Change files that other programs read and write. All calls block."""
 
 import contextlib
+import errno
 import os
 import secrets
 import time
@@ -68,7 +69,7 @@ def append_line(path: str, line: bytes, *, has_writer: bool) -> None:
             # The disk is full. A concurrent writer may have appended since, so truncate only without one.
             if not has_writer:
                 os.ftruncate(descriptor, start)
-            raise OSError(28, os.strerror(28), path)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
     finally:
         os.close(descriptor)
 
@@ -76,6 +77,6 @@ def append_line(path: str, line: bytes, *, has_writer: bool) -> None:
 def _ends_with_break(descriptor: int) -> bool:
     size = os.lseek(descriptor, 0, os.SEEK_END)
     if not size:
-        raise FileNotFoundError(2, "the file is empty")
+        raise FileNotFoundError(errno.ENOENT, "the file is empty")
     os.lseek(descriptor, -1, os.SEEK_END)
     return os.read(descriptor, 1) == b"\n"

@@ -112,7 +112,7 @@ def find_session(session_id: str, directory: AnyPath | None, config_dir: AnyPath
             found.append((status.st_mtime_ns, path))
     if not found:
         where = projects_folder(config_dir) if directory is None else f"the project of {os.fspath(directory)}"
-        raise SessionNotFoundError(f"there is no session {session_id} in {where}", session_id=session_id)
+        raise SessionNotFoundError(f"session {session_id} does not exist in {where}", session_id=session_id)
     return max(found)[1]
 
 

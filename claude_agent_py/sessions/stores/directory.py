@@ -97,7 +97,7 @@ class DirectoryStore(SummarisingStore):
     def _transcript_path(self, place: Place) -> Path:
         parts = [place.project, place.session, *(place.subpath.split("/") if place.subpath else ())]
         if "" in parts[2:]:
-            raise StoreError(f"{place.subpath!r} is not a subpath")
+            raise StoreError(f"the parts of a subpath must not be empty: {place.subpath!r}")
         *folders, name = map(_encode_name, parts)
         return self._resolve("projects", *folders, name + _SUFFIX)
 
