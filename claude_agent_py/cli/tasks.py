@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "target",
         metavar="FILE|SESSION",
-        help="the file of a TaskHistory, or the id of a session in the history set by the variable CLAUDE_AGENT_HISTORY",
+        help="the file of a TaskHistory, or the id of a session in the history that CLAUDE_AGENT_HISTORY names",
     )
     parser.add_argument("session", nargs="?", metavar="SESSION", help="only this session of the file")
     parser.add_argument("--at", type=int, metavar="NUMBER", help="draw the tree as of this record")

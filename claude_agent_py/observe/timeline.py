@@ -168,10 +168,10 @@ class Timeline:
         Cancelling removes the folder.
         """
         from claude_agent_py._event_loop import run_file_work
-        from claude_agent_py.sessions.stores.reading import SECONDS, find_place, opened
+        from claude_agent_py.sessions.stores.queries import SECONDS, find_place, open_temporarily
 
         place = await find_place(store, session_id, None, project_key, SECONDS)
-        async with opened(store, place, SECONDS) as (session, _):
+        async with open_temporarily(store, place, SECONDS) as (session, _):
             return await run_file_work(
                 lambda: cls.from_session(session, max_spans=max_spans, max_chars=max_chars, source="store")
             )

@@ -74,7 +74,7 @@ async def _finish(client: Client[Any]) -> None:
 
 def _load_last_messages(options: ClientOptions[Any]) -> Sequence[Any]:
     """Return the last messages of the session to resume. If it is not found, return none: the CLI reports the error."""
-    from claude_agent_py.sessions.listing import list_sessions
+    from claude_agent_py.sessions.index import list_sessions
     from claude_agent_py.sessions.session import get_session
 
     wanted = options.resume

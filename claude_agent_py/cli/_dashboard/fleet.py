@@ -65,9 +65,9 @@ class FleetView:
         self._reads = 0
         infos: list[FleetSessionInfo] = []
         for state in self._states:
-            infos += await self._query(_rows.listed, state, None, None, MAX_SESSIONS)
+            infos += await self._query(_rows.list_sessions, state, None, None, MAX_SESSIONS)
         infos.sort(key=lambda info: -info.created_at)
-        questions = await self._query(_rows.questions, None)
+        questions = await self._query(_rows.list_questions, None)
         self.workers = await self._query(_rows.list_workers)
         by_session = {info.cli_session_id: info for info in infos}
         self._outcomes = {key: one for key, one in self._outcomes.items() if key[0] in by_session}
@@ -82,7 +82,7 @@ class FleetView:
         from claude_agent_py.fleet import _rows
 
         while tasks.after < info.events:
-            events = await self._query(_rows.task_events, info.id, tasks.after, MAX_EVENTS)
+            events = await self._query(_rows.load_task_events, info.id, tasks.after, MAX_EVENTS)
             for event in events:
                 tasks.apply(event)
             if len(events) < MAX_EVENTS:
@@ -102,7 +102,7 @@ class FleetView:
                 self._reads += 1
                 if self._reads > MAX_READS:
                     return _sum_outcomes(outcomes, is_partial=True)
-                outcome = await self._query(_rows.outcome, info.id, number)
+                outcome = await self._query(_rows.load_outcome, info.id, number)
             # A failed run may be retried, so its outcome can still change.
             if outcome.state in ("done", "cancelled"):
                 self._outcomes[info.cli_session_id, number] = outcome
@@ -120,11 +120,11 @@ class FleetView:
     async def _load_messages(self, session_id: str, last: int | None) -> list[Any]:
         from claude_agent_py.fleet import _rows
 
-        info = await self._query(_rows.info, session_id)
+        info = await self._query(_rows.load_info, session_id)
         after = 0 if last is None else max(0, info.events - last)
         messages: list[Any] = []
         while after < info.events:
-            events, _ = await self._query(_rows.read_events, session_id, after, MAX_EVENTS)
+            events, _ = await self._query(_rows.load_events, session_id, after, MAX_EVENTS)
             if not events:
                 break
             after = events[-1].number
