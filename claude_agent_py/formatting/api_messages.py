@@ -230,7 +230,7 @@ class _Conversation:
         if others:
             self._turns.append(_Turn("user", others))
         if blocks:
-            self._due_notifications, self._new_notifications = self._due_notifications + self._new_notifications, []
+            self._schedule_notifications()
 
     # Background tasks
 
@@ -241,13 +241,18 @@ class _Conversation:
         turn = self._turns_by_call.get(message.tool_use_id or "")
         return turn is None or turn.results[message.tool_use_id or ""] is not None
 
+    def _schedule_notifications(self) -> None:
+        """Make the new notifications part of the next request."""
+        self._due_notifications += self._new_notifications
+        self._new_notifications = []
+
     def _add_notifications(self) -> None:
         """Add the notifications that the next answer responds to.
 
         After a finished assistant turn, only a new notification can have caused the next answer.
         """
         if self._turns and self._turns[-1].role == "assistant" and not self._turns[-1].results:
-            self._due_notifications, self._new_notifications = self._due_notifications + self._new_notifications, []
+            self._schedule_notifications()
         if self._due_notifications:
             self._turns.append(_Turn("user", [{"type": "text", "text": text} for text in self._due_notifications]))
             self._due_notifications = []

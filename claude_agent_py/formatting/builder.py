@@ -229,7 +229,8 @@ class _Piece:
             if self._parts:
                 self._held_space.append(kept)
             return ""
-        before, self._held_space = "".join(self._held_space), [kept[len(body) :]]
+        before = "".join(self._held_space)
+        self._held_space = [kept[len(body) :]]
         return before + body
 
     def build_section(self, *, is_closed: bool) -> Section:

@@ -76,7 +76,8 @@ class JSONReader:
 
     def _pass_text(self, end: int) -> None:
         source = self._source
-        text, offset = source.text[source.at : end], source.offset
+        text = source.text[source.at : end]
+        offset = source.offset
         source.at = end
         self._builder.text(text, offset)
 
@@ -199,7 +200,8 @@ class JSONReader:
         while True:
             found = pattern.match(source.text, source.at)
             if found is not None:
-                offset, source.at = source.offset, found.end()
+                offset = source.offset
+                source.at = found.end()
                 take(found[0], offset)
             if not source.is_read:
                 return

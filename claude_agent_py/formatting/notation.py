@@ -25,7 +25,8 @@ def split_mappings(sections: Sequence[Section], outline: Outline) -> Iterator[li
         for entry in [same] if is_repeatable(same[0], outline) else [[section] for section in same]:
             if entry[0].name in names:
                 yield entries
-                entries, names = [], set()
+                entries = []
+                names = set()
             entries.append(entry)
             names.add(entry[0].name)
     yield entries

@@ -113,7 +113,8 @@ class XMLReader:
     # Tags
 
     def _read_outside(self, found: "re.Match[str]") -> Reading:
-        tag, offset = found["tag"], self._source.offset
+        tag = found["tag"]
+        offset = self._source.offset
         if tag is None:
             self._read_closing_outside(found)
             return
@@ -167,7 +168,8 @@ class XMLReader:
 
         Each part of the text is searched once, even if such elements are deeply nested.
         """
-        source, outline = self._source, self._builder.outline()
+        source = self._source
+        outline = self._builder.outline()
         if outline.specs is None:
             return False
         dropped = source.offset - source.at
@@ -301,7 +303,8 @@ class XMLReader:
     def _pass_text(self, end: int) -> None:
         """Pass on the text up to an index."""
         source = self._source
-        raw, offset = source.text[source.at : end], source.offset
+        raw = source.text[source.at : end]
+        offset = source.offset
         if not raw:
             return
         source.at = end
