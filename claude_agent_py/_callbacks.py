@@ -15,11 +15,10 @@ from weakref import WeakKeyDictionary
 
 import anyio
 from anyio import CapacityLimiter, to_thread
-from anyio.lowlevel import RunVar
 
 from claude_agent_py._cancellation import Cancellation
 from claude_agent_py._errors import HandlerError
-from claude_agent_py._event_loop import in_event_loop, is_cancelled
+from claude_agent_py._event_loop import PerLoop, in_event_loop, is_cancelled
 
 Answer = TypeVar("Answer")
 
@@ -27,27 +26,25 @@ Report = Callable[[HandlerError], object]
 """Called with the error of a failed function, whose `__cause__` is the exception, if any. Must not raise."""
 
 THREADS: Final = 40
-"""How many calls of one plain function may run at once in an event loop; others wait."""
+"""How many calls of one plain function may run concurrently in an event loop; others wait."""
 
 PATIENCE: Final = 1.0
 """After how many seconds of waiting for a thread a warning is logged."""
 
 logger: logging.Logger = logging.getLogger("claude_agent_py")
 
-_threads: "RunVar[WeakKeyDictionary[Callback, CapacityLimiter]]" = RunVar("claude_agent_py_threads")
-"""Limiters belong to an event loop, and a function may be called in several."""
-
-_unlimited: "RunVar[CapacityLimiter]" = RunVar("claude_agent_py_unlimited")
+_threads: "PerLoop[WeakKeyDictionary[Callback, CapacityLimiter]]" = PerLoop(WeakKeyDictionary)
+_unlimited = PerLoop(lambda: CapacityLimiter(math.inf))
 
 
 class DeadlineExpiredError(Exception):
-    """A function did not finish in time. The cause is what it raised, if anything."""
+    """A function did not finish in time. `__cause__` is the exception that it raised, if any."""
 
 
 class Callback:
     """A user function, inspected once and called any number of times.
 
-    Each has a thread limit of its own, so that a blocking listener or tool cannot delay a permission handler.
+    Each has its own thread limit, so that a blocking listener or tool cannot delay a permission handler.
     """
 
     __slots__ = ("__weakref__", "_running", "call", "function", "name")
@@ -56,7 +53,7 @@ class Callback:
         self.function: Callable[..., Any] = function
         self.name: str = callback_name(function) if name is None else name
         self.call: Callable[..., Awaitable[Any]] = function if is_async_callable(function) else self._in_thread
-        """Calls the function and raises what it raises."""
+        """Calls the function and passes on its exceptions."""
         self._running: dict[object, float] = {}
         """When each call that holds a thread began."""
 
@@ -112,7 +109,7 @@ class Callback:
             args: The arguments of the function.
             read: Converts the return value to the answer, or raises ValueError if it is invalid.
             timeout: In seconds; None means no limit.
-            cancellation: Set when the time is over.
+            cancellation: Set when the time limit expires.
 
         Raises:
             HandlerError: The function raised, was too slow, or returned an invalid value. The exception, if any, is its
@@ -159,7 +156,7 @@ class Callback:
             await self._wait_for_thread(limiter, ticket)
         self._running[ticket] = time.monotonic()
         try:
-            [value] = await to_thread.run_sync(box, abandon_on_cancel=True, limiter=_no_limit())
+            [value] = await to_thread.run_sync(box, abandon_on_cancel=True, limiter=_unlimited.get())
         finally:
             del self._running[ticket]
             limiter.release_on_behalf_of(ticket)
@@ -179,10 +176,7 @@ class Callback:
         await limiter.acquire_on_behalf_of(ticket)
 
     def _limiter(self) -> CapacityLimiter:
-        limiters = _threads.get(None)
-        if limiters is None:
-            limiters = WeakKeyDictionary()
-            _threads.set(limiters)
+        limiters = _threads.get()
         limiter = limiters.get(self)
         if limiter is None:
             limiter = limiters[self] = CapacityLimiter(THREADS)
@@ -192,14 +186,6 @@ class Callback:
 def _is_late(scope: anyio.CancelScope) -> bool:
     """Return whether the deadline has passed, even if the function blocked the loop, which could not cancel it."""
     return scope.cancel_called or anyio.current_time() >= scope.deadline
-
-
-def _no_limit() -> CapacityLimiter:
-    limiter = _unlimited.get(None)
-    if limiter is None:
-        limiter = CapacityLimiter(math.inf)
-        _unlimited.set(limiter)
-    return limiter
 
 
 # Failures --------------------------------------------------------------------------------------------------------
@@ -259,7 +245,7 @@ def callback_name(function: Callable[..., Any]) -> str:
     if not isinstance(name, str):
         return type(function).__name__
     is_ours = str(getattr(function, "__module__", None)).startswith("claude_agent_py.")
-    return name.partition(".<locals>")[0] if is_ours else name  # `deny_tools`, as users wrote it
+    return name.partition(".<locals>")[0] if is_ours else name  # `deny_tools` instead of `deny_tools.<locals>.policy`
 
 
 def takes_arguments(function: Callable[..., Any], count: int) -> bool:

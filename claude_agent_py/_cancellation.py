@@ -1,7 +1,6 @@
 """`Cancellation`: whether the CLI has cancelled a request."""
 
 import threading
-from collections.abc import Callable
 
 _making_event = threading.Lock()
 
@@ -13,7 +12,6 @@ class Cancellation:
         self._is_set = False
         self._event: threading.Event | None = None
         """Created by the first `wait`; most requests need none."""
-        self._callbacks: list[Callable[[], None]] = []
 
     def __bool__(self) -> bool:
         return self._is_set
@@ -23,13 +21,9 @@ class Cancellation:
 
     def set(self) -> None:
         """Set the flag."""
-        if self._is_set:
-            return
         self._is_set = True
         if self._event is not None:
             self._event.set()
-        for callback in self._callbacks:
-            callback()
 
     def wait(self, timeout: float | None = None) -> bool:
         """Block the calling thread until the flag is set, at most `timeout` seconds. For plain functions only."""
@@ -37,9 +31,3 @@ class Cancellation:
             if self._event is None:
                 self._event = threading.Event()
         return self._is_set or self._event.wait(timeout)
-
-    def on_set(self, callback: Callable[[], None]) -> None:
-        """Call `callback` when the flag is set, or at once if it is set."""
-        self._callbacks.append(callback)
-        if self:
-            callback()

@@ -12,10 +12,9 @@ import logging
 import math
 import signal
 import sys
-import threading
 import types
 from collections.abc import Callable, Coroutine, Generator
-from typing import Any, TypeAlias, TypeVar, TypeVarTuple
+from typing import Any, Generic, TypeAlias, TypeVar, TypeVarTuple
 
 import anyio
 from anyio import to_thread
@@ -35,9 +34,27 @@ AsyncioWaiter: TypeAlias = "asyncio.Future[None]"
 AnyEvent: TypeAlias = anyio.Event | asyncio.Event
 
 FILE_THREADS = 40
-"""How many threads of one event loop may work on files at once."""
+"""How many threads of one event loop may work on files concurrently."""
 
-_file_threads: "RunVar[anyio.CapacityLimiter]" = RunVar("claude_agent_py_file_threads")
+
+class PerLoop(Generic[T]):
+    """A value of which each event loop has its own, made on first use."""
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make = make
+        self._value: RunVar[T] = RunVar("claude_agent_py")
+
+    def get(self) -> T:
+        """Return the value of the running loop."""
+        try:
+            return self._value.get()
+        except LookupError:
+            made = self._make()
+            self._value.set(made)
+            return made
+
+
+_file_threads = PerLoop(lambda: anyio.CapacityLimiter(FILE_THREADS))
 
 _asyncio_workers: set["asyncio.Task[None]"] = set()
 """asyncio keeps only weak references to its tasks."""
@@ -57,7 +74,7 @@ _workers: list[Callable[..., Any]] = []
 
 
 def worker(function: AnyWorker) -> AnyWorker:
-    """Mark an async function that workers of `spawn_detached` start as workers of their own.
+    """Mark an async function that detached workers start as a separate task.
 
     Under trio, Ctrl+C then interrupts the main task and never such a worker. trio protects its system tasks itself, but
     not the tasks that they start, and KeyboardInterrupt in one of those would be an internal error of trio.
@@ -137,7 +154,7 @@ def run_until_wait(coroutine: Coroutine[Any, Any, T], on_wait: Callable[[], obje
 
 
 def pipe_writer(stream: object) -> PipeWriter | None:
-    """Return what writes to the input of an anyio process at once, or None where that needs a wait.
+    """Return a writer for the stdin of an anyio process that does not await, or None if the event loop has none.
 
     anyio lets other workers run at each write, which for an answer costs more than the write.
     """
@@ -197,27 +214,16 @@ def in_event_loop() -> bool:
 
 
 def run_anywhere(function: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run an async function from synchronous code, inside a running event loop in a thread with a loop of its own."""
+    """Run an async function from synchronous code, inside a running event loop in a thread with its own loop."""
     if not in_event_loop():
         return anyio.run(function)
-    outcome: list[Callable[[], T]] = []
-    worker = threading.Thread(target=lambda: outcome.append(_outcome_of(function)), name="claude_agent_py run_sync")
-    worker.start()
-    worker.join()
-    return outcome[0]()
+    from concurrent.futures import ThreadPoolExecutor  # takes a while, and few need it
 
-
-def _outcome_of(function: Callable[[], Coroutine[Any, Any, T]]) -> Callable[[], T]:
+    thread = ThreadPoolExecutor(1, "claude_agent_py run_sync")
     try:
-        value = anyio.run(function)
-    except BaseException as error:
-        failure = error
-
-        def fail() -> T:
-            raise failure
-
-        return fail
-    return lambda: value
+        return thread.submit(anyio.run, function).result()
+    finally:
+        thread.shutdown(wait=False)  # Ctrl+C does not wait for the function
 
 
 def is_cancelled() -> bool:
@@ -234,9 +240,6 @@ def is_cancelled() -> bool:
 
 
 async def run_file_work(function: Callable[[*Arguments], T], *args: *Arguments, abandon_on_cancel: bool = False) -> T:
-    """Call a function that works on files in a thread, with a thread limit apart from that of user functions."""
-    limiter = _file_threads.get(None)
-    if limiter is None:
-        limiter = anyio.CapacityLimiter(FILE_THREADS)
-        _file_threads.set(limiter)
+    """Call a function that works on files in a thread, with a separate limit from user functions."""
+    limiter = _file_threads.get()
     return await to_thread.run_sync(function, *args, abandon_on_cancel=abandon_on_cancel, limiter=limiter)

@@ -1,6 +1,6 @@
 """`guard`: run a permission policy as a `PreToolUse` hook, so that it sees every tool call.
 
-`can_use_tool` only sees calls that nothing else decided, and the CLI approves many by itself.
+`can_use_tool` only sees calls that nothing else decided, and the CLI approves many on its own.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def guard(policy: Policy, *, timeout: float | None = None) -> HookMatcher:
-    """Ask a policy about every tool call, including those that the CLI approves by itself.
+    """Ask a policy about every tool call, including calls that the CLI approves on its own.
 
     ::
 
@@ -53,14 +53,9 @@ def guard(policy: Policy, *, timeout: float | None = None) -> HookMatcher:
         return _answer(request.wire, await callback.call(request, request.context))
 
     guarded.__qualname__ = f"guard({callback.name})"
-    return _Guard(None, guarded, timeout=timeout, on_failure="block")
-
-
-class _Guard(HookMatcher):
-    """A matcher whose handler decides about tool calls before they run."""
-
-    __slots__ = ()
-    only_for = "PreToolUse"
+    matcher = HookMatcher(None, guarded, timeout=timeout, on_failure="block")
+    matcher.only_for = "PreToolUse"
+    return matcher
 
 
 def _request(input: "PreToolUseInput", context: HookContext) -> PermissionRequest:  # noqa: A002
@@ -72,24 +67,13 @@ def _request(input: "PreToolUseInput", context: HookContext) -> PermissionReques
         agent_id=context.agent_id,
     )
     check(wire)  # a policy may rely on the input being an object
-    own = PermissionContext(
-        request_id=context.request_id,
-        agent_id=context.agent_id,
-        task=context.task,
-        session_id=context.session_id,
-        cancellation=context.cancellation,
-        tool_use_id=input.tool_use_id,
-        cwd=input.cwd or None,
-    )
-    return PermissionRequest(wire, own)
+    given = {**vars(context), "tool_use_id": input.tool_use_id, "cwd": input.cwd or None}
+    del given["event"]  # which only hooks have
+    return PermissionRequest(wire, PermissionContext(**given))
 
 
 def _answer(wire: CanUseToolRequest, opinion: Any) -> "PreToolUseOutput | None":
-    """Convert an opinion to the hook's output.
-
-    Raises:
-        ValueError: The value is not an opinion; the call is then denied.
-    """
+    """Convert an opinion to the hook's output. Raises ValueError for anything else: the call is then denied."""
     from claude_agent_py.wire.hooks.outputs import PreToolUseOutput
 
     if opinion is None:

@@ -40,7 +40,7 @@ class ListenerQueue:
     def __init__(self, listener: Callable[[Any], Any], report: Report) -> None:
         callback = Callback(listener)
         self._listener = listener
-        self._tell = self._tell_some if callback.is_plain else self._tell_next
+        self._is_plain = callback.is_plain
         self._callback = Callback(self._next_for_a_while, name=callback.name) if callback.is_plain else callback
         self._report = report
         self._waiting: deque[Any] = deque()
@@ -103,11 +103,11 @@ class ListenerQueue:
         self._waiting_bytes -= getsizeof(item)
         return item
 
-    async def _tell_next(self) -> None:
-        await self._callback.tell(self._report, self._take())
-
-    async def _tell_some(self) -> None:
-        """Call a plain listener with many items in one thread: a thread switch takes longer than most listeners."""
+    async def _tell(self) -> None:
+        """Call the listener; a plain one with many items, as a thread switch takes longer than most listeners."""
+        if not self._is_plain:
+            await self._callback.tell(self._report, self._take())
+            return
         self._piece.extend(self._take() for _ in range(min(len(self._waiting), PIECE)))
         while self._piece:
             await self._callback.tell(self._report)

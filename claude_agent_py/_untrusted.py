@@ -38,7 +38,7 @@ def open_regular(path: str | os.PathLike[str]) -> int:
     if not stat.S_ISREG(status.st_mode):  # checked first: opening a device can have effects
         raise _not_regular(path)
     descriptor = os.open(path, _FLAGS)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):  # replaced meanwhile
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):  # it was replaced after the first check
         os.close(descriptor)
         raise _not_regular(path)
     return descriptor
@@ -66,7 +66,7 @@ def read_bytes(
             raise _too_large(path, size, most_bytes)
         file.seek(size - wanted)
         data = file.read(wanted)
-    return data, size - (wanted - len(data))  # it may have been truncated meanwhile
+    return data, size - (wanted - len(data))  # it may have been truncated during the read
 
 
 def read_lines(path: str | os.PathLike[str]) -> Iterator[bytes]:
@@ -97,10 +97,9 @@ def lines_of(file: IO[bytes], start: int, end: int) -> Iterator[tuple[int, bytes
 
 
 class Lines:
-    """Splits chunks into lines. Drops lines longer than `max_bytes`."""
+    """Splits chunks into lines. Drops lines longer than `LINE_BYTES`."""
 
-    def __init__(self, max_bytes: int = LINE_BYTES) -> None:
-        self._max_bytes = max_bytes
+    def __init__(self) -> None:
         self._parts: list[bytes] = []
         self._size = 0
         self._skipping = False
@@ -125,7 +124,7 @@ class Lines:
 
     def _keep(self, part: bytes) -> None:
         self._size += len(part)
-        if self._size > self._max_bytes:
+        if self._size > LINE_BYTES:
             self._parts.clear()
             self._skipping = True
         elif part:
@@ -135,8 +134,7 @@ class Lines:
 def read_json(data: bytes | str) -> Any:
     """Parse JSON. Lone surrogates become U+FFFD.
 
-    Raises:
-        ValueError: The data is not JSON, not UTF-8, or nested more than `MOST_LEVELS` deep.
+    Raises ValueError if it is not JSON, not UTF-8, or nested more than `MOST_LEVELS` deep.
     """
     text = data.removeprefix(b"\xef\xbb\xbf").decode() if isinstance(data, bytes) else data.removeprefix("\ufeff")
     try:

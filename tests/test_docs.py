@@ -15,7 +15,7 @@ from claude_agent_py import errors
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("docs/*.md"), ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md"])
 BLOCKS = [block for page in PAGES for block in blocks_of(page)]
-PROGRAMS = [block for block in BLOCKS if block.script is not None]
+PROGRAMS = list({(block.code, block.script): block for block in BLOCKS if block.script is not None}.values())
 GENERATORS = sorted(ROOT.glob("docs/generate_*.py"))
 
 RUN = """

@@ -221,8 +221,7 @@ AgentLike: TypeAlias = AgentDefinition | Mapping[str, Any]
 def validate_agents(agents: Mapping[str, AgentLike]) -> dict[str, AgentDefinition]:
     """Validate agents by name. A definition may be a dict, with Python's field names or the CLI's.
 
-    Raises:
-        OptionsError: A name or definition is invalid; the message names the agent and the field.
+    Raises OptionsError, which names the agent and the field.
     """
     if not isinstance(agents, Mapping):
         raise OptionsError(f"must map names to agent definitions, not be a {type(agents).__name__}", option="agents")

@@ -32,18 +32,13 @@ def load_agents(directory: str | Path, *, unknown: Unknown = "error") -> dict[st
         raise OptionsError(f"no such directory: {root}", option="agents")
     found: dict[str, tuple[Path, AgentDefinition]] = {}
     for path in sorted(root.rglob("*.md")):
-        if _is_about_the_folder(path):
+        if path.name.lower() == "readme.md" and not text_of(path).startswith(FENCE):
             continue
         agent = read_agent(path, unknown=unknown)
         if agent.name in found:
             raise OptionsError(f"{path} and {found[agent.name][0]} both define {agent.name!r}", option="agents")
         found[agent.name] = (path, agent.definition)
     return {name: definition for name, (_, definition) in found.items()}
-
-
-def _is_about_the_folder(path: Path) -> bool:
-    """Return whether the file is a `README.md` without front matter."""
-    return path.name.lower() == "readme.md" and not text_of(path).startswith(FENCE)
 
 
 def read_agent(source: str | Path, *, unknown: Unknown = "error") -> AgentFile:

@@ -6,7 +6,6 @@ The CLI ignores fields or whole files that it does not understand; here they are
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
 
@@ -61,14 +60,6 @@ def _yaml() -> Any:
     return yaml
 
 
-@dataclass(frozen=True)
-class _Header:
-    """The values of the front matter and the line of each."""
-
-    values: dict[str, Any]
-    lines: Mapping[str, int]
-
-
 class _Reader(Generic[Definition]):
     """Parses one text; `place` names it in errors."""
 
@@ -81,18 +72,18 @@ class _Reader(Generic[Definition]):
 
     def read(self, text: str) -> tuple[str, Definition]:
         header_text, prompt = self._split(text.replace("\r\n", "\n"))
-        header = self._parse(header_text)
-        fields = {self._field(key): (key, value) for key, value in header.values.items()}
+        values, lines = self._parse(header_text)
+        fields = {self._field(key): (key, value) for key, value in values.items()}
         _, name = fields.pop("name", ("name", self._default_name))
         if "prompt" in fields and self._unknown == "error":
-            raise self._problem("the prompt belongs below the front matter, not in it", header.lines["prompt"])
-        values = self._known({field: (key, _plain(field, value)) for field, (key, value) in fields.items()})
+            raise self._problem("the prompt belongs below the front matter, not in it", lines["prompt"])
+        known = self._known({field: (key, _plain(field, value)) for field, (key, value) in fields.items()})
         try:
-            return check_name(name), self._model(**values, prompt=prompt.strip())
+            return check_name(name), self._model(**known, prompt=prompt.strip())
         except OptionsError as error:
             told, option = inner_text(error), error.option or ""
         wrong = self._field(option.partition(".")[2] or "name")
-        raise self._problem(told, next((line for key, line in header.lines.items() if self._field(key) == wrong), 1))
+        raise self._problem(told, next((line for key, line in lines.items() if self._field(key) == wrong), 1))
 
     def _split(self, text: str) -> tuple[str, str]:
         match = re.match(rf"{FENCE}[ \t]*\n(.*?)^{FENCE}[ \t]*(?:\n|\Z)", text, re.DOTALL | re.MULTILINE)
@@ -103,7 +94,8 @@ class _Reader(Generic[Definition]):
             )
         return match.group(1), text[match.end() :]
 
-    def _parse(self, text: str) -> _Header:
+    def _parse(self, text: str) -> tuple[dict[str, Any], Mapping[str, int]]:
+        """Return the values of the front matter, and the line of each."""
         yaml = _yaml()
         invalid = (yaml.YAMLError, ValueError, RecursionError)  # ValueError: an invalid date, for example
         try:
@@ -114,12 +106,12 @@ class _Reader(Generic[Definition]):
             return self._header(yaml, _quoted(text))  # the CLI also retries with quoted values
         raise self._problem(f"invalid YAML: {problem}", mark.line + 2 if mark else 1)
 
-    def _header(self, yaml: Any, text: str) -> _Header:
+    def _header(self, yaml: Any, text: str) -> tuple[dict[str, Any], Mapping[str, int]]:
         loader = yaml.SafeLoader(text)
         try:
             node = loader.get_single_node()
             if node is None:
-                return _Header({}, {})
+                return {}, {}
             if not isinstance(node, yaml.MappingNode):
                 raise self._problem("the front matter must consist of fields, `name: value`", node.start_mark.line + 2)
             lines: dict[str, int] = {}
@@ -130,7 +122,7 @@ class _Reader(Generic[Definition]):
                 lines[name] = line
             values = loader.construct_mapping(node, deep=True)
             self._check_size(values)
-            return _Header({str(key): value for key, value in values.items()}, lines)
+            return {str(key): value for key, value in values.items()}, lines
         finally:
             loader.dispose()
 
@@ -138,10 +130,7 @@ class _Reader(Generic[Definition]):
         try:
             check_depth(values, MOST_VALUES)
         except ValueError as error:
-            told = str(error)
-        else:
-            return
-        raise self._problem(f"the front matter cannot be used: {told}", 1)
+            raise self._problem(f"the front matter cannot be used: {error}", 1) from None
 
     def _known(self, fields: Mapping[str, tuple[str, Any]]) -> dict[str, Any]:
         """Return the values by field name. Unknown names are kept for the definition to reject, or ignored."""
@@ -164,16 +153,12 @@ def _plain(field: str, value: Any) -> Any:
     if field in LISTS:
         if value is None:
             return []  # as in the CLI, an empty `tools:` means no tools, not all of them
-        names = split_names(value) if isinstance(value, str) else value
+        # split at commas and spaces outside parentheses, as the CLI does
+        names = re.findall(r"(?:\([^)]*\)|[^,\s(])+", value) if isinstance(value, str) else value
         return None if field == "tools" and isinstance(names, list) and "*" in names else names
     if field == "description" and isinstance(value, str):
         return value.replace("\\n", "\n")  # the CLI escapes line breaks this way
     return value
-
-
-def split_names(text: str) -> list[str]:
-    """Split a list of tools at commas and spaces outside parentheses, as the CLI does."""
-    return [name for name in re.findall(r"(?:\([^)]*\)|[^,\s(])+", text) if name]
 
 
 def _quoted(text: str) -> str:

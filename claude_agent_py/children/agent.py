@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
-from claude_agent_py._errors import OptionsError
+from claude_agent_py._errors import OptionsError, OptionsWarning
 from claude_agent_py.agents.definition import AgentDefinition
 from claude_agent_py.agents.guide import DelegationGuide
+from claude_agent_py.children.assignment import Assignment, Brief, Priority
 from claude_agent_py.children.process_options import answers_itself, process_options, without_effect
-from claude_agent_py.children.run import Assignment, Brief, ChildRun, Priority
+from claude_agent_py.children.run import ChildRun
 from claude_agent_py.children.tree import node_of
 from claude_agent_py.client import Client
-from claude_agent_py.options.client_options import ClientOptions, OptionsWarning
+from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.tasks.task import Task
 from claude_agent_py.tools.context import current_tool
 

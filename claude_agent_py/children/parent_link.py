@@ -7,12 +7,12 @@ message pump calls the link, so it must not block.
 import logging
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from claude_agent_py._errors import ControlError, HandlerError, TaskError
 from claude_agent_py._runtime.answering.parent import PermissionAnswers
+from claude_agent_py.children.assignment import Assignment
 from claude_agent_py.children.relay import Relay
 from claude_agent_py.children.tree import TreeNode
 from claude_agent_py.children.usage import ChildUsage
@@ -32,78 +32,45 @@ from claude_agent_py.wire.messages.tasks import (
 logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 
-@dataclass(frozen=True, kw_only=True)
-class ChildIdentity:
-    """The fields that attribute a message to a child."""
-
-    task_id: str
-    run_id: str
-    agent_id: str
-    title: str
-    tool_use_id: str | None
-
-    def on(self, message: Any) -> Any:
-        """Return the message attributed to the child."""
-        return message.replace(
-            agent_id=self.task_id,
-            parent_tool_use_id=self.tool_use_id or self.task_id,
-            subagent_type=self.agent_id,
-            task_description=self.title,
-        )
-
-
 class ParentLink:
     """The parent's side of one child; implements `ParentSession`.
 
     Args:
         client: The child's client.
         parent: The parent's node in the tree.
-        identity: The attribution of the child's messages.
+        assignment: What the child does, to which its messages are attributed.
         usage: Receives every message of the child's session.
         elapsed: Returns the seconds that the child has worked.
-        asks_parent: Whether the parent's handlers answer for people instead of the child's own.
     """
 
     def __init__(
         self,
         client: Client,
         parent: TreeNode,
-        identity: ChildIdentity,
+        assignment: Assignment,
         usage: ChildUsage,
         elapsed: Callable[[], float],
-        *,
-        asks_parent: bool,
     ) -> None:
         options = client.options
         self._client = client
         self._parent = parent
-        self._identity = identity
+        self._assignment = assignment
         self._usage = usage
         self._elapsed = elapsed
         self._keeps_transcripts = options.persist_session
         self.permissions: PermissionAnswers | None = (
-            Relay(parent.client, os.path.abspath(options.cwd or os.curdir)) if asks_parent else None
+            Relay(parent.client, os.path.abspath(options.cwd or os.curdir)) if assignment.asks_parent else None
         )
-        self._takers: Final[dict[type, Callable[[Any], None]]] = {
-            AssistantMessage: self._take_assistant,
-            UserMessage: self._take_conversation,
-            PermissionDeniedMessage: self._take_denial,
-            InitMessage: self._take_init,
-            TaskStartedMessage: self._take_start,
-            TaskProgressMessage: parent.tell,
-            TaskUpdatedMessage: parent.tell,
-            TaskNotificationMessage: parent.tell,
-        }
 
     @property
     def agent_id(self) -> str:
         """The id of the child's task."""
-        return self._identity.task_id
+        return self._assignment.task_id
 
     @property
     def observers(self) -> tuple[Any, ...]:
         """The observers of the parent's session, and of its own parent's."""
-        return self._parent.client.session.told_of_questions
+        return self._parent.client.session.request_observers
 
     def find_task(self, agent_id: str) -> Any:
         """Return the task of an agent as the root tracks it."""
@@ -115,62 +82,70 @@ class ParentLink:
 
     def note_waiting(self, prompt_id: str, agent_id: str, asked: Asked | None) -> None:
         """Tell the ancestors that an agent waits for a person, or (None) no longer."""
-        self._parent.note_waiting(prompt_id, agent_id, asked)
+        for intake in self._parent.intakes():
+            if asked is not None:
+                intake.track_prompt(prompt_id, agent_id, asked)
+            else:
+                intake.track_prompt_end(prompt_id)
 
     def note_answer(self, agent_id: str, answered: Answered) -> None:
         """Tell the ancestors what a person answered an agent."""
-        self._parent.note_answer(agent_id, answered)
+        for intake in self._parent.intakes():
+            intake.track_answer(agent_id, answered)
 
     # Messages ----------------------------------------------------------------------------------------------------
 
     def take(self, message: Any) -> None:
         """Forward a message of the child's session if the parent needs it. Never raises."""
         self._usage.take(message)
-        taker = self._takers.get(type(message))
-        if taker is None:
-            return
         try:
-            taker(message)
+            self._pass_on(message)
         except Exception:
-            logger.exception("a message of the child agent %s was not passed on", self._identity.agent_id)
+            logger.exception("a message of the child agent %s was not passed on", self._assignment.agent_id)
 
-    def _take_conversation(self, message: AssistantMessage | UserMessage) -> None:
-        self._parent.tell(message if message.agent_id is not None else self._identity.on(message))
-
-    def _take_assistant(self, message: AssistantMessage) -> None:
-        self._take_conversation(message)
-        if message.agent_id is None:
-            for call in message.tool_uses:
-                self._tell_progress(call.name)
+    def _pass_on(self, message: Any) -> None:
+        match message:
+            case AssistantMessage() | UserMessage() if message.agent_id is None:
+                self._parent.tell(self._assignment.attribute(message))
+                for call in message.tool_uses if isinstance(message, AssistantMessage) else ():
+                    self._tell_progress(call.name)
+            case PermissionDeniedMessage() if message.agent_id is None:
+                self._parent.tell(message.replace(agent_id=self._assignment.task_id))
+            case InitMessage():
+                self._take_init(message)
+            case TaskStartedMessage():
+                self._take_start(message)
+            case AssistantMessage() | UserMessage() | PermissionDeniedMessage():
+                self._parent.tell(message)
+            case TaskProgressMessage() | TaskUpdatedMessage() | TaskNotificationMessage():
+                self._parent.tell(message)
+            case _:
+                pass
 
     def _tell_progress(self, tool_name: str) -> None:
         self._parent.tell(
             TaskProgressMessage(
-                task_id=self._identity.task_id,
-                run_id=self._identity.run_id,
+                task_id=self._assignment.task_id,
+                run_id=self._assignment.run_id,
                 description=f"Running {tool_name}",
                 last_tool_name=tool_name,
                 usage=self._usage.usage(self._elapsed()),
             )
         )
 
-    def _take_denial(self, message: PermissionDeniedMessage) -> None:
-        own = message.agent_id is None
-        self._parent.tell(message.replace(agent_id=self._identity.task_id) if own else message)
-
     def _take_init(self, message: InitMessage) -> None:
         """Report the path of the child's transcript, so that its task can be read and followed."""
         config_dir = self._client.session.intake.paths.config_dir
         if self._keeps_transcripts and config_dir and message.cwd and message.session_id:
             folder = Path(config_dir, "projects", project_slug(message.cwd))
-            self._parent.writes_to(self._identity.task_id, str(folder / f"{message.session_id}.jsonl"))
+            self._parent.writes_to(self._assignment.task_id, str(folder / f"{message.session_id}.jsonl"))
 
     # The child's own tasks ---------------------------------------------------------------------------------------
 
     def _take_start(self, message: TaskStartedMessage) -> None:
         """Add a task of the child to the parent's tasks, below the child's own task."""
         place = {
-            "parent_task_id": message.parent_task_id or self._identity.task_id,
+            "parent_task_id": message.parent_task_id or self._assignment.task_id,
             "spawn_depth": None,  # the child counts from itself
         }
         task = self._client.tasks[message.task_id]

@@ -8,10 +8,10 @@ import warnings
 from collections.abc import Iterable
 from typing import Any, Final, get_args
 
-from claude_agent_py._errors import OptionsError
+from claude_agent_py._errors import OptionsError, OptionsWarning
 from claude_agent_py.agents.definition import AgentDefinition
 from claude_agent_py.hooks.matcher import HookMatcher
-from claude_agent_py.options.client_options import ClientOptions, OptionsWarning
+from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.options.values import SystemPromptPreset
 from claude_agent_py.wire.settings.choices import ChosenPermissionMode
 

@@ -6,17 +6,15 @@ closing the parent ends it.
 """
 
 import logging
-import secrets
-import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import anyio
 
 from claude_agent_py._errors import ClaudeAgentError
 from claude_agent_py._runtime.runs.result import RunTimeoutError
-from claude_agent_py.children.parent_link import ChildIdentity, ParentLink
+from claude_agent_py.children.assignment import Assignment
+from claude_agent_py.children.parent_link import ParentLink
 from claude_agent_py.children.report import TASK_STATUS, ChildReport, SubTaskStatus
 from claude_agent_py.children.tree import TreeNode
 from claude_agent_py.children.usage import ChildUsage
@@ -36,54 +34,6 @@ from claude_agent_py.wire.messages.tasks import (
 logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 
-Priority: TypeAlias = Literal["low", "normal", "high"] | str | int
-"""Any word or number; passed to the child unchanged."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Brief:
-    """What a child is asked to do, in parts. `Task.brief` has the same fields."""
-
-    title: str
-    intent: str = ""
-    artifacts: tuple[str, ...] = ()
-    priority: Priority = "normal"
-
-    def prompt(self, *, with_title: bool = True) -> str:
-        """Return the prompt of a child."""
-        parts = [self.title] if with_title else []
-        if self.intent:
-            parts.append(self.intent)
-        if self.artifacts:
-            parts.append("Artifacts:\n" + "\n".join(f"- {ref}" for ref in self.artifacts))
-        if self.priority != "normal":
-            parts.append(f"Priority: {self.priority}")
-        return "\n\n".join(parts)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return it for `Task.brief` and for records."""
-        return asdict(self) | {"artifacts": list(self.artifacts)}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Assignment:
-    """The parameters of one run of a child."""
-
-    agent_id: str
-    brief: Brief
-    prompt: str
-    is_awaited: bool
-    """Whether a tool call blocks until it ends."""
-    asks_parent: bool = True
-    """Whether the parent's handlers answer for people instead of its own."""
-    parent_task_id: str | None = None
-    author: str | None = None
-    """Who starts it; None means the agent of the parent task."""
-    tool_use_id: str | None = None
-    timeout: float | None = None
-    """In seconds; None means no limit."""
-
-
 class ChildRun:
     """One run of a child, from start to report."""
 
@@ -92,13 +42,6 @@ class ChildRun:
         self._node = node
         self._parent = node.client
         self._options = options
-        self._identity = ChildIdentity(
-            task_id=f"c{secrets.token_hex(8)}",
-            run_id=f"{int(time.time() * 1000):x}-{secrets.token_hex(4)}",
-            agent_id=assignment.agent_id,
-            title=assignment.brief.title,
-            tool_use_id=assignment.tool_use_id,
-        )
         self._usage = ChildUsage()
         self._scope = anyio.CancelScope()
         self._over = anyio.Event()
@@ -109,7 +52,7 @@ class ChildRun:
     @property
     def task(self) -> Task:
         """The child as a task of the client that started it."""
-        return self._parent.tasks[self._identity.task_id]
+        return self._parent.tasks[self._assignment.task_id]
 
     def begin(self) -> None:
         """Create the task and start the worker.
@@ -122,7 +65,7 @@ class ChildRun:
         session.check_open()
         self._node.admit(self._assignment.agent_id)
         session.children.add(self.cancel)
-        self._node.adopt(self._ensure_started(), self.stop, self._assignment.brief.to_json(), self._assignment.author)
+        self._node.adopt(self._make_start(), self.stop, self._assignment.brief.to_json(), self._assignment.author)
         self._tell_status(TaskStatus.PENDING)
         session.start_soon(self._live)
 
@@ -140,7 +83,7 @@ class ChildRun:
     def cancel(self, by: EndedBy = EndedBy.PARENT) -> None:
         """Cancel the child without waiting."""
         if self.report is None:
-            self._node.ends_by(self._identity.task_id, by)
+            self._node.ends_by(self._assignment.task_id, by)
         self._scope.cancel()
 
     def leave(self) -> None:
@@ -169,7 +112,7 @@ class ChildRun:
         except ClaudeAgentError as failure:
             error = failure
             if isinstance(failure, RunTimeoutError):
-                self._node.ends_by(self._identity.task_id, EndedBy.TIMEOUT)
+                self._node.ends_by(self._assignment.task_id, EndedBy.TIMEOUT)
         except Exception as failure:
             logger.exception("the child agent %s failed", self._assignment.agent_id)
             return "Error", f"{type(failure).__name__}: {failure}"
@@ -195,21 +138,14 @@ class ChildRun:
         return result.error()
 
     def _link_to_parent(self, client: Client) -> ParentLink:
-        return ParentLink(
-            client,
-            self._node,
-            self._identity,
-            self._usage,
-            self._elapsed,
-            asks_parent=self._assignment.asks_parent,
-        )
+        return ParentLink(client, self._node, self._assignment, self._usage, self._elapsed)
 
     def _elapsed(self) -> float:
         return 0.0 if self._began is None else anyio.current_time() - self._began
 
     def _finish(self, status: SubTaskStatus, reason: str | None) -> None:
         self.report = report = ChildReport(
-            task_id=self._identity.task_id,
+            task_id=self._assignment.task_id,
             agent_id=self._assignment.agent_id,
             status=status,
             failure_reason=reason,
@@ -231,11 +167,11 @@ class ChildRun:
 
     # Telling the parent ------------------------------------------------------------------------------------------
 
-    def _ensure_started(self) -> TaskStartedMessage:
+    def _make_start(self) -> TaskStartedMessage:
         assignment = self._assignment
         return TaskStartedMessage(
-            task_id=self._identity.task_id,
-            run_id=self._identity.run_id,
+            task_id=assignment.task_id,
+            run_id=assignment.run_id,
             task_type=CHILD_AGENT,
             description=assignment.brief.title,
             prompt=assignment.prompt,
@@ -249,8 +185,8 @@ class ChildRun:
         self._tell(TaskUpdatedMessage, patch=TaskPatch(status=status.value))
 
     def _tell(self, message: type[TaskUpdatedMessage] | type[TaskNotificationMessage], **fields: Any) -> None:
-        identity = self._identity
-        self._node.tell(message(task_id=identity.task_id, run_id=identity.run_id, **fields))
+        assignment = self._assignment
+        self._node.tell(message(task_id=assignment.task_id, run_id=assignment.run_id, **fields))
 
 
 class _ChildClient(Client):

@@ -1,19 +1,17 @@
 """A child agent as a tool that the model calls to start it and wait for its report."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, Any, TypeAlias
 
-from pydantic import Field, StringConstraints
+from pydantic import AliasChoices, Field, StringConstraints
 
 from claude_agent_py._errors import ClaudeAgentError, OptionsError, ToolError
 from claude_agent_py.children.agent import ChildAgent
+from claude_agent_py.children.assignment import Brief, Priority
 from claude_agent_py.children.report import ChildReport
-from claude_agent_py.children.run import Brief, Priority
 from claude_agent_py.client import Client, current_client
 from claude_agent_py.tools.context import ToolContext
-from claude_agent_py.tools.definition import TakesArguments, Tool, tool
-from claude_agent_py.tools.schema import Bound
+from claude_agent_py.tools.definition import Tool, tool
 
 Title: TypeAlias = Annotated[
     str, StringConstraints(strip_whitespace=True, min_length=1), Field(description="The task in a few words.")
@@ -23,25 +21,15 @@ Intent: TypeAlias = Annotated[
 ]
 ArtifactRefs: TypeAlias = Annotated[
     list[str],
-    Field(alias="artifactRefs", description="Files or links that the agent needs: paths or URLs."),
+    Field(
+        alias="artifactRefs",
+        validation_alias=AliasChoices("artifactRefs", "artifact_refs"),  # models write either
+        description="Files or links that the agent needs: paths or URLs.",
+    ),
 ]
 TheirPriority: TypeAlias = Annotated[
     Priority, Field(description="How urgent it is: low, normal, high, or any other word or number.")
 ]
-
-
-class _Arguments:
-    """The arguments of the tool. Models write `artifactRefs`, as the tool describes it, or `artifact_refs`."""
-
-    def __init__(self, described: TakesArguments) -> None:
-        self._described = described
-        self.schema = described.schema
-
-    def bind(self, arguments: Mapping[str, Any], context: ToolContext | None) -> Bound:
-        """Return the function's arguments. Raises ToolInputError if they are invalid."""
-        if "artifact_refs" in arguments and "artifactRefs" not in arguments:
-            arguments = {"artifactRefs" if name == "artifact_refs" else name: it for name, it in arguments.items()}
-        return self._described.bind(arguments, context)
 
 
 def child_tool(agent: ChildAgent) -> Tool[..., Any]:
@@ -74,8 +62,7 @@ def child_tool(agent: ChildAgent) -> Tool[..., Any]:
         return report.to_json(agent.report_chars_under(client))
 
     make = tool(name=f"create_subtask_{agent.id}", description=_description(agent), read_only=True, always_load=True)
-    made = make(create_subtask)
-    return replace(made, parameters=_Arguments(made.parameters), agent=agent.definition)
+    return replace(make(create_subtask), agent=agent.definition)
 
 
 async def _run(agent: ChildAgent, client: Client, brief: Brief, context: ToolContext) -> ChildReport:

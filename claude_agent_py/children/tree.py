@@ -10,7 +10,7 @@ from claude_agent_py._errors import OptionsError
 from claude_agent_py.agents.definition import AgentDefinition
 from claude_agent_py.client import Client
 from claude_agent_py.options.values import Limits
-from claude_agent_py.tasks.events import Answered, Asked
+from claude_agent_py.tasks import TaskIntake
 from claude_agent_py.tasks.outcome import EndedBy
 from claude_agent_py.tasks.task import Task
 from claude_agent_py.wire.messages.tasks import TaskStartedMessage
@@ -63,11 +63,7 @@ class TreeNode:
         return len(self.lineage) + 1
 
     def admit(self, agent_id: str) -> None:
-        """Count one more child.
-
-        Raises:
-            OptionsError: The child would be its own ancestor, nested too deep, or one too many.
-        """
+        """Count one more child. Raises OptionsError if it is its own ancestor, nested too deep, or one too many."""
         limits, option = self.tree.limits, f"agent {agent_id!r}"
         if agent_id in self.lineage:
             chain = " -> ".join([*self.lineage, agent_id])
@@ -94,6 +90,10 @@ class TreeNode:
             yield node
             node = node.parent
 
+    def intakes(self) -> Iterator[TaskIntake]:
+        """Iterate over what tracks the tasks of this client, and of its ancestors."""
+        return (node.client.session.intake for node in self.with_ancestors())
+
     def define(self, agent_id: str, definition: AgentDefinition) -> None:
         """Add an agent's definition to this client and its ancestors."""
         for node in self.with_ancestors():
@@ -110,8 +110,8 @@ class TreeNode:
         self,
         message: TaskStartedMessage,
         stop: Callable[[], Awaitable[object]],
-        brief: Mapping[str, Any] | None = None,
-        author: str | None = None,
+        brief: Mapping[str, Any] | None,
+        author: str | None,
     ) -> None:
         """Track a task that the client's CLI did not start. Ancestors learn of it through the client's messages."""
         self.client.session.intake.adopt(message, stop, brief=brief, author=author)
@@ -127,26 +127,13 @@ class TreeNode:
 
     def writes_to(self, task_id: str, path: str) -> None:
         """Tell this client and its ancestors which file a task writes."""
-        for node in self.with_ancestors():
-            node.client.session.intake.writes_to(task_id, path)
-
-    def note_waiting(self, prompt_id: str, agent_id: str, asked: Asked | None) -> None:
-        """Tell this client and its ancestors that an agent waits for a person, or (None) no longer."""
-        for node in self.with_ancestors():
-            if asked is not None:
-                node.client.session.intake.track_prompt(prompt_id, agent_id, asked)
-            else:
-                node.client.session.intake.track_prompt_end(prompt_id)
-
-    def note_answer(self, agent_id: str, answered: Answered) -> None:
-        """Tell this client and its ancestors what a person answered an agent."""
-        for node in self.with_ancestors():
-            node.client.session.intake.track_answer(agent_id, answered)
+        for intake in self.intakes():
+            intake.writes_to(task_id, path)
 
     def ends_by(self, task_id: str, by: EndedBy) -> None:
         """Tell this client and its ancestors who or what ends a task."""
-        for node in self.with_ancestors():
-            node.client.session.intake.ends_by(task_id, by)
+        for intake in self.intakes():
+            intake.ends_by(task_id, by)
 
 
 _nodes: "weakref.WeakKeyDictionary[Client, TreeNode]" = weakref.WeakKeyDictionary()

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from claude_agent_py._callbacks import Callback
-from claude_agent_py._cancellation import Cancellation
 from claude_agent_py._errors import HandlerError
 from claude_agent_py._handler_context import HandlerContext
 from claude_agent_py.hooks.context import HookContext
@@ -103,12 +102,9 @@ class HookDispatcher:
     # Registering -------------------------------------------------------------------------------------------------
 
     def add(self, event: str, matcher: "Hook") -> HookMatcher:
-        """Add a hook and return its matcher, which `remove` takes.
+        """Add a hook and return its matcher, which `remove` takes. Raises OptionsError if it is invalid.
 
         A running session must also tell the CLI; `LiveHooks` does that.
-
-        Raises:
-            OptionsError: The event is unknown or the matcher is invalid.
         """
         checked = check_hook(event, matcher)
         self._register(event, checked)
@@ -132,10 +128,6 @@ class HookDispatcher:
         """The events and matchers of the user's hooks, in insertion order."""
         entries = (entry for entry in self._registered.values() if not entry.is_builtin)
         return list(dict.fromkeys((entry.event, entry.matcher) for entry in entries))
-
-    def has(self, matcher: HookMatcher) -> bool:
-        """Return whether a hook is registered."""
-        return any(entry.matcher is matcher for entry in self._registered.values())
 
     def initialize_field(self, *, without: HookMatcher | None = None) -> dict[str, list[JSONObject]]:
         """Return the `hooks` field of the `initialize` request, leaving out the matcher `without`."""
@@ -197,14 +189,14 @@ class HookDispatcher:
     async def _run(
         self, entry: _Registered, data: Mapping[str, Any], tool_use_id: str | None, context: HandlerContext
     ) -> tuple[JSONObject, HandlerError | None]:
-        hook_context = _context(entry.event, tool_use_id, context)
+        own_id = tool_use_id if entry.event in _ABOUT_A_TOOL_CALL else None
         try:
             output = await entry.handler.answer(
                 inputs.parse_hook_input(dict(data)),
-                hook_context,
+                HookContext(**vars(context), event=entry.event, tool_use_id=own_id),
                 read=lambda value: _read(entry.event, data, value),
                 timeout=entry.matcher.timeout,
-                cancellation=hook_context.cancellation,
+                cancellation=context.cancellation,
             )
         except HandlerError as error:
             self._report(error)
@@ -232,20 +224,6 @@ def _group(entry: _Registered) -> JSONObject:
     if entry.matcher.blocks(entry.event) and entry.event not in WITHHOLDING:
         group["onFailure"] = "block"
     return group
-
-
-def _context(event: str, tool_use_id: str | None, context: HandlerContext) -> HookContext:
-    cancellation = Cancellation()
-    context.cancellation.on_set(cancellation.set)
-    return HookContext(
-        request_id=context.request_id,
-        agent_id=context.agent_id,
-        task=context.task,
-        session_id=context.session_id,
-        cancellation=cancellation,
-        event=event,
-        tool_use_id=tool_use_id if event in _ABOUT_A_TOOL_CALL else None,
-    )
 
 
 def _read(event: str, data: Mapping[str, Any], value: Any) -> JSONObject:

@@ -10,41 +10,7 @@ from typing_extensions import TypeVar
 
 from claude_agent_py.hooks.handler import HookHandler
 from claude_agent_py.hooks.matcher import HookMatcher
-from claude_agent_py.wire.hooks.inputs import (
-    ConfigChangeInput,
-    CwdChangedInput,
-    DirectoryAddedInput,
-    ElicitationInput,
-    ElicitationResultInput,
-    FileChangedInput,
-    InstructionsLoadedInput,
-    MessageDisplayInput,
-    NotificationInput,
-    PermissionDeniedInput,
-    PermissionRequestInput,
-    PostCompactInput,
-    PostModelSwitchInput,
-    PostToolBatchInput,
-    PostToolUseFailureInput,
-    PostToolUseInput,
-    PreCompactInput,
-    PreModelSwitchInput,
-    PreToolUseInput,
-    SessionEndInput,
-    SessionStartInput,
-    SetupInput,
-    StopFailureInput,
-    StopInput,
-    SubagentStartInput,
-    SubagentStopInput,
-    TaskCompletedInput,
-    TaskCreatedInput,
-    TeammateIdleInput,
-    UserPromptExpansionInput,
-    UserPromptSubmitInput,
-    WorktreeCreateInput,
-    WorktreeRemoveInput,
-)
+from claude_agent_py.wire.hooks import inputs
 
 Input = TypeVar("Input", default=Any)
 
@@ -55,36 +21,36 @@ Hook: TypeAlias = HookHandler[Input] | HookMatcher[Input] | Mapping[str, Any]
 class HooksByEvent(TypedDict, total=False):
     """The `hooks` option: hooks by event name."""
 
-    PreToolUse: Sequence[Hook[PreToolUseInput]]
-    PostToolUse: Sequence[Hook[PostToolUseInput]]
-    PostToolUseFailure: Sequence[Hook[PostToolUseFailureInput]]
-    PostToolBatch: Sequence[Hook[PostToolBatchInput]]
-    Notification: Sequence[Hook[NotificationInput]]
-    UserPromptSubmit: Sequence[Hook[UserPromptSubmitInput]]
-    UserPromptExpansion: Sequence[Hook[UserPromptExpansionInput]]
-    SessionStart: Sequence[Hook[SessionStartInput]]
-    SessionEnd: Sequence[Hook[SessionEndInput]]
-    Stop: Sequence[Hook[StopInput]]
-    StopFailure: Sequence[Hook[StopFailureInput]]
-    SubagentStart: Sequence[Hook[SubagentStartInput]]
-    SubagentStop: Sequence[Hook[SubagentStopInput]]
-    PreCompact: Sequence[Hook[PreCompactInput]]
-    PostCompact: Sequence[Hook[PostCompactInput]]
-    PreModelSwitch: Sequence[Hook[PreModelSwitchInput]]
-    PostModelSwitch: Sequence[Hook[PostModelSwitchInput]]
-    PermissionRequest: Sequence[Hook[PermissionRequestInput]]
-    PermissionDenied: Sequence[Hook[PermissionDeniedInput]]
-    Setup: Sequence[Hook[SetupInput]]
-    TeammateIdle: Sequence[Hook[TeammateIdleInput]]
-    TaskCreated: Sequence[Hook[TaskCreatedInput]]
-    TaskCompleted: Sequence[Hook[TaskCompletedInput]]
-    Elicitation: Sequence[Hook[ElicitationInput]]
-    ElicitationResult: Sequence[Hook[ElicitationResultInput]]
-    ConfigChange: Sequence[Hook[ConfigChangeInput]]
-    WorktreeCreate: Sequence[Hook[WorktreeCreateInput]]
-    WorktreeRemove: Sequence[Hook[WorktreeRemoveInput]]
-    InstructionsLoaded: Sequence[Hook[InstructionsLoadedInput]]
-    CwdChanged: Sequence[Hook[CwdChangedInput]]
-    FileChanged: Sequence[Hook[FileChangedInput]]
-    DirectoryAdded: Sequence[Hook[DirectoryAddedInput]]
-    MessageDisplay: Sequence[Hook[MessageDisplayInput]]
+    PreToolUse: Sequence[Hook[inputs.PreToolUseInput]]
+    PostToolUse: Sequence[Hook[inputs.PostToolUseInput]]
+    PostToolUseFailure: Sequence[Hook[inputs.PostToolUseFailureInput]]
+    PostToolBatch: Sequence[Hook[inputs.PostToolBatchInput]]
+    Notification: Sequence[Hook[inputs.NotificationInput]]
+    UserPromptSubmit: Sequence[Hook[inputs.UserPromptSubmitInput]]
+    UserPromptExpansion: Sequence[Hook[inputs.UserPromptExpansionInput]]
+    SessionStart: Sequence[Hook[inputs.SessionStartInput]]
+    SessionEnd: Sequence[Hook[inputs.SessionEndInput]]
+    Stop: Sequence[Hook[inputs.StopInput]]
+    StopFailure: Sequence[Hook[inputs.StopFailureInput]]
+    SubagentStart: Sequence[Hook[inputs.SubagentStartInput]]
+    SubagentStop: Sequence[Hook[inputs.SubagentStopInput]]
+    PreCompact: Sequence[Hook[inputs.PreCompactInput]]
+    PostCompact: Sequence[Hook[inputs.PostCompactInput]]
+    PreModelSwitch: Sequence[Hook[inputs.PreModelSwitchInput]]
+    PostModelSwitch: Sequence[Hook[inputs.PostModelSwitchInput]]
+    PermissionRequest: Sequence[Hook[inputs.PermissionRequestInput]]
+    PermissionDenied: Sequence[Hook[inputs.PermissionDeniedInput]]
+    Setup: Sequence[Hook[inputs.SetupInput]]
+    TeammateIdle: Sequence[Hook[inputs.TeammateIdleInput]]
+    TaskCreated: Sequence[Hook[inputs.TaskCreatedInput]]
+    TaskCompleted: Sequence[Hook[inputs.TaskCompletedInput]]
+    Elicitation: Sequence[Hook[inputs.ElicitationInput]]
+    ElicitationResult: Sequence[Hook[inputs.ElicitationResultInput]]
+    ConfigChange: Sequence[Hook[inputs.ConfigChangeInput]]
+    WorktreeCreate: Sequence[Hook[inputs.WorktreeCreateInput]]
+    WorktreeRemove: Sequence[Hook[inputs.WorktreeRemoveInput]]
+    InstructionsLoaded: Sequence[Hook[inputs.InstructionsLoadedInput]]
+    CwdChanged: Sequence[Hook[inputs.CwdChangedInput]]
+    FileChanged: Sequence[Hook[inputs.FileChangedInput]]
+    DirectoryAdded: Sequence[Hook[inputs.DirectoryAddedInput]]
+    MessageDisplay: Sequence[Hook[inputs.MessageDisplayInput]]

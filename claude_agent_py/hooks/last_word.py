@@ -6,6 +6,7 @@ others left.
 """
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from claude_agent_py.wire.base import JSONObject
@@ -62,11 +63,9 @@ class LastWord:
         self._calls.pop(call_id, None)
 
 
+@dataclass(slots=True)
 class _Call:
     """The hooks of a call that have not answered yet, and the newest replacement."""
 
-    __slots__ = ("left", "replacement")
-
-    def __init__(self, left: int) -> None:
-        self.left = left
-        self.replacement: Any = None
+    left: int
+    replacement: Any = None

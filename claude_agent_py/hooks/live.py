@@ -76,7 +76,7 @@ class LiveHooks:
             ControlError: The CLI rejected the change; nothing has changed.
         """
         async with self._one_at_a_time:
-            if not self._dispatcher.has(matcher):
+            if not any(known is matcher for _, known in self._dispatcher.registered):
                 return False
             await self._tell(self._dispatcher.initialize_field(without=matcher))
             return self._dispatcher.remove(matcher)

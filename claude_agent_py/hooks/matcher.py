@@ -7,7 +7,7 @@ Invalid hooks raise `OptionsError` when they are registered. Matchers of the off
 import inspect
 import math
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Never, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Generic, Literal, Never, TypeAlias, cast
 
 from typing_extensions import TypeVar
 
@@ -57,10 +57,7 @@ class HookMatcher(Generic[Input]):
         OptionsError: The pattern, a handler or a value is invalid.
     """
 
-    __slots__ = ("handlers", "on_failure", "pattern", "timeout")
-
-    only_for: ClassVar[str | None] = None
-    """The one event that the handlers can answer; None means any."""
+    __slots__ = ("handlers", "on_failure", "only_for", "pattern", "timeout")
 
     def __init__(
         self,
@@ -76,7 +73,11 @@ class HookMatcher(Generic[Input]):
         self.pattern: str | None = _check_pattern(pattern)
         self.handlers: tuple[HookHandler, ...] = tuple(_check_handler(one) for one in _several(handler))
         self.timeout: float | None = _check_timeout(timeout)
-        self.on_failure = _check_on_failure(on_failure)
+        if on_failure not in (None, "block", "continue"):
+            raise OptionsError(f"on_failure must be 'block' or 'continue', not {on_failure!r}", option=OPTION)
+        self.on_failure = on_failure
+        self.only_for: str | None = None
+        """The one event that the handlers can answer; None means any."""
         if not self.handlers:
             raise OptionsError("a HookMatcher needs a handler", option=OPTION)
 
@@ -92,11 +93,7 @@ class HookMatcher(Generic[Input]):
 
 
 def read_matcher(value: Any) -> HookMatcher:
-    """Return a `HookMatcher` for a handler, a matcher, or a matcher of the official SDK.
-
-    Raises:
-        OptionsError: The value is none of these.
-    """
+    """Return a `HookMatcher` for a handler, a matcher, or one of the official SDK. Raises OptionsError for others."""
     if isinstance(value, HookMatcher):
         return value
     if isinstance(value, Mapping):
@@ -109,11 +106,10 @@ def read_matcher(value: Any) -> HookMatcher:
 
 
 def check_event(event: str, matcher: HookMatcher) -> None:
-    """Check the parts of a matcher that depend on the event.
+    """Raise OptionsError if a matcher does not suit the event.
 
-    Raises:
-        OptionsError: `on_failure="block"` for an event that guards nothing, a pattern that cannot match any tool, or
-            a guard for another event than PreToolUse.
+    That is `on_failure="block"` for an event that guards nothing, a pattern that cannot match any tool, or a guard for
+    another event than PreToolUse.
     """
     if matcher.only_for not in (None, event):
         names = ", ".join(callback_name(handler) for handler in matcher.handlers)
@@ -186,13 +182,6 @@ def _check_timeout(timeout: Any) -> float | None:
     return timeout
 
 
-def _check_on_failure(on_failure: Any) -> OnFailure | None:
-    if on_failure not in (None, "block", "continue"):
-        raise OptionsError(f"on_failure must be 'block' or 'continue', not {on_failure!r}", option=OPTION)
-    answer: OnFailure | None = on_failure
-    return answer
-
-
 # The official SDK ------------------------------------------------------------------------------------------------
 
 
@@ -204,12 +193,11 @@ def _from_official(value: Mapping[Any, Any]) -> HookMatcher:
             f"got {sorted(map(str, value))}",
             option=OPTION,
         )
-    on_failure = value.get("on_failure", value.get("onFailure"))
     return HookMatcher(
         value.get("matcher"),
         [adapt_official(handler) for handler in _several(value["hooks"])],
         timeout=value.get("timeout"),
-        on_failure=on_failure,
+        on_failure=value.get("on_failure", value.get("onFailure")),
     )
 
 
@@ -218,17 +206,12 @@ def adapt_official(handler: Any) -> "HookHandler":
 
     Other handlers are returned unchanged.
     """
-    if callable(handler) and takes_arguments(handler, 3):
-        return _OfficialCallback(handler)
-    return _check_handler(handler)
+    if not callable(handler) or not takes_arguments(handler, 3):
+        return _check_handler(handler)
+    callback = Callback(handler)
 
+    async def adapted(data: Any, context: HookContext) -> Any:
+        return await callback.call(dict(data.raw), context.tool_use_id, {"signal": None})
 
-class _OfficialCallback:
-    """Call a callback with the official SDK's arguments."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self._callback = Callback(function)
-        self.__qualname__ = self._callback.name
-
-    async def __call__(self, data: Any, context: HookContext) -> Any:
-        return await self._callback.call(dict(data.raw), context.tool_use_id, {"signal": None})
+    adapted.__qualname__ = callback.name
+    return adapted

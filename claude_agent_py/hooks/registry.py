@@ -112,11 +112,7 @@ class Hooks(EventDecorators):
 
 
 def check_hook(event: str, matcher: Any) -> HookMatcher:
-    """Validate one hook, warn if the CLI will not run it as expected, and return its matcher.
-
-    Raises:
-        OptionsError: The event is unknown or the matcher is invalid.
-    """
+    """Return the matcher of a hook, and warn if the CLI will not run it as expected. Raises OptionsError."""
     known_event(event)
     checked = read_matcher(matcher)
     check_event(event, checked)
@@ -130,11 +126,7 @@ def _warn(event: str, doubt: str) -> None:
 
 
 def known_event(event: str) -> None:
-    """Check that an event exists.
-
-    Raises:
-        OptionsError: The event is unknown.
-    """
+    """Raise OptionsError for an unknown event."""
     if event in HOOK_EVENT_FACTS:
         return
     close = difflib.get_close_matches(str(event), HOOK_EVENTS, n=1)

@@ -6,9 +6,9 @@ The readers also accept the shapes of the official SDKs.
 import inspect
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from uuid import UUID
 
 from claude_agent_py._callbacks import callback_name, takes_arguments
@@ -297,8 +297,7 @@ def custom_tools(value: Any) -> list[Any]:
     try:
         return list(ToolServer("tools", tools=value).tools)
     except OptionsError as error:
-        problem = ValueError(str(error))
-    raise problem
+        raise ValueError(str(error)) from None
 
 
 def hooks(value: Any) -> Any:
@@ -374,115 +373,102 @@ def turns_hooks_off(variables: object) -> bool:
     return any(str(k).upper() == HOOKS_OFF and str(v).strip().lower() in TRUE_WORDS for k, v in given)
 
 
-def _env_of(settings: object) -> object:
-    return settings.get("env") if isinstance(settings, Mapping) else None
-
-
 def _lists_sessions(store: object) -> bool:
     from claude_agent_py.sessions.stores.protocol import implements
 
     return implements(store, "list_sessions")
 
 
-class Conflict(NamedTuple):
-    """Options that conflict."""
-
-    option: str
-    holds: Callable[[Any], Any]
-    """Takes the `ClientOptions`, whose module imports this one."""
-    problem: str
-
-
-CONFLICTS: Final = (
-    Conflict(
+CONFLICTS: Final[Sequence[tuple[str, Callable[[Any], Any], str]]] = (
+    (
         "env",
         lambda o: turns_hooks_off(o.env) and depends_on_hooks(o),
         f"{HOOKS_OFF} disables all hooks; remove it, or {WHAT_NEEDS_HOOKS}",
     ),
-    Conflict(
+    (
         "settings",
-        lambda o: turns_hooks_off(_env_of(o.settings)) and depends_on_hooks(o),
+        lambda o: isinstance(o.settings, dict) and turns_hooks_off(o.settings.get("env")) and depends_on_hooks(o),
         f"{HOOKS_OFF} in their env disables all hooks; remove it, or {WHAT_NEEDS_HOOKS}",
     ),
-    Conflict(
+    (
         "extra_args",
         lambda o: "bare" in o.extra_args and depends_on_hooks(o),
         f"--bare disables all hooks; remove it, or {WHAT_NEEDS_HOOKS}",
     ),
-    Conflict(
+    (
         "env",
         lambda o: o.home is not None and HOME_VARIABLES & o.env.keys(),
         f"sets a variable that home sets: {', '.join(sorted(HOME_VARIABLES))}; use only one of them",
     ),
-    Conflict("login", lambda o: o.login is not None and o.home is None, "needs home; the CLI uses your login anyway"),
-    Conflict(
+    ("login", lambda o: o.login is not None and o.home is None, "needs home; the CLI uses your login anyway"),
+    (
         "home",
         lambda o: o.home is True and (o.resume or o.continue_conversation) and o.session_store is None,
         "must be a path to continue a session: a new home has none",
     ),
-    Conflict(
+    (
         "continue_conversation",
         lambda o: o.continue_conversation and o.resume,
         "conflicts with resume: one continues the newest session, the other a named one",
     ),
-    Conflict(
+    (
         "session_id",
         lambda o: o.session_id and (o.resume or o.continue_conversation) and not o.fork_session,
         "can be combined with resume or continue_conversation only with fork_session=True",
     ),
-    Conflict(
+    (
         "fork_session",
         lambda o: o.fork_session and not (o.resume or o.continue_conversation),
         "needs resume or continue_conversation, which name the session to copy",
     ),
-    Conflict("resume_session_at", lambda o: o.resume_session_at and not o.resume, "needs resume"),
-    Conflict(
+    ("resume_session_at", lambda o: o.resume_session_at and not o.resume, "needs resume"),
+    (
         "resume_interrupted_turn",
         lambda o: o.resume_interrupted_turn and not (o.resume or o.continue_conversation),
         "needs resume or continue_conversation, which name the session",
     ),
-    Conflict("resume_drops_turn", lambda o: o.resume_drops_turn and not o.resume_session_at, "needs resume_session_at"),
-    Conflict(
+    ("resume_drops_turn", lambda o: o.resume_drops_turn and not o.resume_session_at, "needs resume_session_at"),
+    (
         "fallback_model",
         lambda o: o.model is not None and o.model in (o.fallback_model or ()),
         "must differ from model",
     ),
-    Conflict(
+    (
         "max_thinking_tokens",
         lambda o: o.max_thinking_tokens is not None and o.thinking is not None,
         "is the older form of thinking; use only one of them",
     ),
-    Conflict(
+    (
         "output_format",
         lambda o: o.output_format is not None and o.output_type is not None,
         "and output_type both define the output; use only one of them",
     ),
-    Conflict(
+    (
         "permission_prompt_tool_name",
         lambda o: o.permission_prompt_tool_name and o.asks_host,
         "names a tool that answers permission prompts, and so does a handler; use only one of them",
     ),
-    Conflict(
+    (
         "supported_dialog_kinds",
         lambda o: o.supported_dialog_kinds and o.on_user_dialog is None,
         "needs on_user_dialog, which answers the dialogs",
     ),
-    Conflict(
+    (
         "session_mirror",
         lambda o: o.session_mirror and not o.persist_session,
         "needs persist_session=True: the CLI mirrors what it writes to disk",
     ),
-    Conflict(
+    (
         "session_store",
         lambda o: o.session_store is not None and not o.persist_session,
         "needs persist_session=True: the store gets what the CLI writes to disk",
     ),
-    Conflict(
+    (
         "session_store",
         lambda o: o.session_store is not None and o.enable_file_checkpointing,
         "cannot be combined with enable_file_checkpointing: the states of files are not in the transcript",
     ),
-    Conflict(
+    (
         "session_store",
         lambda o: (
             o.session_store is not None
@@ -492,17 +478,20 @@ CONFLICTS: Final = (
         ),
         "needs list_sessions() for continue_conversation",
     ),
-    Conflict(
+    (
         "session_store_project",
         lambda o: o.session_store_project and o.session_store is None,
         "needs session_store",
     ),
 )
+"""Option, whether it conflicts in these `ClientOptions`, and the problem."""
 
 
-def conflicts(options: Any) -> Iterator[Conflict]:
-    """Yield the conflicts between options."""
-    return (conflict for conflict in CONFLICTS if conflict.holds(options))
+def check_conflicts(options: Any) -> None:
+    """Raise OptionsError for the first conflict between options."""
+    for option, holds, problem in CONFLICTS:
+        if holds(options):
+            raise OptionsError(problem, option=option)
 
 
 PROMPTING_TOOLS: Final = frozenset({"Bash", "PowerShell", "Write", "Edit", "NotebookEdit", "WebFetch", "WebSearch"})
@@ -546,10 +535,9 @@ def _unknown_tools(options: Any) -> Iterator[str]:
     tools = () if isinstance(options.tools, str | None) else options.tools
     for name in filter(is_misspelt, tools):
         yield f"tools: {name!r} is not a known built-in tool, so the CLI may ignore it{suggested_tool(name)}"
-    for name in filter(is_misspelt, map(tool_of, options.disallowed_tools)):
-        yield f"disallowed_tools: {name!r} is not a known tool, so it may have no effect{suggested_tool(name)}"
-    for name in filter(is_misspelt, map(tool_of, options.allowed_tools)):
-        yield f"allowed_tools: {name!r} is not a known tool, so it may have no effect{suggested_tool(name)}"
+    for option in ("disallowed_tools", "allowed_tools"):
+        for name in filter(is_misspelt, map(tool_of, getattr(options, option))):
+            yield f"{option}: {name!r} is not a known tool, so it may have no effect{suggested_tool(name)}"
     for agent, definition in (options.agents or {}).items():
         for option in ("tools", "disallowed_tools"):
             for name in filter(is_misspelt, map(tool_of, getattr(definition, option, None) or ())):

@@ -17,17 +17,10 @@ from claude_agent_py.observe.telemetry import Telemetry
 from claude_agent_py.options import checks as read
 from claude_agent_py.options.output_shape import Output, OutputShape, check_output_format
 from claude_agent_py.options.values import (
-    SYSTEM_PROMPT_DYNAMIC_BOUNDARY,
     Limits,
     PluginConfig,
     SystemPrompt,
-    SystemPromptFile,
-    SystemPromptPreset,
-    SystemPromptText,
-    ThinkingAdaptive,
     ThinkingConfig,
-    ThinkingDisabled,
-    ThinkingEnabled,
     Timeouts,
     read_plugins,
     read_system_prompt,
@@ -386,8 +379,7 @@ class ClientOptions(ConfigModel, Generic[Output]):
 
     def model_post_init(self, context: Any, /) -> None:
         """Check for conflicts and warn about useless options."""
-        for conflict in read.conflicts(self):
-            raise OptionsError(conflict.problem, option=conflict.option)
+        read.check_conflicts(self)
         for doubt in read.doubts(self):
             warnings.warn(doubt, OptionsWarning, stacklevel=4)
 
@@ -435,26 +427,3 @@ def options_or_defaults(options: object) -> ClientOptions:
         return options
     hint = "; write ClientOptions(**options)" if isinstance(options, Mapping) else ""
     raise OptionsError(f"must be ClientOptions, not {type(options).__name__}{hint}", option="options")
-
-
-__all__ = [
-    "DIALOG_KINDS",
-    "SYSTEM_PROMPT_DYNAMIC_BOUNDARY",
-    "ClientOptions",
-    "Limits",
-    "OptionsWarning",
-    "OutputShape",
-    "PluginConfig",
-    "SandboxSettings",
-    "SystemPrompt",
-    "SystemPromptFile",
-    "SystemPromptPreset",
-    "SystemPromptText",
-    "ThinkingAdaptive",
-    "ThinkingConfig",
-    "ThinkingDisabled",
-    "ThinkingEnabled",
-    "Timeouts",
-    "is_any_given",
-    "options_or_defaults",
-]

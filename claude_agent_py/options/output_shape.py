@@ -44,8 +44,7 @@ class OutputShape:
 def check_output_format(value: Any) -> JSONObject:
     """Return the JSON Schema of `output_format`: a plain schema, or an official SDK's `{type: json_schema, schema}`.
 
-    Raises:
-        ValueError: It is not the JSON Schema of an object. (The CLI exits for any other type.)
+    Raises ValueError if it does not describe an object: the CLI would exit.
     """
     if isinstance(value, Mapping) and value.get("type") == "json_schema":
         value = value.get("schema")
@@ -62,8 +61,7 @@ def _adapter(output_type: Any) -> TypeAdapter[Any]:
     try:
         return TypeAdapter(output_type)
     except (PydanticSchemaGenerationError, PydanticUserError, TypeError, NameError) as error:
-        problem = ValueError(f"must be a type that pydantic can validate: {_first_sentence(error)}")
-    raise problem
+        raise ValueError(f"must be a type that pydantic can validate: {_first_sentence(error)}") from None
 
 
 def _first_sentence(error: Exception) -> str:
@@ -74,8 +72,7 @@ def _schema(adapter: TypeAdapter[Any]) -> JSONObject:
     try:
         return adapter.json_schema()
     except PydanticUserError as error:
-        problem = ValueError(f"must be a type that has a JSON Schema: {_first_sentence(error)}")
-    raise problem
+        raise ValueError(f"must be a type that has a JSON Schema: {_first_sentence(error)}") from None
 
 
 def _inlined(schema: JSONObject) -> JSONObject:

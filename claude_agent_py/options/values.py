@@ -119,9 +119,7 @@ def read_system_prompt(value: Any) -> SystemPrompt:
 
 def _prompt_from_dict(value: dict[str, Any]) -> SystemPrompt:
     kind = value.pop("type", None)
-    if (
-        not isinstance(kind, str) or kind not in _PROMPT_KINDS
-    ):  # not shown in the error: it may be the text of the prompt
+    if not isinstance(kind, str) or kind not in _PROMPT_KINDS:  # not shown: it may be the text of the prompt
         raise ValueError(f"must have a type: {', '.join(_PROMPT_KINDS)}")
     if kind == "preset" and value.pop("preset", _ONLY_PRESET) != _ONLY_PRESET:
         raise ValueError(f"must be {_ONLY_PRESET!r}, the only preset")

@@ -6,7 +6,7 @@ anything it is able to (`git` runs hooks, `find` deletes, `make` runs anything).
 """
 
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from claude_agent_py._errors import OptionsError
 from claude_agent_py.permissions.policies import Opinion, Policy, approved
@@ -25,7 +25,9 @@ def bash_commands(allow: Iterable[str]) -> Policy:
     Raises:
         OptionsError: A command is empty or not a plain command.
     """
-    allowed = tuple(_pattern(one) for one in _several(allow))
+    if isinstance(allow, str):
+        raise OptionsError("bash_commands: allow must be a list of commands, not a string", option="can_use_tool")
+    allowed = tuple(map(_pattern, allow))
 
     async def policy(request: PermissionRequest, context: PermissionContext) -> Opinion:
         if request.tool_name != "Bash" or request.raw_input.get("dangerouslyDisableSandbox"):
@@ -61,10 +63,8 @@ def _has_operator(command: str) -> bool:
     return False
 
 
-def _matches(words: Sequence[str], pattern: Sequence[str]) -> bool:
-    if pattern[-1] == "*":
-        return list(words[: len(pattern) - 1]) == list(pattern[:-1])
-    return list(words) == list(pattern)
+def _matches(words: list[str], pattern: list[str]) -> bool:
+    return words[: len(pattern) - 1] == pattern[:-1] if pattern[-1] == "*" else words == pattern
 
 
 def _pattern(text: str) -> list[str]:
@@ -72,9 +72,3 @@ def _pattern(text: str) -> list[str]:
     if not words or words == ["*"]:
         raise OptionsError(f"bash_commands: {text!r} is not a plain command", option="can_use_tool")
     return [*words, "*"] if len(words) == 1 else words
-
-
-def _several(allow: Iterable[str]) -> Iterable[str]:
-    if isinstance(allow, str):
-        raise OptionsError("bash_commands: allow must be a list of commands, not a string", option="can_use_tool")
-    return allow

@@ -54,8 +54,7 @@ Decision: TypeAlias = Allow | Deny
 def reply_of(decision: Any, suggestions: Sequence[Mapping[str, Any]] = ()) -> JSONObject:
     """Return the reply to the CLI for a decision.
 
-    Raises:
-        ValueError: The value is not a decision, or has a part that the CLI would drop and did not suggest itself.
+    Raises ValueError for anything else, and for a part that the CLI would drop and did not suggest itself.
     """
     if isinstance(decision, Deny):
         return _denial(decision)
@@ -110,21 +109,22 @@ def _updates(updates: Any, suggestions: Sequence[Mapping[str, Any]]) -> list[Any
 
 
 def json_object(name: str, value: Any) -> JSONObject:
-    """Return a model or dict as a JSON object.
-
-    Raises:
-        ValueError: The value is neither, or has no JSON form.
-    """
+    """Return a model or dict as a JSON object. Raises ValueError for anything else."""
     if isinstance(value, BaseModel):
         value = value.model_dump(mode="json", by_alias=True, exclude_unset=True)
     content = dump(value) if isinstance(value, WireModel) else value
     if not isinstance(content, Mapping):
         raise ValueError(f"{name} must be a dict or a model, not {describe(value)}")
+    check_json(name, content)
+    return dict(content)
+
+
+def check_json(name: str, value: Any) -> None:
+    """Raise ValueError if a value has no JSON form."""
     try:
-        json.dumps(content, allow_nan=False)
+        json.dumps(value, allow_nan=False)
     except (TypeError, ValueError, RecursionError):
         raise ValueError(f"{name} must be valid JSON") from None
-    return dict(content)
 
 
 def describe(value: Any) -> str:

@@ -1,10 +1,9 @@
 """Dialogs of the CLI. It only sends the kinds that were declared as supported."""
 
-import json
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from claude_agent_py.permissions.decisions import describe
+from claude_agent_py.permissions.decisions import check_json, describe
 from claude_agent_py.wire.base import JSONObject, dump
 from claude_agent_py.wire.control.permissions import UserDialogReply
 
@@ -26,19 +25,12 @@ DialogAnswer: TypeAlias = Completed | Dismissed
 
 
 def read_dialog(value: Any) -> JSONObject:
-    """Return the reply for the result of `on_user_dialog`. None dismisses.
-
-    Raises:
-        ValueError: The value is not an answer.
-    """
+    """Return the reply for the result of `on_user_dialog`. None dismisses. Raises ValueError for other values."""
     if value is None or isinstance(value, Dismissed):
         return dismissed()
     if not isinstance(value, Completed):
         raise ValueError(f"expected Completed(...) or Dismissed(), not {describe(value)}")
-    try:
-        json.dumps(value.result, allow_nan=False)
-    except (TypeError, ValueError, RecursionError):
-        raise ValueError("the result of a dialog must be JSON") from None
+    check_json("the result of a dialog", value.result)
     return dump(UserDialogReply(behavior="completed", result=value.result))
 
 

@@ -8,14 +8,13 @@ import contextlib
 import functools
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from anyio import from_thread
 
-from claude_agent_py._callbacks import Callback, callback_name, make_handler_error, takes_arguments
-from claude_agent_py._cancellation import Cancellation
-from claude_agent_py._errors import HandlerError, OptionsError
+from claude_agent_py._callbacks import Callback, make_handler_error
+from claude_agent_py._errors import HandlerError
 from claude_agent_py._handler_context import HandlerContext
 from claude_agent_py.permissions.interactions import (
     AnswerSource,
@@ -24,23 +23,21 @@ from claude_agent_py.permissions.interactions import (
     PendingInteractions,
     summary_of,
 )
-from claude_agent_py.permissions.prompts import KINDS, Kind, essence_of, kind_of
+from claude_agent_py.permissions.prompts import KINDS, Kind, WireRequest, essence_of, kind_of
 from claude_agent_py.permissions.requests import PermissionContext
 from claude_agent_py.tasks.events import Answered, Asked
 from claude_agent_py.wire.base import JSONObject
-from claude_agent_py.wire.control.asks import CanUseToolRequest, ElicitationRequest, UserDialogRequest
 
 Handler = Callable[..., Any]
 
-_OPTIONS: dict[Kind, str] = {
+HANDLERS: dict[Kind, str] = {
     "permission": "can_use_tool",
     "question": "on_question",
     "plan": "on_plan",
     "elicitation": "on_elicitation",
     "dialog": "on_user_dialog",
 }
-_ASKS_A_PERSON = frozenset({"question", "plan", "elicitation", "dialog"})
-"""Kinds whose handler asks a person. A policy may decide a permission; it reports when it asks."""
+"""The option with the handler of each kind."""
 _FALLS_BACK = frozenset({"question", "plan"})
 """Kinds that are also permission requests; `can_use_tool` gets those without their own handler."""
 
@@ -49,14 +46,9 @@ class PermissionDispatcher:
     """Answers permission prompts, questions, plans, elicitations and dialogs of one session.
 
     Args:
-        can_use_tool: `(PermissionRequest, PermissionContext) -> Allow | Deny | None`. None leaves the call to the
-            inbox, or denies it without one.
-        on_question: `(questions, context) -> answers`.
-        on_plan: `(Plan, context) -> Allow | Deny`.
-        on_elicitation: `(ElicitationRequest, context) -> Accept | Decline | Cancel`.
-        on_user_dialog: `(UserDialogRequest, context) -> Completed | Dismissed`.
+        handlers: The handlers, by the names of their options (`HANDLERS`). None leaves a permission to the inbox, or
+            denies it without one.
         interactions: The inbox for prompts without a handler. True creates one in memory; None refuses such prompts.
-        timeout: Seconds until a handler's prompt is refused; None means no limit.
         cwd: The session's directory; None means that of this process.
         report: Called with the error of each handler that fails. Must not raise.
         on_waiting: Called with the request id, the subagent's id, and what is asked when a wait for a person begins, or
@@ -64,73 +56,47 @@ class PermissionDispatcher:
         on_answered: Called with the subagent's id and the answer, if one came after a wait. Runs in the event loop.
             Must not raise.
         on_interaction: Called when an inbox entry is opened and settled. Runs in the event loop. Must not raise.
-
-    Raises:
-        OptionsError: A handler is not a function of two arguments, or `interactions` is not an inbox.
     """
 
     def __init__(
         self,
+        handlers: Mapping[str, Handler | None],
         *,
         report: Callable[[HandlerError], object],
-        can_use_tool: Handler | None = None,
-        on_question: Handler | None = None,
-        on_plan: Handler | None = None,
-        on_elicitation: Handler | None = None,
-        on_user_dialog: Handler | None = None,
         interactions: Inbox | bool | None = None,
-        timeout: float | None = None,
         cwd: str | None = None,
         on_waiting: Callable[[str, str | None, Asked | None], object] = lambda *told: None,
         on_answered: Callable[[str | None, Answered], object] = lambda *told: None,
         on_interaction: Callable[[Any], object] = lambda event: None,
     ) -> None:
-        handlers: dict[Kind, Handler | None] = {
-            "permission": can_use_tool,
-            "question": on_question,
-            "plan": on_plan,
-            "elicitation": on_elicitation,
-            "dialog": on_user_dialog,
-        }
         self._handlers: dict[Kind, Callback] = {
-            kind: _checked(_OPTIONS[kind], handler) for kind, handler in handlers.items() if handler is not None
+            kind: Callback(handler)
+            for kind, option in HANDLERS.items()
+            if (handler := handlers.get(option)) is not None
         }
-        self.interactions: Inbox | None = _inbox(interactions)
-        self._timeout = timeout
+        self._own_inbox = PendingInteractions() if interactions is True else None
+        self.interactions: Inbox | None = interactions if isinstance(interactions, Inbox) else self._own_inbox
         self._cwd = os.path.abspath(cwd or os.curdir)
         self._report = report
         self.on_waiting = on_waiting
         self.on_answered = on_answered
         self.on_interaction = on_interaction
 
-        self._owns_inbox = interactions is True
-
     def close(self) -> None:
         """Close the inbox if the dispatcher created it."""
-        if self._owns_inbox and isinstance(self.interactions, PendingInteractions):
-            self.interactions.close()
+        if self._own_inbox is not None:
+            self._own_inbox.close()
 
-    # What the CLI asks -------------------------------------------------------------------------------------------
-
-    async def answer_can_use_tool(self, request: CanUseToolRequest, context: HandlerContext) -> JSONObject:
-        """Decide on a tool call. A failing handler does not raise here; cancelling cancels the handler."""
-        return await self._answer(kind_of(request), request, context, request.tool_use_id)
-
-    async def answer_elicitation(self, request: ElicitationRequest, context: HandlerContext) -> JSONObject:
-        """Answer an MCP server's question. See `answer_can_use_tool`."""
-        return await self._answer("elicitation", request, context, None)
-
-    async def answer_user_dialog(self, request: UserDialogRequest, context: HandlerContext) -> JSONObject:
-        """Answer a dialog. See `answer_can_use_tool`."""
-        return await self._answer("dialog", request, context, request.tool_use_id)
-
-    async def _answer(self, kind: Kind, request: Any, context: HandlerContext, tool_use_id: str | None) -> JSONObject:
+    async def answer(self, request: WireRequest, context: HandlerContext) -> JSONObject:
+        """Return the reply to a request. A failing handler does not raise here; cancelling cancels the handler."""
+        kind = kind_of(request)
         wait = _Wait(self, kind, request, context)
-        own = self._context(context, wait, tool_use_id)
+        given: dict[str, Any] = {"cwd": self._cwd} | vars(context)  # a child agent that asks has its own directory
+        given["tool_use_id"] = getattr(request, "tool_use_id", None)
+        given |= {"on_waiting": wait.tell, "on_interaction": wait.tell_interaction}
+        own = PermissionContext(**given)
         reply = await self._ask_handler(kind, request, own, wait)
-        if reply is not None:
-            return reply
-        return await self._ask_inbox(kind, request, own)
+        return await self._ask_inbox(kind, request, own) if reply is None else reply
 
     async def _ask_inbox(self, kind: Kind, request: Any, context: PermissionContext) -> JSONObject:
         if self.interactions is None:
@@ -151,43 +117,21 @@ class PermissionDispatcher:
         if handler is None:
             return None
         subject = KINDS[kind].subject(request, context)
-        asks_a_person = kind in _ASKS_A_PERSON
+        is_policy = kind == "permission"  # which reports by itself when it asks a person
         try:
-            with context.awaiting_user() if asks_a_person else contextlib.nullcontext():
-                reply = await handler.answer(
-                    subject,
-                    context,
-                    read=lambda value: self._read(kind, request, value),
-                    timeout=self._timeout,
-                    cancellation=context.cancellation,
-                )
+            with contextlib.nullcontext() if is_policy else context.awaiting_user():
+                reply = await handler.answer(subject, context, read=lambda value: self._read(kind, request, value))
                 if reply is not None:
-                    wait.tell_answer(reply, AnswerSource(handler.name.rpartition(".")[2], _OPTIONS[kind]))
+                    wait.tell_answer(reply, AnswerSource(handler.name.rpartition(".")[2], HANDLERS[kind]))
                 return reply
         except HandlerError as error:
             self._report(error)
-            return KINDS[kind].refuse(f"Denied: {_OPTIONS[kind]} failed: {error.reason}.")
+            return KINDS[kind].refuse(f"Denied: {HANDLERS[kind]} failed: {error.reason}.")
 
     def _read(self, kind: Kind, request: Any, value: Any) -> JSONObject | None:
         if value is None and kind == "permission" and self.interactions is not None:
             return None  # no opinion: a person decides
         return KINDS[kind].read(request, value)
-
-    def _context(self, context: HandlerContext, wait: "_Wait", tool_use_id: str | None) -> PermissionContext:
-        cancellation = Cancellation()
-        context.cancellation.on_set(cancellation.set)
-        return PermissionContext(
-            request_id=context.request_id,
-            agent_id=context.agent_id,
-            task=context.task,
-            session_id=context.session_id,
-            cancellation=cancellation,
-            tool_use_id=tool_use_id,
-            cwd=_own_cwd(context) or self._cwd,
-            on_waiting=wait.tell,
-            on_interaction=wait.tell_interaction,
-            on_asking=wait.note_interaction,
-        )
 
 
 class _Wait:
@@ -199,20 +143,15 @@ class _Wait:
         self._request = request
         self._context = context
         self._home = threading.get_ident()
-        self._interaction_id: str | None = None
         self._is_unanswered = False
 
-    def note_interaction(self, interaction_id: str | None) -> None:
-        """Note which interaction is about to wait."""
-        self._interaction_id = interaction_id
-
-    def tell(self, waiting: bool) -> None:
+    def tell(self, waiting: bool, interaction_id: str | None) -> None:
         """Tell that a wait begins or ends."""
         asked = None
         if waiting:
             self._is_unanswered = True
             subject = KINDS[self._kind].subject(self._request, self._context)
-            asked = Asked(summary_of(self._kind, subject), self._kind, self._interaction_id)
+            asked = Asked(summary_of(self._kind, subject), self._kind, interaction_id)
         tell = functools.partial(self._dispatcher.on_waiting, self._context.request_id, self._context.agent_id, asked)
         if threading.get_ident() == self._home:
             tell()
@@ -232,28 +171,3 @@ class _Wait:
             self._is_unanswered = False
             answered = Answered(essence_of(self._kind, reply), source.by, source.origin, interaction_id)
             self._dispatcher.on_answered(self._context.agent_id, answered)
-
-
-def _own_cwd(context: HandlerContext) -> str | None:
-    """Return the directory of a child agent that asks, which may differ from the session's."""
-    return context.cwd if isinstance(context, PermissionContext) else None
-
-
-def _checked(option: str, handler: Any) -> Callback:
-    if not callable(handler):
-        raise OptionsError(f"expected a function, not {type(handler).__name__}", option=option)
-    if not takes_arguments(handler, 2):
-        raise OptionsError(
-            f"{callback_name(handler)} must take two arguments: what is asked and the context", option=option
-        )
-    return Callback(handler)
-
-
-def _inbox(value: Any) -> Inbox | None:
-    if value is True:
-        return PendingInteractions()
-    if value is None or value is False:
-        return None
-    if isinstance(value, Inbox):
-        return value
-    raise OptionsError(f"expected True or an inbox, not {type(value).__name__}", option="interactions")

@@ -92,8 +92,7 @@ ElicitationAnswer: TypeAlias = Accept | Decline | Cancel
 def read_elicitation(request: ElicitationRequest, value: Any) -> JSONObject:
     """Return the reply for the result of `on_elicitation`, which may be a dict in MCP form. None cancels.
 
-    Raises:
-        ValueError: The value is not an answer, or does not match the form.
+    Raises ValueError for what is not an answer, or does not match the form.
     """
     if isinstance(value, Mapping):
         value = _from_mcp(value)

@@ -49,19 +49,36 @@ class FormField:
     schema: Mapping[str, Any]
     """The field's part of the server's schema."""
 
-    @property
-    def absence(self) -> str | None:
-        """The problem if the field is missing, or None if it is optional."""
-        return "is missing" if self.required else None
-
     def problem(self, value: Any) -> str | None:
         """Return what is wrong with a value, or None if it is valid."""
-        if self.type == "array":
-            return self._problem_of_several(value)
-        checks = _CHECKS.get(self.type)
-        if checks is None:
-            return None
-        return next((problem for check in checks if (problem := check(self, value)) is not None), None)
+        match self.type:
+            case "string":
+                return self._problem_of_text(value)
+            case "integer" | "number":
+                return self._problem_of_number(value)
+            case "boolean":
+                return None if isinstance(value, bool) else "must be true or false"
+            case "array":
+                return self._problem_of_several(value)
+            case _:
+                return None
+
+    def _problem_of_text(self, value: Any) -> str | None:
+        if not isinstance(value, str):
+            return "must be a string"
+        if self.choices and value not in self.choices:
+            return f"must be one of {', '.join(self.choices)}"
+        known = _FORMATS.get(str(self.schema.get("format")))
+        is_wrong = known is not None and not known.fullmatch(value)
+        wrong = f"must be a {self.schema['format']}" if is_wrong else None
+        return _limits(len(value), self.schema, "minLength", "maxLength", "characters") or wrong
+
+    def _problem_of_number(self, value: Any) -> str | None:
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            return "must be a number"
+        if self.type == "integer" and not float(value).is_integer():
+            return "must be a whole number"
+        return _limits(value, self.schema, "minimum", "maximum", "")
 
     def _problem_of_several(self, value: Any) -> str | None:
         if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
@@ -76,7 +93,15 @@ class FormField:
         Raises:
             ValueError: The text is not a number, or neither yes nor no.
         """
-        return _CONVERSIONS.get(self.type, str)(text.strip())
+        match self.type:
+            case "integer" | "number":
+                return _number(text.strip())
+            case "boolean":
+                return _yes_or_no(text.strip().lower())
+            case "array":
+                return [part.strip() for part in text.split(",") if part.strip()]
+            case _:
+                return text.strip()
 
 
 @dataclass(frozen=True)
@@ -100,7 +125,8 @@ class Form:
         """Return the problems of an answer by field name."""
         found = {name: "is not a field of the form" for name in content if name not in self.fields}
         for name, field in self.fields.items():
-            problem = field.problem(content[name]) if name in content else field.absence
+            missing = "is missing" if field.required else None
+            problem = field.problem(content[name]) if name in content else missing
             if problem is not None:
                 found[name] = problem
         return found
@@ -164,50 +190,6 @@ def _choices(schema: Mapping[str, Any]) -> dict[str, str]:
     return {str(value): str(title) for value, title in zip(values, titles, strict=True)}
 
 
-# Checking a value ------------------------------------------------------------------------------------------------
-
-
-def _is_text(field: FormField, value: Any) -> str | None:
-    return None if isinstance(value, str) else "must be a string"
-
-
-def _is_chosen(field: FormField, value: Any) -> str | None:
-    return None if not field.choices or value in field.choices else f"must be one of {', '.join(field.choices)}"
-
-
-def _has_length(field: FormField, value: Any) -> str | None:
-    return _limits(len(value), field.schema, "minLength", "maxLength", "characters")
-
-
-def _has_format(field: FormField, value: Any) -> str | None:
-    known = _FORMATS.get(str(field.schema.get("format")))
-    return None if known is None or known.fullmatch(value) else f"must be a {field.schema['format']}"
-
-
-def _is_number(field: FormField, value: Any) -> str | None:
-    return None if isinstance(value, int | float) and not isinstance(value, bool) else "must be a number"
-
-
-def _is_whole(field: FormField, value: Any) -> str | None:
-    return None if float(value).is_integer() else "must be a whole number"
-
-
-def _in_range(field: FormField, value: Any) -> str | None:
-    return _limits(value, field.schema, "minimum", "maximum", "")
-
-
-def _is_yes_or_no(field: FormField, value: Any) -> str | None:
-    return None if isinstance(value, bool) else "must be true or false"
-
-
-_CHECKS: Final = {
-    "string": (_is_text, _is_chosen, _has_length, _has_format),
-    "number": (_is_number, _in_range),
-    "integer": (_is_number, _is_whole, _in_range),
-    "boolean": (_is_yes_or_no,),
-}
-
-
 def _limits(amount: float, schema: Mapping[str, Any], lowest: str, highest: str, unit: str) -> str | None:
     low, high = schema.get(lowest), schema.get(highest)
     if isinstance(low, int | float) and amount < low:
@@ -232,13 +214,6 @@ def _number(text: str) -> int | float:
 
 
 def _yes_or_no(text: str) -> bool:
-    if text.lower() in _YES | _NO:
-        return text.lower() in _YES
-    raise ValueError("must be yes or no")
-
-
-def _several(text: str) -> list[str]:
-    return [part.strip() for part in text.split(",") if part.strip()]
-
-
-_CONVERSIONS: Final = {"integer": _number, "number": _number, "boolean": _yes_or_no, "array": _several}
+    if text not in _YES | _NO:
+        raise ValueError("must be yes or no")
+    return text in _YES

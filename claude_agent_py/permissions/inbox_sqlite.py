@@ -89,13 +89,8 @@ class SQLiteInbox(Inbox):
 
     def __iter__(self) -> Iterator[Interaction]:
         """Iterate over pending questions, oldest first. Reads the file."""
-        rows = self._run(
-            lambda cursor: cursor.execute(
-                f"SELECT * FROM interactions WHERE {_IS_PENDING} ORDER BY created_at",  # noqa: S608 - a constant
-                (time.time() - ALIVE_FOR,),
-            ).fetchall()
-        )
-        return iter([StoredInteraction(self, row) for row in rows])
+        pending = f"SELECT * FROM interactions WHERE {_IS_PENDING} ORDER BY created_at"  # noqa: S608 - a constant
+        return iter([StoredInteraction(self, row) for row in self._execute(pending, (time.time() - ALIVE_FOR,))])
 
     def arrivals(self) -> AsyncIterator[Interaction]:
         """Iterate over pending and future questions without end, checking the file every `poll` seconds."""
@@ -143,14 +138,12 @@ class SQLiteInbox(Inbox):
         }
 
     def _open(self, row: dict[str, Any]) -> None:
-        self._run(
-            lambda cursor: cursor.execute(
-                "INSERT INTO interactions"
-                " (id, kind, request, session_id, agent_id, task_description, created_at, deadline, seen_at)"
-                " VALUES (:id, :kind, :request, :session_id, :agent_id, :task_description, :created_at, :deadline,"
-                " :seen_at)",
-                row,
-            )
+        self._execute(
+            "INSERT INTO interactions"
+            " (id, kind, request, session_id, agent_id, task_description, created_at, deadline, seen_at)"
+            " VALUES"
+            " (:id, :kind, :request, :session_id, :agent_id, :task_description, :created_at, :deadline, :seen_at)",
+            row,
         )
 
     async def _answered(self, interaction_id: str) -> None:
@@ -162,17 +155,11 @@ class SQLiteInbox(Inbox):
                 await run_file_work(self._sign, interaction_id)
 
     def _state(self, interaction_id: str) -> str | None:
-        row = self._run(
-            lambda cursor: cursor.execute("SELECT state FROM interactions WHERE id = ?", (interaction_id,)).fetchone()
-        )
-        return None if row is None else row["state"]
+        rows = self._execute("SELECT state FROM interactions WHERE id = ?", (interaction_id,))
+        return rows[0]["state"] if rows else None
 
     def _sign(self, interaction_id: str) -> None:
-        self._run(
-            lambda cursor: cursor.execute(
-                "UPDATE interactions SET seen_at = ? WHERE id = ?", (time.time(), interaction_id)
-            )
-        )
+        self._execute("UPDATE interactions SET seen_at = ? WHERE id = ?", (time.time(), interaction_id))
 
     def _close(self, interaction_id: str) -> tuple[str | None, AnswerSource | None]:
         """Close the question and return its answer with its source, or None if there is none."""
@@ -196,6 +183,9 @@ class SQLiteInbox(Inbox):
         values = (json.dumps(reply), source.by, source.origin, interaction_id, time.time() - ALIVE_FOR)
         update = f"UPDATE interactions SET {answer} WHERE id = ? AND {_IS_PENDING}"  # noqa: S608 - constants
         return self._run(lambda cursor: cursor.execute(update, values).rowcount == 1)
+
+    def _execute(self, statement: str, values: Any) -> list[sqlite3.Row]:
+        return self._run(lambda cursor: cursor.execute(statement, values).fetchall())
 
     def _run(self, work: Callable[[sqlite3.Cursor], Result]) -> Result:
         """Run a transaction on the file."""

@@ -78,11 +78,7 @@ _MOST_LINKS = 40
 
 
 def _check_steps(path: str) -> None:
-    """Reject a path that leads through `/proc` or `/dev`, directly or by links.
-
-    Raises:
-        ValueError: It does, or there are too many links.
-    """
+    """Raise ValueError for a path through `/proc` or `/dev`, directly or by links, or through too many links."""
     reached, steps, links = Path("/"), deque(Path(path).parts), 0
     while steps:
         step = steps.popleft()

@@ -59,8 +59,11 @@ def allow_tools(*names: str) -> Policy:
     matches = _matcher("allow_tools", names)
 
     async def policy(request: PermissionRequest, context: PermissionContext) -> Opinion:
-        by_name = request.tool_name in names  # a star must not match what only a person may answer
-        return approved(request) if matches(request.tool_name) and (by_name or not _needs_person(request)) else None
+        tool = request.tool_name
+        needs_person = request.requires_user_interaction or tool in (ASK_USER_QUESTION, EXIT_PLAN_MODE)
+        if not matches(tool) or (needs_person and tool not in names):  # a star must not match what a person answers
+            return None
+        return approved(request)
 
     return policy
 
@@ -94,10 +97,6 @@ def approved(request: PermissionRequest) -> Opinion:
     """Return `Allow`, or None if a rule of the user requires asking a person."""
     asked_by_rule = request.matched_ask_rule is not None or request.decision_reason_type == "rule"
     return None if asked_by_rule else Allow()
-
-
-def _needs_person(request: PermissionRequest) -> bool:
-    return request.requires_user_interaction or request.tool_name in (ASK_USER_QUESTION, EXIT_PLAN_MODE)
 
 
 def ask(handler: Callable[[PermissionRequest, PermissionContext], Any]) -> Policy:

@@ -5,7 +5,7 @@ and the prompt is refused.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeAlias
 
 from claude_agent_py._handler_context import HandlerContext
@@ -32,6 +32,7 @@ from claude_agent_py.wire.control.asks import (
 Kind: TypeAlias = Literal["permission", "question", "plan", "elicitation", "dialog"]
 Subject: TypeAlias = PermissionRequest | tuple[Question, ...] | Plan | ElicitationRequest | UserDialogRequest
 """What a handler receives."""
+WireRequest: TypeAlias = CanUseToolRequest | WireElicitationRequest | UserDialogRequest
 
 
 @dataclass(frozen=True)
@@ -50,9 +51,11 @@ class PromptKind:
     """Convert a reply back to the answer: the inverse of `read`."""
 
 
-def kind_of(request: CanUseToolRequest) -> Kind:
-    """Return the kind of a `can_use_tool` request."""
-    return _BY_TOOL.get(request.tool_name, "permission")
+def kind_of(request: WireRequest) -> Kind:
+    """Return the kind of a request."""
+    if isinstance(request, CanUseToolRequest):
+        return _BY_TOOL.get(request.tool_name, "permission")
+    return "elicitation" if isinstance(request, WireElicitationRequest) else "dialog"
 
 
 _BY_TOOL: Final[Mapping[str, Kind]] = {ASK_USER_QUESTION: "question", EXIT_PLAN_MODE: "plan"}
@@ -65,11 +68,7 @@ def _read_decision(request: CanUseToolRequest, value: Any) -> JSONObject:
 
 
 def check_input(request: CanUseToolRequest, reply: JSONObject) -> JSONObject:
-    """Reject an empty `updated_input` for a non-empty input, because the CLI would run the original.
-
-    Raises:
-        ValueError: The new input is empty.
-    """
+    """Raise ValueError for an empty `updated_input` if the input is not: the CLI would run the original."""
     if reply.get("updatedInput") == {} and request.input:
         raise ValueError("updated_input is empty; the CLI would run the original input")
     return reply
@@ -80,11 +79,7 @@ def _read_questions(request: CanUseToolRequest, value: Any) -> JSONObject:
 
 
 def decision_of(reply: JSONObject) -> Decision:
-    """Convert a reply back to a decision.
-
-    Raises:
-        ValueError: It is not a decision.
-    """
+    """Convert a reply back to a decision. Raises ValueError for other replies."""
     kind = reply.get("decisionClassification")
     if reply.get("behavior") == "allow":
         return Allow(reply.get("updatedInput"), reply.get("updatedPermissions") or (), kind)
@@ -102,32 +97,14 @@ def _elicited(reply: JSONObject) -> Accept | Decline | Cancel:
     return answers[reply["action"]]
 
 
-def _dialog_of(reply: JSONObject) -> Completed | Dismissed:
-    return Completed(reply.get("result")) if reply.get("behavior") == "completed" else Dismissed()
-
+_PERMISSION: Final = PromptKind(
+    wire=CanUseToolRequest, subject=PermissionRequest, read=_read_decision, refuse=denial, answer=decision_of
+)
 
 KINDS: Final[Mapping[Kind, PromptKind]] = {
-    "permission": PromptKind(
-        wire=CanUseToolRequest,
-        subject=PermissionRequest,
-        read=_read_decision,
-        refuse=denial,
-        answer=decision_of,
-    ),
-    "question": PromptKind(
-        wire=CanUseToolRequest,
-        subject=lambda request, context: questions_of(request),
-        read=_read_questions,
-        refuse=denial,
-        answer=decision_of,
-    ),
-    "plan": PromptKind(
-        wire=CanUseToolRequest,
-        subject=lambda request, context: plan_of(request),
-        read=_read_decision,
-        refuse=denial,
-        answer=decision_of,
-    ),
+    "permission": _PERMISSION,
+    "question": replace(_PERMISSION, subject=lambda request, context: questions_of(request), read=_read_questions),
+    "plan": replace(_PERMISSION, subject=lambda request, context: plan_of(request)),
     "elicitation": PromptKind(
         wire=WireElicitationRequest,
         subject=lambda request, context: ElicitationRequest(request),
@@ -140,7 +117,7 @@ KINDS: Final[Mapping[Kind, PromptKind]] = {
         subject=lambda request, context: request,
         read=lambda request, value: read_dialog(value),
         refuse=lambda reason: dismissed(),
-        answer=_dialog_of,
+        answer=lambda reply: Completed(reply.get("result")) if reply.get("behavior") == "completed" else Dismissed(),
     ),
 }
 

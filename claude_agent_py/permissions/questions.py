@@ -50,8 +50,7 @@ def questions_of(request: CanUseToolRequest) -> tuple[Question, ...]:
 def read_answers(request: CanUseToolRequest, value: Any) -> JSONObject:
     """Return the reply for the result of `on_question`.
 
-    Raises:
-        ValueError: An answer matches no question, or not what the question allows.
+    Raises ValueError if an answer matches no question, or not what the question allows.
     """
     if value is None:
         return reply_of(Deny(UNANSWERED))

@@ -20,10 +20,6 @@ if TYPE_CHECKING:
     from claude_agent_py.tasks.task import Task
 
 
-def _ignore(told: Any) -> None:
-    """Do nothing."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class PermissionContext(HandlerContext):
     """The context of handlers for permissions, questions, plans, elicitations and dialogs."""
@@ -32,20 +28,18 @@ class PermissionContext(HandlerContext):
     """The tool call in question, if any."""
     cwd: str | None = None
     """The session's start directory, or for a guard the shell's current directory; None if unknown."""
-    on_waiting: Callable[[bool], object] = field(default=_ignore, repr=False, compare=False)
-    on_interaction: Callable[[Any], object] = field(default=_ignore, repr=False, compare=False)
+    on_waiting: Callable[[bool, str | None], object] = field(default=lambda *told: None, repr=False, compare=False)
+    on_interaction: Callable[[Any], object] = field(default=lambda event: None, repr=False, compare=False)
     """For inboxes: call it with `InteractionOpened` and `InteractionSettled` in the event loop. Does not raise."""
-    on_asking: Callable[[str | None], object] = field(default=_ignore, repr=False, compare=False)
 
     @contextlib.contextmanager
     def awaiting_user(self, interaction_id: str | None = None) -> Iterator[None]:
         """Set the task's status to `awaiting_user` during the block. Inboxes pass the id of the interaction."""
-        self.on_asking(interaction_id)
-        self.on_waiting(True)
+        self.on_waiting(True, interaction_id)
         try:
             yield
         finally:
-            self.on_waiting(False)
+            self.on_waiting(False, interaction_id)
 
 
 @dataclass(frozen=True)

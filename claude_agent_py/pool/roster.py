@@ -27,7 +27,7 @@ class Roster:
         self.supplies = supplies
         self.members: list[Member] = []
         """In the order of their start."""
-        self.is_measured = memory is not None
+        self.is_measured: bool = memory is not None
         """Whether the memory of the processes is limited."""
         self._max_size = max_size
         self._memory = math.inf if memory is None else memory

@@ -3,8 +3,8 @@
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final, Protocol, Self, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Self
 
 from claude_agent_py._runtime.runs.result import RunResult
 from claude_agent_py._runtime.runs.subagents import LAUNCHING_TOOLS
@@ -16,20 +16,6 @@ MAIN: Final = "main"
 
 SHOWN_CHARS: Final = 160
 """The maximum length of an input in a diff."""
-
-Actual = TypeVar("Actual", contravariant=True)
-
-
-class Expected(Protocol[Actual]):
-    """An expectation of a run."""
-
-    def misfits(self, actual: Actual, /) -> list[str]:
-        """Return the differences from the expectation, one per line."""
-        ...
-
-    def is_like(self, actual: Actual, /) -> bool:
-        """Return whether the two are worth a comparison."""
-        ...
 
 
 def fits(expected: object, actual: object) -> bool:
@@ -55,12 +41,16 @@ def fits(expected: object, actual: object) -> bool:
 
 @dataclass(frozen=True)
 class ExpectedCall:
-    """A tool call that is expected. `call` makes one."""
+    """A tool call that is expected. Values are compared as described at `assert_agent`."""
 
     name: str
-    input: Mapping[str, Any]
-    by: object = ...
-    status: object = ...
+    """The name of the tool."""
+    input: Mapping[str, Any] = field(default_factory=dict)
+    """The arguments that matter; others may be there."""
+    by: object = field(default=..., kw_only=True)
+    """The name of the agent that calls; `"main"` is the main agent."""
+    status: object = field(default=..., kw_only=True)
+    """A value of `ToolCallStatus`, such as `"denied"`."""
 
     def __str__(self) -> str:
         who = "any agent" if self.by is ... else self.by if isinstance(self.by, str) else _shown(self.by)
@@ -87,16 +77,25 @@ class ExpectedCall:
         return wrong
 
 
+call = ExpectedCall
+
+
 @dataclass(frozen=True)
 class ExpectedTask:
-    """A task that is expected. `task` makes one."""
+    """A background task that is expected. Values are compared as described at `assert_agent`."""
 
-    description: object
-    agent: object = ...
-    by: object = ...
-    status: object = ...
-    prompt: object = ...
-    summary: object = ...
+    description: object = ...
+    """The description of the task."""
+    agent: object = field(default=..., kw_only=True)
+    """The name of the subagent; None for a shell."""
+    by: object = field(default=..., kw_only=True)
+    """The name of the agent that launched it; `"main"` is the main agent."""
+    status: object = field(default=..., kw_only=True)
+    """A value of `TaskStatus`, such as `"completed"`."""
+    prompt: object = field(default=..., kw_only=True)
+    """What a subagent was asked."""
+    summary: object = field(default=..., kw_only=True)
+    """Its report."""
 
     def __str__(self) -> str:
         named = {name: getattr(self, name) for name in ("agent", "by", "status", "prompt", "summary")}
@@ -118,48 +117,7 @@ class ExpectedTask:
         ]
 
 
-def call(
-    name: str,
-    input: Mapping[str, Any] | None = None,  # noqa: A002
-    *,
-    by: object = ...,
-    status: object = ...,
-) -> ExpectedCall:
-    """Return a tool call that is expected.
-
-    Values are compared as described at `assert_agent`.
-
-    Args:
-        name: The name of the tool.
-        input: The arguments that matter; others may be there.
-        by: The name of the agent that calls; `"main"` is the main agent.
-        status: A value of `ToolCallStatus`, such as `"denied"`.
-    """
-    return ExpectedCall(name, input or {}, by, status)
-
-
-def task(
-    description: object = ...,
-    *,
-    agent: object = ...,
-    by: object = ...,
-    status: object = ...,
-    prompt: object = ...,
-    summary: object = ...,
-) -> ExpectedTask:
-    """Return a background task that is expected.
-
-    Values are compared as described at `assert_agent`.
-
-    Args:
-        description: The description of the task.
-        agent: The name of the subagent; None for a shell.
-        by: The name of the agent that launched it; `"main"` is the main agent.
-        status: A value of `TaskStatus`, such as `"completed"`.
-        prompt: What a subagent was asked.
-        summary: Its report.
-    """
-    return ExpectedTask(description, agent, by, status, prompt, summary)
+task = ExpectedTask
 
 
 class AgentAssertions:
@@ -239,7 +197,7 @@ def aligned(expected: Sequence[Any], actual: Sequence[Any]) -> list[tuple[Any, A
     The pairing has the most matches and, among those, the most similar items.
     """
 
-    def worth(wanted: Expected[Any], found: Any) -> int:
+    def worth(wanted: Any, found: Any) -> int:
         return 1000 if not wanted.misfits(found) else 1 if wanted.is_like(found) else 0
 
     rows, columns = len(expected), len(actual)

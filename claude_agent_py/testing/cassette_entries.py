@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from difflib import SequenceMatcher, unified_diff
 from pathlib import Path
 from typing import Any, Final
@@ -38,15 +38,6 @@ class Entry:
     asked: int = 0
     """Which step of the recording the request was, counting requests and answers."""
     answered: int = 0
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the entry as JSON."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> "Entry":
-        """Read an entry. Raises TypeError if a field is missing or unknown."""
-        return cls(**value)
 
 
 class Matching:

@@ -9,6 +9,7 @@ import json
 import os
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias
@@ -203,7 +204,7 @@ class Cassette:
 
     def _save(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        entries = [entry.to_json() for entry in sorted(self._entries, key=lambda entry: entry.asked)]
+        entries = [asdict(entry) for entry in sorted(self._entries, key=lambda entry: entry.asked)]
         head = {"cassette": FORMAT} | ({"login": True} if self._has_login else {})
         text = json.dumps({**head, "entries": entries}, indent=1, ensure_ascii=False)
         for value in self._scrub:
@@ -220,7 +221,7 @@ def _load(path: Path) -> tuple[list[Entry], bool]:
         found = json.loads(path.read_text(encoding="utf-8"))
         if found["cassette"] != FORMAT:
             raise OptionsError(f"{path} has the format {found['cassette']!r}, not {FORMAT}", option="cassette")
-        return [Entry.from_json(one) for one in found["entries"]], found.get("login") is True
+        return [Entry(**one) for one in found["entries"]], found.get("login") is True
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise OptionsError(f"{path} is not a cassette: {error!r}", option="cassette") from None
 

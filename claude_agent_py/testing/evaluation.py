@@ -5,7 +5,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -214,5 +214,5 @@ def _reason(error: Exception) -> str:
 
 
 def _with_result(trial: Trial, result: RunResult[Any]) -> Trial:
-    counted = {"cost_usd": result.cost_usd, "turns": result.num_turns, "tool_calls": len(result.tool_calls)}
-    return Trial(**{**asdict(trial), **counted, "answer": result.text})
+    calls = len(result.tool_calls)
+    return replace(trial, cost_usd=result.cost_usd, turns=result.num_turns, tool_calls=calls, answer=result.text)

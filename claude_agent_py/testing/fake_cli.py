@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import anyio
 from anyio import lowlevel
@@ -23,8 +23,6 @@ from claude_agent_py.testing.fake_player import POLL, Action, Player
 from claude_agent_py.testing.frames import JSONObject
 from claude_agent_py.testing.steps import LooseStep, Step
 from claude_agent_py.transport.base import Transport
-
-EMPTY_ANSWER: Final[Mapping[str, Any]] = {}
 
 
 class Start(NamedTuple):
@@ -73,7 +71,7 @@ class FakeCLI:
             greeting = {"response": dict(initialize)}
         self.scenario: JSONObject = {
             "steps": [self._as_json(step) for step in self._steps],
-            "answers": {"initialize": greeting, "*": EMPTY_ANSWER} | dict(answers or {}),
+            "answers": {"initialize": greeting, "*": {}} | dict(answers or {}),
             "version": version,
             "ignore_eof": ignore_eof,
             "ignore_sigterm": ignore_sigterm,

@@ -3,9 +3,10 @@
 `Player` is sans-IO: bytes and time in, actions out; `main` drives it in a process. Only the standard library is
 imported, because `FakeCLI.install` copies this file, so that the program starts in milliseconds.
 
-A scenario is JSON. Its `steps` are played in order; `do` names each in `STEPS`. A control request that no step waits
-for is answered from `answers`. In a frame, `{"$prompt": "uuid"}` stands for a field of the last prompt heard and
-`{"$heard": "response.request_id"}` for a field of the last frame heard; an entry without such a field is left out.
+A scenario is JSON. Its `steps` are played in order; `do` names the method of `Player` for each. A control request that
+no step waits for is answered from `answers`. In a frame, `{"$prompt": "uuid"}` stands for a field of the last prompt
+heard and `{"$heard": "response.request_id"}` for a field of the last frame heard; an entry without such a field is left
+out.
 """
 
 import base64
@@ -50,6 +51,7 @@ class Player:
         self._ignores_eof = bool(scenario["ignore_eof"])
         self._gate_is_open = gate_is_open
         self._at = 0
+        self._now = 0.0
         self._until: float | None = None
         self._rest = b""
         self._eof = False
@@ -74,76 +76,69 @@ class Player:
 
     def advance(self, now: float) -> list[Action]:
         """Play as many steps as possible and return the resulting actions."""
-        self.polls = False
+        self.polls, self._now = False, now
         while not self.ended:
             self._answer_requests()
             if self._at == len(self._steps):
                 self._end_at_eof()
                 break
             step = self._steps[self._at]
-            if not STEPS[step["do"]](self, step, now):
+            if getattr(self, f"_{step['do']}")(step):
                 break
             self._at += 1
         actions, self._actions = self._actions, []
         return actions
 
-    # Steps: each returns whether it is done
+    # Steps: each method has the name of one, and returns whether it still waits
 
-    def _emit(self, step: dict[str, Any], now: float) -> bool:
+    def _emit(self, step: dict[str, Any]) -> None:
         if "if_prompt_has" in step and field(self._prompt, step["if_prompt_has"]) is GONE:
-            return True
+            return
         frames = [self._resolved(frame) for frame in step["frames"]]
         self._act("out", b"".join(json.dumps(frame, ensure_ascii=False).encode() + b"\n" for frame in frames))
-        return True
 
-    def _emit_raw(self, step: dict[str, Any], now: float) -> bool:
+    def _emit_raw(self, step: dict[str, Any]) -> None:
         self._act("out", base64.b64decode(step["base64"]))
-        return True
 
-    def _wait_for(self, step: dict[str, Any], now: float) -> bool:
+    def _wait_for(self, step: dict[str, Any]) -> bool:
         for frame in self._unheard:
             if contains(frame, step["match"]):
                 self._unheard.remove(frame)
                 self._heard = frame
                 if frame.get("type") == "user":
                     self._prompt = frame
-                return True
+                return False
         self._end_at_eof()
-        return False
+        return True
 
-    def _answer(self, step: dict[str, Any], now: float) -> bool:
+    def _answer(self, step: dict[str, Any]) -> None:
         self._act("out", reply(self._heard.get("request_id"), self._resolved(step["answer"])))
-        return True
 
-    def _wait_gate(self, step: dict[str, Any], now: float) -> bool:
+    def _wait_gate(self, step: dict[str, Any]) -> bool:
         self.polls = not self._gate_is_open(step["gate"])
-        return not self.polls
+        return self.polls
 
-    def _pause(self, step: dict[str, Any], now: float) -> bool:
-        until = now + step["seconds"] if self._until is None else self._until
-        self.polls = now < until
+    def _pause(self, step: dict[str, Any]) -> bool:
+        until = self._now + step["seconds"] if self._until is None else self._until
+        self.polls = self._now < until
         self._until = until if self.polls else None
-        return not self.polls
+        return self.polls
 
-    def _hang(self, step: dict[str, Any], now: float) -> bool:
+    def _hang(self, step: dict[str, Any]) -> bool:
         self._unheard.clear()
-        return False
+        return True
 
-    def _stderr(self, step: dict[str, Any], now: float) -> bool:
+    def _stderr(self, step: dict[str, Any]) -> None:
         self._act("err", step["text"].encode())
-        return True
 
-    def _close_output(self, step: dict[str, Any], now: float) -> bool:
+    def _close_output(self, step: dict[str, Any]) -> None:
         self._act("close_out")
-        return True
 
-    def _spawn(self, step: dict[str, Any], now: float) -> bool:
+    def _spawn(self, step: dict[str, Any]) -> None:
         self._act("spawn", step["argv"])
-        return True
 
-    def _exit(self, step: dict[str, Any], now: float) -> bool:
+    def _exit(self, step: dict[str, Any]) -> None:
         self._end("signal" if step["signal"] else "exit", step["signal"] or step["code"])
-        return True
 
     # Parts
 
@@ -191,21 +186,6 @@ class Player:
                 return field(self._heard, value["$heard"])
         resolved = {key: self._resolved(item) for key, item in value.items()}
         return {key: item for key, item in resolved.items() if item is not GONE}
-
-
-STEPS: Final[Mapping[str, Callable[[Player, dict[str, Any], float], bool]]] = {
-    "emit": Player._emit,
-    "emit_raw": Player._emit_raw,
-    "wait_for": Player._wait_for,
-    "answer": Player._answer,
-    "wait_gate": Player._wait_gate,
-    "pause": Player._pause,
-    "hang": Player._hang,
-    "stderr": Player._stderr,
-    "close_output": Player._close_output,
-    "spawn": Player._spawn,
-    "exit": Player._exit,
-}
 
 
 def contains(frame: Any, match: Any) -> bool:
@@ -286,12 +266,27 @@ class _Process:
     def run(self) -> None:
         while True:
             for action in self._player.advance(time.monotonic()):
-                PERFORM[action.kind](self, action.value)
+                self._perform(*action)
             timeout = POLL if self._player.polls else None
             if self._eof:
                 time.sleep(timeout or 3600)
             elif select.select([0], [], [], timeout)[0]:
                 self._read()
+
+    def _perform(self, kind: str, value: Any) -> None:
+        match kind:
+            case "out":
+                self._write(1, value)
+            case "err":
+                self._write(2, value)
+            case "close_out":
+                os.close(1)
+            case "spawn":
+                self._spawn(value)
+            case "exit":
+                os._exit(value)
+            case "signal":
+                self._signal(value)
 
     def _read(self) -> None:
         data = os.read(0, READ_BYTES)
@@ -309,37 +304,15 @@ class _Process:
         except OSError:  # the reader is gone, which the real CLI ignores too
             pass
 
-    def _out(self, data: bytes) -> None:
-        self._write(1, data)
-
-    def _err(self, data: bytes) -> None:
-        self._write(2, data)
-
-    def _close_out(self, _: None) -> None:
-        os.close(1)
-
     def _spawn(self, argv: list[str]) -> None:
         quiet = subprocess.DEVNULL
         child = subprocess.Popen(argv, stdin=quiet, stdout=quiet, stderr=quiet)
         self.log({"spawned": child.pid})
 
-    def _exit(self, code: int) -> None:
-        os._exit(code)
-
     def _signal(self, number: int) -> None:
         if number != signal.SIGKILL:
             signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
-
-
-PERFORM: Final[Mapping[str, Callable[[_Process, Any], None]]] = {
-    "out": _Process._out,
-    "err": _Process._err,
-    "close_out": _Process._close_out,
-    "spawn": _Process._spawn,
-    "exit": _Process._exit,
-    "signal": _Process._signal,
-}
 
 
 if __name__ == "__main__":

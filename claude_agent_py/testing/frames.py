@@ -174,9 +174,6 @@ def tool_use_block(name: str, input: Mapping[str, Any] | None = None, *, id: str
 def task_started(task_id: str, description: str = "a task", **fields: Any) -> JSONObject:
     """Return the start of a task: a background subagent, unless `task_type`, `is_backgrounded`, ... override it."""
     body = {
-        "task_id": task_id,
-        "run_id": f"0-{task_id}",
-        "tool_use_id": f"toolu_{task_id}",
         "description": description,
         "subagent_type": "general-purpose",
         "is_backgrounded": True,
@@ -184,20 +181,17 @@ def task_started(task_id: str, description: str = "a task", **fields: Any) -> JS
         "task_type": "local_agent",
         "prompt": description,
     }
-    return system("task_started", **(body | fields))
+    return _about_task("task_started", task_id, body | fields)
 
 
 def task_progress(task_id: str, description: str = "Running", **fields: Any) -> JSONObject:
     """Return a progress message: the task called a tool."""
     body = {
-        "task_id": task_id,
-        "run_id": f"0-{task_id}",
-        "tool_use_id": f"toolu_{task_id}",
         "description": description,
         "usage": {"total_tokens": 110, "tool_uses": 1, "duration_ms": 50},
         "last_tool_name": "Bash",
     }
-    return system("task_progress", **(body | fields))
+    return _about_task("task_progress", task_id, body | fields)
 
 
 def task_updated(task_id: str, status: str | None = "completed", **patch: Any) -> JSONObject:
@@ -208,15 +202,8 @@ def task_updated(task_id: str, status: str | None = "completed", **patch: Any) -
 
 def task_notification(task_id: str, status: str = "completed", summary: str = "done", **fields: Any) -> JSONObject:
     """Return the notification that a task ended: `completed`, `failed` or `stopped`."""
-    body = {
-        "task_id": task_id,
-        "run_id": f"0-{task_id}",
-        "tool_use_id": f"toolu_{task_id}",
-        "status": status,
-        "output_file": "",
-        "summary": summary,
-    }
-    return system("task_notification", **(body | fields))
+    body = {"status": status, "output_file": "", "summary": summary}
+    return _about_task("task_notification", task_id, body | fields)
 
 
 def background_tasks(*task_ids: str, **fields: Any) -> JSONObject:
@@ -302,6 +289,11 @@ def initialize_response(**fields: Any) -> JSONObject:
         "capabilities": ["mcp_call_result_not_for_model_v1", "mcp_call_check_permissions_v1"],
     }
     return body | fields
+
+
+def _about_task(subtype: str, task_id: str, fields: JSONObject) -> JSONObject:
+    ids = {"task_id": task_id, "run_id": f"0-{task_id}", "tool_use_id": f"toolu_{task_id}"}
+    return system(subtype, **(ids | fields))
 
 
 def _frame(kind: str, fields: JSONObject) -> JSONObject:

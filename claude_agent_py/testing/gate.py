@@ -15,27 +15,19 @@ class Gate:
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._open = False
-        self._reached = 0
+        self.is_open: bool = False
+        """Whether `open()` was called."""
+        self.reached: int = 0
+        """How many peers have reached this gate so far."""
         self._on_open: list[Callable[[], object]] = []
 
     def __repr__(self) -> str:
-        return f"<Gate {'open' if self._open else 'closed'}, reached {self._reached} times>"
-
-    @property
-    def is_open(self) -> bool:
-        """Whether `open()` was called."""
-        return self._open
-
-    @property
-    def reached(self) -> int:
-        """How many peers have reached this gate so far."""
-        return self._reached
+        return f"<Gate {'open' if self.is_open else 'closed'}, reached {self.reached} times>"
 
     def open(self) -> None:
         """Open the gate for all current and future waiters."""
         with self._changed:
-            self._open = True
+            self.is_open = True
             self._changed.notify_all()
             callbacks, self._on_open = self._on_open, []
         for callback in callbacks:
@@ -44,21 +36,21 @@ class Gate:
     def when_open(self, callback: Callable[[], object]) -> None:
         """Call a function when the gate opens, in the thread that opens it; immediately if it is open."""
         with self._changed:
-            if not self._open:
+            if not self.is_open:
                 self._on_open.append(callback)
                 return
         callback()
 
     async def wait_reached(self, count: int = 1, *, timeout: float = 60.0) -> None:
         """Wait until `count` peers have reached the gate. Raises TimeoutError after `timeout` seconds."""
-        await wait_in_thread(self._changed, lambda: self._reached >= count, timeout, f"{self!r}, wanted {count}")
+        await wait_in_thread(self._changed, lambda: self.reached >= count, timeout, f"{self!r}, wanted {count}")
 
     def hold(self, abandoned: Callable[[], bool]) -> bool:
         """Block the calling thread until the gate is open. Returns False once `abandoned()` returns true."""
         with self._changed:
-            self._reached += 1
+            self.reached += 1
             self._changed.notify_all()
-            while not self._open:
+            while not self.is_open:
                 if abandoned():
                     return False
                 self._changed.wait(POLL)

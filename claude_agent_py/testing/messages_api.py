@@ -1,11 +1,11 @@
 """Encode replies as JSON of the Messages API: as an event stream, as one message, or as an error."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
-from claude_agent_py.testing.script import Block, Failure, RawBlock, Reply, Text, Thinking, ToolCall
+from claude_agent_py.testing.script import Block, RawBlock, Reply, Text, Thinking, ToolCall
 
 JSONObject = dict[str, Any]
 NewID = Callable[[str], str]
@@ -50,18 +50,6 @@ def stop_reason(reply: Reply) -> str:
     if reply.stop_reason is not None:
         return reply.stop_reason
     return "tool_use" if any(isinstance(block, ToolCall) for block in reply.blocks) else "end_turn"
-
-
-def failure_body(failure: Failure, request_id: str) -> JSONObject:
-    """Return the body of an HTTP error."""
-    return {**error_event(failure.error_type, failure.message), "request_id": request_id}
-
-
-def failure_headers(failure: Failure) -> Mapping[str, str]:
-    """Return the additional headers of an HTTP error."""
-    if failure.retry_after is None:
-        return failure.headers
-    return {"retry-after": f"{failure.retry_after:g}", **failure.headers}
 
 
 def error_event(error_type: str, message: str) -> JSONObject:

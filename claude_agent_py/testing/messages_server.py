@@ -154,7 +154,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._send_whole(HTTPStatus.OK, None)
 
     def do_GET(self) -> None:
-        self._not_found()
+        self._fail(Failure(404, f"the scripted model does not serve {self.path.partition('?')[0]}"))
 
     def do_POST(self) -> None:
         raw = self.rfile.read(int(self.headers.get("content-length") or 0))
@@ -163,7 +163,7 @@ class _Handler(BaseHTTPRequestHandler):
             "/v1/messages/count_tokens": self._count_tokens,
         }.get(self.path.partition("?")[0])
         if route is None:
-            self._not_found()
+            self.do_GET()
             return
         try:
             body = json.loads(raw)
@@ -177,31 +177,27 @@ class _Handler(BaseHTTPRequestHandler):
     def _count_tokens(self, body: dict[str, Any]) -> None:
         self._send_whole(HTTPStatus.OK, {"input_tokens": self._owner.backend.count_tokens(body)})
 
-    def _not_found(self) -> None:
-        self._fail(Failure(404, f"the scripted model does not serve {self.path.partition('?')[0]}"))
-
     def _messages(self, body: dict[str, Any]) -> None:
+        model = str(body.get("model", ""))
         answer = self._owner.backend.answer(body, {name.lower(): value for name, value in self.headers.items()})
         timing = answer.reply if isinstance(answer, CutStream) else answer
-        if not self._held_back(timing.after, timing.delay):
-            self.close_connection = True
-        elif isinstance(answer, Failure):
+        self._hold_back(timing.after, timing.delay)
+        if isinstance(answer, Failure):
             self._fail(answer)
         elif body.get("stream"):
-            self._stream(answer, self._model(body))
+            self._stream(answer, model)
         elif isinstance(answer, CutStream):
             self._reset(answer.when)
         else:
-            self._send_whole(HTTPStatus.OK, messages_api.message(answer, self._model(body), self._owner.backend.new_id))
+            self._send_whole(HTTPStatus.OK, messages_api.message(answer, model, self._owner.backend.new_id))
 
     # Answers
 
-    def _model(self, body: dict[str, Any]) -> str:
-        return str(body.get("model", ""))
-
     def _fail(self, failure: Failure) -> None:
-        body = messages_api.failure_body(failure, self._owner.backend.new_id("req_"))
-        self._send_whole(failure.status, body, messages_api.failure_headers(failure))
+        body = messages_api.error_event(failure.error_type, failure.message)
+        body["request_id"] = self._owner.backend.new_id("req_")
+        retry = {} if failure.retry_after is None else {"retry-after": f"{failure.retry_after:g}"}
+        self._send_whole(failure.status, body, {**retry, **failure.headers})
 
     def _send_whole(self, status: int, body: Any, headers: Mapping[str, str] | None = None) -> None:
         payload = b"" if body is None else json.dumps(body).encode()
@@ -214,9 +210,7 @@ class _Handler(BaseHTTPRequestHandler):
         for step in messages_api.stream(reply, model, self._owner.backend.new_id):
             if step.chars and reply.chunk_delay:
                 pending = self._flush(pending)
-                if not self._held_back(None, reply.chunk_delay):
-                    self.close_connection = True
-                    return
+                self._hold_back(None, reply.chunk_delay)
             pending += _chunk(step.encode())
             if cut is not None and cut.comes_after(step):
                 self._break(pending, cut)
@@ -226,19 +220,16 @@ class _Handler(BaseHTTPRequestHandler):
         self._write(pending + b"0\r\n\r\n")
 
     def _break(self, pending: bytes, cut: "_Cut") -> None:
+        self._write(pending)
         if cut.error is None:
-            self._write(pending)
             self._reset(cut.when)
             return
+        self._hold_back(cut.when, 0.0)
         event = messages_api.Step(messages_api.error_event(cut.error, "scripted failure in the stream"))
-        self._write(pending)
-        if cut.when is None or self._held_back(cut.when, 0.0):
-            self._write(_chunk(event.encode()) + b"0\r\n\r\n")
-        else:
-            self.close_connection = True
+        self._write(_chunk(event.encode()) + b"0\r\n\r\n")
 
     def _reset(self, when: Gate | None) -> None:
-        self._held_back(when, READ_PAUSE if when is None else 0.0)  # lets the peer read what was sent
+        self._hold_back(when, READ_PAUSE if when is None else 0.0)  # lets the peer read what was sent
         self._owner.reset(self.connection)
         self.close_connection = True
 
@@ -264,16 +255,18 @@ class _Handler(BaseHTTPRequestHandler):
 
     # Waiting
 
-    def _held_back(self, gate: Gate | None, delay: float) -> bool:
-        """Wait for the gate and then `delay` seconds. Returns False if the request was abandoned meanwhile."""
-        if gate is not None and not gate.hold(self._abandoned):
-            return False
+    def _hold_back(self, gate: Gate | None, delay: float) -> None:
+        """Wait for the gate and then `delay` seconds.
+
+        Raises ConnectionAbortedError, which ends the connection, if the request is abandoned meanwhile.
+        """
+        is_open = gate is None or gate.hold(self._abandoned)
         end = time.monotonic() + delay
-        while (left := end - time.monotonic()) > 0:
-            if self._abandoned():
-                return False
+        while is_open and (left := end - time.monotonic()) > 0:
+            is_open = not self._abandoned()
             time.sleep(min(left, POLL))
-        return True
+        if not is_open:
+            raise ConnectionAbortedError
 
     def _abandoned(self) -> bool:
         return self._owner.stopping.is_set() or _is_closed(self.connection)

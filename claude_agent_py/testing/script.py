@@ -47,14 +47,8 @@ class RawBlock:
 Block: TypeAlias = Text | Thinking | ToolCall | RawBlock
 
 
-def text(text: str) -> Text:
-    """Return a text block."""
-    return Text(text)
-
-
-def thinking(thinking: str) -> Thinking:
-    """Return a thinking block."""
-    return Thinking(thinking)
+text = Text
+thinking = Thinking
 
 
 def tool_use(name: str, input: Mapping[str, Any] | None = None, *, id: str | None = None) -> ToolCall:  # noqa: A002
@@ -108,18 +102,16 @@ class Reply:
     ) -> None:
         if chunk_chars is not None and chunk_chars < 1:
             raise ValueError("chunk_chars must be at least 1")
-        values = {
-            "blocks": _blocks(blocks),
-            "stop_reason": stop_reason,
-            "usage": usage or Usage(),
-            "delay": delay,
-            "after": after,
-            "chunk_chars": chunk_chars,
-            "chunk_delay": chunk_delay,
-            "headers": dict(headers or {}),
-        }
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+        vars(self).update(
+            blocks=_blocks(blocks),
+            stop_reason=stop_reason,
+            usage=usage or Usage(),
+            delay=delay,
+            after=after,
+            chunk_chars=chunk_chars,
+            chunk_delay=chunk_delay,
+            headers=dict(headers or {}),
+        )
 
 
 FAILURE_TYPES: Mapping[int, str] = {
@@ -197,14 +189,7 @@ class CutStream:
         if after_chars is not None and not isinstance(reply, Reply):
             reply = Reply(reply, chunk_chars=1)
         whole = reply if isinstance(reply, Reply) else Reply(reply)
-        for name, value in (
-            ("reply", whole),
-            ("after_blocks", after_blocks),
-            ("after_chars", after_chars),
-            ("error", error),
-            ("when", when),
-        ):
-            object.__setattr__(self, name, value)
+        vars(self).update(reply=whole, after_blocks=after_blocks, after_chars=after_chars, error=error, when=when)
 
 
 Answer: TypeAlias = Reply | Failure | CutStream

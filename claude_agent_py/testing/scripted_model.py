@@ -9,6 +9,7 @@ import re
 import threading
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, cast
 
@@ -21,8 +22,6 @@ from claude_agent_py.testing.sandbox import Sandbox
 from claude_agent_py.testing.script import Answer, AnyScript, Failure, LooseAnswer, Reply, as_answer
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from claude_agent_py.options.client_options import ClientOptions
 
 Match: TypeAlias = str | re.Pattern[str] | Callable[[RecordedRequest], bool]
@@ -116,12 +115,10 @@ class ScriptedModel:
     async def __aenter__(self) -> Self:
         return self.start()
 
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: "TracebackType | None"
-    ) -> None:
+    async def __aexit__(self, *exc: object) -> None:
         with CancelScope(shield=True):
             await to_thread.run_sync(self.close)
-        self._tell_failures(exc)
+        self._tell_failures(exc[1])
 
     @property
     def url(self) -> str:
@@ -202,13 +199,14 @@ class ScriptedModel:
         with self._changed:
             request = RecordedRequest(body=body, headers=headers, index=len(self._requests))
             player = self._player(request)
-            request = RecordedRequest(body=body, headers=headers, index=request.index, agent=player.name)
+            request = replace(request, agent=player.name)
             self._requests.append(request)
             answer = player.next(request) if player.function is None else None
             self._changed.notify_all()
         if player.function is not None:
             return self._called(player.function, request)
-        return answer or self._exhausted(player.name)
+        ran_out = f"the script of {player.name!r} has run out; add replies or change on_exhausted"
+        return answer or self._on_exhausted or _broken(ran_out)
 
     def _called(self, function: Callable[[RecordedRequest], LooseAnswer], request: RecordedRequest) -> Answer:
         """Call a script. If it raises, the run fails, and closing the model raises the exception."""
@@ -261,9 +259,6 @@ class ScriptedModel:
                 player = _Player(_name(match), script)
                 return self._by_conversation.setdefault((request.conversation, identity), player)
         return None
-
-    def _exhausted(self, name: str) -> Answer:
-        return self._on_exhausted or _broken(f"the script of {name!r} has run out; add replies or change on_exhausted")
 
 
 class _Player:

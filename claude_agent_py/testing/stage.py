@@ -12,6 +12,7 @@ from claude_agent_py.testing.scripted_model import DEFAULT_REPLY, ScriptedModel,
 if TYPE_CHECKING:
     from claude_agent_py.client import Client
     from claude_agent_py.options.client_options import ClientOptions
+    from claude_agent_py.testing.cassettes import Cassette
 
 NO_PEER = (
     "nothing stands in for the model: call scripted_model([...]) or fake_cli(...) before, or mark the test with "
@@ -59,21 +60,13 @@ class MakeClient(Protocol):
         ...
 
 
-class Peer(Protocol):
-    """What a client can talk to: a `ScriptedModel` or a `Cassette`."""
-
-    def options(self, **overrides: Any) -> "ClientOptions":
-        """Return options for a client of it."""
-        ...
-
-
 class Stage:
     """The stand-ins of one test. The one made last is the one that options and clients are for."""
 
     def __init__(self, make_folder: Callable[[], Path]) -> None:
         self._make_folder = make_folder
         self._open = ExitStack()
-        self._peer: Peer | FakeCLI | None = None
+        self._peer: ScriptedModel | Cassette | FakeCLI | None = None
 
     def __enter__(self) -> Self:
         return self

@@ -61,7 +61,10 @@ def wait_for_reply(request_id: str) -> Step:
 
 def answer(response: JSONObject | None = None, *, error: str | None = None, error_code: str | None = None) -> Step:
     """Answer the last control request heard, with a response, an empty success or an error."""
-    return Step("answer", {"answer": answer_value(response, error=error, error_code=error_code)})
+    answer: JSONObject = {} if response is None else {"response": response}
+    if error is not None:
+        answer = {"error": error} | ({} if error_code is None else {"error_code": error_code})
+    return Step("answer", {"answer": answer})
 
 
 def wait_gate(gate: Gate) -> Step:
@@ -124,12 +127,3 @@ def turn(reply: str | Sequence[JSONObject] = "ok", *, prompt: str | None = None,
 def _emit_if_named(frame: JSONObject) -> Step:
     """Send a frame only if the prompt has a uuid."""
     return Step("emit", {"frames": [frame], "if_prompt_has": "uuid"})
-
-
-def answer_value(
-    response: JSONObject | None = None, *, error: str | None = None, error_code: str | None = None
-) -> JSONObject:
-    """Return an answer in the form of a scenario."""
-    if error is not None:
-        return {"error": error} | ({} if error_code is None else {"error_code": error_code})
-    return {} if response is None else {"response": response}

@@ -11,44 +11,12 @@ from claude_agent_py.formatting.text_format import TextFormat
 
 NAMES = ("answer", "my notes", "q\"'&<#:>", "ä", "Yes")
 PIECES = (
-    *[
-        "",
-        " ",
-        "\n",
-        "\n\n",
-        "\t",
-        "\r\n",
-        "\r",
-        "\x00",
-        "\x85",
-        "\u2028",
-        "\ufeff",
-        "\ud800",
-        "👩‍👩‍👧",
-        "ä",
-        "text",
-        "a b",
-    ],
+    *["", " ", "\n", "\n\n", "\t", "\r\n", "\r", "\x00", "\x85", "\u2028", "\ufeff", "\ud800"],
+    *["👩‍👩‍👧", "ä", "text", "a b"],
     *["# answer", "## answer", "\\# answer", "```", "~~~~", "````py", "\\```", "---", "...", "[answer]", "answer:"],
     *["<answer>", "</answer>", "<section name='answer'>", "</section>", "<", "&", "&lt;", "&amp;lt;", "]]>"],
-    *[
-        '{"answer": "',
-        '"',
-        "\\",
-        "\\u0041",
-        "}",
-        "[",
-        "]",
-        ",",
-        "null",
-        "answer: |2",
-        "- answer",
-        "'",
-        "#",
-        "%",
-        "yes",
-        "1.0",
-    ],
+    *['{"answer": "', '"', "\\", "\\u0041", "}", "[", "]", ",", "null"],
+    *["answer: |2", "- answer", "'", "#", "%", "yes", "1.0"],
 )
 """What contents are made of: text that is structure in some format."""
 

@@ -47,8 +47,7 @@ class Upstream:
     def from_environment(cls, url: str | None = None) -> "Upstream":
         """Return the API at `url`, by default that of `ANTHROPIC_BASE_URL`, with the key or login that the CLI has.
 
-        Raises:
-            OptionsError: There is neither a key nor a login, or the login has expired.
+        Raises OptionsError if there is neither, or the login has expired.
         """
         base = (url or os.environ.get("ANTHROPIC_BASE_URL") or ANTHROPIC).rstrip("/")
         if key := os.environ.get("ANTHROPIC_API_KEY"):
@@ -61,8 +60,7 @@ class Upstream:
     def send(self, body: Mapping[str, Any], headers: Mapping[str, str]) -> dict[str, Any]:
         """Send a request and return its answer: `{"message": ...}`, or `{"status": ..., "error": ...}`.
 
-        Raises:
-            OSError: The API cannot be reached, or the answer breaks off.
+        Raises OSError if the API cannot be reached, or the answer breaks off.
         """
         sent = {name: value for name, value in headers.items() if name not in NOT_SENT}
         request = urllib.request.Request(  # noqa: S310 - the user names the URL
@@ -87,8 +85,7 @@ class Upstream:
 def _token_of_login() -> str:
     """Return the token of the login that the CLI keeps (`claude auth login`).
 
-    Raises:
-        OptionsError: There is none, or it has expired. This side does not renew it: that would log the CLI out.
+    Raises OptionsError if it is missing or has expired. This side does not renew it: that would log the CLI out.
     """
     given = os.environ.get("CLAUDE_CONFIG_DIR")
     found = credentials_of(os.environ, Path(given) if given else Path.home() / ".claude")
@@ -123,11 +120,7 @@ def _events(lines: Any) -> Iterator[dict[str, Any]]:
 
 
 def whole_answer(events: Iterator[dict[str, Any]]) -> dict[str, Any]:
-    """Put the events of a stream together.
-
-    Raises:
-        OSError: The stream ends without its last event.
-    """
+    """Put the events of a stream together. Raises OSError if its last event is missing."""
     message: dict[str, Any] = {}
     blocks: dict[int, dict[str, Any]] = {}
     for event in events:

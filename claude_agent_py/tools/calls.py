@@ -85,8 +85,7 @@ def _cut_off(call: ToolCall, reason: str | None) -> ToolCall:
 def plain_content(given: Any) -> list[JSONObject | ToolCall]:
     """Return the content blocks of an answer, of a list or of a single block as dicts; a `ToolCall` stays one.
 
-    Raises:
-        TypeError: It is none of them.
+    Raises TypeError for anything else.
     """
     if isinstance(given, str):
         return [{"type": "text", "text": given}]

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import anyio
 
@@ -19,9 +19,10 @@ from claude_agent_py.tools.call_results import ToolCallResult, ToolChainResult
 from claude_agent_py.tools.calls import LooseCalls, ToolCall, near, read_calls, shown
 from claude_agent_py.tools.context import ToolContext
 from claude_agent_py.tools.definition import Tool, as_tool
-from claude_agent_py.tools.loop import CallModel, LoopResult, LoopStep, StopWhen, run_loop
+from claude_agent_py.tools.loop import CallModel, LoopResult, LoopStep, StopWhen, is_answer, take_step
 from claude_agent_py.tools.results import ToolResult
 from claude_agent_py.tools.running import ToolOutcome, failed, outcome_of
+from claude_agent_py.wire.base import JSONObject
 
 MediaTransform: TypeAlias = Callable[[Media], Media | Awaitable[Media | None] | None]
 """Changes media before the model sees it, for example to shrink a large image. Returning None drops it."""
@@ -262,14 +263,28 @@ class ToolChain:
             OptionsError: `max_steps` is less than 1.
             TypeError: The model's answer is none of these.
         """
-        return await run_loop(
-            partial(self.execute, text_format=text_format),
-            call_model,
-            messages,
-            max_steps=max_steps,
-            stop_when=stop_when,
-            on_step=on_step,
-        )
+        if max_steps < 1:
+            raise OptionsError(f"must be at least 1, not {max_steps}", option="max_steps")
+        execute, model = partial(self.execute, text_format=text_format), Callback(call_model)
+        told = None if on_step is None else Callback(on_step)
+        asked = None if stop_when is None else Callback(stop_when)
+        first: Any = {"role": "user", "content": messages} if isinstance(messages, str) else messages
+        conversation: list[JSONObject] = [dict(one) for one in ([first] if isinstance(first, Mapping) else first)]
+        steps: list[LoopStep] = []
+        ended: Literal["answered", "stopped", "max_steps"] | None = None
+        while ended is None:
+            step = await take_step(execute, model, conversation, len(steps) + 1)
+            steps.append(step)
+            conversation += step.messages
+            if told is not None:
+                await told.call(step)
+            if is_answer(step):
+                ended = "answered"
+            elif asked is not None and await asked.call(step):
+                ended = "stopped"
+            elif len(steps) >= max_steps:
+                ended = "max_steps"
+        return LoopResult(ended=ended, steps=steps, messages=conversation)
 
     def loop_sync(
         self,

@@ -1,7 +1,6 @@
 """`ToolContext`: what a tool can learn about its call, and how it reports progress and logs."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
@@ -13,10 +12,6 @@ LogLevel: TypeAlias = Literal["debug", "info", "notice", "warning", "error", "cr
 
 Notify: TypeAlias = Callable[[str, JSONObject], None]
 """Sends an MCP notification, method and params. Never blocks."""
-
-
-def _drop(method: str, params: JSONObject) -> None:
-    """Drop a notification."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +35,7 @@ class ToolContext(HandlerContext):
     """The absolute directory the session was started in; None without a session, as in a `ToolChain`."""
     progress_token: str | int | None = None
     """None if the caller did not ask for progress."""
-    notify: Notify = field(default=_drop, repr=False)
+    notify: Notify = field(default=lambda method, params: None, repr=False)
 
     def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         """Report progress without blocking.
@@ -61,19 +56,10 @@ class ToolContext(HandlerContext):
         self.notify("notifications/message", params)
 
 
-_CURRENT: Final[ContextVar[ToolContext | None]] = ContextVar("claude_agent_py_tool", default=None)
+CURRENT: Final[ContextVar[ToolContext | None]] = ContextVar("claude_agent_py_tool", default=None)
+"""The context of the call that is running, also in the workers and threads that it starts."""
 
 
 def current_tool() -> ToolContext | None:
     """Return the context of the tool call that is running, or None outside of one."""
-    return _CURRENT.get()
-
-
-@contextmanager
-def running_tool(context: ToolContext) -> Iterator[None]:
-    """Make `context` that of the running call, in the block and in the workers and threads that it starts."""
-    token = _CURRENT.set(context)
-    try:
-        yield
-    finally:
-        _CURRENT.reset(token)
+    return CURRENT.get()

@@ -7,22 +7,22 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Generic, ParamSpec, Protocol, TypeVar, overload
+from typing import Any, Final, Generic, ParamSpec, TypeVar, overload
 from weakref import WeakKeyDictionary
 
 from anyio import CapacityLimiter
-from anyio.lowlevel import RunVar
 from typing_extensions import TypedDict, Unpack
 
 from claude_agent_py._callbacks import Callback, DeadlineExpiredError, callback_name
 from claude_agent_py._configuration import suggest
 from claude_agent_py._errors import OptionsError, ToolTimeoutError
+from claude_agent_py._event_loop import PerLoop
 from claude_agent_py.formatting.encoders import Encoder, JSONEncoder
 from claude_agent_py.formatting.truncation import INLINE_CHARS, MAX_INLINE_CHARS
-from claude_agent_py.tools.context import ToolContext, running_tool
+from claude_agent_py.tools.context import CURRENT, ToolContext
 from claude_agent_py.tools.docstrings import read_docstring
 from claude_agent_py.tools.results import OverflowPolicy, SizeLimit
-from claude_agent_py.tools.schema import AnyParameters, Bound, Parameters
+from claude_agent_py.tools.schema import AnyParameters, Parameters
 from claude_agent_py.wire.base import JSONObject
 
 P = ParamSpec("P")
@@ -31,22 +31,11 @@ R = TypeVar("R")
 NAME = re.compile(r"[a-zA-Z0-9_.-]{1,128}")
 """Tool names that MCP allows."""
 
-_limiters: "RunVar[WeakKeyDictionary[Tool[..., Any], CapacityLimiter]]" = RunVar("tool_limiters")
-"""One limiter per tool and event loop; a limiter belongs to the loop that created it."""
+_limiters: "PerLoop[WeakKeyDictionary[Tool[..., Any], CapacityLimiter]]" = PerLoop(WeakKeyDictionary)
 
 ALWAYS_LOAD = "anthropic/alwaysLoad"
 SEARCH_HINT = "anthropic/searchHint"
 MAX_RESULT_CHARS = "anthropic/maxResultSizeChars"
-
-
-class TakesArguments(Protocol):
-    """Validates the model's arguments."""
-
-    schema: JSONObject
-
-    def bind(self, arguments: Mapping[str, Any], context: ToolContext | None) -> Bound:
-        """Return the function's arguments. Raises ToolInputError if they are invalid."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +95,7 @@ class Tool(Generic[P, R]):
     function: Callable[P, R]
     name: str
     description: str
-    parameters: TakesArguments
+    parameters: Parameters | AnyParameters
     annotations: ToolAnnotations = field(default_factory=ToolAnnotations)
     timeout: float | None = None
     """Time limit of a call in seconds; None uses the server's limit, if any."""
@@ -166,28 +155,26 @@ class Tool(Generic[P, R]):
         timeout = default_timeout if self.timeout is None else self.timeout
         positional, keywords = self.parameters.bind(arguments, context)
         async with self._limiter():
+            token = CURRENT.set(context)
             try:
-                with running_tool(context):
-                    return await self.callback.call_within(timeout, context.cancellation, positional, keywords)
+                return await self.callback.call_within(timeout, context.cancellation, positional, keywords)
             except DeadlineExpiredError as late:
                 raise ToolTimeoutError(self.name, timeout or 0.0) from late.__cause__
+            finally:
+                CURRENT.reset(token)
 
     def _limiter(self) -> AbstractAsyncContextManager[Any]:
         """Return what limits the concurrent calls."""
         if self.max_concurrency is None:
             return nullcontext()
-        limiters = _limiters.get(None)
-        if limiters is None:
-            limiters = WeakKeyDictionary()
-            _limiters.set(limiters)
-        return limiters.setdefault(self, CapacityLimiter(self.max_concurrency))
+        return _limiters.get().setdefault(self, CapacityLimiter(self.max_concurrency))
 
     @property
     def input_schema(self) -> JSONObject:
         """The JSON Schema of the arguments."""
         return self.parameters.schema
 
-    @property
+    @functools.cached_property
     def size_limit(self) -> SizeLimit:
         """The limit on the result's text and the overflow policy."""
         return SizeLimit(chars=self.max_result_chars, policy=self.overflow, directory=self.overflow_directory)
@@ -276,14 +263,10 @@ def tool(
         OptionsError: A parameter's type or name is not supported, or a keyword is unknown.
     """
     _check_call(function, more, settings)
-    namespace = _locals_of_caller()
-    if function is not None:
-        return _made(function, name, description, settings, namespace)
-
-    def decorate(function: Callable[P, R]) -> Tool[P, R]:
-        return _made(function, name, description, settings, namespace)
-
-    return decorate
+    made = functools.partial(
+        _made, name=name, description=description, settings=settings, namespace=_locals_of_caller()
+    )
+    return made if function is None else made(function)
 
 
 def _locals_of_caller() -> Mapping[str, Any]:
@@ -314,11 +297,7 @@ _INSTEAD: Final[Mapping[str, str]] = {
 
 
 def as_tool(function: Any) -> Tool[..., Any]:
-    """Return a tool unchanged, or create one from a function.
-
-    Raises:
-        OptionsError: The value is neither, or the function cannot be a tool.
-    """
+    """Return a tool unchanged, or create one from a function. Raises OptionsError for anything else."""
     if not callable(function):
         kind = f"{type(function).__module__}.{type(function).__qualname__}".removeprefix("builtins.")
         raise OptionsError("expected a function or a Tool", option=f"tool {kind!r}")
@@ -334,7 +313,7 @@ def _made(
 ) -> Tool[P, R]:
     chosen = name or callback_name(function).rpartition(".")[2]
     documentation = read_docstring(_docstring(function))
-    parameters = Parameters(function, tool=chosen, descriptions=documentation.parameters, namespace=dict(namespace))
+    parameters = Parameters(function, tool=chosen, descriptions=documentation.parameters, namespace=namespace)
     return Tool(
         function=function,
         name=chosen,

@@ -9,6 +9,9 @@ PROTOCOL_VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 
 RequestID: TypeAlias = str | int
 
+TOOL_USE_ID = "claudecode/toolUseId"
+"""The field of `_meta` in which the CLI sends the id of a tool call."""
+
 INVALID_REQUEST = -32600
 METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
@@ -26,21 +29,6 @@ class RPCError(Exception):
         super().__init__(message)
 
 
-def request(request_id: RequestID, method: str, params: JSONObject | None = None) -> JSONObject:
-    """Return a request."""
-    return {"jsonrpc": "2.0", "id": request_id, "method": method, **({"params": params} if params else {})}
-
-
-def notification(method: str, params: JSONObject | None = None) -> JSONObject:
-    """Return a notification."""
-    return {"jsonrpc": "2.0", "method": method, **({"params": params} if params else {})}
-
-
-def result(request_id: RequestID, value: JSONObject) -> JSONObject:
-    """Return the successful response to a request."""
-    return {"jsonrpc": "2.0", "id": request_id, "result": value}
-
-
 def error(request_id: RequestID | None, code: int, message: str, data: Any = None) -> JSONObject:
     """Return an error response. The id is None if the request's id could not be read."""
     details: JSONObject = {"code": code, "message": message, **({"data": data} if data is not None else {})}
@@ -56,3 +44,11 @@ def request_id_of(message: JSONObject) -> RequestID | None:
     """Return the id of a request, or None for a notification."""
     found = message.get("id")
     return found if isinstance(found, str | int) and not isinstance(found, bool) else None
+
+
+def tool_use_id_of(message: JSONObject) -> str | None:
+    """Return the id of the tool call that a message of the CLI makes, or None."""
+    params = message.get("params")
+    meta = params.get("_meta") if isinstance(params, dict) else None
+    found = meta.get(TOOL_USE_ID) if isinstance(meta, dict) else None
+    return found if isinstance(found, str) else None

@@ -1,12 +1,11 @@
 """The loop around a model: call it, run the tools it asks for, send the results, and call it again."""
 
 import secrets
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, TypeAlias
 
 from claude_agent_py._callbacks import Callback
-from claude_agent_py._errors import OptionsError
 from claude_agent_py.tools.call_results import ToolChainResult
 from claude_agent_py.tools.calls import ToolCall, is_call, plain_content, stop_reason_of, text_in
 from claude_agent_py.wire.base import JSONObject
@@ -61,49 +60,10 @@ class LoopResult:
         return self.steps[-1].response
 
 
-def _conversation(messages: Any) -> list[JSONObject]:
-    """Return a copy of a conversation, which may be given as a prompt or as its first message."""
-    if isinstance(messages, str):
-        return [{"role": "user", "content": messages}]
-    return [dict(one) for one in ([messages] if isinstance(messages, Mapping) else messages)]
-
-
-async def run_loop(
-    execute: Callable[[Any], Awaitable[ToolChainResult]],
-    call_model: CallModel,
-    messages: str | Mapping[str, Any] | Iterable[Mapping[str, Any]],
-    *,
-    max_steps: int,
-    stop_when: StopWhen | None,
-    on_step: Callable[[LoopStep], object] | None,
-) -> LoopResult:
-    """Run `ToolChain.loop`."""
-    if max_steps < 1:
-        raise OptionsError(f"must be at least 1, not {max_steps}", option="max_steps")
-    model = Callback(call_model)
-    told = None if on_step is None else Callback(on_step)
-    asked = None if stop_when is None else Callback(stop_when)
-    conversation = _conversation(messages)
-    steps: list[LoopStep] = []
-    ended: Literal["answered", "stopped", "max_steps"] | None = None
-    while ended is None:
-        step = await _step(execute, model, conversation, len(steps) + 1)
-        steps.append(step)
-        conversation += step.messages
-        if told is not None:
-            await told.call(step)
-        if step.result is None and not _is_paused(step.response):
-            ended = "answered"
-        elif asked is not None and await asked.call(step):
-            ended = "stopped"
-        elif len(steps) >= max_steps:
-            ended = "max_steps"
-    return LoopResult(ended=ended, steps=steps, messages=conversation)
-
-
-async def _step(
+async def take_step(
     execute: Callable[[Any], Awaitable[ToolChainResult]], model: Callback, messages: list[JSONObject], number: int
 ) -> LoopStep:
+    """Call the model, and run the tools that it calls."""
     response = await model.call(_copy(messages))
     content = [_with_id(block) for block in plain_content(response)]
     result = await execute({"content": content, "stop_reason": stop_reason_of(response)})
@@ -149,6 +109,6 @@ def _sent(block: JSONObject | ToolCall) -> JSONObject | None:
     return None if block.get("type") == "text" and not str(block.get("text") or "").strip() else block
 
 
-def _is_paused(response: Any) -> bool:
-    """Return whether the API paused a long turn, which continues with the next request."""
-    return stop_reason_of(response) == "pause_turn"
+def is_answer(step: LoopStep) -> bool:
+    """Return whether a step has no calls. A long turn that the API paused continues with the next request."""
+    return step.result is None and stop_reason_of(step.response) != "pause_turn"

@@ -35,20 +35,6 @@ def low_level(server: object) -> Any:
     return None
 
 
-def check_server(name: str, server: object) -> None:
-    """Check that a server can run in this process.
-
-    Raises:
-        OptionsError: It is not a server of the `mcp` package.
-    """
-    if low_level(server) is None:
-        raise OptionsError(
-            f"an in-process server must be a ToolServer, or a Server, FastMCP or MCPServer of the mcp package, "
-            f"not {type(server).__qualname__}",
-            option=f"server {name!r}",
-        )
-
-
 def require_package() -> None:
     """Raise OptionsError if the package is not installed."""
     try:

@@ -4,7 +4,7 @@ The CLI's own tools list and read resources. Prompts become slash commands for s
 2.1.328 does not request prompts from in-process servers.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -105,8 +105,3 @@ def _block(content: Any) -> JSONObject:
         medium: Media = content
         return mcp_block(medium)
     return {"type": "text", "text": content if isinstance(content, str) else JSONEncoder().encode(content)}
-
-
-def by_key(items: Sequence[Any], key: str) -> dict[str, Any]:
-    """Return resources or prompts by the attribute that requests name."""
-    return {getattr(item, key): item for item in items}

@@ -122,17 +122,17 @@ async def written(result: ToolResult, encoder: Encoder, limit: SizeLimit) -> Wri
         ToolError: The text is too long and the policy is `error`.
         OSError: The overflow file cannot be written.
     """
-    limit = _beside(result.media, limit)
+    room = _room_beside(result.media, limit.chars)
     structured = _object(result.structured)
     text = clean_text(result.text) if isinstance(result.text, str) else _encoded(result.text, encoder)
-    if structured is not None and text_length(json.dumps(structured, ensure_ascii=False)) > limit.chars:
-        # the model would see it in place of the text, and structured data cannot be truncated
-        text, structured = encoder.encode(structured), None
-    files = [clean_text(it.data) for it in result.media if isinstance(it, File) and isinstance(it.data, str)]
     shown = text if structured is None else json.dumps(structured, ensure_ascii=False)
-    shown, *files = await _fitting_together([shown, *files], limit)
+    if structured is not None and text_length(shown) > room:
+        # the model would see it in place of the text, and structured data cannot be truncated
+        shown, structured = encoder.encode(structured), None
+    files = [clean_text(it.data) for it in result.media if isinstance(it, File) and isinstance(it.data, str)]
+    shown, *files = await _fitting_together([shown, *files], room, limit)
     return WrittenResult(
-        text=shown if structured is None else await fitting(text, limit),
+        text=shown if structured is None else await _fitting(text, room, limit),
         media=tuple(_with_texts(result.media, files)),
         is_error=result.is_error,
         structured=structured,
@@ -168,21 +168,17 @@ def _object(value: Any) -> JSONObject | None:
 # Too much text ---------------------------------------------------------------------------------------------------
 
 
-async def fitting(text: str, limit: SizeLimit) -> str:
-    """Return the text within the limit, by the overflow policy."""
+async def _fitting(text: str, room: int, limit: SizeLimit) -> str:
+    """Return the text within `room`, by the overflow policy."""
     total = text_length(text)
-    if total <= limit.chars:
+    if total <= room:
         return text
     if limit.policy == "error":
-        raise _too_long(total, limit)
+        raise _too_long(total, room)
     if limit.policy == "truncate":
-        return _cut(text, limit.chars, truncation_note)
+        return _cut(text, room, truncation_note)
     path = await run_file_work(_spill, text, limit.directory)
-    return _cut(
-        text,
-        limit.chars,
-        lambda kept, total: f"\n\n[first {kept:,} of {total:,} characters; full result in {path}]",
-    )
+    return _cut(text, room, lambda kept, total: f"\n\n[first {kept:,} of {total:,} characters; full result in {path}]")
 
 
 def _cut(text: str, chars: int, note: Callable[[int, int], str]) -> str:
@@ -191,26 +187,26 @@ def _cut(text: str, chars: int, note: Callable[[int, int], str]) -> str:
     return truncate(text, chars, note=note) if text_length(alone) < chars else alone.strip()
 
 
-async def _fitting_together(texts: Sequence[str], limit: SizeLimit) -> list[str]:
-    """Return texts that are within the limit together. Earlier ones come first."""
-    total, left = sum(map(text_length, texts)), limit.chars
-    if total > left and limit.policy == "error":
-        raise _too_long(total, limit)
+async def _fitting_together(texts: Sequence[str], room: int, limit: SizeLimit) -> list[str]:
+    """Return texts that are within `room` together. Earlier ones come first."""
+    total = sum(map(text_length, texts))
+    if total > room and limit.policy == "error":
+        raise _too_long(total, room)
     fitted: list[str] = []
     for text in texts:
-        fitted.append(await fitting(text, replace(limit, chars=left)))
-        left = max(left - text_length(fitted[-1]), 0)
+        fitted.append(await _fitting(text, room, limit))
+        room = max(room - text_length(fitted[-1]), 0)
     return fitted
 
 
-def _too_long(total: int, limit: SizeLimit) -> ToolError:
-    return ToolError(f"the result has {total:,} characters, over the limit of {limit.chars:,}; request less")
+def _too_long(total: int, room: int) -> ToolError:
+    return ToolError(f"the result has {total:,} characters, over the limit of {room:,}; request less")
 
 
-def _beside(media: Sequence[Media], limit: SizeLimit) -> SizeLimit:
+def _room_beside(media: Sequence[Media], chars: int) -> int:
     """Return the limit on text beside media, about which the CLI adds text that counts as well."""
-    room = max(limit.chars, INLINE_CHARS) - sum(map(_chars_around, media))
-    return replace(limit, chars=max(min(limit.chars, room), 0))
+    room = max(chars, INLINE_CHARS) - sum(map(_chars_around, media))
+    return max(min(chars, room), 0)
 
 
 def _chars_around(medium: Media) -> int:

@@ -152,8 +152,7 @@ class Parameters:
     def bind(self, arguments: Mapping[str, Any], context: ToolContext | None) -> Bound:
         """Validate the model's arguments and return the function's positional and keyword arguments.
 
-        Raises:
-            ToolInputError: The arguments are invalid; the message lists the problem of each field.
+        Raises ToolInputError, which lists the problem of each field.
         """
         checked = self._validate(arguments)
         positional: list[Any] = []

@@ -11,7 +11,7 @@ from claude_agent_py._errors import OptionsError
 from claude_agent_py.tools import jsonrpc
 from claude_agent_py.tools.definition import ALWAYS_LOAD, Tool, as_tool
 from claude_agent_py.tools.names import mcp_tool_name, sanitised
-from claude_agent_py.tools.resources import Prompt, Resource, by_key
+from claude_agent_py.tools.resources import Prompt, Resource
 from claude_agent_py.wire.base import JSONObject
 
 ToolPolicy: TypeAlias = Literal["always_ask", "always_deny"]
@@ -73,8 +73,8 @@ class ToolServer:
         self.version = version
         self.instructions = instructions
         self.timeout = timeout
-        self.resources: Mapping[str, Resource] = by_key(resources, "uri")
-        self.prompts: Mapping[str, Prompt] = by_key(prompts, "name")
+        self.resources: Mapping[str, Resource] = {resource.uri: resource for resource in resources}
+        self.prompts: Mapping[str, Prompt] = {prompt.name: prompt for prompt in prompts}
         self.always_load = always_load
         self.page_size = page_size
         self._tools: dict[str, Tool[..., Any]] = {}
@@ -139,33 +139,37 @@ class ToolServer:
         """Notify a session of changes from now on, as long as it lives."""
         self._sessions.add(session)
 
-    def initialize_result(self, protocol_version: str = jsonrpc.PROTOCOL_VERSIONS[0]) -> JSONObject:
-        """Return the result of the handshake."""
+    def disconnect(self, session: "Session") -> None:
+        """Notify a session of nothing any more."""
+        self._sessions.discard(session)
+
+    def initialize_result(self, wanted: Any = None) -> JSONObject:
+        """Return the result of the handshake, with the version of the protocol that is wanted, or the newest."""
         capabilities: JSONObject = {"tools": {"listChanged": True}, "logging": {}}
         if self.resources:
             capabilities["resources"] = {}
         if self.prompts:
             capabilities["prompts"] = {}
         result: JSONObject = {
-            "protocolVersion": protocol_version,
+            "protocolVersion": wanted if wanted in jsonrpc.PROTOCOL_VERSIONS else jsonrpc.PROTOCOL_VERSIONS[0],
             "capabilities": capabilities,
             "serverInfo": {"name": self.name, "version": self.version},
         }
         return result | ({"instructions": self.instructions} if self.instructions else {})
 
-    def tool_definitions(self) -> list[JSONObject]:
-        """Return the MCP definitions of all tools."""
-        return [self._definition(tool) for tool in self._tools.values()]
-
-    def _definition(self, tool: Tool[..., Any]) -> JSONObject:
-        definition = tool.definition()
-        if self.always_load:
+    def definitions(self, kind: str) -> list[JSONObject]:
+        """Return the MCP definitions of all tools, resources or prompts."""
+        if kind != "tools":
+            offered: Mapping[str, Resource | Prompt] = self.resources if kind == "resources" else self.prompts
+            return [one.definition() for one in offered.values()]
+        definitions = [tool.definition() for tool in self._tools.values()]
+        for definition in definitions if self.always_load else ():
             definition["_meta"] = {ALWAYS_LOAD: True, **definition.get("_meta", {})}
-        return definition
+        return definitions
 
     def manifest(self) -> JSONObject:
         """Return the handshake's data, so that the CLI can skip the handshake."""
-        return {"initializeResult": self.initialize_result(), "toolsListResult": {"tools": self.tool_definitions()}}
+        return {"initializeResult": self.initialize_result(), "toolsListResult": {"tools": self.definitions("tools")}}
 
     def config(self) -> JSONObject:
         """Return the CLI's settings for this server."""

@@ -3,21 +3,20 @@
 Every request gets an answer, because an unanswered handshake blocks the CLI's first turn for a minute.
 """
 
-import itertools
 import logging
 import threading
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from anyio import CancelScope, Event, from_thread, get_cancelled_exc_class
+from anyio import CancelScope, from_thread
 
 from claude_agent_py._callbacks import Report, log_failure, make_handler_error
-from claude_agent_py._errors import ControlRejectedError, ToolInputError
+from claude_agent_py._errors import ToolInputError
 from claude_agent_py._handler_context import HandlerContext
 from claude_agent_py.tools import jsonrpc
 from claude_agent_py.tools.context import ToolContext
 from claude_agent_py.tools.failures import failure_text
-from claude_agent_py.tools.jsonrpc import RequestID, RPCError
+from claude_agent_py.tools.jsonrpc import TOOL_USE_ID, RequestID, RPCError
 from claude_agent_py.tools.results import call_tool_result
 from claude_agent_py.tools.running import ToolOutcome, failed, outcome_of
 from claude_agent_py.tools.server import ToolServer
@@ -25,7 +24,6 @@ from claude_agent_py.wire.base import JSONObject
 
 logger: logging.Logger = logging.getLogger("claude_agent_py.tools")
 
-TOOL_USE_ID = "claudecode/toolUseId"
 LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 
 Send: TypeAlias = Callable[[JSONObject], None]
@@ -42,21 +40,7 @@ class ServerSession:
         self._cwd = cwd
         self._home = threading.get_ident()
         self._running: dict[RequestID, tuple[CancelScope, HandlerContext]] = {}
-        self._asked: dict[RequestID, _Reply] = {}
-        self._ids = itertools.count(1)
         self._log_level = LOG_LEVELS.index("info")
-        self._methods: Mapping[str, Callable[[JSONObject, HandlerContext], Awaitable[JSONObject]]] = {
-            "initialize": self._initialize,
-            "ping": self._ping,
-            "logging/setLevel": self._set_level,
-            "tools/list": self._list_tools,
-            "tools/call": self._call_tool,
-            "resources/list": self._list_resources,
-            "resources/templates/list": self._list_templates,
-            "resources/read": self._read_resource,
-            "prompts/list": self._list_prompts,
-            "prompts/get": self._get_prompt,
-        }
         server.connect(self)
 
     # In
@@ -68,7 +52,6 @@ class ServerSession:
         """
         self._home = threading.get_ident()
         if jsonrpc.is_response(message):
-            self._resolve(message)
             return None
         method, request_id = message.get("method"), jsonrpc.request_id_of(message)
         if not isinstance(method, str):
@@ -77,7 +60,8 @@ class ServerSession:
             )
         params = message.get("params")
         if "id" not in message:
-            self._notified(method, params if isinstance(params, dict) else {})
+            if method == "notifications/cancelled" and isinstance(params, dict):
+                self.cancel(params.get("requestId"))
             return None
         if request_id is None:
             return jsonrpc.error(None, jsonrpc.INVALID_REQUEST, "an id must be a string or an integer")
@@ -88,7 +72,8 @@ class ServerSession:
         with CancelScope() as scope:
             self._running[request_id] = scope, context
             try:
-                answer = jsonrpc.result(request_id, await self._dispatch(method, params, context))
+                result = await self._dispatch(method, params, context)
+                answer = {"jsonrpc": "2.0", "id": request_id, "result": result}
             except RPCError as error:
                 answer = jsonrpc.error(request_id, error.code, str(error), error.data)
             except BaseException as error:  # from the function of a resource or a prompt
@@ -100,16 +85,28 @@ class ServerSession:
         return answer or jsonrpc.error(request_id, jsonrpc.CANCELLED, "the request was cancelled")
 
     async def _dispatch(self, method: str, params: Any, context: HandlerContext) -> JSONObject:
-        answer = self._methods.get(method)
-        if answer is None:
-            raise RPCError(jsonrpc.METHOD_NOT_FOUND, f"unknown method {method!r}")
-        if params is not None and not isinstance(params, dict):
+        given: Any = {} if params is None else params
+        if not isinstance(given, dict):
             raise RPCError(jsonrpc.INVALID_PARAMS, "params must be an object")
-        return await answer(params or {}, context)
-
-    def _notified(self, method: str, params: JSONObject) -> None:
-        if method == "notifications/cancelled":
-            self.cancel(params.get("requestId"))
+        match method:
+            case "tools/call":
+                return await self._call_tool(given, context)
+            case "tools/list" | "resources/list" | "prompts/list":
+                return self._page(method.removesuffix("/list"), given.get("cursor"))
+            case "resources/templates/list":
+                return {"resourceTemplates": []}
+            case "resources/read":
+                return await self._read_resource(given)
+            case "prompts/get":
+                return await self._get_prompt(given)
+            case "initialize":
+                return self._server.initialize_result(given.get("protocolVersion"))
+            case "ping":
+                return {}
+            case "logging/setLevel":
+                return self._set_level(given)
+            case _:
+                raise RPCError(jsonrpc.METHOD_NOT_FOUND, f"unknown method {method!r}")
 
     def cancel(self, request_id: Any) -> None:
         """Cancel the work for a request, if it is running."""
@@ -120,19 +117,19 @@ class ServerSession:
             scope.cancel()
 
     def close(self) -> None:
-        """Cancel all pending work."""
+        """Cancel all pending work, and announce no more changes."""
+        self._server.disconnect(self)
         for request_id in list(self._running):
             self.cancel(request_id)
-        for reply in self._asked.values():
-            reply.done.set()
 
     # Out
 
     def notify(self, method: str, params: JSONObject) -> None:
         """Send a notification, from the event loop's thread or a tool's thread."""
-        if method == "notifications/message" and not self._is_logged(params.get("level")):
+        level = params.get("level") if method == "notifications/message" else None
+        if level in LOG_LEVELS and LOG_LEVELS.index(level) < self._log_level:
             return
-        message = jsonrpc.notification(method, params)
+        message = {"jsonrpc": "2.0", "method": method, **({"params": params} if params else {})}
         if threading.get_ident() == self._home:
             self._send(message)
             return
@@ -141,55 +138,14 @@ class ServerSession:
         except RuntimeError:  # not a thread of anyio, or the event loop has ended
             logger.debug("a notification was dropped: %s", method)
 
-    async def request(self, method: str, params: JSONObject | None = None) -> JSONObject:
-        """Send a request to the CLI and return its result. The CLI answers `ping` and rejects everything else.
-
-        Cancelling also cancels the request on the CLI's side.
-
-        Raises:
-            ControlRejectedError: The CLI answered with an error, or the session closed first.
-        """
-        request_id = f"server-{next(self._ids)}"
-        reply = self._asked[request_id] = _Reply()
-        try:
-            self._send(jsonrpc.request(request_id, method, params))
-            await reply.done.wait()
-        except get_cancelled_exc_class():
-            self._send(jsonrpc.notification("notifications/cancelled", {"requestId": request_id}))
-            raise
-        finally:
-            del self._asked[request_id]
-        return reply.value(method)
-
-    def _resolve(self, message: JSONObject) -> None:
-        reply = self._asked.get(message.get("id") or "")
-        if reply is not None:
-            reply.message = message
-            reply.done.set()
-
-    def _is_logged(self, level: Any) -> bool:
-        return level not in LOG_LEVELS or LOG_LEVELS.index(level) >= self._log_level
-
     # Methods
 
-    async def _initialize(self, params: JSONObject, context: HandlerContext) -> JSONObject:
-        wanted = params.get("protocolVersion")
-        return self._server.initialize_result(
-            wanted if wanted in jsonrpc.PROTOCOL_VERSIONS else jsonrpc.PROTOCOL_VERSIONS[0]
-        )
-
-    async def _ping(self, params: JSONObject, context: HandlerContext) -> JSONObject:
-        return {}
-
-    async def _set_level(self, params: JSONObject, context: HandlerContext) -> JSONObject:
+    def _set_level(self, params: JSONObject) -> JSONObject:
         level = params.get("level")
         if level not in LOG_LEVELS:
             raise RPCError(jsonrpc.INVALID_PARAMS, f"unknown log level {level!r}")
         self._log_level = LOG_LEVELS.index(level)
         return {}
-
-    async def _list_tools(self, params: JSONObject, context: HandlerContext) -> JSONObject:
-        return self._page("tools", self._server.tool_definitions(), params.get("cursor"))
 
     async def _call_tool(self, params: JSONObject, context: HandlerContext) -> JSONObject:
         name, arguments, meta = params.get("name"), params.get("arguments"), params.get("_meta")
@@ -210,11 +166,7 @@ class ServerSession:
     def _context(self, tool_name: str, meta: JSONObject, context: HandlerContext) -> ToolContext:
         tool_use_id, token = meta.get(TOOL_USE_ID), meta.get("progressToken")
         return ToolContext(
-            request_id=context.request_id,
-            agent_id=context.agent_id,
-            task=context.task,
-            session_id=context.session_id,
-            cancellation=context.cancellation,
+            **vars(context),
             tool_name=tool_name,
             server_name=self._server.name,
             tool_use_id=tool_use_id if isinstance(tool_use_id, str) else None,
@@ -223,24 +175,13 @@ class ServerSession:
             notify=self.notify,
         )
 
-    async def _list_resources(self, params: JSONObject, context: HandlerContext) -> JSONObject:
-        definitions = [resource.definition() for resource in self._server.resources.values()]
-        return self._page("resources", definitions, params.get("cursor"))
-
-    async def _list_templates(self, params: JSONObject, context: HandlerContext) -> JSONObject:
-        return {"resourceTemplates": []}
-
-    async def _read_resource(self, params: JSONObject, context: HandlerContext) -> JSONObject:
+    async def _read_resource(self, params: JSONObject) -> JSONObject:
         resource = self._server.resources.get(str(params.get("uri")))
         if resource is None:
             raise RPCError(jsonrpc.RESOURCE_NOT_FOUND, "resource not found", {"uri": params.get("uri")})
         return {"contents": [await resource.read()]}
 
-    async def _list_prompts(self, params: JSONObject, context: HandlerContext) -> JSONObject:
-        definitions = [prompt.definition() for prompt in self._server.prompts.values()]
-        return self._page("prompts", definitions, params.get("cursor"))
-
-    async def _get_prompt(self, params: JSONObject, context: HandlerContext) -> JSONObject:
+    async def _get_prompt(self, params: JSONObject) -> JSONObject:
         prompt = self._server.prompts.get(str(params.get("name")))
         if prompt is None:
             raise RPCError(jsonrpc.INVALID_PARAMS, f"unknown prompt {params.get('name')!r}")
@@ -249,28 +190,12 @@ class ServerSession:
         except ToolInputError as error:
             raise RPCError(jsonrpc.INVALID_PARAMS, str(error)) from None
 
-    def _page(self, key: str, items: Sequence[JSONObject], cursor: Any) -> JSONObject:
-        """Return a page of a list. The cursor is the index of its first entry."""
+    def _page(self, kind: str, cursor: Any) -> JSONObject:
+        """Return a page of the tools, resources or prompts. The cursor is the index of its first entry."""
+        items = self._server.definitions(kind)
         begin = 0 if cursor is None else int(cursor) if isinstance(cursor, str) and cursor.isdecimal() else -1
         if begin < 0 or begin > len(items):
             raise RPCError(jsonrpc.INVALID_PARAMS, f"invalid cursor {cursor!r}")
         end = begin + (self._server.page_size or len(items))
-        page: JSONObject = {key: list(items[begin:end])}
+        page: JSONObject = {kind: items[begin:end]}
         return page | ({"nextCursor": str(end)} if end < len(items) else {})
-
-
-class _Reply:
-    """A pending request to the CLI."""
-
-    def __init__(self) -> None:
-        self.done = Event()
-        self.message: JSONObject | None = None
-
-    def value(self, method: str) -> JSONObject:
-        if self.message is None:
-            raise ControlRejectedError(method, "the session closed before the answer")
-        if "error" in self.message:
-            details = self.message["error"] if isinstance(self.message["error"], dict) else {}
-            raise ControlRejectedError(method, str(details.get("message", "")), str(details.get("code", "")))
-        found = self.message.get("result")
-        return found if isinstance(found, dict) else {}

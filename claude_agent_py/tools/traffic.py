@@ -17,8 +17,6 @@ from claude_agent_py.wire.messages.conversation import (
     AssistantMessage,
     PermissionDecision,
     ToolProgressMessage,
-    ToolResultMeta,
-    ToolUseMeta,
     UserMessage,
 )
 from claude_agent_py.wire.messages.system import PermissionDeniedMessage
@@ -221,55 +219,45 @@ class ToolTraffic:
         for block in message.tool_uses:
             if block.id in self._records:  # repeated in a replay
                 continue
-            self._records[block.id] = _record(block, message, metas.get(block.id))
+            meta = metas.get(block.id)
+            self._records[block.id] = ToolCallRecord(
+                call=block,
+                id=block.id,
+                name=block.name,
+                agent_id=message.agent_id,
+                subagent_type=message.subagent_type,
+                parent_tool_use_id=message.parent_tool_use_id,
+                display_name=meta.display_name if meta is not None else "",
+                started_at=seconds(message.timestamp),
+            )
             if now is not None:
                 self._clock[block.id] = now
 
     def _returned(self, message: UserMessage, now: float | None) -> Iterator[ToolCallRecord]:
-        results = message.tool_results
+        results, ended_at = message.tool_results, seconds(message.timestamp)
         metas = {meta.id: meta for meta in message.tool_result_meta or ()}
         for block in results:
             record = self._records.get(block.tool_use_id)
             if record is None or record.done:
                 continue
-            done = self._with_result(record, block, metas.get(block.tool_use_id), seconds(message.timestamp), now)
-            if len(results) == 1:  # otherwise it could belong to any of them
-                done = replace(done, tool_use_result=message.tool_use_result)
-            self._records[done.id] = done
+            meta = metas.get(record.id)
+            decision = meta.permission_decision if meta is not None else None
+            done = self._records[record.id] = replace(
+                record,
+                result=block,
+                tool_use_result=message.tool_use_result
+                if len(results) == 1
+                else None,  # it could belong to any of them
+                is_running=False,
+                permission=decision or self._denials.pop(record.id, None),
+                non_execution_kind=meta.non_execution_kind if meta is not None else None,
+                ended_at=ended_at,
+                duration=self._duration(record, ended_at, now),
+            )
             yield done
 
-    def _with_result(
-        self,
-        record: ToolCallRecord,
-        block: ToolResultBlock,
-        meta: ToolResultMeta | None,
-        ended_at: float | None,
-        now: float | None,
-    ) -> ToolCallRecord:
+    def _duration(self, record: ToolCallRecord, ended_at: float | None, now: float | None) -> float | None:
         begun = self._clock.pop(record.id, None)
-        duration = None if now is None or begun is None else now - begun
         if record.started_at is not None and ended_at is not None:
-            duration = max(0.0, ended_at - record.started_at)
-        decision = meta.permission_decision if meta is not None else None
-        return replace(
-            record,
-            result=block,
-            is_running=False,
-            permission=decision or self._denials.pop(record.id, None),
-            non_execution_kind=meta.non_execution_kind if meta is not None else None,
-            ended_at=ended_at,
-            duration=duration,
-        )
-
-
-def _record(block: ToolUseBlock, message: AssistantMessage, meta: ToolUseMeta | None) -> ToolCallRecord:
-    return ToolCallRecord(
-        call=block,
-        id=block.id,
-        name=block.name,
-        agent_id=message.agent_id,
-        subagent_type=message.subagent_type,
-        parent_tool_use_id=message.parent_tool_use_id,
-        display_name=meta.display_name if meta is not None else "",
-        started_at=seconds(message.timestamp),
-    )
+            return max(0.0, ended_at - record.started_at)
+        return None if now is None or begun is None else now - begun

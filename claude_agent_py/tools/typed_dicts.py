@@ -13,15 +13,13 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints, is_type
 
 import typing_extensions
 
-NEEDED = sys.version_info < (3, 12)
-
 
 def modern(annotation: Any, namespace: Mapping[str, Any]) -> Any:
     """Return an annotation that pydantic accepts on every supported Python version.
 
     `namespace` holds additional names for the annotations of fields.
     """
-    return _Rewriting(namespace).of(annotation) if NEEDED else annotation
+    return annotation if sys.version_info >= (3, 12) else _Rewriting(namespace).of(annotation)
 
 
 class _Rewriting:

@@ -19,8 +19,8 @@ from claude_agent_py import (
 )
 from claude_agent_py.agents import AgentModel
 from claude_agent_py.children import ChildAgent, child_tool
+from claude_agent_py.children.assignment import Brief
 from claude_agent_py.children.process_options import process_options
-from claude_agent_py.children.run import Brief
 from claude_agent_py.options import OptionsWarning, SystemPromptPreset
 
 WORKER = AgentDefinition(description="Works", prompt="You work.")

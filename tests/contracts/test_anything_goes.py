@@ -127,7 +127,7 @@ async def worker(chance: random.Random, client: Client) -> None:
         await checkpoint()
 
 
-async def anything_goes(start: MakeClient, seed: int) -> None:
+async def anything_goes(start: MakeClient, seed: int, *, connect: float) -> None:
     chance = random.Random(seed)
 
     async def answers(*args: Any) -> Any:
@@ -142,7 +142,7 @@ async def anything_goes(start: MakeClient, seed: int) -> None:
         hooks={"Stop": [answers]},
         on_task_notification=answers,
         on_task_event=answers,
-        timeouts=Timeouts(close=chance.choice([0.2, 1.0]), control=0.2, connect=2),
+        timeouts=Timeouts(close=chance.choice([0.2, 1.0]), control=0.2, connect=connect),
     )
     with anyio.fail_after(60):
         try:
@@ -161,10 +161,10 @@ async def anything_goes(start: MakeClient, seed: int) -> None:
 @pytest.mark.parametrize("seed", range(60))
 async def test_in_memory(seed: int, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.CRITICAL):
-        await anything_goes(start_in_memory, seed)
+        await anything_goes(start_in_memory, seed, connect=0.5)
 
 
 @pytest.mark.parametrize("seed", range(1000, 1010))
 async def test_with_a_process(seed: int, start_process: MakeClient, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.CRITICAL):
-        await anything_goes(start_process, seed)
+        await anything_goes(start_process, seed, connect=2)

@@ -1,6 +1,8 @@
 """The first connect of a process does not hold up the event loop with imports."""
 
+import importlib.util
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,11 +13,11 @@ import pytest
 from claude_agent_py.testing import FakeCLI
 
 PROGRAM = """
-import importlib.abc, json, sys, threading
+import importlib.abc, json, os, sys, threading
 import anyio
 from claude_agent_py import AgentDefinition, Client, ClientOptions, HookMatcher, tool
 
-cli, backend, kind = sys.argv[1:]
+cli, cases = sys.argv[1:]
 imported = {"loop": [], "threads": []}
 
 class Watch(importlib.abc.MetaPathFinder):
@@ -42,8 +44,6 @@ features = {
     "listeners": {"on_task_event": lambda event: None, "on_stderr": lambda line: None},
 }
 features["all"] = {name: value for feature in features.values() for name, value in feature.items()}
-options = ClientOptions(cli_path=cli, **features[kind])
-
 async def main():
     client = Client(options)
     sys.meta_path.insert(0, Watch())
@@ -51,26 +51,40 @@ async def main():
     del sys.meta_path[0]
     await client.close()
 
-anyio.run(main, backend=backend)
-print(json.dumps(imported))
+for backend, kind in json.loads(cases):
+    copy = os.fork()  # for each a process that has not connected yet
+    if copy == 0:
+        options = ClientOptions(cli_path=cli, **features[kind])
+        anyio.run(main, backend=backend)
+        print(json.dumps(imported))
+        break
+    if os.waitpid(copy, 0)[1]:
+        sys.exit(f"{kind} on {backend} failed")
 """
-
-
-def imported_by(cli: Path, backend: str, kind: str) -> dict[str, list[str]]:
-    """Return what the first connect of a process imports of the package on the event loop, and in threads."""
-    command = [sys.executable, "-c", PROGRAM, str(cli), backend, kind]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
 
 
 KINDS = ["no features", "hooks", "permissions", "an inbox", "tools", "agents", "listeners", "all"]
 
 
+@pytest.fixture(scope="module")
+def imported_by(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], dict[str, list[str]]]:
+    """What the first connect of a process imports of the package on the event loop, and in threads."""
+    if not hasattr(os, "fork"):
+        pytest.skip("needs fork")
+    cases = [("asyncio", kind) for kind in KINDS]
+    if importlib.util.find_spec("trio"):
+        cases.append(("trio", "all"))
+    cli = FakeCLI().install(tmp_path_factory.mktemp("cli"))
+    command = [sys.executable, "-c", PROGRAM, str(cli), json.dumps(cases)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    found: list[dict[str, Any]] = [json.loads(line) for line in done.stdout.splitlines()]
+    return dict(zip(cases, found, strict=True))
+
+
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_start_imports_nothing_on_the_event_loop(kind: str, tmp_path: Path) -> None:
-    found = imported_by(FakeCLI().install(tmp_path), "asyncio", kind)
+def test_a_start_imports_nothing_on_the_event_loop(kind: str, imported_by: Any) -> None:
+    found = imported_by["asyncio", kind]
     assert found["loop"] == []
     assert "claude_agent_py._runtime.session.session" in found["threads"]
     assert ("claude_agent_py.permissions.dispatcher" in found["threads"]) is (
@@ -78,9 +92,9 @@ def test_a_start_imports_nothing_on_the_event_loop(kind: str, tmp_path: Path) ->
     )
 
 
-def test_nor_does_it_on_trio(tmp_path: Path) -> None:
+def test_nor_does_it_on_trio(imported_by: Any) -> None:
     pytest.importorskip("trio")
-    found = imported_by(FakeCLI().install(tmp_path), "trio", "all")
+    found = imported_by["trio", "all"]
     assert found["loop"] == []
     assert {"claude_agent_py.hooks.live", "claude_agent_py.tools.host"} <= set(found["threads"])
 

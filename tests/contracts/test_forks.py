@@ -18,7 +18,7 @@ import gc, os, sys, time
 import anyio
 from claude_agent_py import Client, ClientOptions
 
-how, backend, cli = sys.argv[1:]
+ways, backend, cli = sys.argv[1:]
 
 
 async def wait_for(pid):
@@ -32,30 +32,30 @@ async def main():
     async with Client(options) as client:
         assert (await client.query("hi")).text == "one"
         [file] = client.session.launched.plan.files
-        child = os.fork()
-        if child == 0 and how == "exit":
-            sys.exit(0)
-        if child == 0 and how == "raise":
-            raise LookupError
-        if child == 0 and how == "return":
-            return
-        if child == 0 and how == "close":
-            await client.close()
-            os._exit(0)
-        if child == 0 and how == "drop":
-            del client
-            gc.collect()
-            os._exit(0)
-        try:
-            await wait_for(child)
-        except TimeoutError:
-            os.kill(child, 9)
-            raise
-        assert client.is_open
-        assert file.exists()
-        with anyio.fail_after(60):
-            assert (await client.query("again")).text == "two"
-        pid = client.pid
+        for how in ways.split():
+            child = os.fork()
+            if child == 0 and how == "exit":
+                sys.exit(0)
+            if child == 0 and how == "raise":
+                raise LookupError
+            if child == 0 and how == "return":
+                return
+            if child == 0 and how == "close":
+                await client.close()
+                os._exit(0)
+            if child == 0 and how == "drop":
+                del client
+                gc.collect()
+                os._exit(0)
+            try:
+                await wait_for(child)
+            except TimeoutError:
+                os.kill(child, 9)
+                raise
+            assert client.is_open, how
+            assert file.exists(), how
+            with anyio.fail_after(60):
+                assert (await client.query("again")).text == "more", how
     print("parent", client.session.transport.exit_code)
 
 
@@ -64,13 +64,11 @@ anyio.run(main, backend=backend)
 
 
 # A copy cannot leave `trio.run` in an orderly way: trio shares its own descriptors with the original.
-@pytest.mark.parametrize(
-    ("how", "backend"),
-    [(how, "asyncio") for how in ("exit", "raise", "return", "close", "drop")] + [("close", "trio"), ("drop", "trio")],
-)
-def test_a_forked_copy_leaves_the_session_alone(how: str, backend: str, tmp_path: Path) -> None:
-    cli = FakeCLI(steps.turn("one"), steps.turn("two")).install(tmp_path)
-    argv = [sys.executable, "-c", PROGRAM, how, backend, str(cli)]
+@pytest.mark.parametrize(("ways", "backend"), [("exit raise return close drop", "asyncio"), ("close drop", "trio")])
+def test_forked_copies_leave_the_session_alone(ways: str, backend: str, tmp_path: Path) -> None:
+    """One copy after the other; the original goes on after each."""
+    cli = FakeCLI(steps.turn("one"), *[steps.turn("more")] * 5).install(tmp_path)
+    argv = [sys.executable, "-c", PROGRAM, ways, backend, str(cli)]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
     assert done.stdout.splitlines()[-1:] == ["parent 0"], done.stderr
     assert done.returncode == 0

@@ -302,9 +302,19 @@ PROGRAM = """
 """
 
 
-@pytest.mark.parametrize("backend", ["asyncio", "trio"])
 @pytest.mark.parametrize(
-    ("how", "code"), [("end", 0), ("kept", 0), ("exit", 5), ("interrupt", 130), ("query", 0), ("closed", 0)]
+    ("how", "code", "backend"),
+    [
+        ("end", 0, "asyncio"),
+        ("end", 0, "trio"),
+        ("kept", 0, "asyncio"),
+        ("exit", 5, "trio"),
+        ("interrupt", 130, "asyncio"),
+        ("interrupt", 130, "trio"),
+        ("query", 0, "asyncio"),
+        ("query", 0, "trio"),
+        ("closed", 0, "asyncio"),
+    ],
 )
 def test_a_program_that_forgets_to_close_leaves_nothing_and_hears_of_it_once(
     backend: str, how: str, code: int, tmp_path: Path
@@ -371,16 +381,20 @@ INTERRUPTED = """
 """
 
 
-@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+ONE = [frames.can_use_tool("r1")]
+TWO = [*ONE, frames.can_use_tool("r2")]
+NOTIFIED = [frames.task_started("t"), frames.task_notification("t")]
+
+
 @pytest.mark.parametrize(
-    ("option", "asks", "where"),
+    ("option", "asks", "where", "backend"),
     [
-        pytest.param("can_use_tool", [frames.can_use_tool("r1")], "here", id="a handler"),
-        pytest.param("can_use_tool", [frames.can_use_tool("r1"), frames.can_use_tool("r2")], "here", id="two handlers"),
-        pytest.param(
-            "on_task_notification", [frames.task_started("t"), frames.task_notification("t")], "here", id="a listener"
-        ),
-        pytest.param("can_use_tool", [frames.can_use_tool("r1")], "below", id="below a handler"),
+        pytest.param("can_use_tool", ONE, "here", "asyncio", id="a handler-asyncio"),
+        pytest.param("can_use_tool", TWO, "here", "trio", id="two handlers-trio"),
+        pytest.param("on_task_notification", NOTIFIED, "here", "asyncio", id="a listener-asyncio"),
+        pytest.param("on_task_notification", NOTIFIED, "here", "trio", id="a listener-trio"),
+        pytest.param("can_use_tool", ONE, "below", "asyncio", id="below a handler-asyncio"),
+        pytest.param("can_use_tool", ONE, "below", "trio", id="below a handler-trio"),
     ],
 )
 def test_an_interrupt_while_a_worker_runs_reaches_the_program(
@@ -431,8 +445,11 @@ LOST = """
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
-@pytest.mark.parametrize("stubborn", [False, True], ids=["polite", "stubborn"])
-@pytest.mark.parametrize("loop", ["stopped", "asyncio", "trio"])
+@pytest.mark.parametrize(
+    ("loop", "stubborn"),
+    [("stopped", True), ("asyncio", False), ("asyncio", True), ("trio", True)],
+    ids=lambda value: value if isinstance(value, str) else "stubborn" if value else "polite",
+)
 def test_a_program_whose_loop_never_ends(loop: str, stubborn: bool, tmp_path: Path) -> None:
     """Stopped and left, or in a daemon thread: the CLI ends with the interpreter, but not with a forked copy of it."""
     fake = FakeCLI(

@@ -200,7 +200,6 @@ async def test_what_is_left_alone_still_asks_and_is_answered(tmp_path: Path) -> 
     assert (tmp_path / "written").exists()
 
 
-@pytest.mark.each_backend
 async def test_a_killed_cli_leaves_no_shell_behind(shells: Shells) -> None:
     """SIGKILL, as of the kernel when memory is short: the shells are orphans in sessions of their own then."""
     with job(shells, Gate()) as model, anyio.fail_after(60):
@@ -254,7 +253,6 @@ async def test_what_detached_itself_goes_on_where_it_is_left(shells: Shells) -> 
         await until_gone(*pids)
 
 
-@pytest.mark.each_backend
 async def test_a_close_during_a_turn_ends_its_shell(shells: Shells) -> None:
     script = [Reply(tool_use("Bash", {"command": shells.command(), "description": "b"}))]
     with ScriptedModel(script) as model, anyio.fail_after(60):
@@ -266,7 +264,6 @@ async def test_a_close_during_a_turn_ends_its_shell(shells: Shells) -> None:
             await one
 
 
-@pytest.mark.each_backend
 async def test_a_cancelled_run_ends_its_shell(shells: Shells) -> None:
     script = [Reply(tool_use("Bash", {"command": shells.command(), "description": "b"}))]
     with ScriptedModel(script) as model, anyio.fail_after(60):
@@ -351,6 +348,6 @@ async def test_several_sessions_at_once() -> None:
                 answers[number] = (await client.query(f"number {number}")).text
 
         async with anyio.create_task_group() as group:
-            for number in range(3):
+            for number in range(2):
                 group.start_soon(use, number)
-    assert answers == {number: f"echo {number}" for number in range(3)}
+    assert answers == {number: f"echo {number}" for number in range(2)}

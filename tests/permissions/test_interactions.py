@@ -220,7 +220,7 @@ async def test_an_inbox_is_a_policy(inbox: Inbox) -> None:
 
 async def test_a_person_is_waited_for_meanwhile(inbox: Inbox) -> None:
     heard: list[bool] = []
-    asking = PermissionContext(request_id="r", on_waiting=heard.append)
+    asking = PermissionContext(request_id="r", on_waiting=lambda waiting, _: heard.append(waiting))
 
     with anyio.fail_after(30):
         async with anyio.create_task_group() as group:

@@ -4,12 +4,14 @@ import os
 import platform
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, cast
 
 import anyio
 import pytest
 
-from claude_agent_py import Allow, Deny, PermissionContext, PermissionRequest, read_only
+from claude_agent_py import Allow, ClientOptions, Deny, PermissionContext, PermissionRequest, read_only
+from claude_agent_py._cancellation import Cancellation
 from claude_agent_py._handler_context import HandlerContext
 from claude_agent_py.errors import HandlerError, OptionsError
 from claude_agent_py.permissions import Accept, Completed, ElicitationRequest, Inbox, PendingInteractions, Plan, ask
@@ -46,6 +48,7 @@ class Session:
         self.waits: list[tuple[str, str | None, Asked | None]] = []
         self.answers: list[tuple[str | None, Answered]] = []
         self.dispatcher = PermissionDispatcher(
+            {option: how.pop(option) for option in OPTIONS if option in how},
             report=self.errors.append,
             on_waiting=lambda *told: self.waits.append(told),
             on_answered=lambda *told: self.answers.append(told),
@@ -53,13 +56,8 @@ class Session:
         )
 
     async def ask(self, request: Any) -> dict[str, Any]:
-        answers: dict[type, Callable[..., Any]] = {
-            CanUseToolRequest: self.dispatcher.answer_can_use_tool,
-            WireElicitationRequest: self.dispatcher.answer_elicitation,
-            UserDialogRequest: self.dispatcher.answer_user_dialog,
-        }
         with anyio.fail_after(30):
-            reply: dict[str, Any] = await answers[type(request)](request, CONTEXT)
+            reply: dict[str, Any] = await self.dispatcher.answer(request, replace(CONTEXT, cancellation=Cancellation()))
         return reply
 
 
@@ -140,9 +138,9 @@ async def test_a_plain_handler_can_say_so_itself_and_it_is_told_in_the_event_loo
             return Allow()
 
     dispatcher = PermissionDispatcher(
-        can_use_tool=decide, report=print, on_waiting=lambda *told: threads.append(threading.get_ident())
+        {"can_use_tool": decide}, report=print, on_waiting=lambda *told: threads.append(threading.get_ident())
     )
-    await dispatcher.answer_can_use_tool(BASH, CONTEXT)
+    await dispatcher.answer(BASH, CONTEXT)
     assert threads == [threading.get_ident()] * 2
 
 
@@ -178,10 +176,6 @@ def raises_in_a_thread(subject: Any, context: PermissionContext) -> Any:
     raise RuntimeError("sk-secret")
 
 
-async def never_returns(subject: Any, context: PermissionContext) -> Any:
-    await anyio.sleep_forever()
-
-
 def returns_true(subject: Any, context: PermissionContext) -> Any:
     return True
 
@@ -208,10 +202,10 @@ REFUSALS: dict[str, Callable[[dict[str, Any]], bool]] = {
 @pytest.mark.parametrize("option", OPTIONS)
 @pytest.mark.parametrize(
     "failing",
-    [raises, raises_in_a_thread, never_returns, returns_true, returns_the_wire_reply, allows_what_is_no_json],
+    [raises, raises_in_a_thread, returns_true, returns_the_wire_reply, allows_what_is_no_json],
 )
 async def test_a_handler_that_fails_refuses_and_reports_once(option: str, failing: Any) -> None:
-    session = Session(**{option: failing}, timeout=0.05)
+    session = Session(**{option: failing})
     reply = await session.ask(REQUESTS[option])
     assert REFUSALS[option](reply)
     assert "sk-secret" not in str(reply)
@@ -224,7 +218,7 @@ async def test_a_failure_of_one_handler_does_not_ask_the_inbox() -> None:
 
 
 async def test_a_withdrawn_question_cancels_the_handler() -> None:
-    session, started, seen = Session(can_use_tool=never_returns), anyio.Event(), []
+    started, seen = anyio.Event(), []
     context = HandlerContext(request_id="r2")
 
     async def waits(request: PermissionRequest, context: PermissionContext) -> Any:
@@ -237,7 +231,7 @@ async def test_a_withdrawn_question_cancels_the_handler() -> None:
     session = Session(can_use_tool=waits)
     with anyio.fail_after(30):
         async with anyio.create_task_group() as group:
-            group.start_soon(session.dispatcher.answer_can_use_tool, BASH, context)
+            group.start_soon(session.dispatcher.answer, BASH, context)
             await started.wait()
             context.cancellation.set()
             group.cancel_scope.cancel()
@@ -252,13 +246,13 @@ async def test_a_withdrawn_question_cancels_the_handler() -> None:
 @pytest.mark.parametrize("handler", [3, Allow(), lambda: None, lambda request: None, lambda tool, data, context: None])
 def test_what_is_no_handler_is_refused_by_the_name_of_its_option(option: str, handler: Any) -> None:
     with pytest.raises(OptionsError) as caught:
-        Session(**{option: handler})
+        ClientOptions(**{option: handler})
     assert caught.value.option == option
 
 
 def test_what_is_no_inbox_is_refused() -> None:
     with pytest.raises(OptionsError, match="interactions"):
-        Session(interactions="inbox.db")
+        ClientOptions(interactions=cast(Any, "inbox.db"))
 
 
 def test_true_makes_an_inbox() -> None:

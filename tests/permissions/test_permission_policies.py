@@ -142,7 +142,8 @@ async def test_asking_says_that_a_person_is_waited_for() -> None:
         return Allow()
 
     request = PermissionRequest(CanUseToolRequest(tool_name="Bash", tool_use_id="t"))
-    answer: Any = ask(decide)(request, PermissionContext(request_id="r", on_waiting=heard.append))
+    context = PermissionContext(request_id="r", on_waiting=lambda waiting, _: heard.append(waiting))
+    answer: Any = ask(decide)(request, context)
     assert await answer == Allow()
     assert heard == [True, "asked", False]
 

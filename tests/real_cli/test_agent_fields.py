@@ -9,6 +9,7 @@ from typing import Any
 
 import anyio
 import pytest
+from one_session import OneSession
 
 from claude_agent_py import AgentDefinition, Client, Deny, PermissionContext, PermissionRequest
 from claude_agent_py.children import ChildAgent
@@ -143,6 +144,7 @@ async def test_each_field_does_what_it_says_for_its_agent_and_for_no_other() -> 
             "uninstructed": ({"omit_claude_md": True}, "report"),
             "instructed": ({"omit_claude_md": False}, "report"),
             "red": ({"color": "red"}, "report"),
+            "begun": ({"initial_prompt": "Begin here."}, "report"),
         },
         prepare=write_all,
         options={"mcp_servers": {"far": SERVER, "other": SERVER}, "model": "opus", "effort": "low"},
@@ -181,21 +183,21 @@ async def test_each_field_does_what_it_says_for_its_agent_and_for_no_other() -> 
     assert {name for name in run if any(request.contains(f"LOOK<{name}>") for request in compactions)} == {"early"}
 
     assert AgentDefinition(description="w", prompt="p", color="red").to_wire() == {"description": "w", "prompt": "p"}
+    assert those("Begin here.") == set()  # it is that of the main agent
+
     assert '"red"' not in told(run["red"]).replace('"LOOK<red>"', "")
 
 
 @about("permission_mode")
-@pytest.mark.parametrize(
-    ("session", "outcomes"),
-    [
-        ("default", {"acceptEdits": "written", "dontAsk": "denied", None: "asked", "bypassPermissions": "asked"}),
-        ("dontAsk", {"acceptEdits": "written", "bypassPermissions": "denied"}),
-        ("acceptEdits", {"dontAsk": "written"}),  # the mode of the session prevails
-        ("bypassPermissions", {"dontAsk": "written"}),
-    ],
-)
 @pytest.mark.filterwarnings("ignore:can_use_tool will not be called")
-async def test_a_permission_mode_of_its_own(session: Any, outcomes: dict[Any, str]) -> None:
+async def test_a_permission_mode_of_its_own() -> None:
+    """One session, which is in one mode after the other."""
+    modes: dict[Any, dict[Any, str]] = {
+        "bypassPermissions": {"dontAsk": "written"},  # the mode of the session prevails
+        "acceptEdits": {"dontAsk": "written"},
+        "default": {"acceptEdits": "written", "dontAsk": "denied", None: "asked", "bypassPermissions": "asked"},
+        "dontAsk": {"acceptEdits": "written", "bypassPermissions": "denied"},
+    }
     asked: list[str] = []
 
     async def refuse(request: PermissionRequest, context: PermissionContext) -> Deny:
@@ -205,15 +207,22 @@ async def test_a_permission_mode_of_its_own(session: Any, outcomes: dict[Any, st
     def writes(path: str) -> Any:
         return [tool_use("Write", {"file_path": path, "content": "x"}), "report"]
 
-    run, _ = await each_ran(
-        {str(own): ({"permission_mode": own}, writes(f"{own}.txt")) for own in outcomes},
-        options={"permission_mode": session, "can_use_tool": refuse},
-    )
-    for own, outcome in outcomes.items():
-        said = str(run[str(own)][1].tool_results)
-        assert any(path.endswith(f"{own}.txt") for path in asked) is (outcome == "asked"), own
-        assert ("File created" in said) is (outcome == "written"), own
-        assert ("don't ask mode" in said) is (outcome == "denied"), own
+    names = [f"{mode}-{own}" for mode, outcomes in modes.items() for own in outcomes]
+    one = OneSession(agents={f"LOOK<{name}>": writes(f"{name}.txt") for name in names})
+    agents = {
+        str(own): AgentDefinition(description="Works", prompt="You work.", permission_mode=own)
+        for own in modes["default"]
+    }
+    async with one.open(agents=agents, can_use_tool=refuse, permission_mode="bypassPermissions") as client:
+        for mode, outcomes in modes.items():
+            await client.set_permission_mode(mode)
+            await one.ask([launch(f"LOOK<{mode}-{own}>", agent=str(own)) for own in outcomes], "ok")
+            for own, outcome in outcomes.items():
+                case = f"{mode}-{own}"
+                told_it = one.result_of(f"LOOK<{case}>")
+                assert any(path.endswith(f"{case}.txt") for path in asked) is (outcome == "asked"), case
+                assert ("File created" in told_it) is (outcome == "written"), case
+                assert ("don't ask mode" in told_it) is (outcome == "denied"), case
 
 
 @about("mcp_servers")
@@ -258,8 +267,6 @@ async def test_only_true_decides_where_it_runs() -> None:
 async def test_the_first_prompt_is_that_of_the_main_agent() -> None:
     as_main = await ran(main=["ok", "ok"], initial_prompt="Begin here.", options={"agent": "worker"})
     assert [request.last_user_text for request in as_main.main] == ["Begin here.", "go"]
-    as_subagent = await ran(initial_prompt="Begin here.")
-    assert not as_subagent.agent[0].contains("Begin here.")
 
 
 @about("observer", "observer_message", "observe_tool_results", "observe_subagents")
@@ -342,7 +349,6 @@ def counts(requests: list[RecordedRequest]) -> list[int]:
 
 
 @about("critical_system_reminder")
-@pytest.mark.each_backend
 async def test_a_reminder_is_in_every_request_of_its_agent() -> None:
     script = [[bash("echo a"), bash("echo b")], tool_use("NoSuchTool", {}), "report"]
     reminded = AgentDefinition(description="Works", prompt="You work.", critical_system_reminder=REMINDER)

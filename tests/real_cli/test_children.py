@@ -11,6 +11,7 @@ import anyio
 import pytest
 from anyio.streams.buffered import BufferedByteReceiveStream
 from leftovers import kill, processes_with, until_gone
+from one_session import OneSession
 
 from claude_agent_py import (
     AgentDefinition,
@@ -27,7 +28,7 @@ from claude_agent_py.children import ChildAgent, child_tool
 from claude_agent_py.client import current_client
 from claude_agent_py.permissions import PendingInteractions
 from claude_agent_py.tasks import Task, TaskHistory
-from claude_agent_py.testing import Failure, Gate, Reply, ScriptedModel, ToolCall, text, tool_use
+from claude_agent_py.testing import Failure, Gate, RecordedRequest, Reply, ScriptedModel, ToolCall, text, tool_use
 from claude_agent_py.tools import tool
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
@@ -59,26 +60,49 @@ async def until_only(model: ScriptedModel, *pids: int | None) -> None:
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
 
-def reports_in(model: ScriptedModel) -> list[dict[str, Any]]:
+def reports_in(requests: list[RecordedRequest]) -> list[dict[str, Any]]:
     """What the parent's model was given as results of its calls."""
-    results = [r for request in model.requests_of("main") for r in request.tool_results]
+    results = [r for request in requests for r in request.tool_results]
     return [
         json.loads("".join(b["text"] for b in r["content"]) if isinstance(r["content"], list) else r["content"])
         for r in results
     ]
 
 
-async def test_two_children_at_once_report_to_the_parent_s_model() -> None:
-    adder = ChildAgent(ADDER, id="adder")
-    with ScriptedModel(
-        [Reply([subtask("adder", "one"), subtask("adder", "two")]), text("both are done")],
-        sessions={"Do it: one": [text("one is 1")], "Do it: two": [text("two is 2")]},
-    ) as model:
-        async with Client(model.options(custom_tools=[child_tool(adder)])) as client:
-            with anyio.fail_after(60):
-                result = await client.query("add", until="idle")
-            tasks = {task.description: task for task in client.tasks}
-        reports = reports_in(model)
+class Family(OneSession):
+    """A session whose tools start children; each check has a prompt of its own for them."""
+
+    def __init__(self) -> None:
+        self.gates = {name: Gate() for name in ("interrupted", "stopped", "killed", "closed")}
+        inner = {"description": "inner", "prompt": "INNER", "subagent_type": "general-purpose"}
+        super().__init__(
+            sessions={
+                "Do it: one": "one is 1",
+                "Do it: two": "two is 2",
+                "Do it: outer": [
+                    [text("I delegate."), tool_use("Agent", {**inner, "run_in_background": False})],
+                    "outer report",
+                ],
+                "/cost": "that is no command",
+                "Do it: wait": Reply("late", after=self.gates["interrupted"]),
+                "Do it: below": Reply("late", after=self.gates["stopped"]),
+                "Do it: die": [
+                    Reply([text("I begin."), shell("sleep 1000", run_in_background=True)]),
+                    Reply("late", after=self.gates["killed"]),
+                ],
+                "close": Reply("late", after=self.gates["closed"]),
+            },
+            agents={
+                "INNER": [shell("echo found"), "inner report"],
+                "CALL": [Reply(subtask("adder", "below")), "late"],
+            },
+        )
+
+
+async def two_children_at_once_report_to_the_parent_s_model(one: Family) -> None:
+    result = await one.ask(Reply([subtask("adder", "one"), subtask("adder", "two")]), "both are done")
+    tasks = {task.description: task for task in one.client.tasks}
+    reports = reports_in(one.requests_of()[1:])
     assert result.text == "both are done"
     assert {r["subTaskStatus"] for r in reports} == {"Success"}
     assert {r["finalAssistantMessage"] for r in reports} == {"one is 1", "two is 2"}
@@ -87,21 +111,157 @@ async def test_two_children_at_once_report_to_the_parent_s_model() -> None:
     assert {task.id for task in result.tasks} == {task.id for task in tasks.values()}
 
 
+async def a_child_that_cannot_start_is_an_error_report(one: Family) -> None:
+    result = await one.ask(Reply(subtask("broken", "x")), "it failed")
+    (task,) = result.tasks
+    (report,) = reports_in(one.requests_of()[1:])
+    assert result.text == "it failed"
+    assert report["subTaskStatus"] == "Error"
+    assert "exit code 1" in report["failureReason"]
+    assert task.status is TaskStatus.FAILED
+
+
+async def a_child_has_tasks_of_its_own_in_the_tree_of_its_parent(one: Family) -> None:
+    one.answers(Reply(subtask("adder", "outer")), "ok")
+    run = one.client.query("go", until="idle")
+    await run
+    outer, below = run.agents
+    transcript = await outer.task.transcript()
+    followed = [chunk async for chunk in outer.task.follow()]
+    assert (outer.name, outer.definition, outer.is_child) == ("adder", ADDER, True)
+    assert (below.name, below.is_child, below.parent) == ("general-purpose", False, outer.task)
+    assert [task.depth for task in (outer.task, below.task)] == [1, 2]
+    assert (outer.report(), below.report()) == ("outer report", "inner report")
+    assert [m.text for m in outer.messages if isinstance(m, AssistantMessage) and m.text] == [
+        "I delegate.",
+        "outer report",
+    ]
+    assert {message.agent_id for message in transcript} == {outer.id, below.id}
+    texts = [message.text for message in transcript if isinstance(message, AssistantMessage) and message.text]
+    assert texts == ["I delegate.", "inner report", "outer report"]
+    assert followed == ["I delegate.\n", "outer report\n"]
+    assert outer.usage is not None
+    assert below.usage is not None
+    assert (outer.usage.total_tokens, outer.usage.tool_uses) == (220, 1)
+    assert outer.usage.cost_usd
+    assert outer.task.total_usage.total_tokens == 220 + below.usage.total_tokens
+    assert outer.task.output_file is not None
+    assert outer.task.output_file.endswith(".jsonl")
+
+
+async def a_child_is_what_its_definition_says(one: Family) -> None:
+    definition = AgentDefinition(
+        description="Reads", prompt="You read.", tools=["Read", "Bash"], disallowed_tools=["Bash"], model="haiku"
+    )
+    one.answers()
+    outcome = await (await one.client.spawn(ChildAgent(definition, id="reader"), "/cost"))
+    (request,) = one.requests_of("/cost")
+    assert outcome.summary == "that is no command"
+    assert "haiku" in request.body["model"]
+    assert {tool["name"] for tool in request.body["tools"]} & {"Read", "Bash", "Write", "Agent"} == {"Read"}
+    assert request.system.endswith("You read.")
+    assert "You lead." not in request.system
+
+
+async def an_interrupt_ends_the_child_that_the_turn_waits_for(one: Family) -> None:
+    async with TaskHistory(":memory:") as history:
+        history.attach(one.client.tasks, "session")
+        one.answers(Reply([subtask("adder", "wait")]), "next")
+        run = one.client.query("go")
+        await one.gates["interrupted"].wait_reached()
+        await run.interrupt()
+        task = list(one.client.tasks)[-1]
+        await task
+        await history.flush()
+        *_, last = await history.records("session", task.id)
+    one.gates["interrupted"].open()
+    assert (last.kind.value, last.details["by"], last.status) == ("cancelled", "parent", TaskStatus.STOPPED)
+
+
+async def a_child_of_a_subagent_ends_with_it(one: Family) -> None:
+    call = {"description": "caller", "prompt": "CALL", "subagent_type": "general-purpose", "run_in_background": True}
+    one.answers(tool_use("Agent", call))
+    await one.client.query("go")
+    await one.gates["stopped"].wait_reached()
+    caller, child = list(one.client.tasks)[-2:]
+    assert (child.parent, child.depth) == (caller, 2)
+    await caller.stop()
+    assert (await child).status is TaskStatus.STOPPED
+    one.gates["stopped"].open()
+
+
+async def a_child_that_is_killed_is_an_error_and_the_parent_goes_on(one: Family) -> None:
+    one.answers(Reply(subtask("adder", "die")), "it was killed")
+    run = one.client.query("go", until="idle")
+    await one.gates["killed"].wait_reached()
+    (pid,) = processes_of(one.model, "--agent=adder")
+    kill(pid)
+    result = await run
+    one.gates["killed"].open()
+    await until_gone(*processes_of(one.model, "sleep"))
+    assert [task.status for task in list(one.client.tasks)[-2:]] == [TaskStatus.FAILED, TaskStatus.FAILED]
+    (report,) = reports_in(one.requests_of()[1:])
+    assert result.text == "it was killed"
+    assert (report["subTaskStatus"], report["finalAssistantMessage"]) == ("Error", "I begin.")
+    assert "signal 9" in report["failureReason"] or "-9" in report["failureReason"]
+
+
+async def a_child_is_in_the_permission_mode_that_its_parent_is_in(one: Family) -> None:
+    client, agent = one.client, ChildAgent(ADDER, id="adder")
+    await one.ask("ok")
+    modes = [agent.options_under(client).permission_mode]
+    await client.set_permission_mode("plan")
+    await one.ask("ok")
+    modes.append(agent.options_under(client).permission_mode)
+    await client.set_permission_mode("acceptEdits")  # holds at once, before the CLI says so
+    modes.append(agent.options_under(client).permission_mode)
+    assert modes == ["bypassPermissions", "plan", "acceptEdits"]
+
+
+async def test_the_children_of_one_session() -> None:
+    one = Family()
+    broken = ChildAgent(ADDER, id="broken", options=one.model.start().options(cli_path="/bin/false"))
+    tools = [child_tool(ChildAgent(ADDER, id="adder")), child_tool(broken)]
+    checks = [
+        two_children_at_once_report_to_the_parent_s_model,
+        a_child_that_cannot_start_is_an_error_report,
+        a_child_has_tasks_of_its_own_in_the_tree_of_its_parent,
+        a_child_is_what_its_definition_says,
+        an_interrupt_ends_the_child_that_the_turn_waits_for,
+        a_child_of_a_subagent_ends_with_it,
+        a_child_is_in_the_permission_mode_that_its_parent_is_in,
+    ]
+    if sys.platform == "linux":
+        checks.insert(-1, a_child_that_is_killed_is_an_error_and_the_parent_goes_on)
+    async with one.open(custom_tools=tools, system_prompt="You lead."):
+        for check in checks:
+            with anyio.fail_after(180):
+                await check(one)
+        with anyio.fail_after(60):
+            task = await one.client.spawn(ChildAgent(ADDER, id="one"), "close")
+            await one.gates["closed"].wait_reached()
+            await one.client.close()
+        assert task.status is TaskStatus.STOPPED
+        if sys.platform == "linux":
+            await until_only(one.model)
+        one.gates["closed"].open()
+
+
 async def test_a_child_is_not_cut_by_the_time_limit_for_tools_of_servers() -> None:
     gate = Gate()
     with ScriptedModel(
         [subtask("adder", "one"), text("it is done")], sessions={"Do it: one": [Reply("one is 1", after=gate)]}
     ) as model:
         tools = [child_tool(ChildAgent(ADDER, id="adder"))]
-        async with Client(model.options(custom_tools=tools, env={"MCP_TOOL_TIMEOUT": "1000"})) as client:
+        async with Client(model.options(custom_tools=tools, env={"MCP_TOOL_TIMEOUT": "300"})) as client:
             with anyio.fail_after(60):
                 run = client.query("add")
                 await gate.wait_reached()
-                await anyio.sleep(1.5)  # longer than the limit
+                await anyio.sleep(0.5)  # longer than the limit
                 gate.open()
                 result = await run
             (task,) = client.tasks
-        (report,) = reports_in(model)
+        (report,) = reports_in(model.requests_of("main"))
     assert result.text == "it is done"
     assert (report["subTaskStatus"], report["finalAssistantMessage"]) == ("Success", "one is 1")
     assert task.status is TaskStatus.COMPLETED
@@ -131,56 +291,6 @@ async def test_a_child_whose_call_the_cli_moves_to_the_background_reports_in_a_l
     assert result.text == "it is done"
 
 
-async def test_a_child_s_permission_prompt_reaches_the_parent_s_handler(tmp_path: Path) -> None:
-    asked: list[PermissionRequest] = []
-
-    def decide(request: PermissionRequest, context: object) -> Allow:
-        asked.append(request)
-        return Allow()
-
-    writer = ChildAgent(ADDER, id="writer")
-    with ScriptedModel(
-        [Reply(subtask("writer", "write")), text("done")],
-        sessions={
-            "Do it: write": [
-                Reply(tool_use("Bash", {"command": f"touch {tmp_path}/made", "description": "make it"})),
-                text("made it"),
-            ]
-        },
-    ) as model:
-        options = model.options(
-            custom_tools=[child_tool(writer)],
-            can_use_tool=decide,
-            permission_mode="default",
-        )
-        async with Client(options) as client:
-            with anyio.fail_after(60):
-                await client.query("go", until="idle")
-            (task,) = client.tasks
-    assert (tmp_path / "made").exists()
-    assert [(request.tool_name, request.task) for request in asked] == [
-        ("mcp__tools__create_subtask_writer", None),
-        ("Bash", task),
-    ]
-    assert task.status is TaskStatus.COMPLETED
-
-
-async def test_a_child_that_cannot_start_is_an_error_report() -> None:
-    broken = ChildAgent(ADDER, id="broken")
-    with ScriptedModel([Reply(subtask("broken", "x")), text("it failed")]) as model:
-        options = model.options(custom_tools=[])
-        broken = ChildAgent(ADDER, id="broken", options=model.options(cli_path="/bin/false"))
-        async with Client(options.replace(custom_tools=[child_tool(broken)])) as client:
-            with anyio.fail_after(60):
-                result = await client.query("go", until="idle")
-            (task,) = client.tasks
-        (report,) = reports_in(model)
-    assert result.text == "it failed"
-    assert report["subTaskStatus"] == "Error"
-    assert "exit code 1" in report["failureReason"]
-    assert task.status is TaskStatus.FAILED
-
-
 async def test_spawn_stop_and_limits() -> None:
     gate = Gate()
     agent = ChildAgent(ADDER, id="one")
@@ -200,44 +310,32 @@ async def test_spawn_stop_and_limits() -> None:
                 gate.open()
 
 
-@pytest.mark.parametrize(("depth", "names"), [(2, {"outer", "inner"}), (1, {"outer"})])
-async def test_grandchildren_within_and_beyond_the_depth(depth: int, names: set[str]) -> None:
-    leaf = ChildAgent(ADDER, id="leaf")
-    with ScriptedModel(
-        [Reply(subtask("middle", "outer")), text("done")],
+@pytest.mark.parametrize("depth", [2, 1])
+async def test_grandchildren_within_and_beyond_the_depth_and_of_the_same_agent(depth: int) -> None:
+    one = OneSession(
         sessions={
-            "Do it: outer": [Reply(subtask("leaf", "inner")), text("outer is done")],
-            "Do it: inner": [text("inner is done")],
-        },
-    ) as model:
-        middle = ChildAgent(ADDER, id="middle", options=model.options(custom_tools=[child_tool(leaf)]))
-        options = model.options(custom_tools=[child_tool(middle)])
-        async with Client(options.replace(limits=options.limits.replace(child_depth=depth))) as client:
-            with anyio.fail_after(90):
-                await client.query("go", until="idle")
-            tasks = {task.description: task for task in client.tasks}
-        refused = [request for request in model.requests if "child_depth" in str(request.tool_results)]
-    assert set(tasks) == names
-    assert all(task.status is TaskStatus.COMPLETED for task in tasks.values())
-    assert bool(refused) is (depth == 1)
-    if depth == 2:
-        assert tasks["inner"].parent is tasks["outer"]
-
-
-async def test_an_agent_that_would_start_itself_is_refused() -> None:
-    with ScriptedModel(
-        [Reply(subtask("loop", "outer")), text("done")],
-        sessions={"Do it: outer": [Reply(subtask("loop", "inner")), text("refused")]},
-    ) as model:
-        inner = ChildAgent(ADDER, id="loop")
-        loop = ChildAgent(ADDER, id="loop", options=model.options(custom_tools=[child_tool(inner)]))
-        async with Client(model.options(custom_tools=[child_tool(loop)])) as client:
-            with anyio.fail_after(60):
-                await client.query("go", until="idle")
-            (task,) = client.tasks
-        told = [request for request in model.requests if "must not start itself" in str(request.tool_results)]
-    assert task.status is TaskStatus.COMPLETED
-    assert told
+            "Do it: outer": [Reply(subtask("leaf", "inner")), "outer is done"],
+            "Do it: inner": "inner is done",
+            "Do it: again": [Reply(subtask("loop", "itself")), "refused"],
+        }
+    )
+    own = one.model.start().options
+    middle = ChildAgent(ADDER, id="middle", options=own(custom_tools=[child_tool(ChildAgent(ADDER, id="leaf"))]))
+    loop = ChildAgent(ADDER, id="loop", options=own(custom_tools=[child_tool(ChildAgent(ADDER, id="loop"))]))
+    limits = own().limits.replace(child_depth=depth)
+    async with one.open(custom_tools=[child_tool(middle), child_tool(loop)], limits=limits) as client:
+        await one.ask(Reply(subtask("middle", "outer")), "done")
+        tasks = {task.description: task for task in client.tasks}
+        assert set(tasks) == ({"outer", "inner"} if depth == 2 else {"outer"})
+        assert all(task.status is TaskStatus.COMPLETED for task in tasks.values())
+        refused = [request for request in one.model.requests if "child_depth" in str(request.tool_results)]
+        assert bool(refused) is (depth == 1)
+        if depth == 2:
+            assert tasks["inner"].parent is tasks["outer"]
+            (task,) = (await one.ask(Reply(subtask("loop", "again")), "done")).tasks
+            told = [request for request in one.model.requests if "must not start itself" in str(request.tool_results)]
+            assert task.status is TaskStatus.COMPLETED
+            assert told
 
 
 # The whole of it -------------------------------------------------------------------------------------------------
@@ -285,7 +383,7 @@ async def test_two_children_at_once_one_asks_a_person_and_one_fails() -> None:
             await client.close()
             rebuilt = await history.rebuild("session")
             steps = {name: await history.records("session", task.id) for name, task in tasks.items()}
-        reports = {report["agentId"]: report for report in reports_in(model)}
+        reports = {report["agentId"]: report for report in reports_in(model.requests_of("main"))}
         asked = [str(request.body["messages"]) for request in model.requests_of("main")]
         parallel = model.requests_of("main")[-1].tool_results
         assert (model.sandbox.cwd / "made").exists()
@@ -359,174 +457,45 @@ async def test_cancelling_the_parent_leaves_no_process() -> None:
     assert statuses["sleep 1000"].is_terminal
 
 
-@on_linux
-async def test_closing_the_client_ends_its_children() -> None:
-    gate = Gate()
-    with ScriptedModel([], sessions={"wait": [Reply("late", after=gate)]}) as model:
-        async with Client(model.options()) as client:
-            with anyio.fail_after(60):
-                task = await client.spawn(ChildAgent(ADDER, id="one"), "wait")
-                await gate.wait_reached()
-        await until_only(model)
-        gate.open()
-    assert task.status is TaskStatus.STOPPED
-
-
-@on_linux
-async def test_a_child_that_is_killed_is_an_error_and_the_parent_goes_on() -> None:
-    gate = Gate()
-    agent = ChildAgent(ADDER, id="adder")
-    with ScriptedModel(
-        [Reply(subtask("adder", "one")), text("it was killed")],
-        sessions={
-            "Do it: one": [
-                Reply([text("I begin."), shell("sleep 1000", run_in_background=True)]),
-                Reply("late", after=gate),
-            ]
-        },
-    ) as model:
-        async with Client(model.options(custom_tools=[child_tool(agent)])) as client:
-            with anyio.fail_after(60):
-                run = client.query("go", until="idle")
-                await gate.wait_reached()
-                (pid,) = processes_of(model, "--agent=adder")
-                kill(pid)
-                result = await run
-                gate.open()
-                await until_gone(*processes_of(model, "sleep"))
-                assert [task.status for task in client.tasks] == [TaskStatus.FAILED, TaskStatus.FAILED]
-        (report,) = reports_in(model)
-    assert result.text == "it was killed"
-    assert (report["subTaskStatus"], report["finalAssistantMessage"]) == ("Error", "I begin.")
-    assert "signal 9" in report["failureReason"] or "-9" in report["failureReason"]
-
-
 # What a child is and brings --------------------------------------------------------------------------------------
 
 
-async def test_a_child_with_tasks_of_its_own_in_the_tree_of_its_parent() -> None:
-    inner = tool_use(
-        "Agent",
-        {"description": "inner", "prompt": "INNER", "subagent_type": "general-purpose", "run_in_background": False},
-    )
-    with ScriptedModel(
-        [Reply(subtask("adder", "outer")), text("ok")],
-        sessions={"Do it: outer": [Reply([text("I delegate."), inner]), Reply(text("outer report"))]},
-        agents={"INNER": [shell("echo found"), text("inner report")]},
-    ) as model:
-        adder = ChildAgent(ADDER, id="adder")
-        async with Client(model.options(custom_tools=[child_tool(adder)])) as client:
-            with anyio.fail_after(60):
-                run = client.query("go", until="idle")
-                await run
-                outer, below = run.agents
-                transcript = await outer.task.transcript()
-                followed = [chunk async for chunk in outer.task.follow()]
-    assert (outer.name, outer.definition, outer.is_child) == ("adder", ADDER, True)
-    assert (below.name, below.is_child, below.parent) == ("general-purpose", False, outer.task)
-    assert [task.depth for task in (outer.task, below.task)] == [1, 2]
-    assert (outer.report(), below.report()) == ("outer report", "inner report")
-    assert [m.text for m in outer.messages if isinstance(m, AssistantMessage) and m.text] == [
-        "I delegate.",
-        "outer report",
-    ]
-    assert {message.agent_id for message in transcript} == {outer.id, below.id}
-    texts = [message.text for message in transcript if isinstance(message, AssistantMessage) and message.text]
-    assert texts == ["I delegate.", "inner report", "outer report"]
-    assert followed == ["I delegate.\n", "outer report\n"]
-    assert outer.usage is not None
-    assert below.usage is not None
-    assert (outer.usage.total_tokens, outer.usage.tool_uses) == (220, 1)
-    assert outer.usage.cost_usd
-    assert outer.task.total_usage.total_tokens == 220 + below.usage.total_tokens
-    assert outer.task.output_file is not None
-    assert outer.task.output_file.endswith(".jsonl")
-
-
-async def test_what_a_child_is(tmp_path: Path) -> None:
-    definition = AgentDefinition(
-        description="Reads", prompt="You read.", tools=["Read", "Bash"], disallowed_tools=["Bash"], model="haiku"
-    )
-    with ScriptedModel([], sessions={"/cost": text("that is no command")}) as model:
-        async with Client(model.options(system_prompt="You lead.", cwd=tmp_path)) as client:
-            with anyio.fail_after(60):
-                outcome = await (await client.spawn(ChildAgent(definition, id="reader"), "/cost"))
-        (request,) = model.requests_of("/cost")
-    assert outcome.summary == "that is no command"
-    assert "haiku" in request.body["model"]
-    assert {tool["name"] for tool in request.body["tools"]} & {"Read", "Bash", "Write", "Agent"} == {"Read"}
-    assert request.system.endswith("You read.")
-    assert "You lead." not in request.system
-
-
-async def test_a_child_of_a_subagent_ends_with_it() -> None:
-    gate = Gate()
-    call = tool_use(
-        "Agent",
-        {"description": "caller", "prompt": "CALL", "subagent_type": "general-purpose", "run_in_background": True},
-    )
-    with ScriptedModel(
-        [call, text("ok"), text("ok")],
-        agents={"CALL": [Reply(subtask("slow", "wait")), text("late")]},
-        sessions={"Do it: wait": [Reply("late", after=gate)]},
-    ) as model:
-        async with Client(model.options(custom_tools=[child_tool(ChildAgent(ADDER, id="slow"))])) as client:
-            with anyio.fail_after(60):
-                await client.query("go")
-                await gate.wait_reached()
-                caller, child = client.tasks
-                assert (child.parent, child.depth) == (caller, 2)
-                await caller.stop()
-                assert (await child).status is TaskStatus.STOPPED
-                gate.open()
-
-
-async def test_a_grandchild_asks_the_root() -> None:
+async def test_a_child_and_a_grandchild_ask_the_root() -> None:
     asked: list[tuple[str, Any]] = []
 
     def decide(request: PermissionRequest, context: PermissionContext) -> Allow:
+        assert request.task is context.task
         asked.append((request.tool_name, context.task.description if context.task else None))
         return Allow()
 
-    with ScriptedModel(
-        [Reply(subtask("middle", "outer")), text("done")],
+    one = OneSession(
         sessions={
-            "Do it: outer": [Reply(subtask("leaf", "inner")), text("outer is done")],
-            "Do it: inner": [Reply(shell("touch made")), text("inner is done")],
-        },
-    ) as model:
-        leaf = ChildAgent(ADDER, id="leaf")
-        own = model.options(custom_tools=[child_tool(leaf)], permission_mode="default")
-        middle = ChildAgent(ADDER, id="middle", options=own)
-        options = model.options(custom_tools=[child_tool(middle)], permission_mode="default", can_use_tool=decide)
-        async with Client(options) as client:
-            with anyio.fail_after(60):
-                await client.query("go", until="idle")
-                tree = str(client.tasks.tree())
-    assert asked == [
-        ("mcp__tools__create_subtask_middle", None),
-        ("mcp__tools__create_subtask_leaf", "outer"),
-        ("Bash", "inner"),
-    ]
-    assert [line.split(" [")[0] for line in tree.splitlines()] == ["outer", "└── inner"]
+            "Do it: write": [Reply(shell("touch made")), "made it"],
+            "Do it: outer": [Reply(subtask("leaf", "inner")), "outer is done"],
+            "Do it: inner": [Reply(shell("touch below")), "inner is done"],
+        }
+    )
+    leaf = ChildAgent(ADDER, id="leaf")
+    own = one.model.start().options(custom_tools=[child_tool(leaf)], permission_mode="default")
+    tools = [child_tool(ChildAgent(ADDER, id="writer")), child_tool(ChildAgent(ADDER, id="middle", options=own))]
+    async with one.open(custom_tools=tools, permission_mode="default", can_use_tool=decide) as client:
+        await one.ask(Reply(subtask("writer", "write")), "done")
+        (task,) = client.tasks
+        assert one.made() == ["made"]
+        assert asked == [("mcp__tools__create_subtask_writer", None), ("Bash", "write")]
+        assert task.status is TaskStatus.COMPLETED
+
+        await one.ask(Reply(subtask("middle", "outer")), "done")
+        assert one.made() == ["below"]
+        assert asked[2:] == [
+            ("mcp__tools__create_subtask_middle", None),
+            ("mcp__tools__create_subtask_leaf", "outer"),
+            ("Bash", "inner"),
+        ]
+        tree = [line.split(" [")[0] for line in str(client.tasks.tree()).splitlines()]
+        assert tree == ["write", "outer", "└── inner"]
 
 
-async def test_a_child_is_in_the_permission_mode_that_its_parent_is_in() -> None:
-    with ScriptedModel([text("ok")], sessions={"CHILD": text("fine")}) as model:
-        async with Client(model.options(permission_mode="bypassPermissions")) as client:
-            with anyio.fail_after(60):
-                await client.query("go")
-                agent = ChildAgent(ADDER, id="adder")
-                modes = [agent.options_under(client).permission_mode]
-                await client.set_permission_mode("plan")
-                await client.query("go")
-                modes.append(agent.options_under(client).permission_mode)
-                await client.set_permission_mode("acceptEdits")  # holds at once, before the CLI says so
-                modes.append(agent.options_under(client).permission_mode)
-    assert modes == ["bypassPermissions", "plan", "acceptEdits"]
-
-
-@pytest.mark.each_backend
 async def test_a_tool_that_a_subagent_calls_spawns_below_it() -> None:
     agent = ChildAgent(ADDER, id="adder")
     spawned: list[Task] = []
@@ -604,24 +573,3 @@ async def test_the_tasks_of_a_program_that_is_killed_are_closed_by_the_next_read
     assert [record.kind.value for record in before] == ["created", "started"]
     assert (after.kind.value, after.details["by"], task.status) == ("cancelled", "process", TaskStatus.STOPPED)
     assert after.failure_reason == "the process that recorded it has ended"
-
-
-async def test_an_interrupt_ends_the_child_that_the_turn_waits_for() -> None:
-    gate = Gate()
-    agent = ChildAgent(ADDER, id="slow")
-    async with TaskHistory(":memory:") as history:
-        with ScriptedModel(
-            [Reply([subtask("slow", "wait")]), text("next")], sessions={"Do it: wait": [Reply("late", after=gate)]}
-        ) as model:
-            async with Client(model.options(custom_tools=[child_tool(agent)])) as client:
-                history.attach(client.tasks, "session")
-                with anyio.fail_after(60):
-                    run = client.query("go")
-                    await gate.wait_reached()
-                    await run.interrupt()
-                    (task,) = client.tasks
-                    await task
-                    await history.flush()
-                    *_, last = await history.records("session")
-            gate.open()
-    assert (last.kind.value, last.details["by"], last.status) == ("cancelled", "parent", TaskStatus.STOPPED)

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import anyio
 import pytest
+from one_session import OneSession
 
 from claude_agent_py import Allow, Client, ControlRejectedError, OptionsError, ToolServer, tool
 from claude_agent_py._runtime.controls.conversation import ConversationControls
@@ -143,91 +144,23 @@ async def _expect(name: str, asked: Awaitable[Any], expected: Check | tuple[type
         assert expected(reply), f"{name}: {reply!r}"
 
 
-# The conversation -----------------------------------------------------------------------------------------------------
+# What they bring about ------------------------------------------------------------------------------------------------
 
 
-async def test_files_are_rewound_to_a_prompt() -> None:
-    with ScriptedModel([]) as model:
-        old, new = model.sandbox.cwd / "old.txt", model.sandbox.cwd / "new.txt"
-        old.write_text("before\n")
-        script: list[Any] = [
-            tool_use("Write", {"file_path": str(new), "content": "made\n"}),
-            tool_use("Read", {"file_path": str(old)}),
-            tool_use("Edit", {"file_path": str(old), "old_string": "before", "new_string": "after"}),
-            text("Done."),
-        ]
-        with ScriptedModel(script) as scripted:
-            options = scripted.options(enable_file_checkpointing=True, cwd=model.sandbox.cwd)
-            with anyio.fail_after(60):
-                async with Client(options) as client:
-                    result = await client.query("write")
-                    assert result.message is not None
-                    prompt = (result.message.user_message_uuids or [""])[0]
-                    preview = await client.files.rewind(prompt, dry_run=True)
-                    there = (old.read_text(), new.exists())
-                    rewound = await client.files.rewind(prompt)
-                    later = (old.read_text(), new.exists())
-    assert there == ("after\n", True)
-    assert sorted(Path(name).name for name in preview.files_changed or ()) == ["new.txt", "old.txt"]
-    assert rewound.can_rewind
-    assert later == ("before\n", False)
-
-
-async def test_an_interrupt_can_drop_the_prompts_that_wait() -> None:
-    gate = Gate()
-    with ScriptedModel([Reply("late", after=gate)]) as model, anyio.fail_after(60):
-        async with Client(model.options()) as client:
-            running = client.query("one")
-            await gate.wait_reached()
-            waiting = client.query("two")
-            reply = await client.interrupt(cancel_queued=True)
-            await running.result()
-            await waiting.result()
-            gate.open()
-    assert reply.outcome == "interrupted"
-    assert len(reply.cancelled) == 1
-    assert reply.still_queued == ()
-
-
-async def test_a_side_question_is_answered_while_a_turn_runs() -> None:
-    gate = Gate()
-    with ScriptedModel([Reply("main", after=gate)], side=text("aside")) as model, anyio.fail_after(60):
-        async with Client(model.options()) as client:
-            run = client.query("one")
-            await gate.wait_reached()
-            reply = await client.side_question("and?")
-            gate.open()
-            result = await run
-    assert (reply.response, result.text) == ("aside", "main")
-    assert all("aside" not in str(message) for message in result.messages)
-
-
-async def test_the_cli_ends_by_itself_when_asked() -> None:
-    with ScriptedModel([]) as model, anyio.fail_after(60):
-        async with Client(model.options()) as client:
-            await client.request_exit()
-            async for _ in client.messages():
-                pass  # the stream ends with the process
-            assert not client.is_open
-
-
-# Settings -------------------------------------------------------------------------------------------------------------
-
-
-async def test_another_model_and_another_thinking_are_used_from_the_next_turn_on() -> None:
-    with ScriptedModel([]) as model, anyio.fail_after(60):
-        async with Client(model.options(model="opus")) as client:
-            await client.query("as it is")
-            chosen = await client.set_model("claude-haiku-4-5")
-            await client.set_max_thinking_tokens(2000)
-            await client.query("another model")
-            await client.set_max_thinking_tokens(0)
-            await client.query("without thinking")
-            await client.set_max_thinking_tokens(None)
-            await client.query("with the default")
-            default = await client.set_model(None)
-            await client.query("the default")
-    first, thinking, without, usual, last = (request.body for request in model.requests_of("main"))
+async def another_model_and_another_thinking_are_used_from_the_next_turn_on(one: OneSession) -> None:
+    client = one.client
+    one.answers()
+    await client.query("as it is")
+    chosen = await client.set_model("claude-haiku-4-5")
+    await client.set_max_thinking_tokens(2000)
+    await client.query("another model")
+    await client.set_max_thinking_tokens(0)
+    await client.query("without thinking")
+    await client.set_max_thinking_tokens(None)
+    await client.query("with the default")
+    default = await client.set_model(None)
+    await client.query("the default")
+    first, thinking, without, usual, last = (request.body for request in one.requests_of())
     assert thinking["model"] == chosen.model == "claude-haiku-4-5"
     assert last["model"] == default.model
     assert thinking["model"] not in (first["model"], last["model"])
@@ -236,16 +169,72 @@ async def test_another_model_and_another_thinking_are_used_from_the_next_turn_on
     assert usual["thinking"]["budget_tokens"] > 2000
 
 
-async def test_settings_of_the_session_are_applied_as_a_whole_and_taken_back() -> None:
-    with ScriptedModel([]) as model, anyio.fail_after(60):
-        async with Client(model.options()) as client:
-            await client.settings.apply({"model": "claude-haiku-4-5", "permissions": {"deny": ["WebFetch"]}})
-            applied = await client.settings.get()
-            rules = await client.settings.permission_rules()
-            with pytest.raises(ControlRejectedError, match="nothing in this request was applied"):
-                await client.settings.apply({"model": "other", "permissions": "bad"})
-            await client.settings.apply({"permissions": None})
-            left = await client.settings.get()
+async def files_are_rewound_to_a_prompt(one: OneSession) -> None:
+    old, new = one.model.sandbox.cwd / "old.txt", one.model.sandbox.cwd / "new.txt"
+    old.write_text("before\n")
+    result = await one.ask(
+        tool_use("Write", {"file_path": str(new), "content": "made\n"}),
+        tool_use("Read", {"file_path": str(old)}),
+        tool_use("Edit", {"file_path": str(old), "old_string": "before", "new_string": "after"}),
+        "Done.",
+    )
+    assert result.message is not None
+    prompt = (result.message.user_message_uuids or [""])[0]
+    preview = await one.client.files.rewind(prompt, dry_run=True)
+    assert (old.read_text(), new.exists()) == ("after\n", True)
+    rewound = await one.client.files.rewind(prompt)
+    assert sorted(Path(name).name for name in preview.files_changed or ()) == ["new.txt", "old.txt"]
+    assert rewound.can_rewind
+    assert (old.read_text(), new.exists()) == ("before\n", False)
+
+
+async def the_diff_of_a_repository(one: OneSession) -> None:
+    cwd = one.model.sandbox.cwd
+    (cwd / "a.txt").write_text("one\n")
+    commit = ["-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "-qm", "First"]
+    for arguments in (["add", "."], commit):
+        subprocess.run(["git", *arguments], cwd=cwd, check=True)
+    (cwd / "a.txt").write_text("two\n")
+    diff = (await one.client.files.diff())["diff"]
+    assert diff["stats"] == {"filesCount": 1, "linesAdded": 1, "linesRemoved": 1}
+
+
+async def an_interrupt_can_drop_the_prompts_that_wait(one: OneSession) -> None:
+    gate = Gate()
+    one.answers(Reply("late", after=gate))
+    running = one.client.query("one")
+    await gate.wait_reached()
+    waiting = one.client.query("two")
+    reply = await one.client.interrupt(cancel_queued=True)
+    await running.result()
+    await waiting.result()
+    gate.open()
+    assert reply.outcome == "interrupted"
+    assert len(reply.cancelled) == 1
+    assert reply.still_queued == ()
+
+
+async def a_side_question_is_answered_while_a_turn_runs(one: OneSession) -> None:
+    gate = Gate()
+    one.answers(Reply("main", after=gate))
+    run = one.client.query("one")
+    await gate.wait_reached()
+    reply = await one.client.side_question("and?")
+    gate.open()
+    result = await run
+    assert (reply.response, result.text) == ("aside", "main")
+    assert all("aside" not in str(message) for message in result.messages)
+
+
+async def settings_of_the_session_are_applied_as_a_whole_and_taken_back(one: OneSession) -> None:
+    settings = one.client.settings
+    await settings.apply({"model": "claude-haiku-4-5", "permissions": {"deny": ["WebFetch"]}})
+    applied = await settings.get()
+    rules = await settings.permission_rules()
+    with pytest.raises(ControlRejectedError, match="nothing in this request was applied"):
+        await settings.apply({"model": "other", "permissions": "bad"})
+    await settings.apply({"permissions": None})
+    left = await settings.get()
     assert applied.applied is not None
     assert applied.applied.model == "claude-haiku-4-5"
     assert "WebFetch" in [rule.rule for rule in rules.state.rules if rule.behavior == "deny"]
@@ -253,122 +242,76 @@ async def test_settings_of_the_session_are_applied_as_a_whole_and_taken_back() -
     assert "permissions" not in left.effective
 
 
-# Files ----------------------------------------------------------------------------------------------------------------
-
-
-async def test_the_working_folder_is_changed_only_with_trust() -> None:
-    with ScriptedModel([]) as model, anyio.fail_after(60):
-        folder = model.sandbox.cwd / "sub"
-        folder.mkdir()
-        async with Client(model.options()) as client:
-            asked = await client.files.set_cwd(folder)
-            agreed = await client.files.set_cwd(folder, trusted_directory=asked.directory)
+async def the_working_folder_is_changed_only_with_trust(one: OneSession) -> None:
+    folder = one.model.sandbox.cwd / "sub"
+    folder.mkdir()
+    asked = await one.client.files.set_cwd(folder)
+    agreed = await one.client.files.set_cwd(folder, trusted_directory=asked.directory)
     assert asked.status == "needs_trust"
     assert (agreed.status, agreed.changed) == ("ok", True)
     assert Path(agreed.cwd or "") == folder
 
 
-async def test_the_diff_of_a_repository() -> None:
-    with ScriptedModel([]) as model, anyio.fail_after(60):
-        cwd = model.sandbox.cwd
-        (cwd / "a.txt").write_text("one\n")
-        commit = ["-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "-qm", "First"]
-        for arguments in (["init", "-q"], ["add", "."], commit):
-            subprocess.run(["git", *arguments], cwd=cwd, check=True)
-        (cwd / "a.txt").write_text("two\n")
-        async with Client(model.options()) as client:
-            diff = (await client.files.diff())["diff"]
-    assert diff["stats"] == {"filesCount": 1, "linesAdded": 1, "linesRemoved": 1}
+async def the_cli_ends_by_itself_when_asked(one: OneSession) -> None:
+    await one.client.request_exit()
+    async for _ in one.client.messages():
+        pass  # the stream ends with the process
+    assert not one.client.is_open
 
 
-# Tasks ----------------------------------------------------------------------------------------------------------------
-
-
-async def test_a_shell_in_the_background_is_read_and_stopped() -> None:
-    shell = tool_use("Bash", {"command": "echo one; sleep 600", "description": "Wait", "run_in_background": True})
-    with ScriptedModel([shell, text("Started.")]) as model, anyio.fail_after(60):
-        async with Client(model.options()) as client:
-            await client.query("go")
-            (task,) = client.tasks
-            while "one" not in (reply := await client.control("get_task_output", task_id=task.id))["output"]:
-                await anyio.lowlevel.checkpoint()
-            await client.control("stop_task", task_id=task.id)
-            outcome = await task.wait(timeout=60)
-    assert reply["total_bytes"] == 4
-    assert reply["truncated"] is False
-    assert outcome.status == "stopped"
+async def test_what_methods_bring_about_in_one_session() -> None:
+    one = OneSession(side=lambda request: text("aside"))
+    subprocess.run(["git", "init", "-q", "."], cwd=one.model.sandbox.cwd, check=True)
+    async with one.open(model="opus", enable_file_checkpointing=True):
+        for check in (
+            another_model_and_another_thinking_are_used_from_the_next_turn_on,
+            files_are_rewound_to_a_prompt,
+            the_diff_of_a_repository,
+            an_interrupt_can_drop_the_prompts_that_wait,
+            a_side_question_is_answered_while_a_turn_runs,
+            settings_of_the_session_are_applied_as_a_whole_and_taken_back,
+            the_working_folder_is_changed_only_with_trust,
+            the_cli_ends_by_itself_when_asked,
+        ):
+            with anyio.fail_after(180):
+                await check(one)
 
 
 # MCP servers ----------------------------------------------------------------------------------------------------------
 
 
-async def test_ready_waits_for_slow_servers_and_says_which_failed(tmp_path: Path) -> None:
-    sign = tmp_path / "go on"
-    slow = SERVER.replace(args=[*SERVER.args, "--wait-for", str(sign)])
-    servers = {"slow": slow, "broken": MCPStdioServer(command="/nonexistent")}
-    with ScriptedModel([]) as model, anyio.fail_after(60):
-        async with Client(model.options(mcp_servers=servers)) as client:
-            await client.mcp.status()
-            with pytest.raises(MCPNotReadyError) as caught:
-                await client.mcp.ready(timeout=1)
-            sign.touch()
-            settled = await client.mcp.ready(timeout=60)
+async def ready_waits_for_slow_servers_and_says_which_failed(one: OneSession, sign: Path) -> None:
+    await one.client.mcp.status()
+    with pytest.raises(MCPNotReadyError) as caught:
+        await one.client.mcp.ready(timeout=1)
+    sign.touch()
+    settled = {server.name: server for server in await one.client.mcp.ready(timeout=60)}
     assert "slow" in caught.value.servers
-    assert {server.name: server.status for server in settled} == {"slow": "connected", "broken": "failed"}
-    assert [tool.name for server in settled for tool in server.tools or ()] == ["add"]
+    states = {name: server.status for name, server in settled.items()}
+    assert states == {"slow": "connected", "broken": "failed", "tools": "connected"}
+    assert [tool.name for tool in settled["slow"].tools or ()] == ["add"]
 
 
-async def test_servers_are_set_by_name_while_the_session_runs(tmp_path: Path) -> None:
-    program = tmp_path / "server"
-    program.write_text(f"#!/bin/sh\nexec {sys.executable} {SERVER.args[0]}\n")
-    program.chmod(0o755)
-    with ScriptedModel([]) as model, anyio.fail_after(60):
-        async with Client(model.options(mcp_servers={"first": SERVER})) as client:
-            await client.mcp.ready()
-            one = await client.mcp.set_servers({"second": MCPStdioServer(command=SERVER.command, args=SERVER.args)})
-            two = await client.mcp.set_servers({"third": SERVER, "broken": MCPStdioServer(command="/nonexistent")})
-            states = {server.name: server.status for server in await client.mcp.status()}
-            bare = await client.mcp.set_servers({"bare": MCPStdioServer(command=str(program))})
-            unnamed: Any = [SERVER]
-            with pytest.raises(OptionsError, match="by name"):
-                await client.mcp.set_servers(unnamed)
-    assert (one.added, one.removed, one.errors) == (["second"], [], {})
-    assert (sorted(two.added), two.removed, list(two.errors)) == (["broken", "third"], ["second"], ["broken"])
-    assert states == {"first": "connected", "third": "connected", "broken": "failed"}
-    assert (bare.added, bare.errors) == (["bare"], {})
+async def a_server_is_switched_off_and_on_and_connected_again(one: OneSession) -> None:
+    async def status() -> str:
+        return {server.name: server.status for server in await one.client.mcp.status()}["slow"]
+
+    await one.client.mcp.toggle("slow", False)
+    off = await status()
+    with pytest.raises(ControlRejectedError, match="disabled"):
+        await one.client.mcp.reconnect("slow")
+    await one.client.mcp.toggle("slow", True)
+    await one.client.mcp.reconnect("slow")
+    assert (off, await status()) == ("disabled", "connected")
 
 
-async def test_a_server_is_switched_off_and_on_and_connected_again() -> None:
-    with ScriptedModel([]) as model, anyio.fail_after(60):
-        async with Client(model.options(mcp_servers={"small": SERVER})) as client:
-            await client.mcp.ready()
-            await client.mcp.toggle("small", False)
-            off = [server.status for server in await client.mcp.status()]
-            with pytest.raises(ControlRejectedError, match="disabled"):
-                await client.mcp.reconnect("small")
-            await client.mcp.toggle("small", True)
-            await client.mcp.reconnect("small")
-            on = [server.status for server in await client.mcp.status()]
-    assert (off, on) == (["disabled"], ["connected"])
-
-
-async def test_a_failing_tool_says_why_and_permissions_are_asked_on_request() -> None:
-    asked: list[str] = []
-
-    def decide(request: Any, context: Any) -> Any:
-        asked.append(request.tool_name)
-        return Allow()
-
-    with ScriptedModel([]) as model, anyio.fail_after(60):
-        options = model.options(mcp_servers={"small": SERVER}, permission_mode="default", can_use_tool=decide)
-        async with Client(options) as client:
-            await client.mcp.ready()
-            with pytest.raises(ControlRejectedError, match="a is missing"):
-                await client.mcp.call("mcp__small__add", {})
-            assert asked == []
-            reply = await client.mcp.call("mcp__small__add", {"a": 41}, check_permissions=True)
+async def a_failing_tool_says_why_and_permissions_are_asked_on_request(one: OneSession, asked: list[str]) -> None:
+    with pytest.raises(ControlRejectedError, match="a is missing"):
+        await one.client.mcp.call("mcp__slow__add", {})
+    assert asked == []
+    reply = await one.client.mcp.call("mcp__slow__add", {"a": 41}, check_permissions=True)
     assert reply.structured_content == {"total": 42}
-    assert asked == ["mcp__small__add"]
+    assert asked == ["mcp__slow__add"]
 
 
 @tool
@@ -383,24 +326,51 @@ def part(name: str) -> str:
     return f"Farewell, {name}!"
 
 
-async def test_servers_in_this_process_are_set_and_replaced_while_the_session_runs() -> None:
-    script: list[Any] = [
-        tool_use("mcp__manners__greet", {"name": "Ann"}),
-        text("one"),
-        tool_use("mcp__manners__part", {"name": "Ann"}),
-        text("two"),
-        tool_use("mcp__tools__greet", {"name": "Ann"}),
-        text("three"),
-    ]
-    with ScriptedModel(script) as model, anyio.fail_after(60):
-        async with Client(model.options(custom_tools=[greet])) as client:
-            first = await client.mcp.set_servers({"manners": ToolServer("manners", [greet])})
-            one = await client.query("one")
-            await client.mcp.set_servers({"manners": ToolServer("manners", [part])})
-            two = await client.query("two")
-            three = await client.query("three")
-    told = [str(result.tool_calls[0].result) for result in (one, two, three)]
+async def servers_in_this_process_are_set_and_replaced_while_the_session_runs(one: OneSession) -> None:
+    first = await one.client.mcp.set_servers({"manners": ToolServer("manners", [greet])})
+    hello = await one.ask(tool_use("mcp__manners__greet", {"name": "Ann"}), "one")
+    await one.client.mcp.set_servers({"manners": ToolServer("manners", [part])})
+    farewell = await one.ask(tool_use("mcp__manners__part", {"name": "Ann"}), "two")
+    gone = await one.ask(tool_use("mcp__tools__greet", {"name": "Ann"}), "three")
+    told = [str(result.tool_calls[0].result) for result in (hello, farewell, gone)]
     assert (first.added, first.removed) == (["manners"], ["tools"])
     assert "Hello, Ann!" in told[0]
     assert "Farewell, Ann!" in told[1]
     assert "No such tool" in told[2]
+
+
+async def servers_are_set_by_name_while_the_session_runs(one: OneSession, program: Path) -> None:
+    mcp = one.client.mcp
+    program.write_text(f"#!/bin/sh\nexec {sys.executable} {SERVER.args[0]}\n")
+    program.chmod(0o755)
+    second = await mcp.set_servers({"second": MCPStdioServer(command=SERVER.command, args=SERVER.args)})
+    third = await mcp.set_servers({"third": SERVER, "failing": MCPStdioServer(command="/nonexistent")})
+    states = {server.name: server.status for server in await mcp.status()}
+    bare = await mcp.set_servers({"bare": MCPStdioServer(command=str(program))})
+    unnamed: Any = [SERVER]
+    with pytest.raises(OptionsError, match="by name"):
+        await mcp.set_servers(unnamed)
+    assert (second.added, second.removed, second.errors) == (["second"], ["manners"], {})
+    assert (sorted(third.added), third.removed, list(third.errors)) == (["failing", "third"], ["second"], ["failing"])
+    assert states == {"slow": "connected", "broken": "failed", "third": "connected", "failing": "failed"}
+    assert (bare.added, bare.errors) == (["bare"], {})
+
+
+async def test_servers_in_one_session(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def decide(request: Any, context: Any) -> Any:
+        asked.append(request.tool_name)
+        return Allow()
+
+    sign = tmp_path / "go on"
+    slow = SERVER.replace(args=[*SERVER.args, "--wait-for", str(sign)])
+    servers = {"slow": slow, "broken": MCPStdioServer(command="/nonexistent")}
+    one = OneSession()
+    async with one.open(mcp_servers=servers, custom_tools=[greet], permission_mode="default", can_use_tool=decide):
+        with anyio.fail_after(120):
+            await ready_waits_for_slow_servers_and_says_which_failed(one, sign)
+            await a_server_is_switched_off_and_on_and_connected_again(one)
+            await a_failing_tool_says_why_and_permissions_are_asked_on_request(one, asked)
+            await servers_in_this_process_are_set_and_replaced_while_the_session_runs(one)
+            await servers_are_set_by_name_while_the_session_runs(one, tmp_path / "server")

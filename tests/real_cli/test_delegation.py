@@ -5,6 +5,7 @@ from typing import Any, TypeAlias
 
 import anyio
 import pytest
+from one_session import OneSession
 
 from claude_agent_py import AgentDefinition, Client, ClientOptions, HookContext, HookMatcher, OptionsError
 from claude_agent_py.agents import PRESETS, DelegationGuide
@@ -203,15 +204,9 @@ def reports_read(requests: list[RecordedRequest]) -> list[str]:
     return found
 
 
-async def test_a_foreground_report_is_cut_for_the_model_and_whole_on_the_task() -> None:
-    scripts: Scripts = {"LOOK": text(LONG), "BRIEF": text("Nothing."), "OUTER": [launch("LOOK"), text("outer")]}
-    with ScriptedModel([[launch("LOOK"), launch("BRIEF"), launch("OUTER")], text("ok")], agents=scripts) as model:
-        agents = {"reader": READER.replace(tools=["Agent"])}
-        async with Client(model.options(agents=agents, delegation_guide=GUIDE)) as client:
-            with anyio.fail_after(60):
-                result = await client.query("go", until="idle")
-                whole = {agent.prompt: agent.task.summary for agent in client.agents if agent.prompt == "LOOK"}
-        main, nested = reports_read(model.requests_of("main")), reports_read(model.requests_of("OUTER"))
+async def a_foreground_report_is_cut_for_the_model_and_whole_on_the_task(one: OneSession) -> None:
+    result = await one.ask([launch("LOOK"), launch("BRIEF"), launch("OUTER")], "ok")
+    main, nested = reports_read(one.requests_of()), reports_read(one.requests_of("OUTER"))
     brief, long, outer = sorted(main)  # the results come in the order in which the agents end
     assert (brief, outer) == ("Nothing.", "outer")
     for cut in (long, *nested):
@@ -219,12 +214,12 @@ async def test_a_foreground_report_is_cut_for_the_model_and_whole_on_the_task() 
         assert cut.endswith(f".\n\n[The report has {len(LONG):,} characters; this is its beginning.]")
         assert 300 < len(cut) <= 500
     assert len(nested) == 1
-    assert whole == {"LOOK": LONG}
+    whole = [agent.task.summary for agent in one.client.agents if agent.prompt == "LOOK"]
+    assert set(whole) == {LONG}
     assert result.agents[0].report() == LONG
 
 
-@pytest.mark.each_backend
-async def test_a_limit_does_not_undo_a_redaction() -> None:
+async def a_limit_does_not_undo_a_redaction(one: OneSession) -> None:
     """Hooks of a call run at the same time, and the CLI takes the replacement that comes last: once each comes last."""
     last = "redact"
     done: dict[str, anyio.Event] = {}
@@ -242,44 +237,60 @@ async def test_a_limit_does_not_undo_a_redaction() -> None:
             await done["redact"].wait()
         done["look"].set()
 
-    hooks = {"PostToolUse": [HookMatcher("^(Agent|Bash)$", redact), HookMatcher("Task", look)]}
-    with ScriptedModel([launch("LOOK"), text("ok")] * 2, agents={"LOOK": text(LONG)}) as model:
-        options = model.options(agents={"reader": READER}, delegation_guide=GUIDE, hooks=hooks)
-        async with Client(options) as client:
-            for last in ("redact", "look"):
-                done.update(redact=anyio.Event(), look=anyio.Event())
-                with anyio.fail_after(60):
-                    await client.query("go", until="idle")
-                (read,) = reports_read(model.requests_of("main"))
-                assert read.startswith("XXXXX number 0 of the report."), last
-                assert "Sentence" not in read
-                assert len(read) <= 500
-    assert len(model.requests_of("LOOK")) == 2
+    added = [
+        await one.client.hooks.add("PostToolUse", HookMatcher(pattern, hook))
+        for pattern, hook in (("^(Agent|Bash)$", redact), ("Task", look))
+    ]
+    for last in ("redact", "look"):
+        done.update(redact=anyio.Event(), look=anyio.Event())
+        await one.ask(launch("LOOK"), "ok")
+        (read,) = reports_read(one.requests_of())
+        assert read.startswith("XXXXX number 0 of the report."), last
+        assert "Sentence" not in read
+        assert len(read) <= 500
+        assert len(one.requests_of("LOOK")) == 1
+    for hook in added:
+        await one.client.hooks.remove(hook)
 
 
-async def test_a_background_agent_is_asked_once_to_shorten_its_report(caplog: pytest.LogCaptureFixture) -> None:
-    scripts: Scripts = {
-        "LOOK": [text(LONG), text("In short: nothing.")],
-        "STUBBORN": [text(LONG), text(LONG)],
-        "BRIEF": [text("Nothing.")],
-    }
-    calls = [launch(prompt, background=True) for prompt in scripts]
-    with ScriptedModel([calls, *[text("ok")] * 6], agents=scripts) as model:
-        async with Client(model.options(agents={"reader": READER}, delegation_guide=GUIDE)) as client:
-            with anyio.fail_after(60), caplog.at_level(logging.WARNING, "claude_agent_py"):
-                await client.query("go", until="idle")
-                tasks = {agent.prompt: agent for agent in client.agents}
-                texts = [getattr(message, "text", "") for message in tasks["LOOK"].messages]
-                transcript = await tasks["LOOK"].task.transcript()
-        asked = {prompt: len(model.requests_of(prompt)) for prompt in scripts}
-        read = said(model.requests_of("main")[-1])
-        request = model.requests_of("LOOK")[1]
-    assert asked == {"LOOK": 2, "STUBBORN": 2, "BRIEF": 1}
+async def hooks_of_options_are_no_hooks_of_the_user(one: OneSession) -> None:
+    seen: list[str] = []
+
+    async def watch(messages: Any) -> None:
+        async for message in messages:
+            if isinstance(message, HookRun):
+                seen.append(message.event)  # noqa: PERF401 - it is cancelled
+
+    async with anyio.create_task_group() as workers:
+        workers.start_soon(watch, one.client.messages())
+        added = await one.client.hooks.add("Stop", lambda input, context: None)
+        await one.ask(launch("LOOK"), "ok")
+        await one.client.hooks.remove(added)
+        workers.cancel_scope.cancel()
+    (read,) = reports_read(one.requests_of())
+    assert len(read) <= 500  # also after the set of hooks was replaced
+    assert seen == ["Stop"]
+
+
+async def a_background_agent_is_asked_once_to_shorten_its_report(
+    one: OneSession, caplog: pytest.LogCaptureFixture
+) -> None:
+    prompts = ("LATER", "STUBBORN", "BRIEF")
+    before = len(one.client.agents)
+    with caplog.at_level(logging.WARNING, "claude_agent_py"):
+        await one.ask([launch(prompt, background=True) for prompt in prompts])
+    tasks = {agent.prompt: agent for agent in one.client.agents[before:]}
+    texts = [getattr(message, "text", "") for message in tasks["LATER"].messages]
+    transcript = await tasks["LATER"].task.transcript()
+    asked = {prompt: len(one.requests_of(prompt)) for prompt in prompts}
+    read = said(one.requests_of()[-1])
+    request = one.requests_of("LATER")[1]
+    assert asked == {"LATER": 2, "STUBBORN": 2, "BRIEF": 1}
     assert f"Your report has {len(LONG):,} characters; its reader takes 500 at most." in request.last_user_text
     assert "<result>In short: nothing.</result>" in read
     assert "<result>Nothing.</result>" in read
     assert read.count("Sentence number 599") == 1  # the stubborn one's: the CLI lets nobody cut it
-    assert tasks["LOOK"].report() == "In short: nothing."
+    assert tasks["LATER"].report() == "In short: nothing."
     assert LONG in texts
     assert any(LONG in str(message) for message in transcript)
     warned = [record.getMessage() for record in caplog.records if "max_report_chars" in record.getMessage()]
@@ -287,27 +298,22 @@ async def test_a_background_agent_is_asked_once_to_shorten_its_report(caplog: py
     assert tasks["STUBBORN"].id in warned[0]
 
 
-async def test_hooks_of_options_are_no_hooks_of_the_user() -> None:
-    with ScriptedModel([launch("LOOK"), text("ok")], agents={"LOOK": text(LONG)}) as model:
-        options = model.options(agents={"reader": READER}, delegation_guide=GUIDE, include_hook_events=True)
-        async with Client(options) as client:
-            seen: list[str] = []
-
-            async def watch(messages: Any) -> None:
-                async for message in messages:
-                    if isinstance(message, HookRun):
-                        seen.append(message.event)  # noqa: PERF401 - it is cancelled
-
-            async with anyio.create_task_group() as workers:
-                workers.start_soon(watch, client.messages())
-                with anyio.fail_after(60):
-                    added = await client.hooks.add("Stop", lambda input, context: None)
-                    await client.query("go", until="idle")
-                    await client.hooks.remove(added)
-                workers.cancel_scope.cancel()
-        (read,) = reports_read(model.requests_of("main"))
-    assert len(read) <= 500  # also after the set of hooks was replaced
-    assert seen == ["Stop"]
+async def test_reports_in_one_session(caplog: pytest.LogCaptureFixture) -> None:
+    one = OneSession(
+        agents={
+            "LOOK": text(LONG),
+            "BRIEF": text("Nothing."),
+            "OUTER": [launch("LOOK"), text("outer")],
+            "LATER": [text(LONG), text("In short: nothing.")],
+            "STUBBORN": [text(LONG), text(LONG)],
+        }
+    )
+    agents = {"reader": READER.replace(tools=["Agent"])}
+    async with one.open(agents=agents, delegation_guide=GUIDE, include_hook_events=True):
+        await hooks_of_options_are_no_hooks_of_the_user(one)
+        await a_foreground_report_is_cut_for_the_model_and_whole_on_the_task(one)
+        await a_limit_does_not_undo_a_redaction(one)
+        await a_background_agent_is_asked_once_to_shorten_its_report(one, caplog)
 
 
 def test_a_limit_that_cannot_hold_is_refused() -> None:

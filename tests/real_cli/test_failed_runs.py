@@ -2,10 +2,10 @@
 
 import logging
 import time
-from typing import Any
 
 import anyio
 import pytest
+from one_session import OneSession
 from peers import read_into
 
 from claude_agent_py import (
@@ -17,7 +17,7 @@ from claude_agent_py import (
     run,
 )
 from claude_agent_py.errors import OverloadedError, RunFailed, ServerError
-from claude_agent_py.testing import Failure, RecordedRequest, Reply, ScriptedModel, text, tool_use
+from claude_agent_py.testing import Failure, Reply, ScriptedModel, text, tool_use
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
 
@@ -43,17 +43,44 @@ async def test_a_key_in_a_header_is_not_taken_for_a_missing_login(caplog: pytest
     assert not caplog.records
 
 
-@pytest.mark.parametrize("partial", [False, True])
-async def test_text_raises_what_awaiting_raises_and_gives_no_failure_as_an_answer(partial: bool) -> None:
+async def test_text_raises_what_awaiting_raises_and_a_policy_tries_again() -> None:
+    one = OneSession()
+    async with one.open(env=ONCE) as client:
+        await text_raises_what_awaiting_raises_and_gives_no_failure_as_an_answer(one)
+
+        waits: list[float] = []
+
+        async def sleep(seconds: float) -> None:
+            waits.append(seconds)
+
+        one.answers(Failure(529), Failure(500), "Here I am.")
+        policy = RetryPolicy(sleep=sleep, chance=lambda: 0.0)
+        result = await policy.run(lambda: client.query("Are you there?"))
+        assert result.text == "Here I am."
+        assert waits == [1.0, 2.0]
+
+        with pytest.raises(RunFailed) as caught:  # one except catches whatever ends a run
+            await one.ask(Failure(500))
+        assert isinstance(caught.value, ServerError)
+        assert caught.value.result is not None
+        assert caught.value.result.is_error
+
+
+async def test_text_that_streams_raises_what_awaiting_raises() -> None:
+    one = OneSession()
+    async with one.open(env=ONCE, include_partial_messages=True):
+        await text_raises_what_awaiting_raises_and_gives_no_failure_as_an_answer(one)
+
+
+async def text_raises_what_awaiting_raises_and_gives_no_failure_as_an_answer(one: OneSession) -> None:
     pieces: list[str] = []
-    with ScriptedModel([], on_exhausted=Failure(529)) as model:
-        async with Client(model.options(env=ONCE, include_partial_messages=partial)) as client:
-            one = client.query("hi")
-            with anyio.fail_after(60):
-                with pytest.raises(OverloadedError) as caught:
-                    await read_into(pieces, one.text())
-                with pytest.raises(OverloadedError) as awaited:
-                    await one
+    one.answers(*[Failure(529)] * 20)
+    run = one.client.query("hi")
+    with anyio.fail_after(60):
+        with pytest.raises(OverloadedError) as caught:
+            await read_into(pieces, run.text())
+        with pytest.raises(OverloadedError) as awaited:
+            await run
     assert pieces == []
     assert str(caught.value) == str(awaited.value)
 
@@ -90,34 +117,3 @@ async def test_the_cli_keeps_retry_after_to_itself() -> None:
             await run("hi", model.options())
     assert caught.value.resets_at is None
     assert caught.value.is_retryable
-
-
-@pytest.mark.parametrize("shared", [False, True], ids=["processes", "session"])
-async def test_a_policy_tries_a_run_again(shared: bool) -> None:
-    failures, waits = [Failure(529), Failure(500)], []
-
-    def answer(request: RecordedRequest) -> Any:
-        return failures.pop(0) if failures else "Here I am."
-
-    async def sleep(seconds: float) -> None:
-        waits.append(seconds)
-
-    policy = RetryPolicy(sleep=sleep, chance=lambda: 0.0)
-    with ScriptedModel(answer) as model, anyio.fail_after(60):
-        options = model.options(env=ONCE)
-        if shared:
-            async with Client(options) as client:
-                result = await policy.run(lambda: client.query("Are you there?"))
-        else:
-            result = await policy.run(lambda: run("Are you there?", options))
-    assert result.text == "Here I am."
-    assert waits == [1.0, 2.0]
-
-
-async def test_one_except_catches_whatever_ends_a_run() -> None:
-    with ScriptedModel([], on_exhausted=Failure(500)) as model, anyio.fail_after(60):
-        with pytest.raises(RunFailed) as caught:
-            await run("hi", model.options(env=ONCE))
-    assert isinstance(caught.value, ServerError)
-    assert caught.value.result is not None
-    assert caught.value.result.is_error

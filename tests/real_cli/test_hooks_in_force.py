@@ -87,20 +87,20 @@ async def test_an_option_that_is_a_switch_is_refused(option: str, given: Any) ->
     ClientOptions(**{option: given})
 
 
-@pytest.mark.parametrize("where", ["a file of settings", "a flag for settings", "the user's settings"])
-async def test_no_session_starts_where_the_cli_calls_no_hook(where: str, tmp_path: Path) -> None:
+async def test_no_session_starts_where_the_cli_calls_no_hook(tmp_path: Path) -> None:
     async with model() as scripted:
         options = guarded(scripted, DenyAll(), setting_sources=["user"])
         file = write_settings(tmp_path, SWITCH)
-        if where == "a file of settings":
-            options = options.replace(settings=file)
-        elif where == "a flag for settings":
-            options = options.replace(extra_args={"settings": str(file)})
-        else:
-            write_settings(Path(str(options.env["CLAUDE_CONFIG_DIR"])), SWITCH)
-        with pytest.raises(OptionsError, match="bare mode") as caught:
-            await Client(options).connect()
-        assert caught.value.option == "hooks"
+
+        async def refused(options: ClientOptions) -> None:
+            with pytest.raises(OptionsError, match="bare mode") as caught:
+                await Client(options).connect()
+            assert caught.value.option == "hooks"
+
+        await refused(options.replace(settings=file))
+        await refused(options.replace(extra_args={"settings": str(file)}))
+        write_settings(Path(str(options.env["CLAUDE_CONFIG_DIR"])), SWITCH)
+        await refused(options)
         async with Client(options.replace(hooks=None)) as client:
             with pytest.raises(OptionsError, match="bare mode"):
                 await client.hooks.add("PreToolUse", HookMatcher(None, DenyAll()))
@@ -147,21 +147,11 @@ async def test_other_switches_leave_hooks_of_the_options_alone(options: dict[str
         assert not ran(made)
 
 
-async def test_the_user_cannot_switch_hooks_off_where_their_settings_are_not_read() -> None:
-    guard = DenyAll()
-    async with model() as scripted:
-        options = guarded(scripted, guard, setting_sources=["project"])
-        write_settings(Path(str(options.env["CLAUDE_CONFIG_DIR"])), SWITCH)
-        async with Client(options) as client:
-            await client.query("go")
-        assert guard.saw == ["Bash"]
-        assert not ran(options)
-
-
-async def test_the_project_cannot_switch_hooks_off() -> None:
+async def test_neither_a_user_whose_settings_are_not_read_nor_the_project_can_switch_hooks_off() -> None:
     guard = DenyAll()
     async with model() as scripted:
         options = guarded(scripted, guard, setting_sources=["project", "local"])
+        write_settings(Path(str(options.env["CLAUDE_CONFIG_DIR"])), SWITCH)
         write_settings(Path(str(options.cwd)) / ".claude", {**SWITCH, "disableAllHooks": True})
         async with Client(options) as client:
             await client.query("go")

@@ -2,17 +2,19 @@
 
 import time
 from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
+from one_session import OneSession
 
 from claude_agent_py import (
     AgentDefinition,
     Allow,
     Client,
-    ClientOptions,
     Deny,
     HookContext,
     HookMatcher,
@@ -69,10 +71,13 @@ def result_of(model: ScriptedModel, who: str = "main") -> str:
     return str(model.requests_of(who)[-1].tool_results)
 
 
-async def go(options: ClientOptions, prompt: str = "go") -> RunResult:
-    with anyio.fail_after(60):
-        async with Client(options) as client:
-            return await client.query(prompt, until="idle")
+@asynccontextmanager
+async def hooks_of(one: OneSession, **hooks: list[Any]) -> AsyncIterator[None]:
+    """Have hooks while the block runs."""
+    added = [await one.client.hooks.add(event, hook) for event, some in hooks.items() for hook in some]
+    yield
+    for hook in added:
+        await one.client.hooks.remove(hook)
 
 
 # A guard that fails ----------------------------------------------------------------------------------------------
@@ -134,7 +139,6 @@ FAILING = [
 ]
 
 
-@pytest.mark.each_backend
 async def test_a_dangerous_command_does_not_run_when_its_guard_fails(tmp_path: Path) -> None:
     """The first is an option; the others take its place one after the other, each for a turn."""
     script = [shell("touch main-ran"), agent("Do it"), text("done")]
@@ -159,22 +163,92 @@ async def test_a_dangerous_command_does_not_run_when_its_guard_fails(tmp_path: P
     assert "sk-secret" not in "".join(map(heard, model.requests))
 
 
-async def test_a_prompt_is_not_sent_when_its_guard_fails() -> None:
-    with ScriptedModel([text("answered")]) as model:
+# What PreToolUse can do ------------------------------------------------------------------------------------------
+
+
+async def test_every_decision_about_a_call() -> None:
+    """One session, a turn for each answer of the hook."""
+    outputs: list[PreToolUseOutput] = []
+    seen: list[PreToolUseInput] = []
+    asked: list[PermissionRequest] = []
+    withdrawn: list[bool] = []
+
+    def hook(input: PreToolUseInput, context: HookContext) -> Any:
+        seen.append(input)
+        return outputs[-1]
+
+    async def decide(request: PermissionRequest, context: Any) -> Allow | Deny:
+        asked.append(request)
+        if request.raw_input["command"] == "touch unasked":
+            try:
+                await anyio.sleep_forever()
+            finally:
+                withdrawn.append(context.cancelled)
+        return Deny("the handler says no") if request.decision_reason_type == "hook" else Allow()
+
+    one = OneSession()
+    async with one.open(
+        permission_mode="default", can_use_tool=decide, hooks={"PreToolUse": [HookMatcher("Bash", hook)]}
+    ):
+
+        async def after(**output: Any) -> RunResult:
+            outputs.append(PreToolUseOutput(**output))
+            return await one.ask(shell("touch old"), "done")
+
+        result = await after(permission_decision="deny", permission_decision_reason="not today")
+        assert "not today" in one.result_of()
+        assert len(result.permission_denials) == 1
+        assert (one.made(), asked) == ([], [])
+
+        await after(permission_decision="allow")
+        assert (one.made(), asked) == (["old"], [])
+
+        await after(permission_decision="ask", permission_decision_reason="look at it")
+        assert "the handler says no" in one.result_of()
+        assert [(request.decision_reason_type, request.tool_name) for request in asked] == [("hook", "Bash")]
+        assert one.made() == []
+
+        await after(permission_decision="allow", updated_input=BashInput(command="touch new"))
+        assert (one.made(), len(asked)) == (["new"], 1)
+
+        await after(updated_input={"command": "touch newer"})
+        assert (one.made(), len(asked)) == (["newer"], 2)
+        assert asked[-1].raw_input["command"] == "touch newer"
+
+        result = await after(
+            permission_decision="allow", additional_context="the moon is full", system_message="look out"
+        )
+        assert "the moon is full" in heard(one.requests_of()[-1])
+        assert "look out" in str(list(result.messages))
+        assert [input.typed_input() for input in seen] == [BashInput(command="touch old", description="Run it")] * 6
+        one.made()
+
+        def answer(input: HookInput, context: HookContext) -> PermissionRequestOutput:
+            return PermissionRequestOutput(behavior="allow", updated_input={"command": "touch new", "description": "d"})
+
+        async with hooks_of(one, PermissionRequest=[HookMatcher("Bash", answer)]):
+            await after(updated_input={"command": "touch unasked"})
+        assert one.made() == ["new"]
+        assert withdrawn == [True]
+
+
+# What an answer can do -------------------------------------------------------------------------------------------
+
+
+async def a_prompt_is_not_sent_when_its_guard_fails(one: OneSession) -> None:
+    async with hooks_of(one, UserPromptSubmit=[raises]):
         with pytest.raises(HookStoppedError):
-            await go(model.options(hooks={"UserPromptSubmit": [raises]}))
-    assert model.requests_of("main") == []
+            await one.ask("answered")
+    assert one.requests_of() == []
 
 
-async def test_a_hook_that_may_fail_lets_the_command_run(tmp_path: Path) -> None:
-    with ScriptedModel([shell("touch ran"), text("done")]) as model:
-        matcher = HookMatcher("Bash", raises, on_failure="continue")
-        options = model.options(cwd=tmp_path, permission_mode="bypassPermissions", hooks={"PreToolUse": [matcher]})
-        await go(options)
-    assert (tmp_path / "ran").exists()
+async def a_hook_that_may_fail_lets_the_command_run(one: OneSession) -> None:
+    async with hooks_of(one, PreToolUse=[HookMatcher("Bash", raises, on_failure="continue")]):
+        await one.ask(shell("touch ran"), "done")
+    assert one.made() == ["ran"]
 
 
-async def test_an_interrupt_cancels_a_handler_and_the_command_does_not_run(tmp_path: Path) -> None:
+async def an_interrupt_cancels_a_handler_and_the_command_does_not_run(one: OneSession) -> None:
     asked, over = anyio.Event(), []
 
     async def thinks(input: PreToolUseInput, context: HookContext) -> None:
@@ -184,118 +258,47 @@ async def test_an_interrupt_cancels_a_handler_and_the_command_does_not_run(tmp_p
         finally:
             over.append(context.cancelled)
 
-    with ScriptedModel([shell("touch ran"), text("done")]) as model:
-        options = model.options(cwd=tmp_path, permission_mode="bypassPermissions", hooks={"PreToolUse": [thinks]})
+    async with hooks_of(one, PreToolUse=[thinks]):
+        one.answers(shell("touch ran"), "done")
         with anyio.fail_after(60):
-            async with Client(options) as client:
-                run = client.query("go")
-                await asked.wait()
-                await run.interrupt()
-                async for _ in run:
-                    pass
+            run = one.client.query("go")
+            await asked.wait()
+            await run.interrupt()
+            async for _ in run:
+                pass
     assert over == [True]
-    assert list(tmp_path.iterdir()) == []
+    assert one.made() == []
 
 
-# What PreToolUse can do ------------------------------------------------------------------------------------------
-
-
-async def test_every_decision_about_a_call(tmp_path: Path) -> None:
-    """One session, a turn for each answer of the hook."""
-    outputs: list[PreToolUseOutput] = []
-    seen: list[PreToolUseInput] = []
-    asked: list[PermissionRequest] = []
-
-    def hook(input: PreToolUseInput, context: HookContext) -> Any:
-        seen.append(input)
-        return outputs[-1]
-
-    def decide(request: PermissionRequest, context: Any) -> Allow | Deny:
-        asked.append(request)
-        return Deny("the handler says no") if request.decision_reason_type == "hook" else Allow()
-
-    def made() -> set[str]:
-        names = {path.name for path in tmp_path.iterdir()}
-        for name in names:
-            (tmp_path / name).unlink()
-        return names
-
-    with ScriptedModel([shell("touch old"), text("done")] * 6) as model:
-        options = model.options(
-            cwd=tmp_path,
-            permission_mode="default",
-            can_use_tool=decide,
-            hooks={"PreToolUse": [HookMatcher("Bash", hook)]},
-        )
-        with anyio.fail_after(120):
-            async with Client(options) as client:
-
-                async def after(**output: Any) -> RunResult:
-                    outputs.append(PreToolUseOutput(**output))
-                    return await client.query("go", until="idle")
-
-                result = await after(permission_decision="deny", permission_decision_reason="not today")
-                assert "not today" in result_of(model)
-                assert len(result.permission_denials) == 1
-                assert (made(), asked) == (set(), [])
-
-                await after(permission_decision="allow")
-                assert (made(), asked) == ({"old"}, [])
-
-                await after(permission_decision="ask", permission_decision_reason="look at it")
-                assert "the handler says no" in result_of(model)
-                assert [(request.decision_reason_type, request.tool_name) for request in asked] == [("hook", "Bash")]
-                assert made() == set()
-
-                await after(permission_decision="allow", updated_input=BashInput(command="touch new"))
-                assert (made(), len(asked)) == ({"new"}, 1)
-
-                await after(updated_input={"command": "touch newer"})
-                assert (made(), len(asked)) == ({"newer"}, 2)
-                assert asked[-1].raw_input["command"] == "touch newer"
-
-                result = await after(
-                    permission_decision="allow", additional_context="the moon is full", system_message="look out"
-                )
-                assert "the moon is full" in heard(model.requests_of("main")[-1])
-                assert "look out" in str(list(result.messages))
-    assert [input.typed_input() for input in seen] == [BashInput(command="touch old", description="Run it")] * 6
-
-
-async def test_stopping_ends_the_turn_before_the_tool(tmp_path: Path) -> None:
+async def stopping_ends_the_turn_before_the_tool(one: OneSession) -> None:
     seen: list[str] = []
 
     def hook(input: HookInput, context: HookContext) -> HookOutput:
         seen.append(context.event)
         return HookOutput(continue_=False, stop_reason="enough")
 
-    with ScriptedModel([shell("touch ran"), text("done")]) as model:
-        options = model.options(cwd=tmp_path, permission_mode="bypassPermissions", hooks={"PreToolUse": [hook]})
-        with anyio.fail_after(60):
-            async with Client(options) as client:
-                run = client.query("go")
-                async for _ in run:
-                    pass
+    async with hooks_of(one, PreToolUse=[hook]):
+        with pytest.raises(HookStoppedError):
+            await one.ask(shell("touch ran"), "done")
     assert seen == ["PreToolUse"]
-    assert list(tmp_path.iterdir()) == []
-    assert len(model.requests_of("main")) == 1
+    assert one.made() == []
+    assert len(one.requests_of()) == 1
 
 
-async def test_the_strictest_of_several_wins(tmp_path: Path) -> None:
+async def the_strictest_of_several_wins(one: OneSession) -> None:
     def allow(input: HookInput, context: HookContext) -> PreToolUseOutput:
         return PreToolUseOutput(permission_decision="allow")
 
     def deny(input: HookInput, context: HookContext) -> PreToolUseOutput:
         return PreToolUseOutput(permission_decision="deny", permission_decision_reason="one is enough")
 
-    with ScriptedModel([shell("touch ran"), text("done")]) as model:
-        hooks = {"PreToolUse": [allow, HookMatcher("Bash", [allow, deny])]}
-        await go(model.options(cwd=tmp_path, permission_mode="bypassPermissions", hooks=hooks))
-    assert "one is enough" in result_of(model)
-    assert list(tmp_path.iterdir()) == []
+    async with hooks_of(one, PreToolUse=[allow, HookMatcher("Bash", [allow, deny])]):
+        await one.ask(shell("touch ran"), "done")
+    assert "one is enough" in one.result_of()
+    assert one.made() == []
 
 
-async def test_a_guard_sees_the_input_before_another_hook_changed_it(tmp_path: Path) -> None:
+async def a_guard_sees_the_input_before_another_hook_changed_it(one: OneSession) -> None:
     commands: list[str] = []
 
     def guard(input: PreToolUseInput, context: HookContext) -> PreToolUseOutput | None:
@@ -305,109 +308,50 @@ async def test_a_guard_sees_the_input_before_another_hook_changed_it(tmp_path: P
     def change(input: PreToolUseInput, context: HookContext) -> PreToolUseOutput:
         return PreToolUseOutput(updated_input={"command": "touch new"})
 
-    with ScriptedModel([shell("touch old"), text("done")]) as model:
-        hooks = {"PreToolUse": [change, guard]}
-        await go(model.options(cwd=tmp_path, permission_mode="bypassPermissions", hooks=hooks))
+    async with hooks_of(one, PreToolUse=[change, guard]):
+        await one.ask(shell("touch old"), "done")
     assert commands == ["touch old"]
-    assert [path.name for path in tmp_path.iterdir()] == ["new"]  # as docs/hooks.md warns
+    assert one.made() == ["new"]  # as docs/hooks.md warns
 
 
-@pytest.mark.parametrize(
-    ("event", "output", "lets"),
-    [("PreToolUse", {"permission_decision": "deny"}, False), ("PostToolUse", {"updated_tool_output": "gone"}, True)],
-)
-async def test_changing_the_hooks_withdraws_those_that_are_pending(
-    tmp_path: Path, event: str, output: Any, lets: bool
-) -> None:
+async def changing_the_hooks_withdraws_those_that_are_pending(one: OneSession) -> None:
     asked, changed = anyio.Event(), anyio.Event()
+    output: Any = {"permission_decision": "deny"}
 
     async def hook(input: HookInput, context: HookContext) -> Any:
         asked.set()
         await changed.wait()
         return output
 
-    async def change(client: Client) -> None:
+    async def change() -> None:
         await asked.wait()
-        await client.hooks.add("Notification", lambda input, context: None)
+        added = await one.client.hooks.add("Notification", lambda input, context: None)
         changed.set()
+        await one.client.hooks.remove(added)
 
-    with ScriptedModel([shell("touch ran; echo the-output"), text("done")]) as model:
-        options = model.options(cwd=tmp_path, permission_mode="bypassPermissions", hooks={event: [hook]})
-        with anyio.fail_after(60):
-            async with Client(options) as client, anyio.create_task_group() as group:
-                group.start_soon(change, client)
-                await client.query("go", until="idle")
-    assert (tmp_path / "ran").exists() == lets
-    assert ("the-output" in result_of(model)) == lets
-
-
-async def test_a_matcher_selects_the_tool(tmp_path: Path) -> None:
-    counts: Counter[str] = Counter()
-
-    def counting(name: str) -> Any:
-        return lambda input, context: counts.update([name])
-
-    fitting = ["Bash", "Bash|Read", "^Ba.*", "*", "", None, "Write , Bash"]
-    fitting += [r"\x42[^\d]sh$", "^(?<tool>B)a(?:sh|d)", r"(?!R)\u0042\w{3}", "(?<=B)ash", r"\bBash\b"]
-    others = ["Read", "^(?!Bash)", r"Bash\S", "[^B]ash"]
-    hooks = [HookMatcher(pattern, counting(str(pattern))) for pattern in (*fitting, *others)]
-    for pattern in (
-        "Bash\\",
-        "[]B]ash",
-        r"\U00000042ash",
-        r"Bash\z",
-        "(?<=R)*Bash",
-        "(?i)bash",
-    ):
-        hooks.append(HookMatcher(None, counting(pattern)))
-        hooks[-1].pattern = pattern  # past the check: this is why it is there
-    with ScriptedModel([shell("true"), text("done")]) as model:
-        options = model.options(cwd=tmp_path, permission_mode="bypassPermissions", hooks={"PreToolUse": hooks})
-        await go(options)
-    assert set(counts) == {str(pattern) for pattern in fitting}
+    for event, lets in (("PreToolUse", False), ("PostToolUse", True)):
+        async with hooks_of(one, **{event: [hook]}), anyio.create_task_group() as group:
+            group.start_soon(change)
+            await one.ask(shell("touch ran; echo the-output"), "done")
+        assert (one.made() == ["ran"]) is lets, event
+        assert ("the-output" in one.result_of()) is lets, event
+        asked, changed, output = anyio.Event(), anyio.Event(), {"updated_tool_output": "gone"}
 
 
-async def test_a_hook_in_the_shape_of_the_official_sdk_works(tmp_path: Path) -> None:
+async def after_a_tool_its_output_can_be_changed_and_commented(one: OneSession) -> None:
     seen: list[Any] = []
 
-    async def callback(input_data: Any, tool_use_id: str | None, context: Any) -> dict[str, Any]:
-        seen.append((input_data["tool_name"], tool_use_id))
-        return {
-            "hookSpecificOutput": {
-                "hookEventName": "PreToolUse",
-                "permissionDecision": "deny",
-                "permissionDecisionReason": "as ever",
-            }
-        }
-
-    with ScriptedModel([shell("touch ran"), text("done")]) as model:
-        hooks = {"PreToolUse": [{"matcher": "Bash", "hooks": [callback], "timeout": 30}]}
-        await go(model.options(cwd=tmp_path, permission_mode="bypassPermissions", hooks=hooks))
-    assert "as ever" in result_of(model)
-    assert seen[0][0] == "Bash"
-    assert seen[0][1]
-    assert list(tmp_path.iterdir()) == []
-
-
-# What the other events can do ------------------------------------------------------------------------------------
-
-
-async def test_after_a_tool_its_output_can_be_changed_and_commented(tmp_path: Path) -> None:
-    hooks = Hooks()
-    seen: list[Any] = []
-
-    @hooks.post_tool_use("Bash")
     def change(input: PostToolUseInput, context: HookContext) -> PostToolUseOutput:
         seen.append(input.typed_output())
         output = dict(input.tool_response, stdout="[removed]")
         return PostToolUseOutput(updated_tool_output=output, additional_context="it was long")
 
-    with ScriptedModel([shell("echo secret-key"), text("done")]) as model:
-        await go(model.options(cwd=tmp_path, permission_mode="bypassPermissions", hooks=hooks))
+    async with hooks_of(one, PostToolUse=[HookMatcher("Bash", change)]):
+        await one.ask(shell("echo secret-key"), "done")
     (output,) = seen
     assert isinstance(output, BashOutput)
     assert output.stdout == "secret-key"
-    last = model.requests_of("main")[-1]
+    last = one.requests_of()[-1]
     assert "[removed]" in str(last.tool_results)
     assert "it was long" in heard(last)
 
@@ -420,30 +364,182 @@ def a_text(input: HookInput, context: HookContext) -> PostToolUseOutput:
     return PostToolUseOutput(updated_tool_output="[removed]")
 
 
-async def test_the_model_does_not_read_what_a_redaction_was_to_hide(tmp_path: Path) -> None:
-    (tmp_path / "key").write_text("secret-key")
-    (tmp_path / "key2").write_text("secret-key")
-    (tmp_path / "key3").write_text("secret-key")
+async def the_model_does_not_read_what_a_redaction_was_to_hide(one: OneSession) -> None:
     redactions = [
         (HookMatcher(None, raises, on_failure="block"), "withheld"),
         (HookMatcher(None, no_text), "withheld"),
         (HookMatcher(None, a_text), "[removed]"),
     ]
-    script: list[Any] = []
-    for name in ("key", "key2", "key3"):  # what was read before is not read again
-        script += [shell(f"cat {name}"), Reply(tool_use("Read", {"file_path": str(tmp_path / name)})), text("done")]
-    before = None
-    with ScriptedModel(script) as model, anyio.fail_after(120):
-        async with Client(model.options(cwd=tmp_path, permission_mode="bypassPermissions")) as client:
-            for redact, read in redactions:
-                if before is not None:
-                    await client.hooks.remove(before)
-                before = await client.hooks.add("PostToolUse", redact)
-                await client.query("go", until="idle")
-                requests = model.requests_of("main")[-2:]
-                assert [read in str(request.tool_results[-1]) for request in requests] == [True, True]
-                assert "secret-key" not in heard(requests[-1])
-    assert len(model.requests_of("main")) == 9
+    for number, (redact, read) in enumerate(redactions):  # what was read before is not read again
+        key = Path(str(one.client.options.cwd), f"key{number}")
+        key.write_text("secret-word")
+        async with hooks_of(one, PostToolUse=[redact]):
+            await one.ask(shell(f"cat {key.name}"), Reply(tool_use("Read", {"file_path": str(key)})), "done")
+        requests = one.requests_of()
+        assert len(requests) == 3
+        assert [read in str(request.tool_results[-1]) for request in requests[1:]] == [True, True], read
+        assert "secret-word" not in heard(requests[-1]), read
+    one.made()
+
+
+async def a_batch_can_end_the_turn(one: OneSession) -> None:
+    def stop(input: HookInput, context: HookContext) -> PostToolBatchOutput:
+        return PostToolBatchOutput(decision="block", reason="that will do")
+
+    async with hooks_of(one, PostToolBatch=[stop]):
+        with pytest.raises(HookStoppedError):
+            await one.ask(shell("true"), "done")
+    assert len(one.requests_of()) == 1
+
+
+async def a_prompt_can_be_blocked_or_added_to(one: OneSession) -> None:
+    def check(input: Any, context: HookContext) -> UserPromptSubmitOutput:
+        if "password" in input.prompt:
+            return UserPromptSubmitOutput(decision="block", reason="no passwords")
+        return UserPromptSubmitOutput(additional_context="it is Friday")
+
+    async with hooks_of(one, UserPromptSubmit=[check]):
+        with pytest.raises(HookStoppedError, match="no passwords"):
+            await one.ask("never said", prompt="my password is x")
+        assert one.requests_of() == []
+        result = await one.ask("hello", prompt="hi")
+    assert result.text == "hello"
+    assert "it is Friday" in heard(one.requests_of()[0])
+
+
+async def the_end_of_a_turn_can_be_put_off(one: OneSession) -> None:
+    seen: list[bool] = []
+
+    def stop(input: StopInput, context: HookContext) -> StopOutput | None:
+        seen.append(input.stop_hook_active)
+        return None if input.stop_hook_active else StopOutput(decision="block", reason="check it again")
+
+    async with hooks_of(one, Stop=[stop]):
+        result = await one.ask("first", "second")
+    assert result.text == "second"
+    assert seen == [False, True]
+    assert "check it again" in heard(one.requests_of()[-1])
+
+
+async def hook_events_say_which_handler_ran(one: OneSession) -> None:
+    async def look(input: PreToolUseInput, context: HookContext) -> None:
+        """No opinion."""
+
+    messages = one.client.messages()
+    async with hooks_of(one, PreToolUse=[look]):
+        await one.ask(shell("true"), "done")
+    async for ran in messages:
+        if isinstance(ran, HookRun) and "look" in ran.handler:
+            break
+    assert isinstance(ran, HookRun)
+    assert (ran.event, ran.error, ran.output) == ("PreToolUse", None, {})
+
+
+async def a_worktree_is_where_the_hook_made_it(one: OneSession) -> None:
+    place = Path(str(one.client.options.cwd)) / "elsewhere"
+
+    def make(input: Any, context: HookContext) -> WorktreeCreateOutput:
+        place.mkdir()
+        return WorktreeCreateOutput(worktree_path=str(place))
+
+    async with hooks_of(one, WorktreeCreate=[make]):
+        await one.ask(Reply(tool_use("EnterWorktree", {"name": "w"})), shell("touch here"), "done")
+    assert (place / "here").exists()
+
+
+async def test_what_an_answer_does_in_one_session() -> None:
+    one = OneSession()
+    async with one.open(include_hook_events=True):
+        for check in (
+            a_prompt_is_not_sent_when_its_guard_fails,
+            a_hook_that_may_fail_lets_the_command_run,
+            an_interrupt_cancels_a_handler_and_the_command_does_not_run,
+            stopping_ends_the_turn_before_the_tool,
+            the_strictest_of_several_wins,
+            a_guard_sees_the_input_before_another_hook_changed_it,
+            changing_the_hooks_withdraws_those_that_are_pending,
+            after_a_tool_its_output_can_be_changed_and_commented,
+            the_model_does_not_read_what_a_redaction_was_to_hide,
+            a_batch_can_end_the_turn,
+            a_prompt_can_be_blocked_or_added_to,
+            the_end_of_a_turn_can_be_put_off,
+            hook_events_say_which_handler_ran,
+            a_worktree_is_where_the_hook_made_it,  # the session is in it from here on
+        ):
+            await check(one)
+
+
+async def test_hooks_of_the_options_select_their_tools() -> None:
+    """By every pattern, and one in the shape of the official SDK beside them."""
+    counts: Counter[str] = Counter()
+    seen: list[Any] = []
+
+    def counting(name: str) -> Any:
+        return lambda input, context: counts.update([name])
+
+    async def callback(input_data: Any, tool_use_id: str | None, context: Any) -> dict[str, Any]:
+        seen.append((input_data["tool_name"], tool_use_id))
+        return {
+            "hookSpecificOutput": {
+                "hookEventName": "PreToolUse",
+                "permissionDecision": "deny",
+                "permissionDecisionReason": "as ever",
+            }
+        }
+
+    fitting = ["Bash", "Bash|Read", "^Ba.*", "*", "", None, "Write , Bash"]
+    fitting += [r"\x42[^\d]sh$", "^(?<tool>B)a(?:sh|d)", r"(?!R)\u0042\w{3}", "(?<=B)ash", r"\bBash\b"]
+    others = ["Read", "^(?!Bash)", r"Bash\S", "[^B]ash"]
+    hooks: list[Any] = [HookMatcher(pattern, counting(str(pattern))) for pattern in (*fitting, *others)]
+    for pattern in (
+        "Bash\\",
+        "[]B]ash",
+        r"\U00000042ash",
+        r"Bash\z",
+        "(?<=R)*Bash",
+        "(?i)bash",
+    ):
+        hooks.append(HookMatcher(None, counting(pattern)))
+        hooks[-1].pattern = pattern  # past the check: this is why it is there
+    hooks.append({"matcher": "Bash", "hooks": [callback], "timeout": 30})
+    one = OneSession()
+    async with one.open(hooks={"PreToolUse": hooks}):
+        await one.ask(shell("touch ran"), "done")
+        assert one.made() == []
+    assert set(counts) == {str(pattern) for pattern in fitting}
+    assert "as ever" in one.result_of()
+    assert seen[0][0] == "Bash"
+    assert seen[0][1]
+
+
+async def test_a_subagent_is_told_something_at_its_start_and_kept_from_stopping() -> None:
+    hooks = Hooks()
+    tasks: list[Any] = []
+
+    @hooks.subagent_start("worker")
+    def start(input: SubagentStartInput, context: HookContext) -> SubagentStartOutput:
+        return SubagentStartOutput(additional_context="be brief")
+
+    @hooks.subagent_stop
+    def stop(input: SubagentStopInput, context: HookContext) -> SubagentStopOutput | None:
+        tasks.append((context.agent_id, getattr(context.task, "id", None), input.agent_type))
+        return None if input.stop_hook_active else SubagentStopOutput(decision="block", reason="look twice")
+
+    one = OneSession(agents={"Do it": ["first", "second"]})
+    async with one.open(agents=AGENTS, hooks=hooks) as client:
+        for background in (False, True):
+            await one.ask(agent("Do it", background=background), "done")
+            task = list(client.tasks)[-1]
+            requests = one.requests_of("Do it")
+            assert task.is_backgrounded is background
+            assert "be brief" in heard(requests[0])
+            assert "look twice" in heard(requests[-1])
+            assert (await task.wait(timeout=60)).summary == "second"
+            assert tasks[-2:] == [(task.id, task.id, "worker")] * 2
+    assert len(tasks) == 4
+
+
+# Every tool ------------------------------------------------------------------------------------------------------
 
 
 NOTEBOOK = """{"cells": [{"cell_type": "code", "id": "a", "source": ["secret-key"], "metadata": {}, "outputs": [],
@@ -472,120 +568,14 @@ async def test_the_output_of_every_tool_is_withheld_in_a_shape_that_the_cli_take
     with ScriptedModel(script, agents={"Do it": text("the secret-key")}) as model:
         tools = ["Read", "Grep", "Glob", "Bash", "Agent"]
         options = model.options(cwd=tmp_path, permission_mode="bypassPermissions", tools=tools, hooks=hooks)
-        await go(options)
+        async with Client(options) as client:
+            with anyio.fail_after(60):
+                await client.query("go", until="idle")
     results = model.requests_of("main")[-1].tool_results
     assert len(results) == len(calls)
     for (name, data), result in zip(calls, results, strict=True):
         assert "withheld" in str(result["content"]), (name, data, result)
         assert "secret-key" not in str(result["content"]), (name, data, result)
-
-
-async def test_a_batch_can_end_the_turn(tmp_path: Path) -> None:
-    def stop(input: HookInput, context: HookContext) -> PostToolBatchOutput:
-        return PostToolBatchOutput(decision="block", reason="that will do")
-
-    with ScriptedModel([shell("true"), text("done")]) as model:
-        options = model.options(cwd=tmp_path, permission_mode="bypassPermissions", hooks={"PostToolBatch": [stop]})
-        with anyio.fail_after(60):
-            async with Client(options) as client:
-                async for _ in client.query("go"):
-                    pass
-    assert len(model.requests_of("main")) == 1
-
-
-async def test_a_prompt_can_be_blocked_or_added_to() -> None:
-    def check(input: Any, context: HookContext) -> UserPromptSubmitOutput:
-        if "password" in input.prompt:
-            return UserPromptSubmitOutput(decision="block", reason="no passwords")
-        return UserPromptSubmitOutput(additional_context="it is Friday")
-
-    with ScriptedModel([text("hello")]) as model:
-        with anyio.fail_after(60):
-            async with Client(model.options(hooks={"UserPromptSubmit": [check]})) as client:
-                async for _ in client.query("my password is x"):
-                    pass
-                assert model.requests_of("main") == []
-                result = await client.query("hi")
-    assert result.text == "hello"
-    assert "it is Friday" in heard(model.requests_of("main")[0])
-
-
-async def test_the_end_of_a_turn_can_be_put_off() -> None:
-    seen: list[bool] = []
-
-    def stop(input: StopInput, context: HookContext) -> StopOutput | None:
-        seen.append(input.stop_hook_active)
-        return None if input.stop_hook_active else StopOutput(decision="block", reason="check it again")
-
-    with ScriptedModel([text("first"), text("second")]) as model:
-        result = await go(model.options(hooks={"Stop": [stop]}))
-    assert result.text == "second"
-    assert seen == [False, True]
-    assert "check it again" in heard(model.requests_of("main")[-1])
-
-
-@pytest.mark.parametrize("background", [False, True])
-async def test_a_subagent_is_told_something_at_its_start_and_kept_from_stopping(background: bool) -> None:
-    hooks = Hooks()
-    tasks: list[Any] = []
-
-    @hooks.subagent_start("worker")
-    def start(input: SubagentStartInput, context: HookContext) -> SubagentStartOutput:
-        return SubagentStartOutput(additional_context="be brief")
-
-    @hooks.subagent_stop
-    def stop(input: SubagentStopInput, context: HookContext) -> SubagentStopOutput | None:
-        tasks.append((context.agent_id, getattr(context.task, "id", None), input.agent_type))
-        return None if input.stop_hook_active else SubagentStopOutput(decision="block", reason="look twice")
-
-    with ScriptedModel(
-        [agent("Do it", background=background), text("done")],
-        agents={"Do it": [text("first"), text("second")]},
-        on_exhausted=text("over"),
-    ) as model:
-        with anyio.fail_after(60):
-            async with Client(model.options(agents=AGENTS, hooks=hooks)) as client:
-                await client.query("go", until="idle")
-                (task,) = client.tasks
-                outcome = await task.wait()
-    requests = model.requests_of("Do it")
-    assert "be brief" in heard(requests[0])
-    assert "look twice" in heard(requests[-1])
-    assert outcome.summary == "second"
-    assert tasks == [(task.id, task.id, "worker")] * 2
-
-
-async def test_a_permission_prompt_is_answered_by_a_hook_before_the_handler(tmp_path: Path) -> None:
-    withdrawn: list[bool] = []
-
-    def hook(input: HookInput, context: HookContext) -> PermissionRequestOutput:
-        return PermissionRequestOutput(behavior="allow", updated_input={"command": "touch new", "description": "d"})
-
-    async def decide(request: PermissionRequest, context: Any) -> Deny:
-        try:
-            await anyio.sleep_forever()
-        finally:
-            withdrawn.append(context.cancelled)
-        raise AssertionError
-
-    with ScriptedModel([shell("touch old"), text("done")]) as model:
-        hooks = {"PermissionRequest": [HookMatcher("Bash", hook)]}
-        await go(model.options(cwd=tmp_path, permission_mode="default", hooks=hooks, can_use_tool=decide))
-    assert [path.name for path in tmp_path.iterdir()] == ["new"]
-    assert withdrawn == [True]
-
-
-async def test_a_worktree_is_where_the_hook_made_it(tmp_path: Path) -> None:
-    place = tmp_path / "elsewhere"
-
-    def make(input: Any, context: HookContext) -> WorktreeCreateOutput:
-        place.mkdir()
-        return WorktreeCreateOutput(worktree_path=str(place))
-
-    with ScriptedModel([Reply(tool_use("EnterWorktree", {"name": "w"})), shell("touch here"), text("done")]) as model:
-        hooks = {"WorktreeCreate": [make]}
-        await go(model.options(cwd=tmp_path, permission_mode="bypassPermissions", hooks=hooks))
-    assert (place / "here").exists()
 
 
 # Which events come -----------------------------------------------------------------------------------------------
@@ -648,20 +638,3 @@ async def test_the_events_that_can_be_caused_here_come_and_are_typed(tmp_path: P
         "MessageDisplay",
     }
     assert caused <= set(seen), caused - set(seen)
-
-
-async def test_hook_events_say_which_handler_ran() -> None:
-    async def look(input: PreToolUseInput, context: HookContext) -> None:
-        """No opinion."""
-
-    with ScriptedModel([shell("true"), text("done")]) as model:
-        async with Client(model.options(include_hook_events=True, hooks={"PreToolUse": [look]})) as client:
-            with anyio.fail_after(60):
-                await client.query("go")
-                ran = []
-                async for message in client.messages():
-                    if isinstance(message, HookRun):
-                        ran.append(message)
-                        break
-    assert [(run.event, run.error, run.output) for run in ran] == [("PreToolUse", None, {})]
-    assert "look" in ran[0].handler

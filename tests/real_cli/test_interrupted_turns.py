@@ -26,7 +26,7 @@ from claude_agent_py.errors import LocalProtocolError
 from claude_agent_py.messages import InitMessage, UserContent
 from claude_agent_py.sessions import MemoryStore, rename_session
 from claude_agent_py.tasks import EndedBy
-from claude_agent_py.testing import Gate, Reply, ScriptedModel, tool_use
+from claude_agent_py.testing import Gate, RecordedRequest, Reply, ScriptedModel, tool_use
 
 pytestmark = [
     pytest.mark.anyio,
@@ -86,57 +86,45 @@ def conversation(result: RunResult[Any]) -> list[tuple[str, str]]:
 
 
 async def test_a_fresh_client_goes_on_with_an_interrupted_turn() -> None:
-    async with ScriptedModel([slow(), "It went on.", "next"]) as model:
+    """In every way that a session can be resumed, each from the transcript that the killed CLI left."""
+
+    def answer(request: RecordedRequest) -> Any:
+        if request.last_user_text.strip().endswith("and now"):
+            return "next"
+        return slow() if len(model.requests) == 1 else "It went on."
+
+    async with ScriptedModel(answer) as model:
         session, prompt = await interrupted(model)
-        before = len(model.requests)
-        options = model.options(resume=session, resume_interrupted_turn=True)
-        async with Client(options) as client:
-            run = client.resumed_run
-            assert run is not None
-            result = await run
-            assert (result.text, result.prompts, result.is_shared) == ("It went on.", [prompt], False)
-            assert client.resumed_run is not None
-            assert (await client.resumed_run).text == "It went on."
-            assert [m.text async for m in run if isinstance(m, AssistantMessage)] == ["It went on."]
-            assert conversation(result) == [("user", "Do it"), ("assistant", "It went on.")]
-            [request] = model.requests[before:]
-            assert (await client.query("and now")).text == "next"
-        assert request.contains(CONTINUE)
-        assert request.contains(UNKNOWN)
-        assert sum("Do it" in str(message) for message in request.messages) == 1
-
-
-async def test_cut_off_calls_can_be_left_out() -> None:
-    async with ScriptedModel([slow(), "again"]) as model:
-        session, _ = await interrupted(model)
-        options = model.options(resume=session, resume_interrupted_turn=True, show_cut_off_calls=False)
-        async with Client(options) as client:
-            assert client.resumed_run is not None
-            await client.resumed_run
-        assert not model.requests[-1].contains(UNKNOWN)
-        assert not model.requests[-1].contains("$(seq 100)")
-
-
-@pytest.mark.parametrize("how", ["continued", "forked", "half a line"])
-async def test_an_interrupted_turn_goes_on(how: str) -> None:
-    async with ScriptedModel([slow(), "It went on."]) as model:
-        session, prompt = await interrupted(model)
-        options = model.options(resume=session, resume_interrupted_turn=True)
-        if how == "continued":
-            options = model.options(continue_conversation=True, resume_interrupted_turn=True)
-        elif how == "forked":
-            options = options.replace(fork_session=True)
-        else:  # the call was being written when the process died
-            [path] = (Path(model.sandbox.home) / ".claude" / "projects").glob("*/*.jsonl")
-            whole = path.read_bytes()
-            path.write_bytes(whole[: whole.index(b"$(seq 100)")])
-        async with Client(options) as client:
-            assert client.resumed_run is not None
-            result = await client.resumed_run
-            assert (result.text, result.prompts) == ("It went on.", [prompt])
-            assert conversation(result) == [("user", "Do it"), ("assistant", "It went on.")]
-            assert (client.session_id == session) is (how != "forked")
-        assert model.requests[-1].contains(UNKNOWN) is (how != "half a line")
+        [path] = (Path(model.sandbox.home) / ".claude" / "projects").glob("*/*.jsonl")
+        whole = path.read_bytes()
+        resumed = model.options(resume=session, resume_interrupted_turn=True)
+        ways = {
+            "resumed": resumed,
+            "half a line": resumed,  # the call was being written when the process died
+            "left out": resumed.replace(show_cut_off_calls=False),
+            "continued": model.options(continue_conversation=True, resume_interrupted_turn=True),
+            "forked": resumed.replace(fork_session=True),
+        }
+        for how, options in ways.items():
+            path.write_bytes(whole[: whole.index(b"$(seq 100)")] if how == "half a line" else whole)
+            before = len(model.requests)
+            async with Client(options) as client:
+                run = client.resumed_run
+                assert run is not None, how
+                result = await run
+                assert (result.text, result.prompts, result.is_shared) == ("It went on.", [prompt], False), how
+                assert client.resumed_run is not None
+                assert (await client.resumed_run).text == "It went on."
+                assert [m.text async for m in run if isinstance(m, AssistantMessage)] == ["It went on."]
+                assert conversation(result) == [("user", "Do it"), ("assistant", "It went on.")]
+                assert (client.session_id == session) is (how != "forked")
+                [request] = model.requests[before:]
+                if how == "resumed":
+                    assert (await client.query("and now")).text == "next"
+            assert request.contains(CONTINUE)
+            assert request.contains(UNKNOWN) is (how not in ("half a line", "left out")), how
+            assert ("$(seq 100)" in str(request.messages)) is (how not in ("half a line", "left out")), how
+            assert sum("Do it" in str(message) for message in request.messages) == 1
 
 
 async def test_there_is_no_resumed_run_without_an_interrupted_turn() -> None:
@@ -198,36 +186,33 @@ async def test_a_resumed_session_knows_the_tasks_of_before() -> None:
                 assert outcome.ended_by is EndedBy.PROCESS
 
 
-@pytest.mark.parametrize("by", ["id", "title", "store"])
-async def test_tasks_of_before_have_parents_and_usage(by: str) -> None:
+async def test_tasks_of_before_have_parents_and_usage() -> None:
+    """In a session that is resumed by its id, by its title, and from a store."""
     below = tool_use("Agent", {"description": "below", "prompt": "Deeper", "subagent_type": "general-purpose"})
     above = tool_use("Agent", {"description": "above", "prompt": "Look", "subagent_type": "general-purpose"})
     agents = {"Look": [below, "looked"], "Deeper": "seen"}
-    async with ScriptedModel([above, "done", "next"], agents=agents) as model:
-        store = MemoryStore() if by == "store" else None
+    async with ScriptedModel([above, "done"], agents=agents) as model:
+        store = MemoryStore()
         async with Client(model.options(session_store=store)) as client:
             session = (await client.query("go", until="idle")).session_id
             known = {task.id: task for task in client.tasks}
-        config = model.sandbox.config_dir
-        if by == "title":
-            rename_session(session, "The Session", config_dir=config)
-        options = model.options(resume="the session" if by == "title" else session, session_store=store)
-        async with Client(options) as client:
-            recalled = {task.id: task for task in client.tasks}
-            assert len(recalled) == 2
-            for task in recalled.values():
-                before = known[task.id]
-                assert (task.description, task.parent_id, task.depth) == (
-                    before.description, before.parent_id, before.depth,
-                )  # fmt: skip
-                assert task.usage is not None
-                assert before.usage is not None
-                assert task.usage.total_tokens == before.usage.total_tokens > 0
-                assert (await task.transcript())[0].text in ("Look", "Deeper")
-            assert [task.description for task in client.tasks.roots] == ["above"]
+        rename_session(session, "The Session", config_dir=model.sandbox.config_dir)
+        for given in ({"resume": session}, {"resume": "the session"}, {"resume": session, "session_store": store}):
+            async with Client(model.options(**given)) as client:
+                recalled = {task.id: task for task in client.tasks}
+                assert len(recalled) == 2, given
+                for task in recalled.values():
+                    before = known[task.id]
+                    assert (task.description, task.parent_id, task.depth) == (
+                        before.description, before.parent_id, before.depth,
+                    )  # fmt: skip
+                    assert task.usage is not None
+                    assert before.usage is not None
+                    assert task.usage.total_tokens == before.usage.total_tokens > 0
+                    assert (await task.transcript())[0].text in ("Look", "Deeper")
+                assert [task.description for task in client.tasks.roots] == ["above"]
 
 
-@pytest.mark.each_backend
 async def test_a_reopened_client_goes_on_with_its_runs() -> None:
     async with ScriptedModel([slow(), "It went on.", "The second, too.", "next"]) as model:
         async with Client(model.options()) as client:
@@ -284,42 +269,29 @@ async def test_a_run_that_is_being_read_goes_on_live() -> None:
         assert sum("Do it" in str(message) for message in model.requests[-1].messages) == 1
 
 
-async def test_a_session_is_reopened_more_than_once() -> None:
-    async with ScriptedModel([slow(), slow(), "At last."]) as model:
-        async with Client(model.options()) as client:
+async def test_a_session_is_reopened_more_than_once_and_what_was_changed_live_holds() -> None:
+    async with ScriptedModel([slow(), slow(), "At last.", "two"]) as model:
+        async with Client(model.options(allowed_tools=["Bash"])) as client:  # which acceptEdits refuses
+            await client.set_model("claude-haiku-4-5")
+            await client.set_permission_mode("acceptEdits")
+            await client.settings.apply({"outputStyle": "Explanatory", "env": {"A": "1"}})
+            await client.settings.apply({"env": {"A": "2"}})
             run = client.query("Do it")
             for number in (1, 2):
                 async for message in run:
                     if isinstance(message, AssistantMessage):
                         break
                 await on_disk(model, client, "$(seq 100)", number)
-                kill(client)
+                await died(client)
                 with pytest.raises(CLIExitError):
                     await run.result()
                 await client.reopen()
             result = await run
             assert (result.text, len(result.tool_calls)) == ("At last.", 2)
-
-
-async def test_what_was_changed_live_holds_in_the_next_process() -> None:
-    async with ScriptedModel([slow(), "It went on.", "two", "three"]) as model:
-        async with Client(model.options()) as client:
-            await client.set_model("claude-haiku-4-5")
-            await client.set_permission_mode("acceptEdits")
-            await client.settings.apply({"outputStyle": "Explanatory", "env": {"A": "1"}})
-            await client.settings.apply({"env": {"A": "2"}})
-            run = client.query("Do it")
-            async for message in run:
-                if isinstance(message, AssistantMessage):
-                    break
-            await on_disk(model, client, "$(seq 100)")
-            for prompt in ("And?", "And then?"):
-                await died(client)
-                await client.reopen()
-                await run.result()
-                run = client.query(prompt)
+            run = client.query("And?")
             begun = [message async for message in run if isinstance(message, InitMessage)]
             assert [message.permission_mode for message in begun] == ["acceptEdits"]
+            assert (await run).text == "two"
             settings = (await client.settings.get()).effective
             assert (settings["outputStyle"], settings["env"]["A"]) == ("Explanatory", "2")
         assert {request.model for request in model.requests_of("main")} == {"claude-haiku-4-5"}
@@ -376,18 +348,12 @@ async def died(client: Client) -> None:
 async def test_what_cannot_be_reopened() -> None:
     with pytest.raises(LocalProtocolError):
         await Client().reopen()
-    async with ScriptedModel(["one", "two"]) as model:
+    async with ScriptedModel(["one"]) as model:
         async with Client(model.options(persist_session=False)) as client:
             await client.query("hi")
             await died(client)
             with pytest.raises(LocalProtocolError, match="disk"):
                 await client.reopen()
-        client = Client(model.options())
-        await client.connect()
-        await died(client)
-        await client.close()
-        with pytest.raises(ConnectionClosedError):
-            await client.reopen()
 
 
 async def test_a_client_is_reopened_once_at_a_time_and_closed_meanwhile() -> None:
@@ -416,6 +382,8 @@ async def test_a_client_is_reopened_once_at_a_time_and_closed_meanwhile() -> Non
         assert [type(error) for error in refused] == [LocalProtocolError, ConnectionClosedError]
         assert not client.is_open
         assert not processes_with(f"HOME={model.sandbox.home}", "--output-format=stream-json")
+        with pytest.raises(ConnectionClosedError):
+            await client.reopen()
 
 
 async def test_a_child_agent_works_on_until_reopen_and_a_resumed_session_does_not_know_it() -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+from one_session import OneSession
 
 from claude_agent_py import (
     AgentDefinition,
@@ -17,9 +18,8 @@ from claude_agent_py import (
     UnknownMessage,
 )
 from claude_agent_py.testing import Gate, Reply, ScriptedModel, ToolCall, text, tool_use
-from claude_agent_py.testing.script import LooseAnswer
 
-pytestmark = [pytest.mark.anyio, pytest.mark.real_cli, pytest.mark.each_backend]
+pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
 
 AGENTS = {"reviewer": AgentDefinition(description="Reviews code", prompt="You review code.")}
 
@@ -45,6 +45,7 @@ def main_job() -> ScriptedModel:
     )
 
 
+@pytest.mark.each_backend
 async def test_the_main_job_shows_every_task_from_start_to_output() -> None:
     told: list[TaskNotificationMessage] = []
     with main_job() as model:
@@ -56,6 +57,9 @@ async def test_the_main_job_shows_every_task_from_start_to_output() -> None:
                 outputs = {task.description: await task.read_output() for task in client.tasks}
                 while len(told) < 3:
                     await anyio.lowlevel.checkpoint()
+            said = [m for m in result.messages if isinstance(m, AssistantMessage) and m.is_subagent]
+            assert said
+            assert {m.agent_id for m in said} <= {task.id for task in client.tasks}
             pid = client.pid
     assert {name: outcome.status for name, outcome in outcomes.items()} == {
         "Review auth": TaskStatus.COMPLETED,
@@ -78,58 +82,38 @@ async def test_the_main_job_shows_every_task_from_start_to_output() -> None:
         os.kill(pid, 0)
 
 
-def until_there(path: Path) -> ToolCall:
-    """A shell in the background that ends once there is a file."""
-    command = f"while [ ! -e '{path}' ]; do sleep 0.05; done"
-    return tool_use("Bash", {"command": command, "description": "Wait", "run_in_background": True})
+async def test_the_turn_that_a_task_causes_is_not_taken_for_the_answer_to_a_prompt(tmp_path: Path) -> None:
+    """What the peers get wrong, with the next prompt sent after that turn and while it runs."""
 
+    def until_there(path: Path) -> ToolCall:
+        command = f"while [ ! -e '{path}' ]; do sleep 0.05; done"
+        return tool_use("Bash", {"command": command, "description": "Wait", "run_in_background": True})
 
-async def test_two_prompts_with_a_notification_between_them_get_their_own_results(tmp_path: Path) -> None:
-    """What the peers get wrong: the turn that a finished task causes is taken for the answer to the next prompt."""
-    shell = until_there(tmp_path / "end")
-    script: list[LooseAnswer] = [Reply(shell), text("first answer"), text("the task is done"), text("second answer")]
-    with ScriptedModel(script) as model:
-        async with Client(model.options()) as client:
-            with anyio.fail_after(60):
-                first = await client.query("first")
-                (tmp_path / "end").touch()
-                await client.tasks.wait_all(timeout=60)
-                async for message in client.messages():
-                    if isinstance(message, ResultMessage) and message.is_injected:
-                        break
-                second = await client.query("second")
-    assert first.text == "first answer"
-    assert second.text == "second answer"
-    assert second.messages
-    assert not [m for m in second.messages if isinstance(m, ResultMessage) and m.is_injected]
-
-
-async def test_a_prompt_sent_while_an_injected_turn_runs_waits_for_its_own_answer(tmp_path: Path) -> None:
     gate = Gate()
-    script: list[LooseAnswer] = [
-        Reply(until_there(tmp_path / "end")),
-        text("first answer"),
-        Reply(text("the task is done"), after=gate),
-        text("second answer"),
-    ]
-    with ScriptedModel(script) as model:
-        async with Client(model.options()) as client:
-            with anyio.fail_after(60):
-                await client.query("first")
-                (tmp_path / "end").touch()
-                await gate.wait_reached()
-                run = client.query("second")
-                await client.settings.get()  # the CLI has the prompt
-                gate.open()
-                second = await run
-    assert second.text == "second answer"
+    one = OneSession()
+    async with one.open() as client:
+        with anyio.fail_after(60):
+            one.answers(until_there(tmp_path / "one"), "first answer", "the task is done", "second answer")
+            first = await client.query("first")
+            messages = client.messages()
+            (tmp_path / "one").touch()
+            await client.tasks.wait_all(timeout=60)
+            async for message in messages:
+                if isinstance(message, ResultMessage) and message.is_injected:
+                    break
+            second = await client.query("second")
+        assert first.text == "first answer"
+        assert second.text == "second answer"
+        assert second.messages
+        assert not [m for m in second.messages if isinstance(m, ResultMessage) and m.is_injected]
 
-
-async def test_messages_of_subagents_say_whose_they_are() -> None:
-    with main_job() as model:
-        async with Client(model.options(agents=AGENTS)) as client:
-            with anyio.fail_after(60):
-                result = await client.query("go", until="idle")
-            said = [m for m in result.messages if isinstance(m, AssistantMessage) and m.is_subagent]
-            assert said
-            assert {m.agent_id for m in said} <= {task.id for task in client.tasks}
+        with anyio.fail_after(60):
+            late = Reply("the task is done", after=gate)
+            one.answers(until_there(tmp_path / "two"), "first answer", late, "second answer")
+            await client.query("first")
+            (tmp_path / "two").touch()
+            await gate.wait_reached()
+            run = client.query("second")
+            await client.settings.get()  # the CLI has the prompt
+            gate.open()
+            assert (await run).text == "second answer"

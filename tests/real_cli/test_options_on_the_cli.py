@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from one_session import OneSession
 
 from claude_agent_py import (
     AgentDefinition,
@@ -21,10 +22,9 @@ pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
 async def test_a_session_is_the_agent_it_names_or_nothing() -> None:
     reviewer = AgentDefinition(description="Reviews code", prompt="You are the reviewer.")
     async with ScriptedModel(["fine"]) as model:
-        for wrong in ("Reviewer", "auditor"):  # the CLI would run without its prompt and its restrictions
-            with pytest.raises(OptionsError, match=rf"agent: unknown agent '{wrong}'.*reviewer") as caught:
-                await Client(model.options(agents={"reviewer": reviewer}, agent=wrong)).connect()
-            assert caught.value.option == "agent"
+        with pytest.raises(OptionsError, match=r"agent: unknown agent 'Reviewer'.*reviewer") as caught:
+            await Client(model.options(agents={"reviewer": reviewer}, agent="Reviewer")).connect()
+        assert caught.value.option == "agent"  # the CLI would run without its prompt and its restrictions
         async with Client(model.options(agents={"reviewer": reviewer}, agent="reviewer")) as client:
             await client.query("hi")
     [request] = model.requests
@@ -42,48 +42,46 @@ async def test_a_session_may_be_an_agent_of_the_project() -> None:
     assert "You are the auditor." in model.requests[-1].system
 
 
-async def test_an_answer_that_is_no_object_is_the_value_of_one() -> None:
-    script = [tool_use("StructuredOutput", {"value": [1, 2]})]
-    async with ScriptedModel(script) as model, Client(model.options(output_type=list[int])) as client:
-        assert (await client.query("Count")).output == [1, 2]
-
-
-async def test_every_subagent_is_told_what_is_appended() -> None:
-    call = {"description": "look", "prompt": "Look around", "subagent_type": "Explore", "run_in_background": False}
-    model = ScriptedModel([tool_use("Agent", call), "done"], agents={"Look around": "nothing there"})
-    async with model, Client(model.options(append_subagent_system_prompt="Be brief.")) as client:
-        await client.query("hi")
-    assert ["Be brief." in str(request.system) for request in model.requests] == [False, True, False]
-
-
-async def test_a_tool_runs_in_place_of_another() -> None:
+async def test_what_options_tell_the_model_and_its_subagents() -> None:
     @tool
     def shell(command: str) -> str:
         """Run a command elsewhere."""
         return f"elsewhere: {command}"
 
-    async with ScriptedModel([tool_use("Bash", {"command": "ls"}), "done"]) as model:
-        options = model.options(custom_tools=[shell], tool_aliases={"Bash": "mcp__tools__shell"})
-        async with Client(options) as client:
-            await client.query("hi")
-    assert "elsewhere: ls" in str(model.requests[1].tool_results)
+    one = OneSession(agents={"Look around": "nothing there"})
+    async with one.open(
+        append_subagent_system_prompt="Be brief.",
+        custom_tools=[shell],
+        tool_aliases={"Bash": "mcp__tools__shell"},
+        plan_mode_instructions="Plan a journey.",
+        on_question=lambda questions, context: None,
+        question_preview_format="html",
+    ) as client:
+        call = {"description": "look", "prompt": "Look around", "subagent_type": "Explore", "run_in_background": False}
+        await one.ask(tool_use("Agent", call), "done")
+        assert ["Be brief." in str(request.system) for request in one.model.requests] == [False, True, False]
+        (asking,) = [offered for offered in one.requests_of()[0].tools if offered["name"] == "AskUserQuestion"]
+        assert "HTML" in str(asking)
 
+        await one.ask(tool_use("Bash", {"command": "ls"}), "done")
+        assert "elsewhere: ls" in one.result_of()
 
-async def test_plan_mode_has_the_instructions_that_are_given() -> None:
-    async with ScriptedModel(["a plan"]) as model:
-        options = model.options(permission_mode="plan", plan_mode_instructions="Plan a journey.")
-        async with Client(options) as client:
-            await client.query("hi")
-    assert model.requests[0].contains("Plan a journey.")
+        gate = Gate()
+        one.answers(Reply("late", after=gate), "fine")
+        run = client.query("first")
+        await gate.wait_reached()
+        await run.interrupt()
+        gate.open()
+        with pytest.raises(InterruptedRunError):
+            await run
+        await client.query("second")
+        said = one.requests_of()[-1].last_user_text  # what was not answered stands before the newest prompt
+        assert said.startswith("first")
+        assert said.endswith("second")
 
-
-async def test_previews_of_questions_have_the_form_that_is_asked_for() -> None:
-    async with ScriptedModel(["hi"]) as model:
-        options = model.options(on_question=lambda questions, context: None, question_preview_format="html")
-        async with Client(options) as client:
-            await client.query("hi")
-    (asking,) = [offered for offered in model.requests[0].tools if offered["name"] == "AskUserQuestion"]
-    assert "HTML" in str(asking)
+        await client.set_permission_mode("plan")
+        await one.ask("a plan")
+        assert one.requests_of()[0].contains("Plan a journey.")
 
 
 async def test_resuming_refuses_to_drop_more_than_the_turn_that_is_named() -> None:
@@ -97,18 +95,3 @@ async def test_resuming_refuses_to_drop_more_than_the_turn_that_is_named() -> No
         with pytest.raises(CLIStartError, match="Resume rejected by --resume-drops-turn"):
             await Client(options.replace(resume_drops_turn=kept.prompts[0])).connect()
     assert not model.requests[-1].contains("second")
-
-
-async def test_what_was_not_answered_stands_before_the_newest_prompt() -> None:
-    gate = Gate()
-    async with ScriptedModel([Reply("late", after=gate), "fine"]) as model, Client(model.options()) as client:
-        run = client.query("first")
-        await gate.wait_reached()
-        await run.interrupt()
-        gate.open()
-        with pytest.raises(InterruptedRunError):
-            await run
-        await client.query("second")
-    said = model.requests[-1].last_user_text
-    assert said.startswith("first")
-    assert said.endswith("second")

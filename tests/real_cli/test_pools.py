@@ -43,7 +43,7 @@ async def test_spares_carry_handlers_and_change_what_can_change() -> None:
             hooks={"PreToolUse": [HookMatcher(None, note)]},
             custom_tools=[double],
         )
-        async with Pool(options, size=2, max_size=3, memory="4GiB") as pool:
+        async with Pool(options, size=1, max_size=2, memory="4GiB") as pool:
             with anyio.fail_after(PATIENCE):
                 await pool.ready()
                 wanted = options.replace(model="haiku", permission_mode="default")
@@ -61,24 +61,24 @@ async def test_spares_carry_handlers_and_change_what_can_change() -> None:
 async def test_conversations_do_not_mix() -> None:
     async with ScriptedModel(lambda request: text(str(request.last_user_text))) as model:
         options = model.options()
-        async with Pool(options, size=2, max_size=3) as pool:
+        async with Pool(options, size=1, max_size=2) as pool:
             sessions, pids = set(), set()
-            for number in range(3):
+            for number in range(2):
                 with anyio.fail_after(PATIENCE):
                     async with pool.client() as client:
                         result = await client.query(f"prompt {number}")
                         sessions.add(result.session_id)
                         pids.add(client.pid)
-        assert (len(sessions), len(pids)) == (3, 3)
+        assert (len(sessions), len(pids)) == (2, 2)
         asked = [str(request.body["messages"]) for request in model.requests_of("main")]
-    assert [[f"prompt {number}" in one for one in asked].count(True) for number in range(3)] == [1] * 3
+    assert [[f"prompt {number}" in one for one in asked].count(True) for number in range(2)] == [1] * 2
 
 
 async def test_many_prompts() -> None:
     async with ScriptedModel(lambda request: text(f"re: {request.last_user_text}")) as model:
         with anyio.fail_after(PATIENCE):
-            outcomes = await map_runs([f"prompt {n}" for n in range(3)], model.options(), concurrency=2)
-    assert [outcome.text for outcome in outcomes] == [f"re: prompt {n}" for n in range(3)]
+            outcomes = await map_runs([f"prompt {n}" for n in range(2)], model.options(), concurrency=2)
+    assert [outcome.text for outcome in outcomes] == [f"re: prompt {n}" for n in range(2)]
 
 
 async def test_a_parked_spare_becomes_a_session_of_another_directory() -> None:

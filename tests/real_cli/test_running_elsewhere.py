@@ -56,7 +56,6 @@ def elsewhere(*prefix: str) -> Any:
     return spawn, plans
 
 
-@pytest.mark.each_backend
 async def test_what_the_options_became_reaches_the_cli_that_another_program_starts() -> None:
     spawn, plans = elsewhere("env", "ADDED=yes")
     async with ScriptedModel([tool_use("Bash", {"command": "echo $ADDED $GIVEN"}), "done"]) as model:

@@ -7,6 +7,7 @@ from uuid import uuid4
 
 import anyio
 import pytest
+from one_session import OneSession
 from pydantic import BaseModel
 
 import claude_agent_py
@@ -40,101 +41,285 @@ from claude_agent_py.errors import (
     PromptCancelledError,
     ServerError,
 )
-from claude_agent_py.hooks import PostToolUseOutput, StopInput, UserPromptSubmitInput, UserPromptSubmitOutput
+from claude_agent_py.hooks import PostToolUseOutput, StopInput
 from claude_agent_py.messages import UserContent
-from claude_agent_py.testing import CutStream, Failure, Gate, RecordedRequest, Reply, ScriptedModel, text, tool_use
-from claude_agent_py.testing.script import LooseAnswer
+from claude_agent_py.testing import (
+    CutStream,
+    Failure,
+    Gate,
+    Reply,
+    ScriptedModel,
+    Usage,
+    text,
+    tool_use,
+)
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
 
 
-async def test_iterating_awaiting_and_leaving_runs_of_one_session() -> None:
-    with ScriptedModel([text(word) for word in ("hello", "and", "one", "two", "ok")]) as model:
-        async with Client(model.options()) as client:
-            with anyio.fail_after(60):
-                one = client.query("iterated, then awaited")
-                seen = [message async for message in one]
-                result = await one
-                assert result.text == "hello"
-                assert isinstance(seen[-1], ResultMessage)
-                assert seen == list(result.messages)
+async def a_prompt_that_could_not_be_sent_can_be_sent_again(one: OneSession) -> None:
+    prompt = {"type": "user", "message": {"role": "user", "content": "hi"}, "uuid": str(uuid4())}
+    with pytest.raises(ConnectionClosedError):
+        Client(one.client.options).query(prompt)
+    assert (await one.ask("answer", prompt=prompt)).text == "answer"
 
-                one = client.query("awaited, then iterated")
-                result = await one
-                assert [message async for message in one] == list(result.messages)
 
-                async for _ in client.query("left"):
-                    break
-                assert (await client.query("after it")).text == "two"
+async def a_run_is_iterated_awaited_and_left(one: OneSession) -> None:
+    one.answers("hello", "and", "one", "two", "ok")
+    client = one.client
+    run = client.query("iterated, then awaited")
+    seen = [message async for message in run]
+    result = await run
+    assert result.text == "hello"
+    assert isinstance(seen[-1], ResultMessage)
+    assert seen == list(result.messages)
 
-                await client.query([TextBlock(text="part one"), TextBlock(text="part two")])
-        sent = str(model.requests[-1].messages[-1])
+    run = client.query("awaited, then iterated")
+    result = await run
+    assert [message async for message in run] == list(result.messages)
+
+    async for _ in client.query("left"):
+        break
+    assert (await client.query("after it")).text == "two"
+
+    await client.query([TextBlock(text="part one"), TextBlock(text="part two")])
+    sent = str(one.requests_of()[-1].messages[-1])
     assert "part one" in sent
     assert "part two" in sent
 
 
-async def test_a_prompt_that_arrives_in_pieces_is_one_run_with_every_answer() -> None:
+async def a_prompt_that_arrives_in_pieces_is_one_run_with_every_answer(one: OneSession) -> None:
     async def prompts() -> AsyncIterator[str]:
         yield "first"
-        yield "second"
+        yield "the second piece"
 
-    with ScriptedModel([text("one"), text("two")]) as model:
-        async with Client(model.options()) as client:
-            with anyio.fail_after(60):
-                result = await client.query(prompts())
+    result = await one.ask("one", "two", prompt=prompts(), until="result")
     assert result.text in {"one", "two"}
-    assert "second" in str(model.requests[-1].messages)
+    assert "the second piece" in str(one.requests_of()[-1].messages)
 
 
-async def test_a_failing_prompt_iterator_fails_the_run() -> None:
+async def a_message_that_is_only_added_is_read_with_the_next_prompt(one: OneSession) -> None:
+    added = UserMessage(message=UserContent(role="user", content="The code word is plum."), should_query=False)
+    nothing = await one.ask(prompt=added)
+    assert (nothing.text, one.requests_of()) == ("", [])
+    result = await one.ask("plum", prompt="What is the code word?")
+    assert result.text == "plum"
+    assert "The code word is plum." in one.requests_of()[0].last_user_text
+
+
+async def a_prompt_says_how_it_is_queued(one: OneSession) -> None:
+    for priority, texts in (("next", ["both", "both"]), ("later", ["both", "alone"])):
+        gate = Gate()
+        one.answers(Reply(tool_use("Bash", {"command": "true"}), after=gate), "both", "alone")
+        first = one.client.query("first")
+        await gate.wait_reached()
+        prompt = {"type": "user", "message": {"role": "user", "content": "x"}, "priority": priority}
+        second = one.client.query(prompt)
+        await one.client.usage.cost()  # what was sent before has arrived
+        gate.open()
+        assert [(await first).text, (await second).text] == texts, priority
+
+
+async def a_prompt_with_the_uuid_of_an_earlier_one_is_an_error(one: OneSession) -> None:
+    once = UserMessage(message=UserContent(role="user", content="hi"), uuid=str(uuid4()))
+    result = await one.ask("hello", prompt=once)
+    assert list(result.prompts) == [once.uuid]
+    with pytest.raises(OptionsError, match=f"prompt: an earlier prompt had the uuid {once.uuid}"):
+        one.client.query(once)
+
+
+async def wrong_prompts_and_arguments_are_errors_before_anything_is_sent(one: OneSession) -> None:
+    async def nothing() -> AsyncIterator[str]:
+        prompts: tuple[str, ...] = ()
+        for prompt in prompts:
+            yield prompt
+
+    bad: list[Any] = ["", "  \n", [], [{"text": "no type"}], {"type": "user"}, 5, b"x", [TextBlock(text="")]]
+    wrongs: list[dict[str, Any]] = [{"until": "Result"}, *({"timeout": bad} for bad in ("5", 0, float("nan"), True))]
+    one.answers("fine")
+    for ask in (one.client.query, lambda prompt, **more: query(prompt, one.client.options, **more)):
+        for prompt in bad:
+            with pytest.raises(OptionsError, match="prompt"):
+                ask(prompt)
+        for wrong in wrongs:
+            with pytest.raises(OptionsError, match=next(iter(wrong))):
+                ask("x", **wrong)
+    with pytest.raises(OptionsError, match="prompt"):
+        await one.client.query(nothing())
+    assert one.requests_of() == []
+    assert (await one.client.query("y")).text == "fine"
+
+
+async def several_runs_at_once_each_get_their_answer(one: OneSession) -> None:
+    gate = Gate()
+    one.answers(Reply("one", after=gate), "two and three")
+    runs = [one.client.query("first")]
+    await gate.wait_reached()
+    runs += [one.client.query(prompt) for prompt in ("second", "third")]
+    await one.client.usage.cost()  # what was sent before has arrived
+    gate.open()
+    assert [(await run).text for run in runs] == ["one", "two and three", "two and three"]
+
+
+async def runs_of_one_client_from_several_workers(one: OneSession) -> None:
+    answers: dict[str, str] = {}
+
+    async def ask(name: str) -> None:
+        answers[name] = (await one.client.query(name)).text
+
+    one.answers("a", "b")
+    async with anyio.create_task_group() as group:
+        for name in ("x", "y", "z"):
+            group.start_soon(ask, name)
+    assert set(answers) == {"x", "y", "z"}
+    assert all(answers.values())
+
+
+async def text_arrives_once(one: OneSession) -> None:
+    one.answers(Reply([text("Hello, "), text("world"), tool_use("Bash", {"command": "true"})], chunk_chars=3), "!")
+    pieces = [piece async for piece in one.client.query("hi").text()]
+    assert "".join(pieces) == "Hello, world!"
+    if one.client.options.include_partial_messages:
+        assert len(pieces) > 5
+
+
+async def text_arrives_once_when_the_stream_breaks(one: OneSession) -> None:
+    answer = "The answer is forty-two, as everybody knows."
+    seen, text_so_far = Gate(), ""
+    one.answers(CutStream(Reply(answer, chunk_chars=5), after_chars=20, when=seen), Reply(answer, chunk_chars=7))
+    async for piece in one.client.query("hi").text():
+        text_so_far += piece
+        if text_so_far == answer[:20]:
+            seen.open()
+    assert text_so_far == answer
+    assert len(one.requests_of()) == 2
+
+
+async def a_failing_prompt_iterator_fails_the_run(one: OneSession) -> None:
     async def prompts() -> AsyncIterator[str]:
         yield "first"
         raise LookupError("no more")
 
-    with ScriptedModel([text("one")]) as model:
-        async with Client(model.options()) as client:
-            with anyio.fail_after(60), pytest.raises(LookupError):
-                await client.query(prompts())
+    one.answers("one")
+    with pytest.raises(LookupError):
+        await one.client.query(prompts())
 
 
-async def test_a_message_that_is_only_added_is_read_with_the_next_prompt() -> None:
-    added = UserMessage(message=UserContent(role="user", content="The code word is plum."), should_query=False)
-    with ScriptedModel([text("plum")]) as model:
-        async with Client(model.options()) as client:
-            with anyio.fail_after(60):
-                nothing = await client.query(added)
-                assert (nothing.text, model.requests) == ("", [])
-                result = await client.query("What is the code word?")
-    assert result.text == "plum"
-    assert "The code word is plum." in model.requests[0].last_user_text
+# Interrupts and limits -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("priority", "texts"), [("next", ["both", "both"]), ("later", ["both", "alone"])])
-async def test_a_prompt_says_how_it_is_queued(priority: str, texts: list[str]) -> None:
+async def an_interrupt_ends_the_run_with_a_receipt(one: OneSession) -> None:
     gate = Gate()
-    script: list[Reply | str] = [Reply(tool_use("Bash", {"command": "true"}), after=gate), "both", "alone"]
-    with ScriptedModel(script) as model:
-        async with Client(model.options()) as client:
-            with anyio.fail_after(60):
-                first = client.query("first")
-                await gate.wait_reached()
-                second = client.query(
-                    {"type": "user", "message": {"role": "user", "content": "x"}, "priority": priority}
-                )
-                await client.usage.cost()  # what was sent before has arrived
-                gate.open()
-                assert [(await first).text, (await second).text] == texts
+    one.answers(Reply("late", after=gate), "next")
+    run = one.client.query("slow")
+    await gate.wait_reached()
+    receipt = await run.interrupt()
+    with pytest.raises(InterruptedRunError):
+        await run
+    gate.open()
+    assert (await one.client.query("again")).text == "next"
+    late = await run.interrupt()
+    assert receipt.outcome == "interrupted"
+    assert late.outcome == "too_late"
 
 
-async def test_a_prompt_with_the_uuid_of_an_earlier_one_is_an_error() -> None:
-    once = UserMessage(message=UserContent(role="user", content="hi"), uuid=str(uuid4()))
-    with ScriptedModel([text("hello")]) as model:
-        async with Client(model.options()) as client:
-            with anyio.fail_after(60):
-                result = await client.query(once)
-                assert list(result.prompts) == [once.uuid]
-                with pytest.raises(OptionsError, match=f"prompt: an earlier prompt had the uuid {once.uuid}"):
-                    client.query(once)
+async def interrupting_a_queued_run_takes_its_prompt_out_of_the_queue(one: OneSession) -> None:
+    gate = Gate()
+    one.answers(Reply("one", after=gate), "two")
+    first = one.client.query("first")
+    await gate.wait_reached()
+    second = one.client.query("second")
+    receipt = await second.interrupt()
+    with pytest.raises(PromptCancelledError):
+        await second
+    gate.open()
+    assert (await first).text == "one"
+    assert receipt.outcome == "dequeued"
+
+
+async def a_run_that_takes_too_long_is_interrupted(one: OneSession) -> None:
+    gate = Gate()
+    one.answers(Reply("late", after=gate))
+    with pytest.raises(RunTimeoutError) as caught:
+        await one.client.query("slow", timeout=0.5)
+    gate.open()
+    assert (await one.ask("next", prompt="again")).text == "next"
+    assert caught.value.kind == "run"
+    assert caught.value.result is not None
+
+
+async def interrupting_a_run_that_waits_for_its_tasks_ends_it_and_spares_them(one: OneSession) -> None:
+    shell = tool_use("Bash", {"command": "sleep 600", "description": "Wait", "run_in_background": True})
+    one.answers(Reply(shell), "started")
+    run = one.client.query("go", until="idle")
+    async for message in run:
+        if isinstance(message, ResultMessage):
+            break
+    receipt = await run.interrupt()
+    with pytest.raises(InterruptedRunError) as caught:
+        await run
+    (task,) = one.client.tasks
+    assert not task.done
+    late = await run.interrupt(stop_tasks=True)
+    await task.wait(timeout=60)
+    assert receipt.outcome == "interrupted"
+    assert late.outcome == "too_late"
+    assert caught.value.result.text == "started"
+
+
+async def a_run_that_a_hook_ends_is_no_success(one: OneSession) -> None:
+    def halt(data: PostToolUseInput, context: HookContext) -> PostToolUseOutput:
+        return PostToolUseOutput(continue_=False)
+
+    added = await one.client.hooks.add("PostToolUse", halt)
+    with pytest.raises(HookStoppedError):
+        await one.ask(Reply(tool_use("Bash", {"command": "true"})), "never")
+    await one.client.hooks.remove(added)
+
+
+async def a_refused_key_is_an_error_within_seconds(one: OneSession) -> None:
+    with pytest.raises(AuthenticationError, match="key") as caught:
+        await one.ask(*[Failure(status=401)] * 20)
+    assert caught.value.result.messages
+
+
+async def the_cli_ends_in_order_also_where_nobody_waited_for_its_word(one: OneSession) -> None:
+    messages = one.client.messages()
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        await one.client.request_exit()
+    async for _ in messages:
+        pass
+
+
+@pytest.mark.parametrize("partial", [False, True])
+async def test_the_runs_of_one_session(partial: bool) -> None:
+    checks = [
+        a_prompt_that_could_not_be_sent_can_be_sent_again,
+        a_run_is_iterated_awaited_and_left,
+        a_prompt_that_arrives_in_pieces_is_one_run_with_every_answer,
+        a_message_that_is_only_added_is_read_with_the_next_prompt,
+        a_prompt_says_how_it_is_queued,
+        a_prompt_with_the_uuid_of_an_earlier_one_is_an_error,
+        wrong_prompts_and_arguments_are_errors_before_anything_is_sent,
+        several_runs_at_once_each_get_their_answer,
+        text_arrives_once,
+        an_interrupt_ends_the_run_with_a_receipt,
+        interrupting_a_queued_run_takes_its_prompt_out_of_the_queue,
+        a_run_that_takes_too_long_is_interrupted,
+        interrupting_a_run_that_waits_for_its_tasks_ends_it_and_spares_them,
+        a_run_that_a_hook_ends_is_no_success,
+        a_refused_key_is_an_error_within_seconds,
+        runs_of_one_client_from_several_workers,  # the CLI's exit code tells how the last one ended
+        the_cli_ends_in_order_also_where_nobody_waited_for_its_word,
+    ]
+    if partial:
+        checks = [text_arrives_once, text_arrives_once_when_the_stream_breaks, a_failing_prompt_iterator_fails_the_run]
+    one = OneSession()
+    async with one.open(include_partial_messages=partial):
+        for check in checks:
+            with anyio.fail_after(180):
+                await check(one)
 
 
 async def test_a_prompt_that_a_resumed_conversation_has_already_is_dropped_and_says_so() -> None:
@@ -149,73 +334,7 @@ async def test_a_prompt_that_a_resumed_conversation_has_already_is_dropped_and_s
             assert (await client.query("more")).text == "answer"
 
 
-async def test_a_prompt_that_could_not_be_sent_can_be_sent_again() -> None:
-    prompt = {"type": "user", "message": {"role": "user", "content": "hi"}, "uuid": str(uuid4())}
-    with ScriptedModel(["answer"]) as model, anyio.fail_after(60):
-        client = Client(model.options())
-        with pytest.raises(ConnectionClosedError):
-            client.query(prompt)
-        async with client:
-            assert (await client.query(prompt)).text == "answer"
-
-
-async def test_the_cli_ends_in_order_also_where_nobody_waited_for_its_word() -> None:
-    with ScriptedModel([]) as model, anyio.fail_after(60):
-        async with Client(model.options()) as client:
-            messages = client.messages()
-            with anyio.CancelScope() as scope:
-                scope.cancel()
-                await client.request_exit()
-            async for _ in messages:
-                pass
-
-
-async def test_a_bad_prompt_is_an_error_before_anything_is_sent() -> None:
-    bad: list[Any] = ["", "  \n", [], [{"text": "no type"}], {"type": "user"}, 5, b"x", [TextBlock(text="")]]
-    with ScriptedModel([text("ok")]) as model:
-        async with Client(model.options()) as client:
-            for prompt in bad:
-                with pytest.raises(OptionsError, match="prompt"):
-                    client.query(prompt)
-        for prompt in bad:
-            with pytest.raises(OptionsError, match="prompt"):
-                query(prompt, model.options())
-        assert model.requests == []
-
-
-# Text ------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("partial", [False, True])
-async def test_text_arrives_once(partial: bool) -> None:
-    script: list[LooseAnswer] = [
-        Reply([text("Hello, "), text("world"), tool_use("Bash", {"command": "true"})], chunk_chars=3),
-        text("!"),
-    ]
-    with ScriptedModel(script) as model:
-        async with Client(model.options(include_partial_messages=partial)) as client:
-            with anyio.fail_after(60):
-                pieces = [piece async for piece in client.query("hi").text()]
-    assert "".join(pieces) == "Hello, world!"
-    if partial:
-        assert len(pieces) > 5
-
-
-async def test_text_arrives_once_when_the_stream_breaks() -> None:
-    answer = "The answer is forty-two, as everybody knows."
-    seen, text_so_far = Gate(), ""
-    cut = CutStream(Reply(answer, chunk_chars=5), after_chars=20, when=seen)
-    with ScriptedModel([cut, Reply(answer, chunk_chars=7)], on_exhausted="fail") as model:
-        async with Client(model.options(include_partial_messages=True)) as client:
-            with anyio.fail_after(60):
-                async for piece in client.query("hi").text():
-                    text_so_far += piece
-                    if text_so_far == answer[:20]:
-                        seen.open()
-    assert text_so_far == answer
-
-
-# Structured output -----------------------------------------------------------------------------------------------
+# Limits and errors ------------------------------------------------------------------------------------------------
 
 
 class Verdict(BaseModel):
@@ -223,110 +342,40 @@ class Verdict(BaseModel):
     reasons: list[str]
 
 
-async def test_structured_output_is_an_instance_of_the_output_type() -> None:
-    script = [Reply(tool_use("StructuredOutput", {"ok": True, "reasons": ["tests pass"]}))]
-    with ScriptedModel(script) as model:
-        with anyio.fail_after(60):
-            result = await run("judge", model.options(output_type=Verdict))
-    assert result.output == Verdict(ok=True, reasons=["tests pass"])
+async def test_structured_output_is_an_instance_of_the_output_type_or_an_error() -> None:
+    one = OneSession()
+    async with one.open(output_type=Verdict):
+        result = await one.ask(Reply(tool_use("StructuredOutput", {"ok": True, "reasons": ["tests pass"]})))
+        assert result.output == Verdict(ok=True, reasons=["tests pass"])
+        with pytest.raises(StructuredOutputError) as caught:
+            await one.ask("no", *["still no"] * 20)
+        assert caught.value.result.text
 
 
-async def test_a_missing_structured_output_is_an_error() -> None:
-    with ScriptedModel([text("no")], on_exhausted=text("still no")) as model:
-        with anyio.fail_after(60), pytest.raises(StructuredOutputError) as caught:
-            await run("judge", model.options(output_type=Verdict))
-    assert caught.value.result.text
+async def test_limits_of_turns_and_of_the_budget() -> None:
+    endless = Reply(tool_use("Bash", {"command": "true"}))
+    one = OneSession()
+    async with one.open(max_turns=2, max_budget_usd=1.0):
+        with pytest.raises(MaxTurnsError):
+            await one.ask(*[endless] * 5)
+        with pytest.raises(BudgetExceededError):
+            await one.ask(Reply(endless.blocks, usage=Usage(input_tokens=1_000_000)))
 
 
-# Several runs ----------------------------------------------------------------------------------------------------
-
-
-async def test_several_runs_at_once_each_get_their_answer() -> None:
+async def test_the_model_s_silence_is_noticed_although_the_cli_talks() -> None:
     gate = Gate()
-    with ScriptedModel([Reply("one", after=gate), text("two and three")]) as model:
-        async with Client(model.options()) as client:
-            with anyio.fail_after(60):
-                runs = [client.query(p) for p in ("first", "second", "third")]
-                await model.wait_for_requests(1, timeout=60)
-                gate.open()
-                first, second, third = [await r for r in runs]
-    assert first.text == "one"
-    assert second.text == third.text == "two and three"
+    with ScriptedModel([Reply("late", after=gate)]) as model:
+        options = model.options()
+        async with Client(options.replace(timeouts=options.timeouts.replace(first_message=0.5))) as client:
+            with anyio.fail_after(60), pytest.raises(RunTimeoutError) as caught:
+                await client.query("slow")
+            gate.open()
+    assert caught.value.kind == "first_message"
 
-
-async def test_runs_of_one_client_from_several_workers() -> None:
-    answers: dict[str, str] = {}
-    with ScriptedModel([text("a"), text("b")], on_exhausted=text("c")) as model:
-        async with Client(model.options()) as client:
-
-            async def ask(name: str) -> None:
-                answers[name] = (await client.query(name)).text
-
-            with anyio.fail_after(60):
-                async with anyio.create_task_group() as group:
-                    for name in ("x", "y", "z"):
-                        group.start_soon(ask, name)
-    assert set(answers) == {"x", "y", "z"}
-    assert all(answers.values())
-
-
-# Interrupts and limits -------------------------------------------------------------------------------------------
-
-
-async def test_an_interrupt_ends_the_run_with_a_receipt() -> None:
-    gate = Gate()
-    with ScriptedModel([Reply("late", after=gate), text("next")]) as model:
-        async with Client(model.options()) as client:
-            with anyio.fail_after(60):
-                one = client.query("slow")
-                await model.wait_for_requests(1, timeout=60)
-                receipt = await one.interrupt()
-                with pytest.raises(InterruptedRunError):
-                    await one
-                gate.open()
-                assert (await client.query("again")).text == "next"
-                late = await one.interrupt()
-    assert receipt.outcome == "interrupted"
-    assert late.outcome == "too_late"
-
-
-async def test_interrupting_a_queued_run_takes_its_prompt_out_of_the_queue() -> None:
-    gate = Gate()
-    with ScriptedModel([Reply("one", after=gate), text("two")]) as model:
-        async with Client(model.options()) as client:
-            with anyio.fail_after(60):
-                first = client.query("first")
-                await model.wait_for_requests(1, timeout=60)
-                second = client.query("second")
-                receipt = await second.interrupt()
-                with pytest.raises(PromptCancelledError):
-                    await second
-                gate.open()
-                assert (await first).text == "one"
-    assert receipt.outcome == "dequeued"
-
-
-async def test_a_run_that_takes_too_long_is_interrupted() -> None:
-    gate = Gate()
-
-    def answer(request: RecordedRequest) -> Reply:  # by what is asked: the first prompt may never get here in time
-        return Reply("next") if "again" in request.last_user_text else Reply("late", after=gate)
-
-    with ScriptedModel(answer) as model:
-        async with Client(model.options()) as client:
-            with anyio.fail_after(60):
-                with pytest.raises(RunTimeoutError) as caught:
-                    await client.query("slow", timeout=0.5)
-                gate.open()
-                assert (await client.query("again")).text == "next"
-    assert caught.value.kind == "run"
-    assert caught.value.result is not None
-
-
-# Errors ----------------------------------------------------------------------------------------------------------
 
 FAILURES: list[tuple[Failure, type[RunError]]] = [
     (Failure(status=400), InvalidRequestError),
+    (Failure(400, message="Your credit balance is too low to access the Anthropic API."), BillingError),
     (Failure(status=401), AuthenticationError),
     (Failure(status=403), AuthenticationError),
     (Failure(status=404), ModelNotFoundError),
@@ -337,36 +386,24 @@ FAILURES: list[tuple[Failure, type[RunError]]] = [
 
 
 async def test_an_api_failure_is_a_typed_error() -> None:
-    failing: Failure
-
-    def answer(request: RecordedRequest) -> Failure:
-        return failing
-
-    with ScriptedModel(answer) as model:
-        options = model.options(env={**model.options().env, "CLAUDE_CODE_MAX_RETRIES": "0"})
-        async with Client(options) as client:
-            for failure, error in FAILURES:
-                failing = failure
-                with anyio.fail_after(60):
-                    one = client.query("hi")
-                    seen = [message async for message in one]  # iterating never raises for it
-                    with pytest.raises(error) as caught:
-                        await one
-                assert seen
-                assert type(caught.value) is error
-                assert caught.value.result.is_error
+    one = OneSession()
+    async with one.open(env={"CLAUDE_CODE_MAX_RETRIES": "0"}) as client:
+        for failure, error in FAILURES:
+            one.answers(*[failure] * 20)
+            with anyio.fail_after(60):
+                run = client.query("hi")
+                seen = [message async for message in run]  # iterating never raises for it
+                with pytest.raises(error) as caught:
+                    await run
+            assert seen
+            assert type(caught.value) is error
+            assert caught.value.result.is_error
 
 
-async def test_max_turns() -> None:
-    endless = Reply(tool_use("Bash", {"command": "true"}))
-    with ScriptedModel([], on_exhausted=endless) as model, anyio.fail_after(60), pytest.raises(MaxTurnsError):
-        await run("go", model.options(max_turns=2))
-
-
-async def test_max_budget() -> None:
-    endless = Reply(tool_use("Bash", {"command": "true"}))
-    with ScriptedModel([], on_exhausted=endless) as model, anyio.fail_after(60), pytest.raises(BudgetExceededError):
-        await run("go", model.options(max_budget_usd=0.001))
+async def test_settings_that_the_cli_would_drop_are_an_error() -> None:
+    with ScriptedModel() as model:
+        with pytest.raises(OptionsError, match=r"settings.*permissions\.deny"):
+            await Client(model.options(settings={"permissions": {"deny": "no list"}})).connect()
 
 
 # One-shot --------------------------------------------------------------------------------------------------------
@@ -393,11 +430,6 @@ async def test_query_gives_messages_without_a_client() -> None:
     assert "AssistantMessage" in kinds
 
 
-def test_run_sync() -> None:
-    with ScriptedModel([text("hello")]) as model:
-        assert run_sync("hi", model.options()).text == "hello"
-
-
 async def test_run_sync_inside_a_running_loop() -> None:
     with ScriptedModel([text("hello")]) as model:
         assert run_sync("hi", model.options()).text == "hello"
@@ -405,103 +437,3 @@ async def test_run_sync_inside_a_running_loop() -> None:
 
 def test_the_module_says_its_version() -> None:
     assert claude_agent_py.__version__
-
-
-async def test_settings_that_the_cli_would_drop_are_an_error() -> None:
-    with ScriptedModel([text("hello")]) as model:
-        with pytest.raises(OptionsError, match=r"settings.*permissions\.deny"):
-            await Client(model.options(settings={"permissions": {"deny": "no list"}})).connect()
-        async with Client(model.options(settings={"permissions": {"deny": ["Bash"]}})) as client:
-            assert client.is_open
-
-
-async def test_wrong_arguments_touch_nothing() -> None:
-    wrongs: list[dict[str, Any]] = [{"until": "Result"}, *({"timeout": bad} for bad in ("5", 0, float("nan"), True))]
-    with ScriptedModel([text("fine")]) as model:
-        async with Client(model.options()) as client:
-            for wrong in wrongs:
-                with pytest.raises(OptionsError, match=next(iter(wrong))):
-                    client.query("x", **wrong)
-                with pytest.raises(OptionsError, match=next(iter(wrong))):
-                    query("x", model.options(), **wrong)
-            with anyio.fail_after(60):
-                assert (await client.query("y")).text == "fine"
-        assert [request.last_user_text for request in model.requests_of("main")] == ["y"]
-
-
-async def test_a_prompt_iterator_that_gives_nothing_is_an_error() -> None:
-    async def nothing() -> AsyncIterator[str]:
-        prompts: tuple[str, ...] = ()
-        for prompt in prompts:
-            yield prompt
-
-    with ScriptedModel([text("fine")]) as model:
-        async with Client(model.options()) as client:
-            with anyio.fail_after(60), pytest.raises(OptionsError, match="prompt"):
-                await client.query(nothing())
-
-
-async def test_interrupting_a_run_that_waits_for_its_tasks_ends_it_and_spares_them() -> None:
-    shell = tool_use("Bash", {"command": "sleep 600", "description": "Wait", "run_in_background": True})
-    with ScriptedModel([Reply(shell), text("started")]) as model:
-        async with Client(model.options()) as client:
-            with anyio.fail_after(60):
-                one = client.query("go", until="idle")
-                async for message in one:
-                    if isinstance(message, ResultMessage):
-                        break
-                receipt = await one.interrupt()
-                with pytest.raises(InterruptedRunError) as caught:
-                    await one
-                (task,) = client.tasks
-                assert not task.done
-                late = await one.interrupt(stop_tasks=True)
-                await task.wait(timeout=60)
-    assert receipt.outcome == "interrupted"
-    assert late.outcome == "too_late"
-    assert caught.value.result.text == "started"
-
-
-async def test_an_empty_account_is_a_billing_error() -> None:
-    words = "Your credit balance is too low to access the Anthropic API."
-    with ScriptedModel([], on_exhausted=Failure(400, message=words)) as model:
-        with anyio.fail_after(60), pytest.raises(BillingError):
-            await run("hi", model.options())
-
-
-async def test_the_model_s_silence_is_noticed_although_the_cli_talks() -> None:
-    gate = Gate()
-    with ScriptedModel([Reply("late", after=gate)]) as model:
-        options = model.options()
-        async with Client(options.replace(timeouts=options.timeouts.replace(first_message=0.5))) as client:
-            with anyio.fail_after(60), pytest.raises(RunTimeoutError) as caught:
-                await client.query("slow")
-            gate.open()
-    assert caught.value.kind == "first_message"
-
-
-async def test_a_refused_key_is_an_error_within_seconds() -> None:
-    with ScriptedModel([], on_exhausted=Failure(status=401)) as model:
-        async with Client(model.options()) as client:
-            with anyio.fail_after(60), pytest.raises(AuthenticationError, match="key") as caught:
-                await client.query("hi")
-    assert caught.value.result.messages
-
-
-async def test_a_prompt_that_a_hook_blocks_is_no_success() -> None:
-    def block(data: UserPromptSubmitInput, context: HookContext) -> UserPromptSubmitOutput:
-        return UserPromptSubmitOutput(decision="block", reason="not today")
-
-    with ScriptedModel([text("hello")]) as model:
-        with anyio.fail_after(60), pytest.raises(HookStoppedError, match="not today"):
-            await run("hi", model.options(hooks={"UserPromptSubmit": [block]}))
-        assert model.requests == []
-
-
-async def test_a_run_that_a_hook_ends_is_no_success() -> None:
-    def halt(data: PostToolUseInput, context: HookContext) -> PostToolUseOutput:
-        return PostToolUseOutput(continue_=False)
-
-    with ScriptedModel([Reply(tool_use("Bash", {"command": "true"})), text("never")]) as model:
-        with anyio.fail_after(60), pytest.raises(HookStoppedError):
-            await run("hi", model.options(hooks={"PostToolUse": [halt]}))

@@ -2,11 +2,14 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +17,7 @@ import anyio
 import pytest
 from leftovers import kill
 
-from claude_agent_py import Client, ClientOptions, Timeouts, query, run
+from claude_agent_py import Client, ClientOptions, Timeouts, query, run, run_sync
 from claude_agent_py.errors import ClaudeAgentError, OptionsError, SessionLeasedError, SessionNotFoundError, StoreError
 from claude_agent_py.messages import MirrorErrorMessage, TranscriptMirrorMessage
 from claude_agent_py.sessions import (
@@ -28,7 +31,7 @@ from claude_agent_py.sessions import (
     project_key_for_directory,
     push,
 )
-from claude_agent_py.testing import FakeCLI, Reply, ScriptedModel, tool_use
+from claude_agent_py.testing import FakeCLI, RecordedRequest, Reply, ScriptedModel, tool_use
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
 
@@ -66,11 +69,31 @@ def a_subagent() -> Reply:
     return Reply([tool_use("Agent", arguments)])
 
 
-@pytest.mark.parametrize("flush", ["batched", "eager"])
-async def test_the_store_has_all_when_close_returns(flush: str) -> None:
+@dataclass(frozen=True)
+class Begun:
+    """A session of one turn, as the CLI wrote it, which many tests go on with."""
+
+    session_id: str
+    entries: list[SessionStoreEntry]
+
+    async def put_into(self, store: Any, model: ScriptedModel) -> None:
+        """Put the session into a store, as a session of the model's directory."""
+        await store.append(key_of(model, self.session_id), self.entries)
+
+
+@pytest.fixture(scope="module")
+def begun() -> Begun:
+    """The session, in which the prompt was "base"."""
+    store = MemoryStore()
+    with ScriptedModel(["answered"]) as model:
+        session_id = run_sync("base", model.options(session_store=store)).session_id
+        return Begun(session_id, store.entries(key_of(model, session_id)))
+
+
+async def test_the_store_has_all_when_close_returns() -> None:
     async with ScriptedModel([a_subagent(), "done", "told"], agents={"Look": "looked"}) as model:
         store = MemoryStore()
-        async with Client(model.options(session_store=store, session_store_flush=flush, timeouts=PATIENT)) as client:
+        async with Client(model.options(session_store=store, session_store_flush="eager", timeouts=PATIENT)) as client:
             seen: list[object] = []
 
             async def read() -> None:
@@ -90,11 +113,11 @@ async def test_the_store_has_all_when_close_returns(flush: str) -> None:
         assert not any(isinstance(message, TranscriptMirrorMessage) for message in seen)
 
 
-async def test_run_query_and_iteration_leave_nothing_behind() -> None:
+async def test_run_and_iteration_leave_nothing_behind() -> None:
     async with ScriptedModel(lambda request: "answered") as model:
         store = MemoryStore()
         options = model.options(session_store=store, timeouts=PATIENT)
-        ids = [(await run("one", options)).session_id, (await query("two", options)).session_id]
+        ids = [(await run("one", options)).session_id]
         async for message in query("three", options):
             last = message.raw
         ids.append(last["session_id"])
@@ -107,72 +130,101 @@ async def test_run_query_and_iteration_leave_nothing_behind() -> None:
 RESUME = """
 import json, sys, anyio
 from claude_agent_py import Client, ClientOptions, Timeouts
-from claude_agent_py.sessions import DirectoryStore, SQLiteStore
-kind, where, session_id, given = sys.argv[1:]
-if kind == "postgres":
-    from claude_agent_py.sessions import PostgresStore
-    store = PostgresStore(where)
-elif kind == "redis":
-    from claude_agent_py.sessions import RedisStore
-    store = RedisStore(where)
-elif kind == "s3":
+from claude_agent_py.sessions import DirectoryStore, PostgresStore, RedisStore, S3Store, SQLiteStore
+
+def opened(kind, where):
+    if kind != "s3":
+        kinds = {"postgres": PostgresStore, "redis": RedisStore, "sqlite": SQLiteStore, "directory": DirectoryStore}
+        return kinds[kind](where)
     import boto3
-    from claude_agent_py.sessions import S3Store
     endpoint, bucket = where.rsplit("/", 1)
     client = boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1",
                           aws_access_key_id="a", aws_secret_access_key="b")
-    store = S3Store(bucket, client=client)
-else:
-    store = SQLiteStore(where) if kind == "sqlite" else DirectoryStore(where)
+    return S3Store(bucket, client=client)
+
 async def main():
-    options = ClientOptions(
-        session_store=store, resume=session_id, inherit_env=False, timeouts=Timeouts(close=60), **json.loads(given)
-    )
-    async with Client(options) as client:
-        result = await client.query("What did I say?", until="idle")
-        print(json.dumps([result.text, result.session_id]))
+    stores, session_id, given = map(json.loads, sys.argv[1:])
+    for kind, where in stores.items():
+        store, timeouts = opened(kind, where), Timeouts(close=60)
+        options = ClientOptions(session_store=store, resume=session_id, inherit_env=False, timeouts=timeouts, **given)
+        async with Client(options) as client:
+            result = await client.query(f"What did I say in {kind}?", until="idle")
+            print(json.dumps([result.text, result.session_id]), flush=True)
 anyio.run(main)
 """
 
 
-@pytest.fixture(params=["directory", "sqlite", "postgres", "redis", "s3"])
-def kept(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, str, Any]:
-    """Return the kind of a store, where another process finds it, and the store."""
-    match request.param:
-        case "directory":
-            return "directory", str(tmp_path / "d"), DirectoryStore(tmp_path / "d")
-        case "sqlite":
-            return "sqlite", str(tmp_path / "s.db"), SQLiteStore(tmp_path / "s.db")
-        case server:
-            where, store = request.getfixturevalue(f"a_{server}_store")
-            return server, where, store
+@pytest.fixture
+def kept(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, tuple[str, Any]]:
+    """Return where another process finds each kind of store that this machine has, and the store."""
+    found: dict[str, tuple[str, Any]] = {
+        "directory": (str(tmp_path / "d"), DirectoryStore(tmp_path / "d")),
+        "sqlite": (str(tmp_path / "s.db"), SQLiteStore(tmp_path / "s.db")),
+    }
+    for server in ("postgres", "redis", "s3"):
+        with suppress(pytest.skip.Exception):
+            found[server] = request.getfixturevalue(f"a_{server}_store")
+    return found
 
 
-async def test_a_fresh_process_resumes_in_another_directory(kept: tuple[str, str, Any], tmp_path: Path) -> None:
-    kind, where, store = kept
-    script = [a_subagent(), "The word is kumquat.", "noted", "You said kumquat."]
-    async with ScriptedModel(script, agents={"Look": "the looked-at"}) as model:
+class Everywhere(MemoryStore):
+    """A store that has its entries in others, too."""
+
+    def __init__(self, *others: Any) -> None:
+        super().__init__()
+        self.others = others
+
+    async def append(self, key: SessionKey, entries: list[SessionStoreEntry], *, epoch: int | None = None) -> None:
+        await super().append(key, entries, epoch=epoch)
+        for other in self.others:
+            await other.append(key, entries)
+
+
+async def test_a_fresh_process_resumes_in_another_directory(kept: dict[str, tuple[str, Any]], tmp_path: Path) -> None:
+    """From every kind of store, one after the other."""
+
+    def answer(
+        request: RecordedRequest,
+    ) -> Any:  # by what is asked: the CLI may tell of the subagent in a turn of its own
+        asked = re.findall(r"What did I say in (\w+)\?", str(request.messages))
+        if asked:
+            return f"You said kumquat in {asked[-1]}."
+        return "noted" if request.tool_results else a_subagent()
+
+    async with ScriptedModel(answer, agents={"Look": "the looked-at"}) as model:
+        store = Everywhere(*(store for _, store in kept.values()))
         async with Client(model.options(session_store=store, timeouts=PATIENT)) as client:
             first = await client.query("The word is kumquat.", until="idle")
-        before = await store.load(key_of(model, first.session_id))
+        key = key_of(model, first.session_id)
+        before = await store.load(key) or []
+        assert "the looked-at" in str(
+            [await store.load({**key, "subpath": path}) for path in await store.list_subkeys(key)]
+        )
         elsewhere, home = tmp_path / "elsewhere", tmp_path / "home"
         elsewhere.mkdir()
         home.mkdir()
         env = {**model.environment(), "HOME": str(home), "CLAUDE_CONFIG_DIR": str(home / "config")}
         given = {"cwd": str(elsewhere), "env": env, "permission_mode": "bypassPermissions"}
-        command = [sys.executable, "-c", RESUME, kind, where, first.session_id, json.dumps(given)]
-        done = await anyio.run_process(command, stderr=None)
-        assert json.loads(done.stdout) == ["You said kumquat.", first.session_id]
-        said = json.dumps(model.requests_of("main")[-1].body["messages"])
-        for earlier in ("The word is kumquat.", "What did I say?", "look"):
-            assert earlier in said
+        where = {kind: place for kind, (place, _) in kept.items()}
+        arguments = map(json.dumps, (where, first.session_id, given))
+        done = await anyio.run_process([sys.executable, "-c", RESUME, *arguments], stderr=None)
+        told = [json.loads(line) for line in done.stdout.splitlines()]
+        assert told == [[f"You said kumquat in {kind}.", first.session_id] for kind in kept]
         assert not list(home.rglob("*.jsonl"))
-        after = await store.load(key_of(model, first.session_id))
-        assert after[: len(before)] == before
-        texts = json.dumps(after[len(before) :])
-        assert "What did I say?" in texts
-        assert "You said kumquat." in texts
-        assert await store.find_session(first.session_id) == [key_of(model, first.session_id)["project_key"]]
+        requests = model.requests_of("main")[-len(kept) :]
+        for (kind, (_, there)), request in zip(kept.items(), requests, strict=True):
+            said = json.dumps(request.body["messages"])
+            for earlier in ("The word is kumquat.", f"What did I say in {kind}?", "look"):
+                assert earlier in said, kind
+            after = await there.load(key)
+            assert after[: len(before)] == before, kind
+            texts = json.dumps(after[len(before) :])
+            assert texts.count("What did I say in ") > 0, kind
+            assert f"You said kumquat in {kind}." in texts, kind
+            assert await there.find_session(first.session_id) == [key["project_key"]], kind
+    missing = {"postgres", "redis", "s3"} - set(kept)
+    if missing:
+        pytest.skip(f"done without {', '.join(sorted(missing))}: not installed")
 
 
 async def test_the_private_folder_has_the_login_and_is_removed(tmp_path: Path) -> None:
@@ -304,21 +356,21 @@ async def test_a_store_that_recovers_catches_up_in_order() -> None:
         assert stored == written
 
 
-async def test_entries_of_a_resumed_session_are_kept_until_they_are_pushed() -> None:
+async def test_entries_of_a_resumed_session_are_kept_until_they_are_pushed(begun: Begun) -> None:
     errors: list[StoreError] = []
     async with ScriptedModel(lambda request: "answered") as model:
         store = Broken("mended")
         options = model.options(session_store=store, on_store_error=errors.append)
-        first = await run("one", options)
+        await begun.put_into(store, model)
         store.failure = "fails"
-        await run("two", options.replace(resume=first.session_id))
+        await run("two", options.replace(resume=begun.session_id))
         kept_in = errors[-1].kept_in
         assert kept_in is not None
         assert sorted(os.listdir(kept_in)) == ["projects"]  # no credentials
         store.failure = "mended"
-        third = await run("three", options.replace(resume=first.session_id))  # brings what was kept
+        third = await run("three", options.replace(resume=begun.session_id))  # brings what was kept
         assert "two" in json.dumps(model.requests_of("main")[-1].body["messages"])
-        assert third.session_id == first.session_id
+        assert third.session_id == begun.session_id
         assert not os.path.exists(kept_in)
 
 
@@ -351,67 +403,67 @@ async def test_entries_of_a_private_home_outlive_it(how: str) -> None:
         assert not list(Path(tempfile.gettempdir()).rglob("*.jsonl"))
 
 
-async def test_the_model_sees_what_this_machine_has_while_the_store_takes_nothing() -> None:
+async def test_the_model_sees_what_this_machine_has_while_the_store_takes_nothing(begun: Begun) -> None:
     async with ScriptedModel(lambda request: "answered") as model:
         store = Broken("mended")
         options = model.options(session_store=store)
-        first = await run("base", options)
+        await begun.put_into(store, model)
         store.failure = "fails"
-        await run("undelivered", options.replace(resume=first.session_id))
-        async with Client(options.replace(resume=first.session_id)) as client:
+        await run("undelivered", options.replace(resume=begun.session_id))
+        async with Client(options.replace(resume=begun.session_id)) as client:
             await client.query("now")
             store.failure = "mended"
             await client.query("then")
         seen = json.dumps(model.requests_of("main")[-1].body["messages"])
         assert all(text in seen for text in ("base", "undelivered", "now", "then"))
-        session = await get_session_from_store(store, first.session_id, project_key=store.keys[0]["project_key"])
+        session = await get_session_from_store(store, begun.session_id, project_key=store.keys[0]["project_key"])
         prompts = [message.text for message in session.messages if message.type == "user"]
         assert prompts == ["base", "undelivered", "now", "then"]
 
 
-async def test_what_arrives_late_does_not_hide_the_turns_of_another_machine() -> None:
+async def test_what_arrives_late_does_not_hide_the_turns_of_another_machine(begun: Begun) -> None:
     errors: list[StoreError] = []
     async with ScriptedModel(lambda request: "answered") as model:
         store = Broken("mended")
         options = model.options(session_store=store, on_store_error=errors.append)
-        first = await run("base", options)
+        await begun.put_into(store, model)
         store.failure = "fails"
-        await run("undelivered", options.replace(resume=first.session_id))
+        await run("undelivered", options.replace(resume=begun.session_id))
         kept_in = errors[-1].kept_in
         assert kept_in is not None
         aside = Path(kept_in).rename(Path(kept_in).with_name("another-machine"))
         store.failure = "mended"
-        await run("meanwhile", options.replace(resume=first.session_id))
+        await run("meanwhile", options.replace(resume=begun.session_id))
         project = errors[-1].key["project_key"]
-        assert await push(store, first.session_id, config_dir=aside, project_key=project)
-        await run("now", options.replace(resume=first.session_id))
+        assert await push(store, begun.session_id, config_dir=aside, project_key=project)
+        await run("now", options.replace(resume=begun.session_id))
         seen = json.dumps(model.requests_of("main")[-1].body["messages"])
         assert [text in seen for text in ("base", "undelivered", "meanwhile", "now")] == [True, False, True, True]
 
 
-async def test_one_of_two_processes_gets_the_lease(tmp_path: Path) -> None:
+async def test_one_of_two_processes_gets_the_lease(begun: Begun, tmp_path: Path) -> None:
     path = tmp_path / "s.db"
     async with ScriptedModel(lambda request: "answered") as model:
         options = model.options(session_store=SQLiteStore(path))
-        first = await run("one", options)
-        async with Client(options.replace(resume=first.session_id)) as client:
+        await begun.put_into(options.session_store, model)
+        async with Client(options.replace(resume=begun.session_id)) as client:
             await client.query("two")
-            other = model.options(session_store=SQLiteStore(path), resume=first.session_id)
+            other = model.options(session_store=SQLiteStore(path), resume=begun.session_id)
             with pytest.raises(SessionLeasedError, match=str(os.getpid())) as caught:
                 await run("three", other)
-            assert caught.value.session_id == first.session_id
+            assert caught.value.session_id == begun.session_id
             assert "three" not in json.dumps([r.body for r in model.requests])
         await run("four", other)  # it was given back
 
 
-async def test_who_lost_the_lease_writes_no_more(tmp_path: Path) -> None:
+async def test_who_lost_the_lease_writes_no_more(begun: Begun, tmp_path: Path) -> None:
     errors: list[StoreError] = []
     async with ScriptedModel(lambda request: "answered") as model:
         store = SQLiteStore(tmp_path / "s.db")
         options = model.options(session_store=store, on_store_error=errors.append)
-        first = await run("one", options)
-        key = key_of(model, first.session_id)
-        async with Client(options.replace(resume=first.session_id)) as client:
+        await begun.put_into(store, model)
+        key = key_of(model, begun.session_id)
+        async with Client(options.replace(resume=begun.session_id)) as client:
             taken = await store.acquire_lease(key, "another", steal=True)
             before = await store.load(key)
             await client.query("two")
@@ -439,14 +491,14 @@ anyio.run(main)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL is POSIX only")
-async def test_a_killed_process_loses_nothing_that_the_cli_had_written(tmp_path: Path) -> None:
-    script = ["one", "two", Reply([tool_use("Bash", {"command": "sleep 600"})]), "back"]
+async def test_a_killed_process_loses_nothing_that_the_cli_had_written(begun: Begun, tmp_path: Path) -> None:
+    script = ["two", Reply([tool_use("Bash", {"command": "sleep 600"})]), "back"]
     async with ScriptedModel(script) as model:
         store = SQLiteStore(tmp_path / "s.db")
-        first = await run("begin", model.options(session_store=store))
+        await begun.put_into(store, model)
         given = {"cwd": str(model.sandbox.cwd), "env": model.environment(), "permission_mode": "bypassPermissions"}
         before = private_folders()
-        command = [sys.executable, "-c", KILLED, str(tmp_path / "s.db"), first.session_id, json.dumps(given)]
+        command = [sys.executable, "-c", KILLED, str(tmp_path / "s.db"), begun.session_id, json.dumps(given)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
             pid = int(await anyio.to_thread.run_sync(process.stdout.readline))
@@ -454,17 +506,17 @@ async def test_a_killed_process_loses_nothing_that_the_cli_had_written(tmp_path:
             [name] = private_folders() - before
             folder = Path(tempfile.gettempdir(), name)
             with anyio.fail_after(60):
-                while "WAIT" not in json.dumps(on_disk(folder, first.session_id)):
+                while "WAIT" not in json.dumps(on_disk(folder, begun.session_id)):
                     await anyio.sleep(0.01)
             process.send_signal(signal.SIGKILL)
             kill(pid)
             await anyio.to_thread.run_sync(process.wait)
-        written = on_disk(folder, first.session_id)
-        key = key_of(model, first.session_id)
+        written = on_disk(folder, begun.session_id)
+        key = key_of(model, begun.session_id)
         with pytest.raises(SessionLeasedError):
-            await run("again", model.options(session_store=store, resume=first.session_id))
+            await run("again", model.options(session_store=store, resume=begun.session_id))
         await store.release_lease(await store.acquire_lease(key, "an operator", steal=True))
-        await run("again", model.options(session_store=store, resume=first.session_id))
+        await run("again", model.options(session_store=store, resume=begun.session_id))
         said = json.dumps(model.requests_of("main")[-1].body["messages"])
         assert "before the end" in said
         assert "WAIT" in said
@@ -534,15 +586,15 @@ class Dead(MemoryStore):
         await super().release_lease(lease)
 
 
-async def test_a_store_that_answers_no_more_does_not_hold_up_close() -> None:
+async def test_a_store_that_answers_no_more_does_not_hold_up_close(begun: Begun) -> None:
     errors: list[StoreError] = []
     async with ScriptedModel(lambda request: "answered") as model:
         store = Dead()
         timeouts = Timeouts(close=3.0)
         options = model.options(session_store=store, on_store_error=errors.append, timeouts=timeouts)
-        first = await run("one", options)
+        await begun.put_into(store, model)
         store.is_dead = True
-        async with Client(options.replace(resume=first.session_id)) as client:
+        async with Client(options.replace(resume=begun.session_id)) as client:
             await client.query("two")
             with anyio.fail_after(60):
                 await client.close()

@@ -42,7 +42,7 @@ def texts_of(messages: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
     ]
 
 
-TURNS = 20
+TURNS = 10
 LAUNCHES = range(5, TURNS + 1, 5)
 """The turns in which a subagent is launched."""
 
@@ -145,8 +145,8 @@ async def test_a_long_session_is_read_and_renamed_while_the_cli_writes_it() -> N
         assert (info.first_prompt, info.custom_title, info.tag) == ("Turn 1", titles[-1], "busy")
         assert info.cost_usd == session.usage.cost_usd
         assert session.usage.total.input_tokens
-        [hit] = search_sessions("Turn 17", config_dir=config)
-        assert hit.message.text == "Turn 17"
+        [hit] = search_sessions("Turn 7", config_dir=config)
+        assert hit.message.text == "Turn 7"
 
 
 async def test_changed_and_copied_sessions_are_resumed() -> None:

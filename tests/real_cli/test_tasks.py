@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import anyio
 import pytest
 from leftovers import kill
+from one_session import OneSession
 
 from claude_agent_py import AssistantMessage, Client, InterruptedRunError, TaskStatus
 from claude_agent_py.tasks import Evidence, ModelPrice, Task, TaskEvent, TaskFinished, TaskHistory, TaskList
@@ -46,19 +46,74 @@ def turn(*answers: Any) -> Callable[[RecordedRequest], Any]:
     return lambda request: left.pop(0) if left else text("Noted.")
 
 
-async def test_five_subagents_and_five_shells_at_once() -> None:
+class Tasks(OneSession):
+    """A session with one subagent after the other, each in the check that its prompt belongs to."""
+
+    def __init__(self) -> None:
+        self.gates = {name: Gate() for name in ("SLOW", "TALK", "NEVER")}
+        in_shell = [shell("in", FOREVER, background=False)]
+        super().__init__(
+            agents={
+                **{f"TASK-{n}": [tool_use("Bash", {"command": f"echo {n}"}), f"report {n}"] for n in range(5)},
+                "OUTER": [[text("I delegate."), agent("inner", "INNER", run_in_background=False)], "outer report"],
+                "INNER": [shell("below", "echo from below"), "inner report"],
+                "SAYS-A": [tool_use("Bash", {"command": "echo a"}), "report a"],
+                "SAYS-B": "report b",
+                "COSTS": [spends("first", 1000, 100), spends("second", 300, 30)],
+                "FAILS": lambda request: Failure(400, "no such luck"),
+                "HELP": ["first report", "second report"],
+                "SLOW": [tool_use("Bash", {"command": "echo 1"}), Reply("late report", after=self.gates["SLOW"])],
+                "TALK": [
+                    [text("Looking."), tool_use("Bash", {"command": "echo x"})],
+                    Reply("Found it.", after=self.gates["TALK"]),
+                ],
+                "WATCH": [shell("watched", self.until("watched")), "I wait.", "It is over."],
+                "STOPPED": in_shell,
+                "INTERRUPTED": in_shell,
+                "DIES": in_shell,
+            }
+        )
+
+    def until(self, name: str) -> str:
+        """Return a command that waits until `touch` is called."""
+        return f"while [ ! -e {name} ]; do sleep 0.05; done; echo over"
+
+    def touch(self, name: str) -> None:
+        (self.model.sandbox.cwd / name).touch()
+
+
+async def the_to_do_list(one: Tasks) -> None:
+    listed = TaskList(one.model.sandbox.config_dir)
+    one.answers(
+        Reply(
+            [
+                tool_use("TaskCreate", {"subject": "First", "description": "do it", "activeForm": "Doing it"}),
+                tool_use("TaskCreate", {"subject": "Second", "description": "then this", "metadata": {"k": 1}}),
+            ]
+        ),
+        tool_use("TaskUpdate", {"taskId": "2", "addBlockedBy": ["1"], "owner": "me"}),
+        tool_use("TaskUpdate", {"taskId": "1", "status": "completed"}),
+        "listed",
+    )
+    changes = [change.kind async for message in one.client.query("go") for change in listed.track(message)]
+    by_wire = listed.items
+    assert len(one.client.tasks) == 0
+    assert changes == ["created", "created", "updated", "updated", "updated"]
+    assert [(item.subject, item.status, item.owner, item.blocked_by) for item in by_wire] == [
+        ("First", "completed", None, []),
+        ("Second", "pending", "me", ["1"]),
+    ]
+    assert await listed.read() == by_wire
+    assert [item.subject for item in listed.ready] == ["Second"]
+
+
+async def five_subagents_and_five_shells_at_once(one: Tasks) -> None:
     calls = [agent(f"agent {n}", f"TASK-{n}") for n in range(5)]
     calls += [shell(f"shell {n}", f"echo begin {n}; sleep 0.{n + 1}; echo end {n}; exit {n}") for n in range(5)]
-    reports: Scripts = {
-        f"TASK-{n}": [[tool_use("Bash", {"command": f"echo {n}"})], text(f"report {n}")] for n in range(5)
-    }
-    with ScriptedModel(turn(Reply(calls), text("All under way.")), agents=reports) as model:
-        async with Client(model.options()) as client:
-            with anyio.fail_after(60):
-                ends = client.tasks.events(TaskFinished)
-                result = await client.query("go", until="idle")
-                outcomes = {outcome.description: outcome for outcome in await client.tasks.wait_all(timeout=60)}
-                outputs = {task.description: await task.read_output() for task in client.tasks}
+    ends = one.client.tasks.events(TaskFinished)
+    result = await one.ask(Reply(calls), "All under way.")
+    outcomes = {outcome.description: outcome for outcome in await one.client.tasks.wait_all(timeout=60)}
+    outputs = {task.description: await task.read_output() for task in one.client.tasks}
     assert len(result.tasks) == 10
     assert list(result.unfinished_tasks) == []
     assert ends.waiting == 10
@@ -70,26 +125,202 @@ async def test_five_subagents_and_five_shells_at_once() -> None:
         assert outputs[f"shell {n}"] == f"begin {n}\nend {n}\n"
 
 
-async def test_nested_subagents_and_their_shells() -> None:
-    scripts: Scripts = {
-        "OUTER": [[text("I delegate."), agent("inner", "INNER", run_in_background=False)], text("outer report")],
-        "INNER": [[shell("below", "echo from below", background=True)], text("inner report")],
-    }
-    with ScriptedModel(turn(agent("outer", "OUTER"), text("under way")), agents=scripts) as model:
-        async with Client(model.options()) as client:
-            with anyio.fail_after(60):
-                await client.query("go", until="idle")
-                await client.tasks.wait_all(timeout=60)
-                outer, inner, below = (named(client, name) for name in ("outer", "inner", "below"))
-                transcript = await outer.transcript()
-                drawn = str(client.tasks.tree())
+async def nested_subagents_and_their_shells(one: Tasks) -> None:
+    roots = list(one.client.tasks.roots)
+    await one.ask(agent("outer", "OUTER"), "under way")
+    await one.client.tasks.wait_all(timeout=60)
+    outer, inner, below = (named(one.client, name) for name in ("outer", "inner", "below"))
+    transcript = await outer.transcript()
+    drawn = str(one.client.tasks.tree()).splitlines()[len(roots) :]
     assert (outer.parent, inner.parent, below.parent) == (None, outer, inner)
     assert [task.depth for task in (outer, inner, below)] == [1, 2, 3]
-    assert client.tasks.roots == [outer]
-    assert [line.split(" [")[0] for line in drawn.splitlines()] == ["outer", "└── inner", "    └── below"]
+    assert one.client.tasks.roots == [*roots, outer]
+    assert [line.split(" [")[0] for line in drawn] == ["outer", "└── inner", "    └── below"]
     assert {message.agent_id for message in transcript} == {outer.id, inner.id}
     assert [message.text for message in transcript if "report" in message.text][-1] == "outer report"
     assert outer.total_usage.total_tokens >= (outer.usage.total_tokens if outer.usage else 0)
+
+
+async def the_messages_of_a_subagent_belong_to_its_task(one: Tasks) -> None:
+    result = await one.ask(Reply([agent("a", "SAYS-A"), agent("b", "SAYS-B")]), "ok")
+    said = {task.description: [m async for m in task.messages()] for task in result.tasks}
+    assert [message.text for message in said["b"] if isinstance(message, AssistantMessage)] == ["report b"]
+    assert isinstance(said["a"][-1], AssistantMessage)
+    assert said["a"][-1].text == "report a"
+    assert len(said["b"]) == 1
+    assert len(said["a"]) == 3
+
+
+async def a_resumed_subagent_has_the_usage_of_each_run(one: Tasks) -> None:
+    def resume(request: RecordedRequest) -> Any:
+        to = named(one.client, "costs").id
+        return tool_use("SendMessage", {"to": to, "message": "more", "summary": "more"})
+
+    await one.ask(agent("costs", "COSTS", run_in_background=False), resume)
+    await one.client.tasks.wait_all(timeout=60)
+    task = named(one.client, "costs")
+    assert [outcome.usage.total_tokens for outcome in task.outcomes if outcome.usage] == [1100, 330]
+    assert task.total_usage.total_tokens == 1430
+
+
+async def one_that_fails_one_that_is_stopped_and_one_that_the_model_stops(one: Tasks) -> None:
+    def stop(request: RecordedRequest) -> Any:
+        *_, shell_id = re.findall(r"running in background with ID: (\w+)", str(request.tool_results))
+        return tool_use("TaskStop", {"task_id": shell_id})
+
+    one.answers(Reply([agent("fails", "FAILS"), agent("by host", "STOPPED"), shell("by model", QUIET)]), stop)
+    run = one.client.query("go", until="idle")
+    by_host = await known(one.client, "by host")
+    await one.client.tasks.until(lambda: by_host.activity == "Running in", by_host.id)
+    stopped = await by_host.stop()
+    await run
+    failed, by_model = [await named(one.client, name) for name in ("fails", "by model")]
+    assert stopped.status is TaskStatus.STOPPED
+    assert (failed.status, "no such luck" in (failed.failure_reason or "")) == (TaskStatus.FAILED, True)
+    assert by_model.status is TaskStatus.STOPPED
+    assert "killed" not in await named(one.client, "by model").read_output()
+
+
+async def stopping_what_is_over_and_what_nobody_knows(one: Tasks) -> None:
+    await one.ask(shell("quick", "echo hi"), "ok")
+    assert (await named(one.client, "quick").stop()).status is TaskStatus.COMPLETED
+    assert await one.client.control("stop_task", task_id="bnobody00") == {}  # the CLI says yes to any id
+
+
+async def an_agent_that_is_resumed_by_a_message_runs_again(one: Tasks) -> None:
+    await one.ask(agent("helper", "HELP"))
+    helper = named(one.client, "helper")
+    first, count = await helper, len(one.client.tasks)
+    await one.ask(tool_use("SendMessage", {"to": helper.id, "summary": "go on", "message": "MORE"}))
+    second = await helper
+    assert (first.summary, second.summary) == ("first report", "second report")
+    assert first.run_id is not None
+    assert second.run_id is not None
+    assert first.run_id < second.run_id
+    assert [outcome.summary for outcome in helper.outcomes] == ["first report", "second report"]
+    assert helper.prompt == "MORE"
+    assert len(one.client.tasks) == count
+
+
+async def an_agent_is_woken_by_its_own_shell(one: Tasks) -> None:
+    one.answers(agent("watcher", "WATCH"), "ok")
+    run = one.client.query("go", until="idle")
+    watcher = await known(one.client, "watcher")
+    await one.client.tasks.until(lambda: len(watcher.outcomes) == 1)
+    one.touch("watched")
+    await run
+    await one.client.tasks.until(lambda: len(watcher.outcomes) == 2)
+    assert [outcome.summary for outcome in watcher.outcomes] == ["I wait.", "It is over."]
+    assert watcher.prompt == "WATCH"
+
+
+async def a_foreground_subagent_is_moved_to_the_background_while_it_runs(one: Tasks) -> None:
+    one.answers(agent("slow", "SLOW", run_in_background=False), "It goes on.")
+    run = one.client.query("go")
+    slow = await known(one.client, "slow")
+    was_in_background = slow.is_backgrounded
+    assert await slow.move_to_background() is True
+    assert (await run).text == "It goes on."
+    assert not slow.done
+    one.gates["SLOW"].open()
+    outcome = await slow.wait(timeout=60)
+    assert (was_in_background, slow.is_backgrounded) == (False, True)
+    assert outcome.summary == "late report"
+
+
+async def following_a_shell_shows_lines_while_it_runs(one: Tasks) -> None:
+    """It writes a line once the one before has been read."""
+    command = "for i in 1 2 3 4 5; do echo line $i; while [ ! -e read$i ]; do sleep 0.05; done; done"
+    one.answers(shell("prints", command), "ok")
+    await one.client.query("go")
+    task = await known(one.client, "prints")
+    chunks: list[str] = []
+    async for chunk in task.follow():
+        chunks.append(chunk)
+        one.touch(f"read{len(chunks)}")
+    assert chunks == [f"line {n}\n" for n in range(1, 6)]
+    assert task.exit_code == 0
+
+
+async def following_a_subagent_shows_what_it_says_while_it_runs(one: Tasks) -> None:
+    one.answers(agent("talker", "TALK"), "ok")
+    await one.client.query("go")
+    chunks: list[str] = []
+    async for chunk in (await known(one.client, "talker")).follow():
+        chunks.append(chunk)
+        one.gates["TALK"].open()
+    assert chunks == ["Looking.\n", "Found it.\n"]
+
+
+async def the_output_of_a_live_shell_as_the_cli_tells_it(one: Tasks) -> None:
+    tasks = one.client.tasks
+    one.answers(shell("ticks", QUIET), "ok")
+    await one.client.query("go")
+    task = await known(one.client, "ticks")
+    async for _ in task.follow():
+        break
+    found = await tasks.output(task.id, block=False)
+    asked = await one.client.control("get_task_output", task_id=task.id)
+    late = await tasks.output(task.id, timeout=0.1)
+    outcomes = await tasks.stop_all()
+    left = await tasks.output(task.id)
+    assert (found.retrieval_status, found.text.startswith("tick 1\n")) == ("not_ready", True)
+    assert (asked["output"].startswith("tick 1\n"), asked["truncated"]) == (True, False)
+    assert asked["total_bytes"] == len("tick 1\n")
+    assert late.retrieval_status == "timeout"
+    assert [outcome.status for outcome in outcomes] == [TaskStatus.STOPPED]
+    assert (left.retrieval_status, left.status, left.text.startswith("tick 1\n")) == ("success", "stopped", True)
+    assert "[killed]" not in left.text
+
+
+async def interrupting_the_main_turn_leaves_the_tasks_running(one: Tasks) -> None:
+    launch = Reply([agent("agent", "INTERRUPTED"), shell("shell", FOREVER)])
+    one.answers(launch, Reply("never said", after=one.gates["NEVER"]))
+    run = one.client.query("go")
+    tasks = [await known(one.client, "agent"), await known(one.client, "shell")]
+    await one.gates["NEVER"].wait_reached()
+    await run.interrupt()
+    with pytest.raises(InterruptedRunError):
+        await run
+    assert [task.status for task in tasks] == [TaskStatus.RUNNING] * 2
+    await one.client.tasks.stop_all()
+    one.gates["NEVER"].open()
+    assert [task.status for task in tasks] == [TaskStatus.STOPPED] * 2
+
+
+async def when_the_process_dies_its_tasks_fail(one: Tasks) -> None:
+    one.answers(Reply([agent("dying agent", "DIES"), shell("dying shell", FOREVER)]), "ok")
+    await one.client.query("go")
+    tasks = [await known(one.client, "dying agent"), await known(one.client, "dying shell")]
+    assert one.client.pid is not None
+    kill(one.client.pid)
+    outcomes = await one.client.tasks.wait_all([task.id for task in tasks])
+    assert {outcome.status for outcome in outcomes} == {TaskStatus.FAILED}
+    assert all(outcome.failure_reason for outcome in outcomes)
+
+
+async def test_the_tasks_of_one_session() -> None:
+    one = Tasks()
+    async with one.open(env=dict(TASK_LIST_ENVIRONMENT)):
+        for check in (
+            the_to_do_list,
+            five_subagents_and_five_shells_at_once,
+            nested_subagents_and_their_shells,
+            the_messages_of_a_subagent_belong_to_its_task,
+            a_resumed_subagent_has_the_usage_of_each_run,
+            one_that_fails_one_that_is_stopped_and_one_that_the_model_stops,
+            stopping_what_is_over_and_what_nobody_knows,
+            an_agent_that_is_resumed_by_a_message_runs_again,
+            an_agent_is_woken_by_its_own_shell,
+            a_foreground_subagent_is_moved_to_the_background_while_it_runs,
+            following_a_shell_shows_lines_while_it_runs,
+            following_a_subagent_shows_what_it_says_while_it_runs,
+            the_output_of_a_live_shell_as_the_cli_tells_it,
+            interrupting_the_main_turn_leaves_the_tasks_running,
+            when_the_process_dies_its_tasks_fail,
+        ):
+            with anyio.fail_after(180):
+                await check(one)
 
 
 def spends(answer: Any, input_tokens: int, output_tokens: int) -> Reply:
@@ -142,343 +373,65 @@ async def test_what_subagents_use_is_added_up_and_priced(background: bool) -> No
     assert seen == sorted(seen)
 
 
-async def test_a_resumed_subagent_has_the_usage_of_each_run() -> None:
-    scripts: Scripts = {"OUTER": [spends("first", 1000, 100), spends("second", 300, 30)]}
-    steps = iter(["launch", "resume"])
-
-    def main(request: RecordedRequest) -> Any:
-        match next(steps, ""):
-            case "launch":
-                return agent("outer", "OUTER", run_in_background=False)
-            case "resume":
-                return tool_use("SendMessage", {"to": client.tasks.roots[0].id, "message": "more", "summary": "more"})
-        return text("Noted.")
-
-    with ScriptedModel(main, agents=scripts) as model:
-        async with Client(model.options()) as client:
-            with anyio.fail_after(60):
-                await client.query("go", until="idle")
-                await client.tasks.wait_all(timeout=60)
-            (task,) = client.tasks
-            tokens = [outcome.usage.total_tokens for outcome in task.outcomes if outcome.usage]
-            assert tokens == [1100, 330]
-            assert task.total_usage.total_tokens == 1430
+# In the history --------------------------------------------------------------------------------------------------
 
 
-async def test_one_that_fails_one_that_is_stopped_and_one_that_the_model_stops() -> None:
-    def main(request: RecordedRequest) -> Any:
-        if len(seen) == 0:
-            seen.append("launch")
-            return Reply([agent("fails", "FAILS"), agent("by host", "LONG"), shell("by model", QUIET)])
-        if len(seen) == 1:
-            seen.append("stop")
-            (shell_id,) = re.findall(r"running in background with ID: (\w+)", str(request.tool_results))
-            return tool_use("TaskStop", {"task_id": shell_id})
-        return text("Noted.")
+async def test_a_session_in_the_history_and_who_ended_its_tasks() -> None:
+    def stop(request: RecordedRequest) -> Any:
+        *_, shell_id = re.findall(r"running in background with ID: (\w+)", str(request.tool_results))
+        return tool_use("TaskStop", {"task_id": shell_id})
 
-    seen: list[str] = []
-    scripts: Scripts = {
-        "FAILS": lambda request: Failure(400, "no such luck"),
-        "LONG": [shell("in", FOREVER, background=False)],
-    }
-    with ScriptedModel(main, agents=scripts) as model:
-        async with Client(model.options()) as client:
-            with anyio.fail_after(60):
-                run = client.query("go", until="idle")
-                by_host = await known(client, "by host")
-                await client.tasks.until(lambda: by_host.activity == "Running in", by_host.id)
-                stopped = await by_host.stop()
-                await run
-                failed, by_model = [await named(client, name) for name in ("fails", "by model")]
-                text_so_far = await named(client, "by model").read_output()
-    assert stopped.status is TaskStatus.STOPPED
-    assert (failed.status, "no such luck" in (failed.failure_reason or "")) == (TaskStatus.FAILED, True)
-    assert by_model.status is TaskStatus.STOPPED
-    assert "killed" not in text_so_far
-
-
-async def test_stopping_what_is_over_and_what_nobody_knows() -> None:
-    with ScriptedModel(turn(shell("quick", "echo hi"), text("ok"))) as model:
-        async with Client(model.options()) as client:
-            with anyio.fail_after(60):
-                await client.query("go", until="idle")
-                quick = named(client, "quick")
-                assert (await quick.stop()).status is TaskStatus.COMPLETED
-                assert await client.control("stop_task", task_id="bnobody00") == {}  # the CLI says yes to any id
-
-
-async def test_an_agent_that_is_resumed_by_a_message_runs_again() -> None:
-    def main(request: RecordedRequest) -> Any:
-        if "RESUME" in str(request.body["messages"][-1]) and not sent:
-            sent.append("message")
-            return tool_use("SendMessage", {"to": named(client, "helper").id, "summary": "go on", "message": "MORE"})
-        if not launched:
-            launched.append("agent")
-            return agent("helper", "HELP")
-        return text("Noted.")
-
-    launched: list[str] = []
-    sent: list[str] = []
-    with ScriptedModel(main, agents={"HELP": [text("first report"), text("second report")]}) as model:
-        async with Client(model.options()) as client:
-            with anyio.fail_after(60):
-                await client.query("go", until="idle")
-                helper = named(client, "helper")
-                first = await helper
-                await client.query("RESUME", until="idle")
-                second = await helper
-    assert (first.summary, second.summary) == ("first report", "second report")
-    assert first.run_id is not None
-    assert second.run_id is not None
-    assert first.run_id < second.run_id
-    assert [outcome.summary for outcome in helper.outcomes] == ["first report", "second report"]
-    assert helper.prompt == "MORE"
-    assert len(client.tasks) == 1
-
-
-async def test_an_agent_is_woken_by_its_own_shell(tmp_path: Path) -> None:
-    watched = shell("watched", f"while [ ! -e '{tmp_path}/end' ]; do sleep 0.05; done; echo over")
-    scripts: Scripts = {"WATCH": [watched, text("I wait."), text("It is over.")]}
-    with ScriptedModel(turn(agent("watcher", "WATCH"), text("ok")), agents=scripts) as model:
-        async with Client(model.options()) as client:
-            with anyio.fail_after(60):
-                run = client.query("go", until="idle")
-                watcher = await known(client, "watcher")
-                await client.tasks.until(lambda: len(watcher.outcomes) == 1)
-                (tmp_path / "end").touch()
-                await run
-                await client.tasks.until(lambda: len(watcher.outcomes) == 2)
-    assert [outcome.summary for outcome in watcher.outcomes] == ["I wait.", "It is over."]
-    assert watcher.prompt == "WATCH"
-
-
-async def test_a_foreground_subagent_is_moved_to_the_background_while_it_runs() -> None:
-    gate = Gate()
-    scripts: Scripts = {
-        "SLOW": [Reply(tool_use("Bash", {"command": "echo 1"})), Reply(text("late report"), after=gate)]
-    }
-    with ScriptedModel(
-        turn(agent("slow", "SLOW", run_in_background=False), text("It goes on.")), agents=scripts
-    ) as model:
-        async with Client(model.options()) as client:
-            with anyio.fail_after(60):
-                run = client.query("go")
-                slow = await known(client, "slow")
-                was_in_background = slow.is_backgrounded
-                assert await slow.move_to_background() is True
-                assert (await run).text == "It goes on."
-                assert not slow.done
-                gate.open()
-                outcome = await slow.wait(timeout=60)
-    assert (was_in_background, slow.is_backgrounded) == (False, True)
-    assert outcome.summary == "late report"
-
-
-async def test_following_a_shell_shows_lines_while_it_runs(tmp_path: Path) -> None:
-    """It writes a line once the one before has been read."""
-    command = f"for i in 1 2 3 4 5; do echo line $i; while [ ! -e {tmp_path}/$i ]; do sleep 0.05; done; done"
-    with ScriptedModel(turn(shell("prints", command), text("ok"))) as model:
-        async with Client(model.options()) as client:
-            with anyio.fail_after(60):
-                await client.query("go")
-                task = await known(client, "prints")
-                chunks: list[str] = []
-                async for chunk in task.follow():
-                    chunks.append(chunk)
-                    (tmp_path / str(len(chunks))).touch()
-    assert chunks == [f"line {n}\n" for n in range(1, 6)]
-    assert task.exit_code == 0
-
-
-async def test_following_a_subagent_shows_what_it_says_while_it_runs() -> None:
-    gate = Gate()
-    scripts: Scripts = {
-        "TALK": [[text("Looking."), tool_use("Bash", {"command": "echo x"})], Reply(text("Found it."), after=gate)]
-    }
-    with ScriptedModel(turn(agent("talker", "TALK"), text("ok")), agents=scripts) as model:
-        async with Client(model.options()) as client:
-            with anyio.fail_after(60):
-                await client.query("go")
-                task = await known(client, "talker")
-                chunks: list[str] = []
-                async for chunk in task.follow():
-                    chunks.append(chunk)
-                    gate.open()
-    assert chunks == ["Looking.\n", "Found it.\n"]
-
-
-async def test_the_output_of_a_live_shell_as_the_cli_tells_it() -> None:
-    with ScriptedModel(turn(shell("ticks", QUIET), text("ok"))) as model:
-        async with Client(model.options()) as client:
-            with anyio.fail_after(60):
-                await client.query("go")
-                task = await known(client, "ticks")
-                async for _ in task.follow():
-                    break
-                found = await client.tasks.output(task.id, block=False)
-                asked = await client.control("get_task_output", task_id=task.id)
-                late = await client.tasks.output(task.id, timeout=0.1)
-                outcomes = await client.tasks.stop_all()
-                left = await client.tasks.output(task.id)
-    assert (found.retrieval_status, found.text.startswith("tick 1\n")) == ("not_ready", True)
-    assert asked["output"].startswith("tick 1\n")
-    assert late.retrieval_status == "timeout"
-    assert [outcome.status for outcome in outcomes] == [TaskStatus.STOPPED]
-    assert (left.retrieval_status, left.status, left.text.startswith("tick 1\n")) == ("success", "stopped", True)
-    assert "[killed]" not in left.text
-
-
-async def test_interrupting_the_main_turn_leaves_the_tasks_running() -> None:
-    gate = Gate()
-    launch = Reply([agent("agent", "LONG"), shell("shell", FOREVER)])
-    scripts: Scripts = {"LONG": [shell("in", FOREVER, background=False)]}
-    with ScriptedModel(turn(launch, Reply(text("never said"), after=gate)), agents=scripts) as model:
-        async with Client(model.options()) as client:
-            with anyio.fail_after(60):
-                run = client.query("go")
-                tasks = [await known(client, "agent"), await known(client, "shell")]
-                await model.wait_for_requests(2, agent="main")
-                await run.interrupt()
-                with pytest.raises(InterruptedRunError):
-                    await run
-                assert [task.status for task in tasks] == [TaskStatus.RUNNING] * 2
-                await client.tasks.stop_all()
-                gate.open()
-    assert [task.status for task in tasks] == [TaskStatus.STOPPED] * 2
-
-
-async def test_the_messages_of_a_subagent_belong_to_its_task() -> None:
-    scripts: Scripts = {"A": [[tool_use("Bash", {"command": "echo a"})], text("report a")], "B": [text("report b")]}
-    with ScriptedModel(turn(Reply([agent("a", "A"), agent("b", "B")]), text("ok")), agents=scripts) as model:
-        async with Client(model.options()) as client:
-            with anyio.fail_after(60):
-                await client.query("go", until="idle")
-                said = {task.description: [m async for m in task.messages()] for task in client.tasks}
-    assert [message.text for message in said["b"] if isinstance(message, AssistantMessage)] == ["report b"]
-    assert isinstance(said["a"][-1], AssistantMessage)
-    assert said["a"][-1].text == "report a"
-    assert len(said["b"]) == 1
-    assert len(said["a"]) == 3
-
-
-async def test_when_the_process_dies_its_tasks_fail() -> None:
-    calls = Reply([agent("agent", "LONG"), shell("shell", FOREVER)])
-    scripts: Scripts = {"LONG": [shell("in", FOREVER, background=False)]}
-    with ScriptedModel(turn(calls, text("ok")), agents=scripts) as model:
-        async with Client(model.options()) as client:
-            with anyio.fail_after(60):
-                await client.query("go")
-                tasks = [await known(client, "agent"), await known(client, "shell")]
-                assert client.pid is not None
-                kill(client.pid)
-                outcomes = await client.tasks.wait_all([task.id for task in tasks])
-    assert {outcome.status for outcome in outcomes} == {TaskStatus.FAILED}
-    assert all(outcome.failure_reason for outcome in outcomes)
-
-
-async def test_the_to_do_list() -> None:
-    script = turn(
-        Reply(
-            [
-                tool_use("TaskCreate", {"subject": "First", "description": "do it", "activeForm": "Doing it"}),
-                tool_use("TaskCreate", {"subject": "Second", "description": "then this", "metadata": {"k": 1}}),
-            ]
-        ),
-        tool_use("TaskUpdate", {"taskId": "2", "addBlockedBy": ["1"], "owner": "me"}),
-        tool_use("TaskUpdate", {"taskId": "1", "status": "completed"}),
-        text("listed"),
+    one = OneSession(
+        agents={
+            "OUTER": [agent("inner", "INNER", run_in_background=False), "outer report"],
+            "LONG": [shell("below", FOREVER), shell("in", FOREVER, background=False)],
+            "WAITED": [shell("it", FOREVER, background=False)],
+        }
     )
-    with ScriptedModel(script) as model:
-        listed = TaskList(model.sandbox.config_dir)
-        async with Client(model.options(env=dict(TASK_LIST_ENVIRONMENT))) as client:
-            with anyio.fail_after(60):
-                run = client.query("go")
-                changes = [change.kind async for message in run for change in listed.track(message)]
-                by_wire = listed.items
-                by_file = await listed.read()
-                assert len(client.tasks) == 0
-    assert changes == ["created", "created", "updated", "updated", "updated"]
-    assert [(item.subject, item.status, item.owner, item.blocked_by) for item in by_wire] == [
-        ("First", "completed", None, []),
-        ("Second", "pending", "me", ["1"]),
-    ]
-    assert by_file == by_wire
-    assert [item.subject for item in listed.ready] == ["Second"]
+    async with TaskHistory(":memory:") as history, one.open() as client:
+        history.attach(client.tasks, "session")
+        await one.ask(agent("outer", "OUTER"), "ok")
+        tree = {(task.parent.id if task.parent else None, task.id) for task in client.tasks}
+        with anyio.fail_after(60):
+            while len(await history.finished()) < 2:
+                await anyio.lowlevel.checkpoint()
+        kept = await history.tree("session")
+        assert {(parent, child) for parent, children in kept.items() for child in children} == tree
+        assert await history.finished(status="failed") == []
 
+        one.answers(Reply([agent("by program", "LONG"), shell("by model", FOREVER)]), stop)
+        with anyio.fail_after(60):
+            run = client.query("go", until="idle")
+            by_program = await known(client, "by program")
+            await known(client, "below")
+            await client.tasks.until(lambda: by_program.activity == "Running in", by_program.id)
+            await by_program.stop()
+            await client.tasks.wait_all()
+            await run
+        await history.flush()
+        live, rebuilt = str(client.tasks.tree()), str(await history.rebuild("session"))
+        records = await history.records("session")
+        names = {task.id: task.description for task in client.tasks}
+        ends = {names[record.task_id]: record for record in records if record.kind.value == "cancelled"}
+        assert {name: end.details.get("by") for name, end in ends.items()} == {
+            "by program": "program",
+            "by model": "model",
+            "below": "parent",
+        }
+        assert rebuilt == live
+        assert [record.number for record in records] == list(range(1, len(records) + 1))
+        created = {names[record.task_id]: record for record in records if record.kind.value == "created"}
+        assert created["by program"].details["prompt"] == "LONG"
+        assert created["below"].author == "general-purpose"
 
-async def test_a_session_in_the_history(tmp_path: Any) -> None:
-    scripts: Scripts = {"OUTER": [agent("inner", "INNER", run_in_background=False), text("outer report")]}
-    with ScriptedModel(turn(agent("outer", "OUTER"), text("ok")), agents=scripts) as model:
-        async with TaskHistory(tmp_path / "history.sqlite") as history:
-            async with Client(model.options()) as client:
-                history.attach(client.tasks, "session")
-                with anyio.fail_after(60):
-                    await client.query("go", until="idle")
-                    tree = {(task.parent.id if task.parent else None, task.id) for task in client.tasks}
-                    while len(await history.finished()) < 2:
-                        await anyio.lowlevel.checkpoint()
-            kept = await history.tree("session")
-            failed = await history.finished(status="failed")
-    assert {(parent, child) for parent, children in kept.items() for child in children} == tree
-    assert failed == []
-
-
-async def test_the_records_of_a_session_say_who_ended_its_tasks() -> None:
-    def main(request: RecordedRequest) -> Any:
-        seen.append("asked")
-        if len(seen) == 1:
-            return Reply([agent("by program", "LONG"), shell("by model", FOREVER)])
-        if len(seen) == 2:
-            (shell_id,) = re.findall(r"running in background with ID: (\w+)", str(request.tool_results))
-            return tool_use("TaskStop", {"task_id": shell_id})
-        return text("Noted.")
-
-    seen: list[str] = []
-    scripts: Scripts = {"LONG": [shell("below", FOREVER), shell("in", FOREVER, background=False)]}
-    async with TaskHistory(":memory:") as history:
-        with ScriptedModel(main, agents=scripts) as model:
-            async with Client(model.options()) as client:
-                history.attach(client.tasks, "session")
-                with anyio.fail_after(60):
-                    run = client.query("go", until="idle")
-                    by_program = await known(client, "by program")
-                    await known(client, "below")
-                    await client.tasks.until(lambda: by_program.activity == "Running in", by_program.id)
-                    await by_program.stop()
-                    await client.tasks.wait_all()
-                    await run
-                await history.flush()
-                live, rebuilt = str(client.tasks.tree()), str(await history.rebuild("session"))
-                records = await history.records("session")
-                names = {task.id: task.description for task in client.tasks}
-    ends = {names[record.task_id]: record for record in records if record.kind.value == "cancelled"}
-    assert {name: end.details.get("by") for name, end in ends.items()} == {
-        "by program": "program",
-        "by model": "model",
-        "below": "parent",
-    }
-    assert rebuilt == live
-    assert [record.number for record in records] == list(range(1, len(records) + 1))
-    created = {names[record.task_id]: record for record in records if record.kind.value == "created"}
-    assert created["by program"].details["prompt"] == "LONG"
-    assert created["below"].author == "general-purpose"
-
-
-async def test_a_subagent_that_its_turn_waits_for_ends_with_the_turn() -> None:
-    scripts: Scripts = {"LONG": [shell("below", FOREVER, background=False)]}
-    async with TaskHistory(":memory:") as history:
-        call = agent("waited for", "LONG", run_in_background=False)
-        with ScriptedModel(turn(call, text("never said")), agents=scripts) as model:
-            async with Client(model.options()) as client:
-                history.attach(client.tasks, "session")
-                with anyio.fail_after(60):
-                    run = client.query("go")
-                    task = await known(client, "waited for")
-                    await client.tasks.until(lambda: task.activity == "Running below", task.id)
-                    await run.interrupt()
-                    outcome = await task
-                await history.flush()
-                records = await history.records("session", task.id)
-    *_, last = [record for record in records if record.kind.value != "changed"]
-    assert (outcome.status, outcome.ended_by) == (TaskStatus.STOPPED, "parent")
-    assert (last.kind.value, last.details["by"]) == ("cancelled", "parent")
+        one.answers(agent("waited for", "WAITED", run_in_background=False), "never said")
+        with anyio.fail_after(60):
+            run = client.query("go")
+            task = await known(client, "waited for")
+            await client.tasks.until(lambda: task.activity == "Running it", task.id)
+            await run.interrupt()
+            outcome = await task
+        await history.flush()
+        *_, last = [record for record in await history.records("session", task.id) if record.kind.value != "changed"]
+        assert (outcome.status, outcome.ended_by) == (TaskStatus.STOPPED, "parent")
+        assert (last.kind.value, last.details["by"]) == ("cancelled", "parent")

@@ -4,27 +4,25 @@ import threading
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 from anyio import Event
+from one_session import OneSession
 
 from claude_agent_py import (
     AgentDefinition,
     Client,
-    RunResult,
     Tool,
     ToolContext,
     ToolError,
     ToolResult,
     ToolServer,
-    run,
     tool,
 )
 from claude_agent_py.formatting import Audio, File, Image, Media, ResourceLink
-from claude_agent_py.testing import RecordedRequest, Reply, ScriptedModel, text, tool_use
+from claude_agent_py.testing import RecordedRequest, Reply, tool_use
 from claude_agent_py.tools import Resource, mcp_tool_name
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
@@ -130,13 +128,32 @@ def check_kinds(last: RecordedRequest) -> None:
     assert "image" in block_types(last, "toolu_structured")
 
 
-async def test_every_kind_of_result_reaches_the_model_and_the_answer_is_the_models() -> None:
-    script: list[Any] = [*(calling(item.name) for item in KINDS), text("All looked at.")]
-    with ScriptedModel(script) as model, anyio.fail_after(60):
-        result = await run("look", model.options(mcp_servers={"helper": ToolServer("helper", KINDS)}))
+class Tools(OneSession):
+    """A session with a server of tools in this process, to which the checks add theirs."""
 
+    def __init__(self, **more: Any) -> None:
+        super().__init__(**more)
+        self.server = ToolServer("helper", KINDS)
+
+    async def offer(self, *tools: Tool[..., Any]) -> None:
+        """Add tools, and wait until the CLI knows them."""
+        for one in tools:
+            self.server.add(one)
+        with anyio.fail_after(60):
+            while not {one.name for one in tools} <= await offered(self.client):
+                await anyio.lowlevel.checkpoint()
+
+
+async def offered(client: Client) -> set[str]:
+    """Return the tools of the server `helper` that the CLI knows."""
+    [status] = [server for server in await client.mcp.status() if server.name == "helper"]
+    return {item.name for item in status.tools or ()}
+
+
+async def every_kind_of_result_reaches_the_model_and_the_answer_is_the_models(one: Tools) -> None:
+    result = await one.ask(*(calling(item.name) for item in KINDS), "All looked at.")
     assert result.text == "All looked at."
-    check_kinds(model.requests_of("main")[-1])
+    check_kinds(one.requests_of()[-1])
     calls = {record.tool_name: record for record in result.tool_calls}
     assert list(calls) == [item.name for item in KINDS]
     assert all(record.done and not record.is_error and record.duration is not None for record in calls.values())
@@ -146,7 +163,7 @@ async def test_every_kind_of_result_reaches_the_model_and_the_answer_is_the_mode
     assert calls["data"].permission.decision == "accept"
 
 
-async def test_a_subagent_calls_tools_and_the_tool_knows_who() -> None:
+async def a_subagent_calls_tools_and_the_tool_knows_who(one: Tools) -> None:
     callers: list[Any] = []
 
     @tool(read_only=True)
@@ -155,28 +172,10 @@ async def test_a_subagent_calls_tools_and_the_tool_knows_who() -> None:
         callers.append((context.agent_id, context.task.description if context.task else None, context.tool_use_id))
         return "noted"
 
+    await one.offer(who)
     launch = tool_use("Agent", {"description": "the helper", "prompt": "look as helper", "subagent_type": "looker"})
-    with (
-        ScriptedModel(
-            [calling("who"), Reply(launch), text("Main is done.")],
-            agents={
-                "look as helper": [
-                    Reply(tool_use(name_of("who"), id="toolu_child")),
-                    *(calling(item.name) for item in KINDS),
-                    text("Helper is done."),
-                ]
-            },
-            on_exhausted="All done.",
-        ) as model,
-        anyio.fail_after(60),
-    ):
-        options = model.options(
-            mcp_servers={"helper": ToolServer("helper", [*KINDS, who])},
-            agents={"looker": AgentDefinition(description="Looks", prompt="You look.")},
-        )
-        result = await run("start", options)
-
-    check_kinds(model.requests_of("look as helper")[-1])
+    result = await one.ask(calling("who"), Reply(launch), "Main is done.", "All done.")
+    check_kinds(one.requests_of("look as helper")[-1])
     [main, child] = callers
     assert main == (None, None, "toolu_who")
     assert child[0] is not None
@@ -185,30 +184,28 @@ async def test_a_subagent_calls_tools_and_the_tool_knows_who() -> None:
     assert by_agent["toolu_child"] == child[0]
 
 
-async def test_parallel_calls_run_at_once_and_come_back_in_one_user_message() -> None:
+async def parallel_calls_run_at_once_and_come_back_in_one_user_message(one: Tools) -> None:
     all_run = threading.Barrier(3)
 
     @tool(read_only=True)
-    def slow(index: int) -> str:
+    def together(index: int) -> str:
         """Ends when all three run, in threads."""
         all_run.wait(60)
         return f"slept {index}"
 
-    calls = [tool_use(name_of("slow"), {"index": index}, id=f"toolu_{index}") for index in range(3)]
-    with ScriptedModel([Reply(calls), text("done")]) as model, anyio.fail_after(60):
-        result = await run("go", model.options(mcp_servers={"helper": ToolServer("helper", [slow])}))
-
+    await one.offer(together)
+    calls = [tool_use(name_of("together"), {"index": index}, id=f"toolu_{index}") for index in range(3)]
+    result = await one.ask(Reply(calls), "done")
     assert max(record.started_at or 0 for record in result.tool_calls) <= min(
         record.ended_at or 0 for record in result.tool_calls
     )
-    last = model.requests_of("main")[-1]
-    [message] = [
-        item
+    last = one.requests_of()[-1]
+    messages = [
+        {block["tool_use_id"]: text_of(block["content"]) for block in _blocks(item) if "tool_use_id" in block}
         for item in last.messages
-        if item["role"] == "user" and any(block.get("type") == "tool_result" for block in _blocks(item))
+        if item["role"] == "user"
     ]
-    results = {block["tool_use_id"]: text_of(block["content"]) for block in _blocks(message) if "tool_use_id" in block}
-    assert results == {f"toolu_{index}": f"slept {index}" for index in range(3)}
+    assert {f"toolu_{index}": f"slept {index}" for index in range(3)} in messages
 
 
 def _blocks(message: dict[str, Any]) -> list[dict[str, Any]]:
@@ -216,7 +213,7 @@ def _blocks(message: dict[str, Any]) -> list[dict[str, Any]]:
     return content if isinstance(content, list) else []
 
 
-async def test_failures_are_told_to_the_model_which_mends_them(caplog: pytest.LogCaptureFixture) -> None:
+async def failures_are_told_to_the_model_which_mends_them(one: Tools) -> None:
     @tool
     def divide(a: int, b: int) -> float:
         """Divide."""
@@ -229,67 +226,97 @@ async def test_failures_are_told_to_the_model_which_mends_them(caplog: pytest.Lo
         """Takes long."""
         await anyio.sleep_forever()
 
-    script: list[Any] = [
+    await one.offer(divide, slow)
+    result = await one.ask(
         Reply(tool_use(name_of("divide"), {"a": "many", "c": 1}, id="toolu_wrong")),
         Reply(tool_use(name_of("divide"), {"a": 4, "b": 0}, id="toolu_crash")),
-        Reply(tool_use(name_of("divide"), {"a": 4, "b": 1}, id="toolu_refused")),
+        Reply(tool_use(name_of("divide"), {"a": 4, "b": 1}, id="toolu_silly")),
         Reply(tool_use(name_of("slow"), {}, id="toolu_slow")),
         Reply(tool_use(name_of("divide"), {"a": 4, "b": 2}, id="toolu_good")),
-        text("It is 2."),
-    ]
-    with ScriptedModel(script) as model, anyio.fail_after(60):
-        result = await run("go", model.options(mcp_servers={"helper": ToolServer("helper", [divide, slow])}))
-
-    last = model.requests_of("main")[-1]
+        "It is 2.",
+    )
+    last = one.requests_of()[-1]
     wrong = result_text(last, "toolu_wrong")
     assert wrong.startswith("invalid arguments for divide:\n- a: Input should be a valid integer")
     assert "\n- b: is required\n- c: is not a parameter\n" in wrong
     assert result_text(last, "toolu_crash").startswith("divide failed: ZeroDivisionError: division by zero")
     assert "Traceback" not in str(last.messages)
-    assert result_text(last, "toolu_refused").startswith("Dividing by one is silly.")
+    assert result_text(last, "toolu_silly").startswith("Dividing by one is silly.")
     assert result_text(last, "toolu_slow").startswith("slow did not finish within 0.1 s and was cancelled")
     assert result_text(last, "toolu_good") == "2.0"
     assert [record.is_error for record in result.tool_calls] == [True, True, True, True, False]
     assert result.text == "It is 2."
-    assert sum("tool divide" in entry.getMessage() for entry in caplog.records) == 1
 
 
-async def test_a_failed_tool_stands_among_the_handler_errors() -> None:
+async def a_failed_tool_stands_among_the_handler_errors(one: Tools) -> None:
     @tool
     def crash() -> None:
         """Crash."""
         raise LookupError("nothing there")
 
-    with ScriptedModel([calling("crash"), text("done")]) as model, anyio.fail_after(60):
-        async with Client(model.options(mcp_servers=[ToolServer("helper", [crash])])) as client:
-            await client.query("go")
-            [error] = client.handler_errors
-
+    await one.offer(crash)
+    before = len(one.client.handler_errors)
+    await one.ask(calling("crash"), "done")
+    [error] = one.client.handler_errors[before:]
     assert (error.handler, type(error.__cause__)) == ("tool crash", LookupError)
 
 
-async def test_a_tool_is_told_where_the_session_works(tmp_path: Path) -> None:
+async def a_tool_is_told_where_the_session_works_and_reports_progress(one: Tools) -> None:
     seen: list[str | None] = []
 
     @tool
-    def where(context: ToolContext) -> str:
-        """Say where."""
+    def work(context: ToolContext) -> str:
+        """Reports from its thread."""
         seen.append(context.cwd)
-        return "here"
+        for step in range(3):
+            context.report_progress(step + 1, 3, f"step {step}")
+        context.log("info", "working")
+        return "worked"
 
-    with ScriptedModel([calling("where"), text("done")]) as model, anyio.fail_after(60):
-        async with Client(model.options(cwd=tmp_path, mcp_servers=[ToolServer("helper", [where])])) as client:
-            await client.query("go")
-    assert seen == [str(tmp_path)]
+    await one.offer(work)
+    result = await one.ask(calling("work"), "done")
+    assert seen == [str(one.client.options.cwd)]
+    assert result.tool_calls[0].text == "worked"
+    assert result.text == "done"
 
 
-async def test_ten_megabytes_are_cut_where_the_cli_would_hide_them(tmp_path: Path) -> None:
+async def an_interrupt_cancels_the_call_and_the_session_goes_on(one: Tools) -> None:
+    started, stopped = Event(), Event()
+    contexts: list[ToolContext] = []
+
+    @tool
+    async def endless(context: ToolContext) -> None:
+        """Takes long."""
+        contexts.append(context)
+        started.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            stopped.set()
+
+    await one.offer(endless)
+    one.answers(calling("endless"))
+    with anyio.fail_after(60):
+        first = one.client.query("go")
+        async with anyio.create_task_group() as workers:
+            workers.start_soon(first.result)
+            await started.wait()
+            await first.interrupt()
+            await stopped.wait()
+    assert contexts[0].cancelled
+    assert (await one.ask("again", prompt="and now?")).text == "again"
+
+
+async def ten_megabytes_are_cut_where_the_cli_would_hide_them(one: Tools) -> None:
+    folder = one.model.sandbox.root / "spilled"
+    folder.mkdir()
+
     @tool(overflow="truncate")
     def cut() -> str:
         """Too much."""
         return "ä😀" * 3_000_000
 
-    @tool(overflow="file", overflow_directory=tmp_path)
+    @tool(overflow="file", overflow_directory=folder)
     def spilled() -> str:
         """Too much, too."""
         return "x" * 10_000_000
@@ -311,13 +338,11 @@ async def test_ten_megabytes_are_cut_where_the_cli_would_hide_them(tmp_path: Pat
         return ["x" * 30_000, File("y" * 30_000, "a.txt"), File(b"\x00", "a.bin"), Audio(b"abc"), link]
 
     tools: list[Any] = [cut, spilled, refused, roomy, several]
-    script: list[Any] = [*(calling(item.name) for item in tools), text("done")]
-    with ScriptedModel(script) as model, anyio.fail_after(60):
-        await run("go", model.options(mcp_servers={"helper": ToolServer("helper", tools)}))
-
-    last = model.requests_of("main")[-1]
+    await one.offer(*tools)
+    await one.ask(*(calling(item.name) for item in tools), "done")
+    last = one.requests_of()[-1]
     assert result_text(last, "toolu_cut").endswith("of 9,000,000 characters]")
-    [path] = tmp_path.iterdir()
+    [path] = folder.iterdir()
     assert path.stat().st_size == 10_000_000
     assert f"full result in {path}]" in result_text(last, "toolu_spilled")
     assert "10,000,000 characters, over the limit of 50,000" in result_text(last, "toolu_refused")
@@ -326,142 +351,98 @@ async def test_ten_megabytes_are_cut_where_the_cli_would_hide_them(tmp_path: Pat
     assert "of 30,000 characters]" in result_text(last, "toolu_several")
 
 
-async def test_an_interrupt_cancels_the_call_and_the_session_goes_on() -> None:
-    started, stopped = Event(), Event()
-    contexts: list[ToolContext] = []
-
-    @tool
-    async def slow(context: ToolContext) -> None:
-        """Takes long."""
-        contexts.append(context)
-        started.set()
-        try:
-            await anyio.sleep_forever()
-        finally:
-            stopped.set()
-
-    with ScriptedModel([calling("slow"), text("again")]) as model, anyio.fail_after(60):
-        async with Client(model.options(mcp_servers={"helper": ToolServer("helper", [slow])})) as client:
-            first = client.query("go")
-            async with anyio.create_task_group() as workers:
-                workers.start_soon(first.result)
-                await started.wait()
-                await first.interrupt()
-                await stopped.wait()
-            assert contexts[0].cancelled
-            assert (await client.query("and now?")).text == "again"
+async def test_what_tools_return_and_are_told_in_one_session(caplog: pytest.LogCaptureFixture) -> None:
+    looked = [
+        Reply(tool_use(name_of("who"), id="toolu_child")),
+        *(calling(item.name) for item in KINDS),
+        "Helper is done.",
+    ]
+    one = Tools(agents={"look as helper": looked})
+    agents = {"looker": AgentDefinition(description="Looks", prompt="You look.")}
+    async with one.open(mcp_servers={"helper": one.server}, agents=agents):
+        for check in (
+            every_kind_of_result_reaches_the_model_and_the_answer_is_the_models,
+            a_subagent_calls_tools_and_the_tool_knows_who,
+            parallel_calls_run_at_once_and_come_back_in_one_user_message,
+            failures_are_told_to_the_model_which_mends_them,
+            a_failed_tool_stands_among_the_handler_errors,
+            a_tool_is_told_where_the_session_works_and_reports_progress,
+            an_interrupt_cancels_the_call_and_the_session_goes_on,
+            ten_megabytes_are_cut_where_the_cli_would_hide_them,
+        ):
+            await check(one)
+    assert sum("tool divide" in entry.getMessage() for entry in caplog.records) == 1
 
 
-async def test_progress_reports_do_no_harm() -> None:
-    @tool
-    def work(context: ToolContext) -> str:
-        """Reports from its thread."""
-        for step in range(3):
-            context.report_progress(step + 1, 3, f"step {step}")
-        context.log("info", "working")
-        return "worked"
-
-    with ScriptedModel([calling("work"), text("done")]) as model, anyio.fail_after(60):
-        result = await run("go", model.options(mcp_servers=[ToolServer("helper", [work])]))
-
-    assert result.tool_calls[0].text == "worked"
-    assert result.text == "done"
-
-
-async def test_functions_are_tools_by_themselves() -> None:
-    def add(a: int, b: int) -> int:
-        """Add two numbers."""
-        return a + b
-
-    full = mcp_tool_name("tools", "add")
-    with ScriptedModel([Reply(tool_use(full, {"a": 1, "b": 2}, id="toolu_add")), text("3")]) as model:
-        with anyio.fail_after(60):
-            result = await run("go", model.options(custom_tools=[add], env={"ENABLE_TOOL_SEARCH": "false"}))
-
-    assert result.tool_calls[0].text == "3"
-    [definition] = [item for item in model.requests[0].tools if item["name"] == full]
-    assert definition["description"] == "Add two numbers."
-    assert set(definition["input_schema"]["properties"]) == {"a", "b"}
-
-
-async def test_tools_that_are_always_loaded_and_tools_that_are_deferred() -> None:
+async def test_tools_come_and_go_and_are_loaded_or_deferred() -> None:
     @tool(always_load=True)
     def loaded() -> None:
         """Always there."""
 
-    with ScriptedModel([text("ok")]) as model, anyio.fail_after(60):
-        await run("go", model.options(mcp_servers=[ToolServer("helper", [loaded, plain])]))
+    @tool
+    def deferred() -> None:
+        """Found by a search."""
 
-    names = model.requests[0].tool_names
-    assert name_of("loaded") in names
-    assert name_of("plain") not in names
+    one = Tools()
+    one.server = ToolServer("helper", [plain], always_load=True)
+    async with one.open(mcp_servers=[one.server, ToolServer("other", [loaded, deferred])]) as client:
+        await one.ask("one")
+        (first,) = one.requests_of()
+        one.server.remove("plain")
+        await one.offer(data)
+        assert "plain" not in await offered(client)
+        result = await one.ask(calling("data", "plain"), "two")
+        second, _ = one.requests_of()
 
-
-async def test_tools_come_and_go_while_the_session_runs() -> None:
-    server = ToolServer("helper", [plain], always_load=True)
-    script: list[Any] = [text("one"), calling("data", "plain"), text("two")]
-    with ScriptedModel(script) as model, anyio.fail_after(60):
-        async with Client(model.options(mcp_servers=[server])) as client:
-            await client.query("first")
-            server.add(data)
-            server.remove("plain")
-            while not await _has_tool(client, "data"):
-                await anyio.lowlevel.checkpoint()
-            assert not await _has_tool(client, "plain")
-            result = await client.query("second")
-
-    first, second, *_ = model.requests_of("main")
     assert name_of("plain") in first.tool_names
     assert name_of("data") not in first.tool_names
+    assert mcp_tool_name("other", "loaded") in first.tool_names
+    assert mcp_tool_name("other", "deferred") not in first.tool_names
     assert name_of("data") in second.tool_names
     there, gone = result.tool_calls
     assert "Köln" in there.text
     assert "does not offer this tool here" in gone.text
 
 
-async def _has_tool(client: Client, name: str) -> bool:
-    [status] = [server for server in await client.mcp.status() if server.name == "helper"]
-    return any(item.name == name for item in status.tools or ())
+async def test_functions_resources_policies_and_a_server_of_the_mcp_package() -> None:
+    def add(a: int, b: int) -> int:
+        """Add two numbers."""
+        return a + b
 
+    resources = [Resource("notes://today", lambda: "buy milk", "today")]
+    helper = ToolServer("helper", [plain, data], resources=resources, policies={"data": "always_deny"})
+    own, package = mcp_tool_name("tools", "add"), mcp_tool_name("package", "add")
+    one = OneSession()
+    async with one.open(
+        custom_tools=[add],
+        mcp_servers={"helper": helper, "package": _package_server()},
+        env={"ENABLE_TOOL_SEARCH": "false"},
+    ) as client:
+        at_once = await client.mcp.ready(timeout=60)
+        assert {item.name: item.status for item in at_once}["package"] == "connected"
 
-async def test_the_model_reads_resources() -> None:
-    server = ToolServer("helper", resources=[Resource("notes://today", lambda: "buy milk", "today")])
-    script: list[Any] = [
-        Reply(tool_use("ListMcpResourcesTool", {}, id="toolu_list")),
-        Reply(tool_use("ReadMcpResourceTool", {"server": "helper", "uri": "notes://today"}, id="toolu_read")),
-        text("read"),
-    ]
-    with ScriptedModel(script) as model, anyio.fail_after(60):
-        await run("what is there?", model.options(mcp_servers=[server]))
+        result = await one.ask(Reply(tool_use(own, {"a": 1, "b": 2}, id="toolu_add")), "3")
+        assert result.tool_calls[0].text == "3"
+        [definition] = [item for item in one.requests_of()[0].tools if item["name"] == own]
+        assert definition["description"] == "Add two numbers."
+        assert set(definition["input_schema"]["properties"]) == {"a", "b"}
 
-    last = model.requests_of("main")[-1]
-    assert "notes://today" in result_text(last, "toolu_list")
-    assert "buy milk" in result_text(last, "toolu_read")
+        await one.ask(
+            Reply(tool_use("ListMcpResourcesTool", {}, id="toolu_list")),
+            Reply(tool_use("ReadMcpResourceTool", {"server": "helper", "uri": "notes://today"}, id="toolu_read")),
+            "read",
+        )
+        last = one.requests_of()[-1]
+        assert "notes://today" in result_text(last, "toolu_list")
+        assert "buy milk" in result_text(last, "toolu_read")
 
+        denied, allowed = (await one.ask(calling("data"), calling("plain"), "ok")).tool_calls
+        assert "No such tool available" in denied.text
+        assert allowed.text == "just text"
 
-async def test_a_policy_takes_a_tool_away() -> None:
-    server = ToolServer("helper", [plain, data], policies={"data": "always_deny"})
-    with ScriptedModel([calling("data"), calling("plain"), text("ok")]) as model, anyio.fail_after(60):
-        result = await run("go", model.options(mcp_servers=[server]))
-
-    denied, allowed = result.tool_calls
-    assert "No such tool available" in denied.text
-    assert allowed.text == "just text"
-
-
-async def test_a_server_of_the_mcp_package() -> None:
-    server = _package_server()
-    script: list[Any] = [Reply(tool_use(name_of("add"), {"a": 1, "b": 2}, id="toolu_add")), text("3, it says")]
-    with ScriptedModel(script) as model, anyio.fail_after(60):
-        async with Client(model.options(mcp_servers={"helper": server})) as client:
-            at_once = await client.mcp.ready(timeout=60)
-            result: RunResult = await client.query("go")
-            [status] = [item for item in await client.mcp.status() if item.name == "helper"]
-
-    assert [(item.name, item.status) for item in at_once] == [("helper", "connected")]
-    assert status.status == "connected"
-    assert result.tool_calls[0].text == "3" or result.tool_calls[0].structured is not None
-    assert result.text == "3, it says"
+        result = await one.ask(Reply(tool_use(package, {"a": 1, "b": 2}, id="toolu_package")), "3, it says")
+        assert result.tool_calls[0].text == "3" or result.tool_calls[0].structured is not None
+        assert result.text == "3, it says"
 
 
 def _package_server() -> Any:

@@ -2,7 +2,6 @@
 
 import logging
 from pathlib import Path
-from typing import Any
 
 import anyio
 import pytest
@@ -22,6 +21,11 @@ BRIEF = Timeouts(idle=0.3)
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+
+
+def assert_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    told = [record.getMessage() for record in caplog.records if "'A server'" in record.getMessage()]
+    assert len(told) == 1, told
 
 
 def only(tasks: object) -> Task:
@@ -44,26 +48,19 @@ async def test_a_run_waits_so_long_for_tasks_and_names_those_that_it_stops(caplo
     assert "stopped" in warning
 
 
-@pytest.mark.parametrize("late_tasks", ["stop", "leave"])
-async def test_late_tasks_are_told_of_once(late_tasks: Any, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "claude_agent_py")
-    with ScriptedModel(SCRIPT) as model, anyio.fail_after(60):
-        async with Client(model.options(timeouts=BRIEF, late_tasks=late_tasks)) as client:
-            only((await client.query("go", until="idle")).unfinished_tasks)
-            told = [record.getMessage() for record in caplog.records if "'A server'" in record.getMessage()]
-            assert len(told) == 1, told
-
-
 def test_run_sync_has_the_limit_too() -> None:
     with ScriptedModel(SCRIPT) as model:
         result = run_sync("go", model.options(timeouts=BRIEF))
+    assert result.text == "It is up."
     assert only(result.unfinished_tasks).status == "stopped"
 
 
-async def test_in_a_session_only_the_tasks_are_stopped() -> None:
+async def test_in_a_session_only_the_tasks_are_stopped(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "claude_agent_py")
     with ScriptedModel(SCRIPT) as model, anyio.fail_after(60):
         async with Client(model.options(timeouts=BRIEF)) as client:
             result = await client.query("go", until="idle")
+            assert_told_once(caplog)
             task = only(result.unfinished_tasks)
             assert (await task.wait(timeout=60)).status == "stopped"
             assert result.unfinished_tasks == [task]
@@ -71,9 +68,11 @@ async def test_in_a_session_only_the_tasks_are_stopped() -> None:
 
 
 async def test_tasks_may_be_left_alone(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "claude_agent_py")
     with ScriptedModel(SCRIPT) as model, anyio.fail_after(60):
         async with Client(model.options(timeouts=BRIEF, late_tasks="leave")) as client:
             result = await client.query("go", until="idle")
+            assert_told_once(caplog)
             assert not only(result.unfinished_tasks).done
             assert (await client.query("and now?")).text
             assert client.tasks.running == list(result.unfinished_tasks)

@@ -618,7 +618,7 @@ class Hosting(FakeSession):
 
     def __init__(self, answer: Answer, **servers: ToolServer) -> None:
         super().__init__(answer)
-        self.host = MCPHost(servers)
+        self.host = MCPHost(servers, lambda name, message: None)
         self.hosted_when_asked: list[str] = []
 
     @property

@@ -113,6 +113,7 @@ async def peak_of(work: Callable[[], Any]) -> int:
     return peak
 
 
+@pytest.mark.one_backend
 async def test_a_line_of_two_hundred_megabytes_is_skipped_without_being_held(tmp_path: Path) -> None:
     path = files_of_agent(tmp_path, said("first"))
     sparse(path, GIBIBYTE // 5, b"\n" + said("last"))

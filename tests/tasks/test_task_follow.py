@@ -10,7 +10,7 @@ import pytest
 from folding import HASTY, intake_of, shell_started, tracking
 from hypothesis import given, strategies as st
 
-from claude_agent_py import TaskManager
+from claude_agent_py import TaskManager, _untrusted
 from claude_agent_py._untrusted import Lines
 from claude_agent_py.errors import TaskOutputError
 from claude_agent_py.tasks.files.follow import CHUNK_BYTES, AgentDecoder, Follow, Piece, ShellDecoder, Tail
@@ -274,8 +274,9 @@ def test_lines_are_whole_however_they_are_cut(pieces: list[bytes]) -> None:
     assert found == expected
 
 
-def test_a_line_that_is_too_long_is_dropped() -> None:
-    lines = Lines(max_bytes=10)
+def test_a_line_that_is_too_long_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_untrusted, "LINE_BYTES", 10)
+    lines = Lines()
     assert lines.feed(b"short\n" + b"x" * 50) == [b"short"]
     assert lines.feed(b"x" * 50 + b"\nnext\n") == [b"next"]
 

@@ -9,7 +9,8 @@ from anyio import Event
 from claude_agent_py import ToolContext, ToolServer, tool
 from claude_agent_py._handler_context import HandlerContext
 from claude_agent_py.errors import HandlerError, OptionsError
-from claude_agent_py.tools.host import Caller, MCPHost, is_hosted
+from claude_agent_py.tools.host import MCPHost, is_hosted
+from claude_agent_py.tools.jsonrpc import tool_use_id_of
 
 pytestmark = pytest.mark.anyio
 
@@ -19,6 +20,14 @@ CONTEXT = HandlerContext(request_id="r1")
 @tool
 def who(context: ToolContext) -> Any:
     return [context.server_name, context.agent_id, context.task]
+
+
+def sends_nothing(name: str, message: dict[str, Any]) -> None:
+    raise AssertionError(f"{name} sent {message}")
+
+
+def hosting(*servers: ToolServer, **how: Any) -> MCPHost:
+    return MCPHost({server.name: server for server in servers}, sends_nothing, **how)
 
 
 def calling(name: str, tool_use_id: Any = "toolu_1", request_id: int = 1) -> dict[str, Any]:
@@ -32,13 +41,13 @@ def text_of(reply: dict[str, Any]) -> str:
 
 
 async def test_messages_reach_their_server() -> None:
-    host = MCPHost([ToolServer("a", [who]), ToolServer("b.c", [who])])
+    host = hosting(ToolServer("a", [who]), ToolServer("b.c", [who]))
 
     assert text_of(await host.answer("b.c", calling("who"), CONTEXT)) == '["b.c", null, null]'
 
 
 async def test_notifications_are_acknowledged() -> None:
-    host = MCPHost([ToolServer("a")])
+    host = hosting(ToolServer("a"))
 
     reply = await host.answer("a", {"jsonrpc": "2.0", "method": "notifications/initialized"}, CONTEXT)
 
@@ -47,27 +56,22 @@ async def test_notifications_are_acknowledged() -> None:
 
 @pytest.mark.parametrize("message", [{"jsonrpc": "2.0", "id": 5, "method": "initialize"}, {"method": "x"}, {}])
 async def test_an_unknown_server_is_answered_too(message: dict[str, Any]) -> None:
-    reply = (await MCPHost().answer("nobody", message, CONTEXT))["mcp_response"]
+    reply = (await hosting().answer("nobody", message, CONTEXT))["mcp_response"]
 
     assert reply["id"] == message.get("id")
     assert reply["error"] == {"code": -32601, "message": "unknown server 'nobody'"}
 
 
-async def test_the_caller_is_found_by_the_tool_use_id() -> None:
-    host = MCPHost([ToolServer("a", [who])])
-    callers = {"toolu_1": Caller(agent_id="agent", task="the task")}
-    host.attach(lambda name, message: None, find_caller=callers.get)
-
-    assert text_of(await host.answer("a", calling("who"), CONTEXT)) == '["a", "agent", "the task"]'
-    assert text_of(await host.answer("a", calling("who", "toolu_2"), CONTEXT)) == '["a", null, null]'
-    assert text_of(await host.answer("a", calling("who", None), CONTEXT)) == '["a", null, null]'
+def test_the_tool_use_id_of_a_message() -> None:
+    assert tool_use_id_of(calling("who")) == "toolu_1"
+    for message in ({}, {"params": 1}, {"params": {"_meta": 1}}, calling("who", None)):
+        assert tool_use_id_of(message) is None
 
 
 async def test_what_servers_send_carries_their_name() -> None:
     server = ToolServer("a", [who])
-    host = MCPHost({"wire name": server})
     sent: list[Any] = []
-    host.attach(lambda name, message: sent.append((name, message["method"])))
+    host = MCPHost({"wire name": server}, lambda name, message: sent.append((name, message["method"])))
     await host.answer("wire name", {"jsonrpc": "2.0", "id": 1, "method": "ping"}, CONTEXT)
 
     server.remove("who")
@@ -89,7 +93,7 @@ async def test_two_clients_of_one_server_do_not_disturb_each_other() -> None:
         return "done"
 
     server = ToolServer("a", [slow])
-    hosts = [MCPHost([server]), MCPHost([server])]
+    hosts = [hosting(server), hosting(server)]
     replies: dict[int, dict[str, Any]] = {}
 
     async def call(index: int) -> None:
@@ -116,7 +120,7 @@ async def test_closing_ends_calls_and_leaves_the_host_usable() -> None:
         started.set()
         await anyio.sleep_forever()
 
-    host = MCPHost([ToolServer("a", [slow, who])])
+    host = hosting(ToolServer("a", [slow, who]))
     replies: list[dict[str, Any]] = []
 
     async def call() -> None:
@@ -133,7 +137,7 @@ async def test_closing_ends_calls_and_leaves_the_host_usable() -> None:
 
 
 async def test_servers_come_and_go() -> None:
-    host = MCPHost()
+    host = hosting()
     assert not host
 
     host.add("a", ToolServer("a", [who]))
@@ -148,29 +152,25 @@ async def test_servers_come_and_go() -> None:
 async def test_what_initialize_says() -> None:
     plain, limited = ToolServer("plain", [who]), ToolServer("limited", [who], policies={"who": "always_ask"})
 
-    assert MCPHost().initialize_fields() == {}
-    assert MCPHost([plain, limited]).initialize_fields() == {
+    assert hosting().initialize_fields() == {}
+    assert hosting(plain, limited).initialize_fields() == {
         "sdkMcpServers": ["plain", "limited"],
         "sdkMcpServerConfigs": {"plain": plain.config(), "limited": limited.config()},
         "sdkMcpServerManifests": {"plain": plain.manifest(), "limited": limited.manifest()},
     }
-    assert "sdkMcpServerManifests" not in MCPHost([plain], manifests=False).initialize_fields()
 
 
 async def test_what_cannot_be_hosted() -> None:
-    with pytest.raises(OptionsError, match="two servers are named 'a'"):
-        MCPHost([ToolServer("a"), ToolServer("a")])
     with pytest.raises(OptionsError, match=r"an in-process server must be a ToolServer.* not dict"):
-        MCPHost({"a": {"command": "x"}})
+        MCPHost({"a": {"command": "x"}}, sends_nothing)
     assert is_hosted(ToolServer("a"))
     assert not is_hosted({"command": "x"})
 
 
 async def test_changes_are_announced_though_no_message_has_come() -> None:
     early, late = ToolServer("early", [who]), ToolServer("late", [who])
-    host = MCPHost([early])
     sent: list[str] = []
-    host.attach(lambda name, message: sent.append(name))
+    host = MCPHost({"early": early}, lambda name, message: sent.append(name))
     host.add("late", late)
 
     early.remove("who")
@@ -187,7 +187,7 @@ async def test_failures_are_reported() -> None:
         raise ValueError("bad")
 
     reported: list[HandlerError] = []
-    host = MCPHost([ToolServer("a", [fail])], report=reported.append)
+    host = hosting(ToolServer("a", [fail]), report=reported.append)
 
     await host.answer("a", calling("fail"), CONTEXT)
 

@@ -55,8 +55,8 @@ class Connected:
 
     def __init__(self, workers: TaskGroup, server: Any) -> None:
         self.sent: list[tuple[str, dict[str, Any]]] = []
-        self.host = MCPHost({"helper": server})
-        self.host.attach(lambda name, message: self.sent.append((name, message)), workers)
+        self.host = MCPHost({"helper": server}, lambda name, message: self.sent.append((name, message)))
+        self.host.workers = workers
         self._ids = itertools.count()
 
     async def ask(self, method: str, params: Any = None) -> dict[str, Any]:
@@ -180,7 +180,7 @@ async def test_a_server_that_fails_is_answered_for(caplog: pytest.LogCaptureFixt
 
 
 async def test_without_a_running_session_it_says_so() -> None:
-    host = MCPHost({"helper": comfortable(Event())})
+    host = MCPHost({"helper": comfortable(Event())}, print)
 
     reply = await host.answer("helper", {"jsonrpc": "2.0", "id": 1, "method": "ping"}, CONTEXT)
 
@@ -202,7 +202,7 @@ async def test_such_servers_are_recognised_and_declared_without_a_manifest() -> 
     server = comfortable(Event())
 
     assert is_hosted(server)
-    assert MCPHost({"helper": server}).initialize_fields() == {"sdkMcpServers": ["helper"]}
+    assert MCPHost({"helper": server}, print).initialize_fields() == {"sdkMcpServers": ["helper"]}
 
 
 def _low_level_v2() -> Any:

@@ -1,7 +1,6 @@
 """The JSON-RPC side of a server: messages in, messages out."""
 
 import itertools
-from collections.abc import Callable
 from typing import Annotated, Any
 
 import anyio
@@ -11,7 +10,7 @@ from pydantic import Field
 
 from claude_agent_py import ToolContext, ToolResult, ToolServer, tool
 from claude_agent_py._handler_context import HandlerContext
-from claude_agent_py.errors import ControlRejectedError, ToolError
+from claude_agent_py.errors import ToolError
 from claude_agent_py.formatting import File, Image
 from claude_agent_py.tools import Prompt, Resource
 from claude_agent_py.tools.jsonrpc import PROTOCOL_VERSIONS
@@ -450,59 +449,8 @@ async def test_unknown_notifications_are_ignored() -> None:
     await client.tell("notifications/nonsense", [1])
 
 
-# Asking the CLI ---------------------------------------------------------------------------------------------------
-
-
-async def asked(client: Client, answer: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
-    """Ask `ping`, and answer the request that goes out."""
-    results: list[dict[str, Any]] = []
-
-    async def ask() -> None:
-        results.append(await client.session.request("ping"))
-
-    with anyio.fail_after(30):
-        async with anyio.create_task_group() as workers:
-            workers.start_soon(ask)
-            while not client.heard:
-                await anyio.lowlevel.checkpoint()
-            assert await client.session.handle(answer(client.heard[0])) is None
-    return results[0]
-
-
-async def test_a_request_of_ours_is_answered_by_a_message_of_its_own() -> None:
-    client = Client(ToolServer("calc"))
-
-    assert await asked(client, lambda sent: {"jsonrpc": "2.0", "id": sent["id"], "result": {"x": 1}}) == {"x": 1}
-
-
-async def test_a_request_of_ours_is_refused() -> None:
-    client = Client(ToolServer("calc"))
-
-    with pytest.raises(ExceptionGroup) as caught:
-        await asked(
-            client, lambda sent: {"jsonrpc": "2.0", "id": sent["id"], "error": {"code": -32601, "message": "no"}}
-        )
-
-    [error] = caught.value.exceptions
-    assert isinstance(error, ControlRejectedError)
-    assert (error.error, error.error_code) == ("no", "-32601")
-
-
 async def test_answers_to_nothing_are_harmless() -> None:
     client = Client(ToolServer("calc"))
 
     for request_id in (1, "x", None):
         assert await client.session.handle({"jsonrpc": "2.0", "id": request_id, "result": {}}) is None
-
-
-async def test_giving_up_on_a_request_is_told() -> None:
-    client = Client(ToolServer("calc"))
-
-    async with anyio.create_task_group() as group:
-        group.start_soon(client.session.request, "ping")
-        await anyio.wait_all_tasks_blocked()
-        group.cancel_scope.cancel()
-
-    ask, cancel = client.heard
-    assert (ask["method"], cancel["method"]) == ("ping", "notifications/cancelled")
-    assert cancel["params"] == {"requestId": ask["id"]}

@@ -22,6 +22,7 @@ from claude_agent_py._protocol.events import RequestReceived
 from claude_agent_py._runtime.answering.parts import needs_hooks, needs_permissions, needs_servers
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.options.delegation import AGENT_TOOL, CUSTOM_TOOLS_SERVER, why_no_agent_tool
+from claude_agent_py.tools.jsonrpc import tool_use_id_of
 from claude_agent_py.wire.control.asks import (
     CanUseToolRequest,
     ElicitationRequest,
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from claude_agent_py.tasks import TaskIntake, TaskManager
     from claude_agent_py.tasks.events import Answered, Asked, TaskEvent
     from claude_agent_py.todo import TaskList
-    from claude_agent_py.tools.host import Caller, MCPHost
+    from claude_agent_py.tools.host import MCPHost
     from claude_agent_py.wire.control.initialize import InitializeReply
 
 Payload: TypeAlias = dict[str, Any]
@@ -140,6 +141,8 @@ class Answers:
             if isinstance(event, str):  # tracked first: it may be the first sign of a subagent
                 self._session.intake.track_hook(event, request.input)
             agent_id = request.input.get("agent_id")
+        elif type(request) is MCPMessageRequest:
+            agent_id = self._callers.get(tool_use_id_of(request.message) or "")
         else:
             agent_id = getattr(request, "agent_id", None)
         return await self._METHODS[type(request)](
@@ -162,9 +165,10 @@ class Answers:
             asked.callback_id, asked.input, asked.tool_use_id, context
         ),
         MCPMessageRequest: lambda self, asked, context: self.mcp.answer(asked.server_name, asked.message, context),
-        CanUseToolRequest: lambda self, asked, context: self.person.answer_can_use_tool(asked, context),
-        ElicitationRequest: lambda self, asked, context: self.person.answer_elicitation(asked, context),
-        UserDialogRequest: lambda self, asked, context: self.person.answer_user_dialog(asked, context),
+        **dict.fromkeys(
+            (CanUseToolRequest, ElicitationRequest, UserDialogRequest),
+            lambda self, asked, context: self.person.answer(asked, context),
+        ),
     }
     """The method that answers each type of request."""
 
@@ -179,10 +183,10 @@ class Answers:
         from claude_agent_py._runtime.answering.delegating import DelegationHooks
         from claude_agent_py.hooks.dispatcher import HookDispatcher
 
-        def listed() -> Sequence[Any]:
+        def get_agents() -> Sequence[Any]:
             return self._session.info.agents if self._session.info is not None else ()
 
-        delegation = DelegationHooks(self._options, listed)
+        delegation = DelegationHooks(self._options, get_agents)
         return HookDispatcher(
             self._options.hooks,
             report=self._report,
@@ -194,16 +198,12 @@ class Answers:
     @cached_property
     def permissions(self) -> "PermissionDispatcher":
         """Answers permission prompts, questions, elicitations and dialogs with the handlers of this session."""
-        from claude_agent_py.permissions.dispatcher import PermissionDispatcher
+        from claude_agent_py.permissions.dispatcher import HANDLERS, PermissionDispatcher
 
         options = self._options
         return PermissionDispatcher(
+            {name: getattr(options, name) for name in HANDLERS.values()},
             report=self._report,
-            can_use_tool=options.can_use_tool,
-            on_question=options.on_question,
-            on_plan=options.on_plan,
-            on_elicitation=options.on_elicitation,
-            on_user_dialog=options.on_user_dialog,
             interactions=options.interactions,
             cwd=str(options.cwd) if options.cwd is not None else None,
             on_waiting=self._note_waiting,
@@ -221,24 +221,13 @@ class Answers:
         """Answers for the MCP servers in this process."""
         from claude_agent_py.tools.host import MCPHost
 
-        cwd = os.path.abspath(self._options.cwd or os.curdir)
-        host = MCPHost(collect_hosted_servers(self._options), report=self._report, cwd=cwd)
-        if self._workers is not None:
-            self._attach_host(host, self._workers)
-        return host
-
-    def _attach_host(self, host: "MCPHost", workers: TaskGroup) -> None:
         def send(server_name: str, message: Payload) -> None:
             self._session.post("mcp_message", server_name=server_name, message=message)
 
-        host.attach(send, workers, find_caller=self._find_caller)
-
-    def _find_caller(self, tool_use_id: str) -> "Caller | None":
-        """Return the subagent that made a tool call, or None for the main agent."""
-        from claude_agent_py.tools.host import Caller
-
-        agent_id = self._callers.get(tool_use_id)
-        return None if agent_id is None else Caller(agent_id=agent_id, task=self._session.tasks.get(agent_id))
+        cwd = os.path.abspath(self._options.cwd or os.curdir)
+        host = MCPHost(collect_hosted_servers(self._options), send, report=self._report, cwd=cwd)
+        host.workers = self._workers
+        return host
 
     # Life --------------------------------------------------------------------------------------------------------
 
@@ -282,7 +271,7 @@ class Answers:
         """Start using the workers of the session."""
         self._workers = workers
         if self._get_if_loaded("mcp") is not None:
-            self._attach_host(self.mcp, workers)
+            self.mcp.workers = workers
         readers = self._session.readers
         self._session.intake.observe(self._session.note_task_events, wants_progress=lambda: readers.has_event_readers)
 
@@ -302,7 +291,7 @@ class Answers:
         await self._session.intake.deliver_forever(self._report)
 
     def end(self) -> None:
-        """Cancel tools and close the queues; listeners still receive what is queued."""
+        """Cancel tools and close the queues; listeners still receive queued items."""
         self.has_ended = True
         self._workers = None
         for part in (self._get_if_loaded("mcp"), self._get_if_loaded("permissions")):

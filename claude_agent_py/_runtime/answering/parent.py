@@ -5,22 +5,13 @@ from typing import Any, Protocol
 from claude_agent_py._errors import HandlerError
 from claude_agent_py._handler_context import HandlerContext
 from claude_agent_py.tasks.events import Answered, Asked
-from claude_agent_py.wire.control.asks import CanUseToolRequest, ElicitationRequest, UserDialogRequest
 
 
 class PermissionAnswers(Protocol):
     """What answers permission prompts, questions, plans, elicitations and dialogs."""
 
-    async def answer_can_use_tool(self, request: CanUseToolRequest, context: HandlerContext) -> dict[str, Any]:
-        """Decide on a tool call."""
-        ...
-
-    async def answer_elicitation(self, request: ElicitationRequest, context: HandlerContext) -> dict[str, Any]:
-        """Answer an MCP server's question."""
-        ...
-
-    async def answer_user_dialog(self, request: UserDialogRequest, context: HandlerContext) -> dict[str, Any]:
-        """Answer a dialog of the CLI."""
+    async def answer(self, request: Any, context: HandlerContext) -> dict[str, Any]:
+        """Return the reply to a `CanUseToolRequest`, an `ElicitationRequest` or a `UserDialogRequest`."""
         ...
 
 

@@ -6,9 +6,9 @@ from typing import Final, NamedTuple, TypeVar, TypeVarTuple
 
 import anyio
 from anyio import to_thread
-from anyio.lowlevel import RunVar
 
 from claude_agent_py._errors import SessionError, StoreError
+from claude_agent_py._event_loop import PerLoop
 from claude_agent_py.sessions.stores.leases import (
     LEASE_SECONDS,
     Lease,
@@ -34,7 +34,7 @@ Arguments = TypeVarTuple("Arguments")
 
 THREADS: Final = 20
 """How many store calls may run at once in an event loop."""
-_threads: "RunVar[anyio.CapacityLimiter]" = RunVar("claude_agent_py_store_threads")
+_threads = PerLoop(lambda: anyio.CapacityLimiter(THREADS))
 
 ChangeLease = Callable[[LeaseState, float], LeaseState]
 """Returns the new state for the old state and the time."""
@@ -201,12 +201,8 @@ class BlockingStore:
         return await self._in_thread("lease", place, self._change_lease, place, change)
 
     async def _in_thread(self, what: str, place: Place, function: Callable[[*Arguments], T], *args: *Arguments) -> T:
-        limiter = _threads.get(None)
-        if limiter is None:
-            limiter = anyio.CapacityLimiter(THREADS)
-            _threads.set(limiter)
         try:
-            return await to_thread.run_sync(function, *args, abandon_on_cancel=True, limiter=limiter)
+            return await to_thread.run_sync(function, *args, abandon_on_cancel=True, limiter=_threads.get())
         except SessionError:
             raise
         except Exception as error:
