@@ -59,7 +59,7 @@ class Ledger:
         run = self._find_started_run(record, message, now)
         _update_description(record, message)
         record.is_ambient |= bool(message.ambient or message.skip_transcript)
-        registry.set_parent(record, message.parent_task_id or self._launching_agent(message))
+        registry.set_parent(record, message.parent_task_id or self._find_launching_agent(message))
         run.start_uuid = message.uuid or run.start_uuid
         run.tool_use_id = message.tool_use_id or run.tool_use_id
         if message.prompt is not None:
@@ -83,7 +83,7 @@ class Ledger:
             return self._registry.open_run(record, None, now)
         return run
 
-    def _launching_agent(self, message: TaskStartedMessage) -> str | None:
+    def _find_launching_agent(self, message: TaskStartedMessage) -> str | None:
         """Return the subagent whose call launched the task, for a CLI that does not name the parent."""
         call = self._calls.get(message.tool_use_id)
         return call.agent_id if call and call.agent_id != message.task_id else None

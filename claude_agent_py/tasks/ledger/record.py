@@ -229,10 +229,10 @@ class Record:
             started_at=run.started_at,
             ended_at=run.ended_at,
             description=self.description,
-            ended_by=self._ended_by(run, parent),
+            ended_by=self._find_cause_of_end(run, parent),
         )
 
-    def _ended_by(self, run: Run, parent: "Record | None") -> EndedBy | None:
+    def _find_cause_of_end(self, run: Run, parent: "Record | None") -> EndedBy | None:
         if run.status is TaskStatus.COMPLETED:
             return None
         if run.ended_by is not None:
