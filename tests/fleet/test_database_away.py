@@ -80,7 +80,7 @@ class Work:
     async def until_workers_have_noticed(self) -> None:
         def have() -> bool:
             logs = [path.read_text() for path in self.made.folder.glob("worker-*.log")]
-            return all("cannot tell of itself" in log for log in logs)
+            return all("could not send a heartbeat" in log for log in logs)
 
         await until(have, "both workers notice")
 
