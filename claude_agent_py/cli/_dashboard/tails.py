@@ -111,7 +111,7 @@ class Tail:
     def _fold(self, message: TranscriptMessage) -> None:
         self._reader.read(message)
         if isinstance(message, AssistantMessage):
-            self._spending.note(message)
+            self._spending.add_message(message)
             for call in message.tool_uses:
                 if len(self._calls) < _MOST_CALLS:
                     told = call.input.get("file_path") or next(iter(call.input.values()), "")
