@@ -7,7 +7,7 @@ from typing import Any
 
 from claude_agent_py.tasks.outcome import TaskOutcome
 from claude_agent_py.tasks.task import Task
-from claude_agent_py.tasks.tree import Forest, label_of, walk
+from claude_agent_py.tasks.tree import Forest, build_label, walk
 from claude_agent_py.wire.messages.tasks import TaskStatus, TaskUsage
 
 
@@ -104,7 +104,7 @@ class RecordedTask:
     @property
     def label(self) -> str:
         """The line of the task in a drawing."""
-        return label_of(self.description or self.id, self.subagent_type or self.type, self.status, self.usage)
+        return build_label(self.description or self.id, self.subagent_type or self.type, self.status, self.usage)
 
     def walk(self) -> "Iterator[RecordedTask]":
         """Yield this task and all of its descendants, parents before their children."""

@@ -15,12 +15,12 @@ from claude_agent_py._untrusted import read_json
 from claude_agent_py.sessions.lines import Snapshot
 from claude_agent_py.sessions.subagent import StoredSubagent, take_snapshot
 from claude_agent_py.sessions.transcript import Transcript
-from claude_agent_py.tasks.files.transcript import TranscriptMessage, look_at_transcript
-from claude_agent_py.tasks.ledger.announcements import TASK_TOOLS, Announcement, OpenCalls, announcements
+from claude_agent_py.tasks.files.transcript import TranscriptMessage, inspect_transcript
+from claude_agent_py.tasks.ledger.announcements import TASK_TOOLS, Announcement, OpenCalls, find_announcements
 from claude_agent_py.tasks.ledger.spending import Counts, count_transcript
 from claude_agent_py.tasks.ledger.state import Evidence
-from claude_agent_py.tasks.outcome import EndedBy, Finding, TaskOutcome, exit_code_in
-from claude_agent_py.tasks.waiting.reconcile import look_at_shell
+from claude_agent_py.tasks.outcome import EndedBy, Finding, TaskOutcome, parse_exit_code
+from claude_agent_py.tasks.waiting.reconcile import inspect_shell
 from claude_agent_py.wire.messages.conversation import AssistantMessage
 from claude_agent_py.wire.messages.tasks import TaskStatus, TaskUsage
 from claude_agent_py.wire.timestamps import seconds
@@ -156,12 +156,12 @@ class LaunchReader:
     def read(self, message: TranscriptMessage) -> None:
         """Process the next message."""
         if isinstance(message, AssistantMessage):
-            self._calls.note(message)
+            self._calls.add(message)
             self._inputs |= {block.id: block.input for block in message.tool_uses if block.name in TASK_TOOLS}
             self._launches.callers |= dict.fromkeys((block.id for block in message.tool_uses), self._agent_id)
             return
         at = seconds(message.timestamp)
-        for said in announcements(message, self._calls):
+        for said in find_announcements(message, self._calls):
             self._launches.apply(said, self._inputs.get(said.tool_use_id or "", {}), at, self._agent_id)
         for block in message.tool_results:
             self._inputs.pop(block.tool_use_id, None)
@@ -225,9 +225,9 @@ def _merge_usage(task: StoredTask, end: TaskOutcome) -> TaskUsage | None:
 
 def _inspect_files(task: StoredTask) -> Finding | None:
     if task.subagent is not None:
-        return look_at_transcript(task.subagent.path)
+        return inspect_transcript(task.subagent.path)
     if task.output_file and task.type == "local_bash":
-        return look_at_shell(task.output_file)
+        return inspect_shell(task.output_file)
     return None
 
 
@@ -281,7 +281,7 @@ def _parse_outcome(body: str, entry: dict[str, Any]) -> TaskOutcome:
         failure_reason=reason or None,
         output_file=fields.get("output-file"),
         usage=TaskUsage(**spent) if spent else None,
-        exit_code=exit_code_in(fields.get("summary", "")),
+        exit_code=parse_exit_code(fields.get("summary", "")),
         is_report=report is not None,
         ended_by=EndedBy.PROCESS if status is TaskStatus.STOPPED and _WITH_PROCESS in head else None,
         ended_at=seconds(entry.get("timestamp")),

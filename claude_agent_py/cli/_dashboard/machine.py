@@ -217,7 +217,7 @@ def _load_prices(config_dir: AnyPath | None) -> Prices:
 
 def _learn(prices: Prices, note: CostNote) -> None:
     if not note.has_unknown_model_cost:
-        prices.learn(note.model_usage)
+        prices.derive(note.model_usage)
 
 
 # Hosts ------------------------------------------------------------------------------------------------------------

@@ -116,7 +116,7 @@ class TranscriptTailer:
     def _read_message(self, message: TranscriptMessage) -> None:
         self._reader.read(message)
         if isinstance(message, AssistantMessage):
-            self._spending.note(message)
+            self._spending.add_message(message)
             for call in message.tool_uses:
                 if len(self._calls) < _MAX_CALLS:
                     argument = call.input.get("file_path") or next(iter(call.input.values()), "")
