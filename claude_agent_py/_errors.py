@@ -1,7 +1,7 @@
 """All errors except run errors, which are in `_runtime/runs/result.py`. `errors` exports all and shows their tree."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from claude_agent_py.formatting.problems import Problem
@@ -12,6 +12,10 @@ def _restore(cls: type["ClaudeAgentError"], args: tuple[Any, ...], state: dict[s
     error.args = args
     error.__dict__.update(state)
     return error
+
+
+NOT_CONNECTED: Final = "the client is not connected; use `async with`, or call connect() first"
+CLOSED: Final = "the client is closed; open a new one to continue"
 
 
 class ClaudeAgentError(Exception):

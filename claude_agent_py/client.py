@@ -10,11 +10,18 @@ import weakref
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Sequence
 from functools import cached_property
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, Self
+from typing import TYPE_CHECKING, Any, Generic, Protocol, Self
 
 from anyio.lowlevel import checkpoint
 
-from claude_agent_py._errors import ConnectionClosedError, HandlerError, LocalProtocolError, OptionsError
+from claude_agent_py._errors import (
+    CLOSED,
+    NOT_CONNECTED,
+    ConnectionClosedError,
+    HandlerError,
+    LocalProtocolError,
+    OptionsError,
+)
 from claude_agent_py._event_loop import yield_to_loop
 from claude_agent_py._protocol.state import State
 from claude_agent_py._runtime.answering.parts import load_parts
@@ -43,9 +50,6 @@ if TYPE_CHECKING:
     from claude_agent_py.tools.host import MCPHost
     from claude_agent_py.transport import Transport
     from claude_agent_py.wire.control.initialize import InitializeReply
-
-
-NOT_CONNECTED: Final = "the client is not connected; use `async with`, or call connect() first"
 
 
 class Spawnable(Protocol):
@@ -187,7 +191,7 @@ class Client(SessionControls, Generic[Output]):
     def _check_not_closed(self) -> None:
         session: Session | None = vars(self).get("session")
         if session is not None and session.state is not State.NEW:
-            raise ConnectionClosedError("the client is closed; open a new one")
+            raise ConnectionClosedError(CLOSED)
 
     @property
     def _on_stderr_line(self) -> Callable[[str], None]:
@@ -228,10 +232,10 @@ class Client(SessionControls, Generic[Output]):
         if self._connected is None or not self._connected.is_set() or old.state in (State.OPEN, State.EXITED):
             raise LocalProtocolError("reopen() is for a session whose CLI ended unexpectedly")
         config_dir = None if old.launched is None else old.launched.plan.config_dir
+        if old.state is not State.DIED:
+            raise ConnectionClosedError(CLOSED)
         if self._transport is not None or config_dir is None or not self._options.persist_session:
             raise LocalProtocolError("a session that is not on this machine's disk cannot be reopened")
-        if old.state is not State.DIED:
-            raise ConnectionClosedError("the client is closed; open a new one")
         self._connected = LazyEvent()
         try:
             mode = old.answers.permission_mode or old.options.permission_mode
@@ -239,7 +243,7 @@ class Client(SessionControls, Generic[Output]):
             options = await options_to_go_on(now, old.answers.session_id, config_dir)
             await old.ending.close()
             if self._is_closed:
-                raise ConnectionClosedError("the client is closed; open a new one")
+                raise ConnectionClosedError(CLOSED)
             session = Session(options, parent=self._parent)
             session.resumption.carried = [run for run in old.cut_off if run.is_sealed]
             session.live_changes = old.live_changes
@@ -250,6 +254,9 @@ class Client(SessionControls, Generic[Output]):
                 await self._connect(options)
             await session.live_changes.repeat(session.control)
             self._warns = self.is_open
+        except BaseException:
+            self.abort()
+            raise
         finally:
             self._connected.set()
 
@@ -294,7 +301,6 @@ class Client(SessionControls, Generic[Output]):
         self._warns, self._is_closed = False, True
         session: Session | None = vars(self).get("session")
         if session is not None:
-            session.cancel_children()
             session.ending.abort()
 
     def __del__(self) -> None:

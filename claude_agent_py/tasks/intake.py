@@ -155,7 +155,7 @@ class TaskIntake:
         brief: Mapping[str, Any] | None = None,
         author: str | None = None,
     ) -> None:
-        """Add a task that the SDK runs, not the CLI. Report its progress and its end with `track`.
+        """Add a task that the SDK runs, not the CLI. Its start, its progress and its end follow with `track`.
 
         Args:
             message: The message about its start.
@@ -168,7 +168,6 @@ class TaskIntake:
         record.is_external = True
         record.brief = brief or {}
         record.launched_by = author
-        self.track(message)
 
     def recall(
         self,

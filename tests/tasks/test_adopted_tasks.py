@@ -30,6 +30,7 @@ class Stopped:
 def adopted(manager: TaskManager, task_id: str = "c1", stop: Stopped | None = None) -> Task:
     start = message(frames.task_started(task_id, "work", task_type=CHILD_AGENT))
     intake_of(manager).adopt(start, stop or Stopped())
+    manager.track(start)
     return manager[task_id]
 
 

@@ -208,6 +208,7 @@ async def test_an_adopted_task_is_stopped_by_its_own_function_and_survives_the_p
     start = message(frames.task_started("child", task_type="child_agent"))
     assert isinstance(start, TaskStartedMessage)
     intake_of(manager).adopt(start, stop)
+    manager.track(start)
     task = manager["child"]
     tracking(manager, level(), frames.task_started("a1"))
     intake_of(manager).process_exited("gone")

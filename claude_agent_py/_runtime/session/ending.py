@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, TypeAlia
 
 import anyio
 
-from claude_agent_py._errors import ClaudeAgentError, CLIExitError, ConnectionClosedError
+from claude_agent_py._errors import CLOSED, NOT_CONNECTED, ClaudeAgentError, CLIExitError, ConnectionClosedError
 from claude_agent_py._event_loop import clock, from_any_thread
 from claude_agent_py._protocol.engine import Engine
 from claude_agent_py._protocol.state import State, Step
@@ -32,8 +32,6 @@ logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 TasksAtClose: TypeAlias = Literal["stop", "wait", "leave"]
 
-NOT_CONNECTED: Final = "the client is not connected; use `async with`, or call connect() first"
-CLOSED: Final = "the client is closed; open a new one to continue"
 ADVICE: Final = 'await them before (client.tasks.wait_all()), or close(tasks="wait")'
 
 LOOK_EVERY: Final = 0.1
@@ -81,6 +79,10 @@ class SessionPort(Protocol):
         """End everything that depends on the output of the CLI. Idempotent."""
         ...
 
+    def cancel_children(self) -> None:
+        """Cancel the child agents without waiting."""
+        ...
+
     @property
     def listeners_done(self) -> LazyEvent | None:
         """Set when the listeners have received everything; None without listeners."""
@@ -120,8 +122,8 @@ class Ending:
         self._closing = _Closing()
         self.requested: LazyEvent = LazyEvent()
         """Set when the client ends the session."""
-        self._set_requested: Callable[[], object] | None = None
-        """Sets `requested`, from any thread; None before the session is open."""
+        self._abort_soon: Callable[[], object] | None = None
+        """Calls `_on_abort` in the event loop, from any thread; None before the session is open."""
         self._cause: State | Exception | None = None
         """DIED, EXITED or CLOSED, as which the session ended for its users; or the exception of a worker, which is a
         bug in this package or in a transport. None before the end."""
@@ -137,7 +139,7 @@ class Ending:
 
     def be_ready(self) -> None:
         """Enable `close` and `abort`, because the session is open in this event loop."""
-        self._set_requested = from_any_thread(self.requested.set)
+        self._abort_soon = from_any_thread(self._on_abort)
 
     @property
     def is_requested(self) -> bool:
@@ -188,9 +190,13 @@ class Ending:
     def abort(self, why: str = CLOSED) -> None:
         """Kill the session without waiting. May be called from any thread and from a finalizer."""
         self._request(Step.CLOSE, _Closing(why=why))
-        if self._set_requested is not None:
+        if self._abort_soon is not None:
             with contextlib.suppress(RuntimeError):  # the event loop is closed
-                self._set_requested()
+                self._abort_soon()
+
+    def _on_abort(self) -> None:
+        self.requested.set()
+        self._session.cancel_children()  # they may outlive a CLI that has died
 
     def _request(self, step: Step, closing: _Closing) -> None:
         if self._engine.state not in (State.CLOSING, State.CLOSED):  # otherwise it is already closing
@@ -277,7 +283,7 @@ class Ending:
 
     async def wait_closed(self) -> None:
         """Wait until the session is closed: its process has exited and its workers have ended."""
-        if self._set_requested is not None:
+        if self._abort_soon is not None:
             await self._over.wait()
 
     @property

@@ -95,6 +95,10 @@ class Resumption:
             return
         if not is_running:
             self._session.act(self._router.expect_no_resumed_turn())
+        await self.wait_known()
+
+    async def wait_known(self) -> None:
+        """Wait until the CLI has reported whether it resumes a turn, or the session has ended."""
         await self._is_known.wait()
 
     def on_turn_resumed(self, event: TurnResumed) -> None:

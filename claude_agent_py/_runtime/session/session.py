@@ -195,7 +195,13 @@ class Session:
     # Opening -----------------------------------------------------------------------------------------------------
 
     def open(self, launched: Launched) -> None:
-        """Start the workers for a running CLI."""
+        """Start the workers for a running CLI.
+
+        Raises:
+            ConnectionClosedError: The session was closed before.
+        """
+        if self.state is not State.NEW:
+            raise self.ending.error_now
         self._engine.advance(Step.START)
         self.launched, self._owner, self._log = launched, os.getpid(), wire_log()
         self._now = clock()
@@ -472,9 +478,11 @@ class Session:
             self._refuse_garbage(event.message)
         message, line = event.message, event.line
         task_events: list[TaskEvent] = []
-        self._task_events = task_events
-        self.answers.track(message, line)
-        self._task_events = None
+        outer, self._task_events = self._task_events, task_events
+        try:
+            self.answers.track(message, line)
+        finally:
+            self._task_events = outer
         runs, ended = self._router.route(message, self._now())
         if self.storing is None or not self.storing.take(message, len(line)):
             for run in runs:

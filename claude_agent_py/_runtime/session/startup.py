@@ -231,8 +231,22 @@ class _Startup:
         resumption = self._session.resumption
         if not self._options.resume_interrupted_turn and not resumption.carried:
             return
-        with anyio.move_on_after(self._options.timeouts.connect):
+        with anyio.move_on_after(self._options.timeouts.connect) as limit:
             await resumption.wait(is_running=info.session_state == "running")
+        if limit.cancelled_caught:
+            self._session.start_soon(self._continue_late)
+        else:
+            await self._continue_runs()
+
+    async def _continue_late(self) -> None:
+        """Continue the runs of earlier processes once the CLI has reported the turn, after `connect` has returned."""
+        await self._session.resumption.wait_known()
+        if self._session.is_open:
+            await self._continue_runs()
+
+    async def _continue_runs(self) -> None:
+        """Continue the runs of earlier processes, now that it is known which turn the CLI resumes."""
+        resumption = self._session.resumption
         resumed = resumption.run
         if resumed is not None:
             await self.recall()  # by now the id is known, even if the options name no session
