@@ -1,7 +1,7 @@
 """Build frames as the CLI sends them, for a `FakeCLI` and for tests of readers.
 
 Frames are plain JSON objects, so that a test can send what the wire models would reject. Keyword arguments add or
-replace fields. The shapes are those of CLI 2.1.328.
+replace fields. The shapes follow CLI 2.1.328.
 """
 
 import itertools
@@ -34,7 +34,7 @@ PROMPT_FIELDS: JSONObject = {
     "user_message_uuid": prompt_field("uuid"),
     "user_message_uuids": [prompt_field("uuid")],
 }
-"""The fields that name the prompts a frame answers: here the last one heard."""
+"""The fields that name the prompts answered by a frame: here the last prompt received by a step."""
 
 
 def encode(*frames: JSONObject) -> bytes:
