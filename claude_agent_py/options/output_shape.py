@@ -25,9 +25,9 @@ class OutputShape:
     """
 
     def __init__(self, output_type: Any) -> None:
-        from claude_agent_py.tools.typed_dicts import modern
+        from claude_agent_py.tools.typed_dicts import convert_typed_dicts
 
-        output_type = modern(output_type, {})
+        output_type = convert_typed_dicts(output_type, {})
         adapter = _adapter(output_type)
         schema = _inlined(_schema(adapter))
         if schema.get("type") != "object":

@@ -108,7 +108,7 @@ def test_what_is_said_to_use_instead_exists() -> None:
         ({"on_task_event": lambda event, more: 1}, "<lambda> must take one argument: (event)"),
         ({"interactions": "x"}, "interactions: must be True or an inbox, not str"),
         ({"custom_tools": handler}, "custom_tools: must be a list, not function"),
-        ({"custom_tools": [5]}, "custom_tools: tool 'int': expected a function or a Tool"),
+        ({"custom_tools": [5]}, "custom_tools: tool 'int': must be a function or a Tool"),
         ({"custom_tools": [Path("x")]}, "custom_tools: tool 'pathlib."),
         ({"env": {"A=B": "x"}}, "env: 'A=B' is not a valid variable name"),
         ({"env": {"A": "x\0y"}}, "env: the value of A holds a NUL character"),
