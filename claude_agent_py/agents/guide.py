@@ -100,12 +100,12 @@ class DelegationGuide(ConfigModel):
         parts = (
             "# Delegating",
             self.principle,
-            _agents_part(agents) if has_agent_tool else "",
-            _subtasks_part(subtask_tools),
-            _list("Delegate when:", delegate_when),
-            _list("Use a tool yourself when:", self.use_tools_when),
-            _list("Examples:", self.examples),
-            _list("How to delegate:", how_to),
+            _build_agents_part(agents) if has_agent_tool else "",
+            _build_subtasks_part(subtask_tools),
+            _format_list("Delegate when:", delegate_when),
+            _format_list("Use a tool yourself when:", self.use_tools_when),
+            _format_list("Examples:", self.examples),
+            _format_list("How to delegate:", how_to),
             self.cost,
         )
         return "\n\n".join(part for part in parts if part)
@@ -113,7 +113,7 @@ class DelegationGuide(ConfigModel):
 
 def agent_table(agents: Mapping[str, AgentDefinition]) -> str:
     """Return a Markdown table of agents: name, model, tools, and when to use each."""
-    return _definitions_table("agent", agents)
+    return _build_table("agent", agents)
 
 
 def cli_agents_text(agents: Iterable[Any]) -> str:
@@ -128,11 +128,11 @@ def cli_agents_text(agents: Iterable[Any]) -> str:
         "Agents of the CLI and of agent files (tool `Agent`, parameter `subagent_type`). The list of agent types says "
         "which tools each has.",
         "",
-        *_head(("agent", "model", "use it for")),
+        *_build_head(("agent", "model", "use it for")),
     ]
     room = MAX_LISTING_CHARS - sum(len(line) + 1 for line in lines) - 100
     for count, row in enumerate(rows):
-        line = _row(row)
+        line = _build_row(row)
         room -= 2 * len(line) + 1  # a character may be two code units
         if room < 0:
             return "\n".join([*lines, f"\n{len(rows) - count} more are in the list of agent types."])
@@ -140,7 +140,7 @@ def cli_agents_text(agents: Iterable[Any]) -> str:
     return "\n".join(lines)
 
 
-def _agents_part(agents: Mapping[str, AgentDefinition]) -> str:
+def _build_agents_part(agents: Mapping[str, AgentDefinition]) -> str:
     if not agents:
         return "You can delegate work to agents (tool `Agent`, parameter `subagent_type`)."
     return (
@@ -149,38 +149,38 @@ def _agents_part(agents: Mapping[str, AgentDefinition]) -> str:
     )
 
 
-def _subtasks_part(tools: Mapping[str, AgentDefinition]) -> str:
+def _build_subtasks_part(tools: Mapping[str, AgentDefinition]) -> str:
     if not tools:
         return ""
     return (
         "These tools each start an agent in a process of its own, wait for it and return its report:\n\n"
-        f"{_definitions_table('tool', tools)}"
+        f"{_build_table('tool', tools)}"
     )
 
 
-def _definitions_table(first: str, agents: Mapping[str, AgentDefinition]) -> str:
-    rows = [(name, agent.model or "default", _tools(agent), agent.description) for name, agent in agents.items()]
-    return "\n".join([*_head((first, "model", "tools", "use it for")), *map(_row, rows)])
+def _build_table(first: str, agents: Mapping[str, AgentDefinition]) -> str:
+    rows = [(name, agent.model or "default", _format_tools(agent), agent.description) for name, agent in agents.items()]
+    return "\n".join([*_build_head((first, "model", "tools", "use it for")), *map(_build_row, rows)])
 
 
-def _head(names: Sequence[str]) -> list[str]:
+def _build_head(names: Sequence[str]) -> list[str]:
     return [f"| {' | '.join(names)} |", "|---" * len(names) + "|"]
 
 
-def _row(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(map(_cell, cells))} |"
+def _build_row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(map(_format_cell, cells))} |"
 
 
-def _tools(agent: AgentDefinition) -> str:
+def _format_tools(agent: AgentDefinition) -> str:
     if agent.tools is not None:
         return ", ".join(agent.tools) or "none"
     return f"all but {', '.join(agent.disallowed_tools)}" if agent.disallowed_tools else "all"
 
 
-def _cell(text: str) -> str:
+def _format_cell(text: str) -> str:
     line = " ".join(text.strip().split("\n\n")[0].split()).replace("|", "\\|")
     return line if len(line) <= MAX_CELL_CHARS else f"{line[:MAX_CELL_CHARS].rsplit(' ', 1)[0]} ..."
 
 
-def _list(title: str, lines: list[str]) -> str:
+def _format_list(title: str, lines: list[str]) -> str:
     return "\n".join([title, *(f"- {line}" for line in lines)]) if lines else ""

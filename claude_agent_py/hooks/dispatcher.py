@@ -14,11 +14,11 @@ from claude_agent_py._callbacks import Callback
 from claude_agent_py._errors import HandlerError
 from claude_agent_py._handler_context import HandlerContext
 from claude_agent_py.hooks.context import HookContext
-from claude_agent_py.hooks.last_word import LastWord
+from claude_agent_py.hooks.final_filter import FinalFilter
 from claude_agent_py.hooks.matcher import WITHHOLDING, HookMatcher
+from claude_agent_py.hooks.output_replacement import WrongShapeError, coerce_output, withhold_output
 from claude_agent_py.hooks.patterns import matches
 from claude_agent_py.hooks.registry import Hooks, check_hook
-from claude_agent_py.hooks.withholding import WrongShapeError, fitting, withheld
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.hooks import inputs, outputs
 
@@ -69,7 +69,7 @@ class HookDispatcher:
         report: Called with the error of each handler that fails. Must not raise.
         on_run: Called after each call of a handler. Must not raise.
         builtin: The hooks that implement options, by event.
-        last_word: A change to a tool's output, made after all hooks. One of `builtin` must match the tool.
+        final_filter: A change to a tool's output, made after all hooks. One of `builtin` must match the tool.
 
     Raises:
         OptionsError: A hook is invalid.
@@ -82,14 +82,14 @@ class HookDispatcher:
         report: Callable[[HandlerError], object],
         on_run: Callable[[HookRun], object] | None = None,
         builtin: Iterable[tuple[str, HookMatcher]] = (),
-        last_word: LastWord | None = None,
+        final_filter: FinalFilter | None = None,
     ) -> None:
         self._report = report
         self._on_run = on_run
         self._ids = itertools.count()
         self._registered: dict[str, _Registered] = {}
         self._removed: set[str] = set()
-        self._last_word = last_word
+        self._last_word = final_filter
         for event, matcher in Hooks.of(hooks).take():
             self._register(event, matcher)
         for event, matcher in builtin:
@@ -135,7 +135,7 @@ class HookDispatcher:
         for callback_id, entry in self._registered.items():
             if entry.matcher is without:
                 continue
-            group = groups.setdefault((entry.event, id(entry.matcher)), _group(entry))
+            group = groups.setdefault((entry.event, id(entry.matcher)), _build_group(entry))
             group["hookCallbackIds"].append(callback_id)
         field: dict[str, list[JSONObject]] = {}
         for (event, _), group in groups.items():
@@ -160,15 +160,15 @@ class HookDispatcher:
         if entry is None:
             return self._answer_unknown(callback_id, str(data.get("hook_event_name")))
         started = time.monotonic()
-        last_word = self._last_word
-        if last_word is not None and tool_use_id and last_word.concerns(entry.event, data):
-            last_word.begin(tool_use_id, self._count_hooks(entry.event, last_word))
+        final_filter = self._last_word
+        if final_filter is not None and tool_use_id and final_filter.concerns(entry.event, data):
+            final_filter.begin(tool_use_id, self._count_hooks(entry.event, final_filter))
             try:
                 output, error = await self._run(entry, data, tool_use_id, context)
             except BaseException:
-                last_word.forget(tool_use_id)
+                final_filter.forget(tool_use_id)
                 raise
-            output = last_word.end(tool_use_id, data, output)
+            output = final_filter.end(tool_use_id, data, output)
         else:
             output, error = await self._run(entry, data, tool_use_id, context)
         if self._on_run is not None and not entry.is_builtin:
@@ -194,18 +194,18 @@ class HookDispatcher:
             output = await entry.handler.answer(
                 inputs.parse_hook_input(dict(data)),
                 HookContext(**vars(context), event=entry.event, tool_use_id=own_id),
-                read=lambda value: _read(entry.event, data, value),
+                read=lambda value: _read_output(entry.event, data, value),
                 timeout=entry.matcher.timeout,
                 cancellation=context.cancellation,
             )
         except HandlerError as error:
             self._report(error)
-            return _after_failure(entry, data, error).to_wire(), error
+            return _build_failure_output(entry, data, error).to_wire(), error
         return output, None
 
-    def _count_hooks(self, event: str, last_word: LastWord) -> int:
+    def _count_hooks(self, event: str, final_filter: FinalFilter) -> int:
         entries = (entry for entry in self._registered.values() if entry.event == event)
-        return sum(any(matches(entry.matcher.pattern, name) for name in last_word.names) for entry in entries)
+        return sum(any(matches(entry.matcher.pattern, name) for name in final_filter.names) for entry in entries)
 
     def _answer_unknown(self, callback_id: str, event: str) -> JSONObject:
         if callback_id in self._removed:
@@ -215,7 +215,7 @@ class HookDispatcher:
         return {} if blocked is None else blocked.to_wire()
 
 
-def _group(entry: _Registered) -> JSONObject:
+def _build_group(entry: _Registered) -> JSONObject:
     group: JSONObject = {"hookCallbackIds": []}
     if entry.matcher.pattern is not None:
         group["matcher"] = entry.matcher.pattern
@@ -226,15 +226,15 @@ def _group(entry: _Registered) -> JSONObject:
     return group
 
 
-def _read(event: str, data: Mapping[str, Any], value: Any) -> JSONObject:
+def _read_output(event: str, data: Mapping[str, Any], value: Any) -> JSONObject:
     output = outputs.parse_hook_output(event, value)
-    return (fitting(data, output) if isinstance(output, outputs.PostToolUseOutput) else output).to_wire()
+    return (coerce_output(data, output) if isinstance(output, outputs.PostToolUseOutput) else output).to_wire()
 
 
-def _after_failure(entry: _Registered, data: Mapping[str, Any], error: HandlerError) -> "HookOutput":
+def _build_failure_output(entry: _Registered, data: Mapping[str, Any], error: HandlerError) -> "HookOutput":
     """Return the reply to a failure: a refusal for a guard, otherwise an empty output."""
     if _withholds(entry, error):
-        return withheld(data, f"Output withheld: the hook {error.handler} failed: {error.reason}.")
+        return withhold_output(data, f"Output withheld: the hook {error.handler} failed: {error.reason}.")
     if not entry.matcher.blocks(entry.event):
         return outputs.HookOutput()
     blocked = outputs.blocking_output(entry.event, f"Blocked: the hook {error.handler} failed: {error.reason}.")

@@ -63,7 +63,7 @@ class LiveHooks:
             added = self._dispatcher.add(event, matcher)
             try:
                 await check_in_force(self._port)
-                await self._tell(self._dispatcher.initialize_field())
+                await self._send_hooks(self._dispatcher.initialize_field())
             except BaseException:
                 self._dispatcher.remove(added)
                 raise
@@ -78,10 +78,10 @@ class LiveHooks:
         async with self._one_at_a_time:
             if not any(known is matcher for _, known in self._dispatcher.registered):
                 return False
-            await self._tell(self._dispatcher.initialize_field(without=matcher))
+            await self._send_hooks(self._dispatcher.initialize_field(without=matcher))
             return self._dispatcher.remove(matcher)
 
-    async def _tell(self, field: dict[str, Any]) -> None:
+    async def _send_hooks(self, field: dict[str, Any]) -> None:
         reply = await self._port.control("initialize", hooks=field)
         if reply.get("hooks_applied") is False:
             raise ControlRejectedError("initialize", "this connection may not change the hooks of the session")

@@ -14,7 +14,7 @@ from typing_extensions import TypeVar
 from claude_agent_py._callbacks import Callback, callback_name, takes_arguments
 from claude_agent_py._errors import OptionsError
 from claude_agent_py.hooks.context import HookContext
-from claude_agent_py.hooks.patterns import problem_for, problem_of
+from claude_agent_py.hooks.patterns import find_name_problem, find_syntax_problem
 from claude_agent_py.wire.hooks.events import HOOK_EVENT_FACTS
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class HookMatcher(Generic[Input]):
         for name in unknown:
             raise OptionsError(f"HookMatcher has no {name}{_INSTEAD.get(name, '')}", option=OPTION)
         self.pattern: str | None = _check_pattern(pattern)
-        self.handlers: tuple[HookHandler, ...] = tuple(_check_handler(one) for one in _several(handler))
+        self.handlers: tuple[HookHandler, ...] = tuple(_check_handler(one) for one in _as_iterable(handler))
         self.timeout: float | None = _check_timeout(timeout)
         if on_failure not in (None, "block", "continue"):
             raise OptionsError(f"on_failure must be 'block' or 'continue', not {on_failure!r}", option=OPTION)
@@ -97,9 +97,9 @@ def read_matcher(value: Any) -> HookMatcher:
     if isinstance(value, HookMatcher):
         return value
     if isinstance(value, Mapping):
-        return _from_official(value)
+        return _read_official(value)
     if hasattr(value, "matcher") and hasattr(value, "hooks"):
-        return _from_official({key: getattr(value, key) for key in _OFFICIAL_KEYS if hasattr(value, key)})
+        return _read_official({key: getattr(value, key) for key in _OFFICIAL_KEYS if hasattr(value, key)})
     if callable(value):
         return HookMatcher(None, _check_handler(value))
     raise OptionsError(f"expected a handler or a HookMatcher, not {type(value).__name__}", option=OPTION)
@@ -114,7 +114,7 @@ def check_event(event: str, matcher: HookMatcher) -> None:
     if matcher.only_for not in (None, event):
         names = ", ".join(callback_name(handler) for handler in matcher.handlers)
         raise OptionsError(f"{names} decides before a tool runs: it belongs to {matcher.only_for}", option=OPTION)
-    _refuse(matcher.pattern, problem_for(event, matcher.pattern or ""))
+    _refuse(matcher.pattern, find_name_problem(event, matcher.pattern or ""))
     guarding = [name for name, facts in HOOK_EVENT_FACTS.items() if facts.block or name in WITHHOLDING]
     if matcher.on_failure == "block" and event not in guarding:
         guards = ", ".join(guarding)
@@ -126,7 +126,7 @@ def check_event(event: str, matcher: HookMatcher) -> None:
 # Checks ----------------------------------------------------------------------------------------------------------
 
 
-def _several(handler: Any) -> Iterable[Any]:
+def _as_iterable(handler: Any) -> Iterable[Any]:
     if callable(handler) or not isinstance(handler, Iterable):
         return (handler,)
     return handler
@@ -141,7 +141,7 @@ def _check_pattern(pattern: Any) -> str | None:
             "use HookMatcher(None, handler) for a hook without a pattern",
             option=OPTION,
         )
-    _refuse(pattern, problem_of(pattern))
+    _refuse(pattern, find_syntax_problem(pattern))
     return pattern
 
 
@@ -185,7 +185,7 @@ def _check_timeout(timeout: Any) -> float | None:
 # The official SDK ------------------------------------------------------------------------------------------------
 
 
-def _from_official(value: Mapping[Any, Any]) -> HookMatcher:
+def _read_official(value: Mapping[Any, Any]) -> HookMatcher:
     unknown = [str(key) for key in value if key not in _OFFICIAL_KEYS]
     if unknown or "hooks" not in value:
         raise OptionsError(
@@ -195,7 +195,7 @@ def _from_official(value: Mapping[Any, Any]) -> HookMatcher:
         )
     return HookMatcher(
         value.get("matcher"),
-        [adapt_official(handler) for handler in _several(value["hooks"])],
+        [adapt_official(handler) for handler in _as_iterable(value["hooks"])],
         timeout=value.get("timeout"),
         on_failure=value.get("on_failure", value.get("onFailure")),
     )

@@ -197,9 +197,9 @@ def delegation_guide(value: Any) -> DelegationGuide | bool:
 def settings(value: Any) -> JSONObject | Path:
     """Read settings: an object, the JSON text of one, or the path of a file."""
     if isinstance(value, Mapping):
-        return _writable_as_json(dict(value))
+        return _check_json(dict(value))
     if isinstance(value, str) and value.lstrip().startswith("{"):
-        return _json_object(value)
+        return _parse_object(value)
     return path(value)
 
 
@@ -214,21 +214,21 @@ def managed_settings(value: Any) -> JSONObject:
 def mcp_servers(value: Any) -> dict[str, Any] | Path:
     """Read MCP servers by name, or the path of a configuration file."""
     if isinstance(value, str) and value.lstrip().startswith("{"):
-        value = _json_object(value)
+        value = _parse_object(value)
     if isinstance(value, str | Path):
         return path(value)
     if isinstance(value, Mapping):
         inner = value.get("mcpServers")
         servers = inner if len(value) == 1 and isinstance(inner, Mapping) and "command" not in inner else value
     elif isinstance(value, Iterable):
-        servers = _by_name(value)
+        servers = _index_by_name(value)
     else:
         raise ValueError(f"must map names to servers, or be the path of a file, not {type(value).__name__}")
-    _check_prefixes([_server_name(name) for name in servers])
-    return {name: _mcp_server(name, server) for name, server in servers.items()}
+    _check_prefixes([_check_server_name(name) for name in servers])
+    return {name: _read_mcp_server(name, server) for name, server in servers.items()}
 
 
-def _by_name(servers: Iterable[Any]) -> dict[str, Any]:
+def _index_by_name(servers: Iterable[Any]) -> dict[str, Any]:
     named: dict[str, Any] = {}
     for server in servers:
         name = getattr(server, "name", "")
@@ -251,13 +251,13 @@ def _check_prefixes(names: list[str]) -> None:
             raise ValueError(f"the tools of the servers {other!r} and {name!r} would have the same names")
 
 
-def _server_name(name: Any) -> str:
+def _check_server_name(name: Any) -> str:
     if not isinstance(name, str) or not name.strip():
         raise ValueError(f"{name!r} is not a server name; pass servers as {{name: server}}")
     return name
 
 
-def _mcp_server(name: str, server: Any) -> Any:
+def _read_mcp_server(name: str, server: Any) -> Any:
     if isinstance(server, Mapping):
         if server.get("type") == "sdk":
             if server.get("instance") is None:
@@ -333,7 +333,7 @@ OWN_FLAGS: Final = frozenset(
 )
 
 
-def _writable_as_json(value: JSONObject) -> JSONObject:
+def _check_json(value: JSONObject) -> JSONObject:
     try:
         json.dumps(value, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
@@ -343,7 +343,7 @@ def _writable_as_json(value: JSONObject) -> JSONObject:
     raise problem
 
 
-def _json_object(text: str) -> dict[str, Any]:
+def _parse_object(text: str) -> dict[str, Any]:
     try:
         value = read_json(text)
     except ValueError as error:
@@ -507,9 +507,9 @@ IDLE_LIMIT: Final = "CLAUDE_CODE_SDK_MCP_TOOL_IDLE_TIMEOUT"
 """The only limit of the CLI for calls of our servers that a server's own settings cannot raise."""
 
 
-def doubts(options: Any) -> Iterator[str]:
+def find_doubts(options: Any) -> Iterator[str]:
     """Yield warnings about options that will not do what they seem to."""
-    yield from _unknown_tools(options)
+    yield from _find_unknown_tools(options)
     if options.delegation_guide and not guide_text(options):
         yield f"delegation_guide is left out: {why_no_agent_tool(options)}"
     if options.env.get(IDLE_LIMIT):
@@ -521,7 +521,7 @@ def doubts(options: Any) -> Iterator[str]:
         yield f"can_use_tool will not be called: permission_mode={mode!r} {_NEVER_ASKS[mode]}"
     if options.permission_prompts == "none":
         yield "can_use_tool will not be called: permission_prompts='none' denies what would be asked"
-    shadowed = [rule for rule in options.allowed_tools if _prompts(rule)]
+    shadowed = [rule for rule in options.allowed_tools if _approves_prompting_tool(rule)]
     if shadowed:
         yield (
             f"can_use_tool will not be asked about {', '.join(shadowed)}: allowed_tools approves them beforehand "
@@ -529,7 +529,7 @@ def doubts(options: Any) -> Iterator[str]:
         )
 
 
-def _unknown_tools(options: Any) -> Iterator[str]:
+def _find_unknown_tools(options: Any) -> Iterator[str]:
     from claude_agent_py.wire.tools.registry import is_misspelt, suggested_tool
 
     tools = () if isinstance(options.tools, str | None) else options.tools
@@ -544,7 +544,7 @@ def _unknown_tools(options: Any) -> Iterator[str]:
                 yield f"agents: {option} of {agent!r}: {name!r} is not a known tool{suggested_tool(name)}"
 
 
-def _prompts(rule: str) -> bool:
+def _approves_prompting_tool(rule: str) -> bool:
     """Return whether a rule approves every call of a tool that would otherwise ask."""
     return tool_of(rule) == rule and (rule in PROMPTING_TOOLS or rule.startswith("mcp__"))
 
@@ -576,7 +576,7 @@ RENAMED: Final[Mapping[str, str]] = {
 """What to use instead of option names of the official SDKs that differ here."""
 
 
-def shown(name: str, value: Any) -> Any:
+def redact_for_repr(name: str, value: Any) -> Any:
     """Return what a repr shows of an option, without values that may be secrets."""
     if name in ("env", "extra_args", "settings", "managed_settings", "mcp_servers", "output_format", "agents"):
         return list(value) if isinstance(value, Mapping) else value

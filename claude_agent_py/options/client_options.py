@@ -380,7 +380,7 @@ class ClientOptions(ConfigModel, Generic[Output]):
     def model_post_init(self, context: Any, /) -> None:
         """Check for conflicts and warn about useless options."""
         read.check_conflicts(self)
-        for doubt in read.doubts(self):
+        for doubt in read.find_doubts(self):
             warnings.warn(doubt, OptionsWarning, stacklevel=4)
 
     @overload
@@ -395,7 +395,7 @@ class ClientOptions(ConfigModel, Generic[Output]):
 
     def __repr_args__(self) -> Any:
         for name, value in self._given():
-            yield name, read.shown(name, value)
+            yield name, read.redact_for_repr(name, value)
 
     @property
     def asks_host(self) -> bool:

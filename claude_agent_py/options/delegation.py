@@ -23,9 +23,9 @@ def why_no_agent_tool(options: Any) -> str | None:
     if _denies(options.disallowed_tools, AGENT_TOOL):
         return "disallowed_tools removes Agent"
     for name, settings in (("settings", options.settings), ("managed_settings", options.managed_settings)):
-        if _denies(_denied_by(settings), AGENT_TOOL):
+        if _denies(_read_denied(settings), AGENT_TOOL):
             return f"{name} deny Agent"
-    main = _main(options)
+    main = _get_main_agent(options)
     if main is not None:
         has_it = _has_all_tools(main) or any(tool_of(rule) in AGENT_TOOL for rule in main.tools or ())
         # in a definition, `Agent(reviewer)` removes all of the tool, not only that agent
@@ -51,13 +51,13 @@ def guide_text(options: Any) -> str:
     if guide is None:
         return ""
     agents = {
-        name: _with_offered_tools(agent, options)
+        name: _remove_missing_tools(agent, options)
         for name, agent in definitions(options).items()
         if is_offered(name, options)
     }
     return guide.text(
         agents,
-        subtask_tools=dict(_subtask_tools(options)),
+        subtask_tools=dict(_find_subtask_tools(options)),
         has_agent_tool=why_no_agent_tool(options) is None,
         has_background=str(options.env.get(NO_BACKGROUND, "")).lower() not in ("1", "true", "yes", "on"),
     )
@@ -65,9 +65,9 @@ def guide_text(options: Any) -> str:
 
 def is_offered(agent: str, options: Any) -> bool:
     """Return whether the rules, and the agent that the session runs as, leave an agent to the model."""
-    if {f"{tool}({agent})" for tool in AGENT_TOOL} & set(_denied(options)):
+    if {f"{tool}({agent})" for tool in AGENT_TOOL} & set(_list_denied(options)):
         return False
-    main = _main(options)
+    main = _get_main_agent(options)
     rules = [rule for rule in (main.tools if main else None) or () if tool_of(rule) in AGENT_TOOL]
     named = {name.strip() for rule in rules for name in rule.partition("(")[2].rstrip(") ").split(",")} - {"", "*"}
     return not named or agent in named
@@ -94,7 +94,7 @@ def depends_on_hooks(options: Any) -> bool:
     return options.hooks is not None or bool(limits_reports or (options.agents and reminders(options)))
 
 
-def _subtask_tools(options: Any) -> Iterator[tuple[str, AgentDefinition]]:
+def _find_subtask_tools(options: Any) -> Iterator[tuple[str, AgentDefinition]]:
     servers = {name: getattr(server, "tools", ()) for name, server in options.hosted_mcp_servers.items()}
     if options.custom_tools:
         servers[CUSTOM_TOOLS_SERVER] = options.custom_tools
@@ -103,8 +103,8 @@ def _subtask_tools(options: Any) -> Iterator[tuple[str, AgentDefinition]]:
     from claude_agent_py.tools.definition import Tool
     from claude_agent_py.tools.names import mcp_server_name, mcp_tool_name
 
-    main = _main(options)
-    denied = [*_denied(options), *((main.disallowed_tools if main else None) or ())]
+    main = _get_main_agent(options)
+    denied = [*_list_denied(options), *((main.disallowed_tools if main else None) or ())]
     for server, tools in servers.items():
         for tool in tools if isinstance(tools, Iterable) else ():
             if not isinstance(tool, Tool) or not isinstance(tool.agent, AgentDefinition):
@@ -116,7 +116,7 @@ def _subtask_tools(options: Any) -> Iterator[tuple[str, AgentDefinition]]:
                 yield name, tool.agent
 
 
-def _main(options: Any) -> AgentDefinition | None:
+def _get_main_agent(options: Any) -> AgentDefinition | None:
     """Return the agent that the session runs as, or None if it is not one of the option `agents`."""
     return definitions(options).get(options.agent or "")
 
@@ -125,12 +125,12 @@ def _has_all_tools(agent: AgentDefinition) -> bool:
     return agent.tools is None or "*" in agent.tools
 
 
-def _denied(options: Any) -> list[str]:
+def _list_denied(options: Any) -> list[str]:
     """Return the rules that deny, of the options. Settings files are not read."""
-    return [*options.disallowed_tools, *_denied_by(options.settings), *_denied_by(options.managed_settings)]
+    return [*options.disallowed_tools, *_read_denied(options.settings), *_read_denied(options.managed_settings)]
 
 
-def _with_offered_tools(agent: AgentDefinition, options: Any) -> AgentDefinition:
+def _remove_missing_tools(agent: AgentDefinition, options: Any) -> AgentDefinition:
     """Return the definition with only those tools that exist in the session."""
     if agent.tools is None:
         return agent
@@ -150,7 +150,7 @@ def _denies(rules: Iterable[str], names: Iterable[str]) -> bool:
     return any(name in given or f"{name}(*)" in given for name in names)
 
 
-def _denied_by(settings: object) -> list[str]:
+def _read_denied(settings: object) -> list[str]:
     permissions: Any = settings.get("permissions") if isinstance(settings, Mapping) else None
     denied = permissions.get("deny") if isinstance(permissions, Mapping) else None
     return [rule for rule in denied if isinstance(rule, str)] if isinstance(denied, list) else []

@@ -22,7 +22,7 @@ _MAX_ITEMS: Final = 10_000
 ItemT = TypeVar("ItemT", bound=TaskDetails)
 
 
-def directory_of(config_dir: str, list_id: str) -> str:
+def get_directory(config_dir: str, list_id: str) -> str:
     """Return the directory of a list."""
     return os.path.join(config_dir, "tasks", _NOT_IN_NAME.sub("-", list_id))
 
@@ -32,7 +32,7 @@ def read_items(directory: str, model: type[ItemT]) -> tuple[dict[str, ItemT], se
     items: dict[str, ItemT] = {}
     unreadable: set[str] = set()
     room = _MAX_LIST_BYTES
-    for item_id in _item_ids(directory):
+    for item_id in _list_item_ids(directory):
         try:
             data, size = read_bytes(os.path.join(directory, f"{item_id}.json"), most_bytes=min(room, _MAX_ITEM_BYTES))
             room -= size
@@ -44,7 +44,7 @@ def read_items(directory: str, model: type[ItemT]) -> tuple[dict[str, ItemT], se
     return items, unreadable
 
 
-def _item_ids(directory: str) -> list[str]:
+def _list_item_ids(directory: str) -> list[str]:
     try:
         names = os.listdir(directory)
     except (OSError, ValueError):

@@ -58,7 +58,7 @@ class PackageSession:
     async def handle(self, message: JSONObject, context: HandlerContext | None = None) -> JSONObject | None:
         """Handle a message and return the server's answer, or None if it needs none."""
         del context  # the server reads the message's own `_meta`
-        request_id = jsonrpc.request_id_of(message) if "method" in message else None
+        request_id = jsonrpc.get_request_id(message) if "method" in message else None
         if request_id is None and "method" in message and "id" in message:
             return jsonrpc.error(None, jsonrpc.INVALID_REQUEST, "an id must be a string or an integer")
         require_package()

@@ -53,7 +53,7 @@ class ServerSession:
         self._home = threading.get_ident()
         if jsonrpc.is_response(message):
             return None
-        method, request_id = message.get("method"), jsonrpc.request_id_of(message)
+        method, request_id = message.get("method"), jsonrpc.get_request_id(message)
         if not isinstance(method, str):
             return jsonrpc.error(
                 request_id, jsonrpc.INVALID_REQUEST, "a message must have a method, a result or an error"

@@ -306,7 +306,7 @@ async def test_a_question_whose_session_is_gone_is_not_shown_and_cannot_be_answe
 
 
 async def test_a_session_gives_signs_of_life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("claude_agent_py.permissions.inbox_sqlite.SIGN_EVERY", 0.0)
+    monkeypatch.setattr("claude_agent_py.permissions.inbox_sqlite.HEARTBEAT_INTERVAL", 0.0)
     inbox = SQLiteInbox(tmp_path / "inbox.db", poll=0.01)
 
     def age(seconds: float) -> None:

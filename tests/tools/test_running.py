@@ -312,9 +312,9 @@ async def test_a_structured_tool_sends_its_data_for_programs_too() -> None:
     def chosen() -> ToolResult:
         return ToolResult(text="a", structured={"own": 1})
 
-    assert (await run_tool(count, {}, ToolContext())).told.structured == {"result": [1, 2]}
-    assert (await run_tool(chosen, {}, ToolContext())).told.structured == {"own": 1}
-    assert (await run_tool(add, {"a": 1}, ToolContext())).told.structured is None
+    assert (await run_tool(count, {}, ToolContext())).result.structured == {"result": [1, 2]}
+    assert (await run_tool(chosen, {}, ToolContext())).result.structured == {"own": 1}
+    assert (await run_tool(add, {"a": 1}, ToolContext())).result.structured is None
 
 
 async def test_a_default_timeout_is_for_tools_without_one() -> None:
@@ -327,8 +327,8 @@ async def test_a_default_timeout_is_for_tools_without_one() -> None:
         await anyio.sleep(0.05)
         return "done"
 
-    assert "within 0.01 s" in (await run_tool(slow, {}, ToolContext(), timeout=0.01)).told.text
-    assert (await run_tool(patient, {}, ToolContext(), timeout=0.01)).told.text == "done"
+    assert "within 0.01 s" in (await run_tool(slow, {}, ToolContext(), timeout=0.01)).result.text
+    assert (await run_tool(patient, {}, ToolContext(), timeout=0.01)).result.text == "done"
 
 
 async def test_progress_from_a_thread_and_from_the_loop() -> None:

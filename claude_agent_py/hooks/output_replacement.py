@@ -27,7 +27,7 @@ class WrongShapeError(ValueError):
     """A replacement does not have the shape of the output that it replaces."""
 
 
-def fitting(data: Mapping[str, Any], output: PostToolUseOutput) -> PostToolUseOutput:
+def coerce_output(data: Mapping[str, Any], output: PostToolUseOutput) -> PostToolUseOutput:
     """Return the output with a replacement that the CLI accepts; text becomes the output of a shell or of `Read`.
 
     Args:
@@ -37,14 +37,14 @@ def fitting(data: Mapping[str, Any], output: PostToolUseOutput) -> PostToolUseOu
     Raises:
         WrongShapeError: The CLI would ignore the replacement.
     """
-    name, old, new = _name(data), data.get("tool_response"), output.updated_tool_output
+    name, old, new = _get_tool_name(data), data.get("tool_response"), output.updated_tool_output
     if new is None:
         return output
     if isinstance(new, WireModel):
-        new = {**_empty(old), **new.raw}
+        new = {**_get_null_fields(old), **new.raw}
     if isinstance(new, str) and not isinstance(old, str):
-        new = _said(name, old, new)
-    if not _fits(name, old, new):
+        new = _wrap_text(name, old, new)
+    if not _is_accepted(name, old, new):
         raise WrongShapeError(
             f"updated_tool_output must have the shape of the output of {name} (input.tool_response), "
             "or the CLI ignores it"
@@ -52,29 +52,29 @@ def fitting(data: Mapping[str, Any], output: PostToolUseOutput) -> PostToolUseOu
     return output.model_copy(update={"updated_tool_output": new})
 
 
-def withheld(data: Mapping[str, Any], notice: str) -> PostToolUseOutput:
+def withhold_output(data: Mapping[str, Any], notice: str) -> PostToolUseOutput:
     """Replace a tool's output with a notice, and end the turn if the CLI might not accept the notice."""
-    name, old = _name(data), data.get("tool_response")
+    name, old = _get_tool_name(data), data.get("tool_response")
     if name.startswith("mcp__"):
         return PostToolUseOutput(updated_mcp_tool_output=notice)
-    said = _said(name, old, notice)
-    new = said if said is not notice else _masked(old, notice, _KEPT if name in BUILTIN_TOOL_NAMES else frozenset())
+    said = _wrap_text(name, old, notice)
+    new = said if said is not notice else _mask(old, notice, _KEPT if name in BUILTIN_TOOL_NAMES else frozenset())
     is_sure = isinstance(new, str) or isinstance(typed_output(name, new), WireModel)
     return PostToolUseOutput(
         updated_tool_output=new, continue_=None if is_sure else False, stop_reason=None if is_sure else notice
     )
 
 
-def _name(data: Mapping[str, Any]) -> str:
+def _get_tool_name(data: Mapping[str, Any]) -> str:
     return str(data.get("tool_name"))
 
 
-def _empty(old: Any) -> JSONObject:
+def _get_null_fields(old: Any) -> JSONObject:
     """Return the null fields of the old output, which models built in Python leave out."""
     return {key: None for key, value in old.items() if value is None} if isinstance(old, Mapping) else {}
 
 
-def _fits(name: str, old: Any, new: Any) -> bool:
+def _is_accepted(name: str, old: Any, new: Any) -> bool:
     """Return whether the CLI accepts a replacement. When in doubt, no: its rules are stricter than our models."""
     if name.startswith("mcp__"):
         return isinstance(new, str | list)
@@ -91,21 +91,21 @@ def _fits(name: str, old: Any, new: Any) -> bool:
     return isinstance(typed_output(name, new), WireModel) or not isinstance(typed_output(name, old), WireModel)
 
 
-def _said(name: str, old: Any, text: str) -> Any:
+def _wrap_text(name: str, old: Any, text: str) -> Any:
     """Return text as the output of a tool that outputs text, and the bare text for other tools."""
     if not isinstance(old, Mapping):
         return text
     if name in _SHELLS:
-        return _shell_output(old, text)
-    return _file_output(old, text) if name == "Read" else text
+        return _build_shell_output(old, text)
+    return _build_file_output(old, text) if name == "Read" else text
 
 
-def _shell_output(old: Mapping[str, Any], text: str) -> JSONObject:
+def _build_shell_output(old: Mapping[str, Any], text: str) -> JSONObject:
     kept = {key: old[key] for key in ("interrupted", "backgroundTaskId") if key in old}  # no path to the whole output
     return {"stdout": text, "stderr": "", "interrupted": False, "isImage": False, **kept}
 
 
-def _file_output(old: Mapping[str, Any], text: str) -> JSONObject:
+def _build_file_output(old: Mapping[str, Any], text: str) -> JSONObject:
     file = old.get("file")
     path = file.get("filePath", "") if isinstance(file, Mapping) else ""
     lines = text.count("\n") + 1
@@ -113,14 +113,14 @@ def _file_output(old: Mapping[str, Any], text: str) -> JSONObject:
     return {"type": "text", "file": content}
 
 
-def _masked(value: Any, notice: str, kept: Set[str]) -> Any:
+def _mask(value: Any, notice: str, kept: Set[str]) -> Any:
     if isinstance(value, str):
         return notice
     if isinstance(value, list):
-        return [_masked(one, notice, kept) for one in value]
+        return [_mask(one, notice, kept) for one in value]
     if isinstance(value, Mapping):
         return {
-            key: one if key in kept and _is_harmless(key, one) else _masked(one, notice, kept)
+            key: one if key in kept and _is_harmless(key, one) else _mask(one, notice, kept)
             for key, one in value.items()
         }
     return value

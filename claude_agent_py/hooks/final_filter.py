@@ -16,7 +16,7 @@ EVENT: Final = "PostToolUse"
 REPLACEMENT: Final = "updatedToolOutput"
 
 
-class LastWord:
+class FinalFilter:
     """A change to the output of a tool.
 
     Args:
