@@ -1,6 +1,6 @@
 """Read and write agents as Markdown files with YAML front matter, as in `.claude/agents`.
 
-The CLI ignores fields or whole files that it does not understand; here they are errors with a line number.
+The CLI silently ignores unknown fields and invalid files. This module raises errors with line numbers for them.
 """
 
 import re
@@ -77,17 +77,16 @@ class _Reader(Generic[Definition]):
         _, name = fields.pop("name", ("name", self._default_name))
         if "prompt" in fields and self._unknown == "error":
             raise self._build_error("the prompt belongs below the front matter, not in it", lines["prompt"])
-        known = self._select_known(
-            {field: (key, _normalize_value(field, value)) for field, (key, value) in fields.items()}
-        )
+        normalized = {field: (key, _normalize_value(field, value)) for field, (key, value) in fields.items()}
+        known = self._select_known(normalized)
         try:
             return check_name(name), self._model(**known, prompt=prompt.strip())
         except OptionsError as error:
-            told, option = inner_text(error), error.option or ""
+            problem = inner_text(error)
+            option = error.option or ""
         wrong = self._get_field_name(option.partition(".")[2] or "name")
-        raise self._build_error(
-            told, next((line for key, line in lines.items() if self._get_field_name(key) == wrong), 1)
-        )
+        line = next((line for key, line in lines.items() if self._get_field_name(key) == wrong), 1)
+        raise self._build_error(problem, line)
 
     def _split(self, text: str) -> tuple[str, str]:
         match = re.match(rf"{FENCE}[ \t]*\n(.*?)^{FENCE}[ \t]*(?:\n|\Z)", text, re.DOTALL | re.MULTILINE)
@@ -101,13 +100,16 @@ class _Reader(Generic[Definition]):
     def _parse(self, text: str) -> tuple[dict[str, Any], Mapping[str, int]]:
         """Return the values of the front matter, and the line of each."""
         yaml = _import_yaml()
-        invalid = (yaml.YAMLError, ValueError, RecursionError)  # ValueError: an invalid date, for example
+        # PyYAML raises ValueError for an invalid date, for example.
+        invalid = (yaml.YAMLError, ValueError, RecursionError)
         try:
             return self._parse_header(yaml, text)
         except invalid as error:
-            problem, mark = getattr(error, "problem", error), getattr(error, "problem_mark", None)
+            problem = getattr(error, "problem", error)
+            mark = getattr(error, "problem_mark", None)
+        # The CLI also retries with quoted values.
         with suppress(*invalid):
-            return self._parse_header(yaml, _quote_values(text))  # the CLI also retries with quoted values
+            return self._parse_header(yaml, _quote_values(text))
         raise self._build_error(f"invalid YAML: {problem}", mark.line + 2 if mark else 1)
 
     def _parse_header(self, yaml: Any, text: str) -> tuple[dict[str, Any], Mapping[str, int]]:
@@ -122,7 +124,9 @@ class _Reader(Generic[Definition]):
                 )
             lines: dict[str, int] = {}
             for key, _ in node.value:
-                name, line = str(key.value), key.start_mark.line + 2  # the fence is line 1
+                name = str(key.value)
+                # Marks count from 0, and the fence is line 1.
+                line = key.start_mark.line + 2
                 if name in lines:
                     raise self._build_error(f"duplicate field {name}, first in line {lines[name]}", line)
                 lines[name] = line
@@ -157,13 +161,15 @@ class _Reader(Generic[Definition]):
 def _normalize_value(field: str, value: Any) -> Any:
     """Normalize the looser forms that files allow."""
     if field in LISTS:
+        # As in the CLI, an empty `tools:` means no tools, not all tools.
         if value is None:
-            return []  # as in the CLI, an empty `tools:` means no tools, not all of them
-        # split at commas and spaces outside parentheses, as the CLI does
+            return []
+        # Like the CLI, split at commas and spaces outside parentheses.
         names = re.findall(r"(?:\([^)]*\)|[^,\s(])+", value) if isinstance(value, str) else value
         return None if field == "tools" and isinstance(names, list) and "*" in names else names
     if field == "description" and isinstance(value, str):
-        return value.replace("\\n", "\n")  # the CLI escapes line breaks this way
+        # The CLI escapes line breaks as `\n`.
+        return value.replace("\\n", "\n")
     return value
 
 

@@ -1,6 +1,6 @@
 """Run a session's hooks: map callback ids to handlers, parse inputs, and serialize outputs.
 
-The CLI carries on when a hook fails, so a failing guard must answer with a refusal before the CLI's own timeout.
+The CLI continues when a hook fails, so a failing guard must answer with a refusal before the CLI's timeout.
 """
 
 import itertools
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from claude_agent_py.wire.hooks.outputs import HookOutput
 
 GRACE: Final = 5.0
-"""Seconds that the CLI's timeout exceeds ours by, so that our answer to a slow handler arrives first."""
+"""Seconds added to our timeout for the CLI's timeout, so that our answer for a slow handler arrives first."""
 
 _ABOUT_A_TOOL_CALL = frozenset(
     {"PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionRequest", "PermissionDenied"}
@@ -58,7 +58,7 @@ class _Registered:
     matcher: HookMatcher
     handler: Callback
     is_builtin: bool = False
-    """Whether it implements an option: it is neither inherited by child agents nor reported as a hook that ran."""
+    """Whether the hook implements an option. Child agents do not inherit it, and its runs are not reported."""
 
 
 class HookDispatcher:
@@ -69,7 +69,7 @@ class HookDispatcher:
         report: Called with the error of each handler that fails. Must not raise.
         on_run: Called after each call of a handler. Must not raise.
         builtin: The hooks that implement options, by event.
-        final_filter: A change to a tool's output, made after all hooks. One of `builtin` must match the tool.
+        final_filter: A change to a tool's output after all hooks. One of `builtin` must match the tool.
 
     Raises:
         OptionsError: A hook is invalid.
@@ -104,7 +104,7 @@ class HookDispatcher:
     def add(self, event: str, matcher: "Hook") -> HookMatcher:
         """Add a hook and return its matcher, which `remove` takes. Raises OptionsError if it is invalid.
 
-        A running session must also tell the CLI; `LiveHooks` does that.
+        In a running session, use `LiveHooks`, which also notifies the CLI.
         """
         checked = check_hook(event, matcher)
         self._register(event, checked)
@@ -143,7 +143,7 @@ class HookDispatcher:
         return field
 
     def prepare(self) -> None:
-        """Build the output models now, so that the first call of each hook does not wait for it."""
+        """Build the output models, so that the first call of each hook is not delayed."""
         for event in {entry.event for entry in self._registered.values()}:
             outputs.HOOK_OUTPUTS.get(event, outputs.HookOutput).model_rebuild()
 
@@ -210,7 +210,7 @@ class HookDispatcher:
     def _answer_unknown(self, callback_id: str, event: str) -> JSONObject:
         if callback_id in self._removed:
             return {}
-        self._report(HandlerError(callback_id, f"the CLI asked for a {event} hook that is not registered"))
+        self._report(HandlerError(callback_id, f"the CLI called an unregistered {event} hook"))
         blocked = outputs.blocking_output(event, "Blocked: this hook is not registered.")
         return {} if blocked is None else blocked.to_wire()
 
@@ -242,8 +242,9 @@ def _build_failure_output(entry: _Registered, data: Mapping[str, Any], error: Ha
 
 
 def _withholds(entry: _Registered, error: HandlerError) -> bool:
-    """Return whether a failure hides the tool's output. An invalid replacement does: the handler meant to redact it."""
+    """Return whether a failure hides the tool's output from the model."""
     if entry.event not in WITHHOLDING:
         return False
-    meant_to = isinstance(error.__cause__, WrongShapeError) and entry.matcher.on_failure is None
-    return meant_to or entry.matcher.blocks(entry.event)
+    # The handler tried to replace the output, probably to redact it, so do not show the original.
+    tried_to_replace = isinstance(error.__cause__, WrongShapeError) and entry.matcher.on_failure is None
+    return tried_to_replace or entry.matcher.blocks(entry.event)

@@ -1,8 +1,8 @@
 """Add and remove hooks of a running session.
 
-A new hook is registered before the CLI learns of it, and a removed one answers until the CLI has dropped it, so a guard
-never goes unanswered. The CLI replaces the whole set each time and withdraws pending hooks of every event: it does not
-run the tool calls or send the prompts that those guard, and carries on for other events.
+A new hook is registered before the CLI is notified, and a removed hook answers until the CLI has dropped it, so every
+call of a guard gets an answer. Each time, the CLI replaces all hooks and withdraws the pending ones: it does not run
+the tool calls or send the prompts that they guard, and continues for other events.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ async def check_in_force(port: ControlPort, *, timeout: float | None = None) -> 
     In bare mode the CLI calls no hooks but still answers `hooks_applied`. Settings files can enable that mode.
 
     Raises:
-        OptionsError: The CLI runs in bare mode or refuses to report it.
+        OptionsError: The CLI runs in bare mode or refuses the request.
         ControlError: The request fails.
     """
     try:

@@ -1,8 +1,8 @@
 """Replace the output of a tool from a PostToolUse hook.
 
-The CLI drops a replacement that does not have the shape of the tool's output and shows the model the original, so a
-slightly wrong redaction redacts nothing. This module checks the shape first, against the tool's model if it has one and
-the original output otherwise.
+The CLI drops a replacement without the shape of the tool's output and shows the model the original, so a slightly wrong
+redaction redacts nothing. This module checks the shape first, against the tool's model if it has one, or against the
+original output.
 """
 
 import re
@@ -19,16 +19,16 @@ _CHOICES: Final = frozenset(
 )
 """Fields with a fixed set of values. The CLI drops a replacement with any other value."""
 _KEPT: Final = _CHOICES | {"type", "filePath"}
-"""Fields that give the kind of output or repeat the model's own input."""
+"""Fields with the kind of the output or a part of the model's input."""
 _WORD: Final = re.compile(r"[a-z_]{1,30}")
 
 
 class WrongShapeError(ValueError):
-    """A replacement does not have the shape of the output that it replaces."""
+    """A replacement does not have the shape of the original output."""
 
 
 def coerce_output(data: Mapping[str, Any], output: PostToolUseOutput) -> PostToolUseOutput:
-    """Return the output with a replacement that the CLI accepts; text becomes the output of a shell or of `Read`.
+    """Return the output with a replacement that the CLI accepts. Text is wrapped as output of a shell or of `Read`.
 
     Args:
         data: The hook's input.
@@ -37,7 +37,9 @@ def coerce_output(data: Mapping[str, Any], output: PostToolUseOutput) -> PostToo
     Raises:
         WrongShapeError: The CLI would ignore the replacement.
     """
-    name, old, new = _get_tool_name(data), data.get("tool_response"), output.updated_tool_output
+    name = _get_tool_name(data)
+    old = data.get("tool_response")
+    new = output.updated_tool_output
     if new is None:
         return output
     if isinstance(new, WireModel):
@@ -54,11 +56,14 @@ def coerce_output(data: Mapping[str, Any], output: PostToolUseOutput) -> PostToo
 
 def withhold_output(data: Mapping[str, Any], notice: str) -> PostToolUseOutput:
     """Replace a tool's output with a notice, and end the turn if the CLI might not accept the notice."""
-    name, old = _get_tool_name(data), data.get("tool_response")
+    name = _get_tool_name(data)
+    old = data.get("tool_response")
     if name.startswith("mcp__"):
         return PostToolUseOutput(updated_mcp_tool_output=notice)
-    said = _wrap_text(name, old, notice)
-    new = said if said is not notice else _mask(old, notice, _KEPT if name in BUILTIN_TOOL_NAMES else frozenset())
+    new = _wrap_text(name, old, notice)
+    if new is notice:
+        # The tool does not output text: replace each text in its output.
+        new = _mask(old, notice, _KEPT if name in BUILTIN_TOOL_NAMES else frozenset())
     is_sure = isinstance(new, str) or isinstance(typed_output(name, new), WireModel)
     return PostToolUseOutput(
         updated_tool_output=new, continue_=None if is_sure else False, stop_reason=None if is_sure else notice
@@ -75,7 +80,7 @@ def _get_null_fields(old: Any) -> JSONObject:
 
 
 def _is_accepted(name: str, old: Any, new: Any) -> bool:
-    """Return whether the CLI accepts a replacement. When in doubt, no: its rules are stricter than our models."""
+    """Return whether the CLI certainly accepts a replacement. Its rules are stricter than our models."""
     if name.startswith("mcp__"):
         return isinstance(new, str | list)
     if not isinstance(old, Mapping):
@@ -101,7 +106,8 @@ def _wrap_text(name: str, old: Any, text: str) -> Any:
 
 
 def _build_shell_output(old: Mapping[str, Any], text: str) -> JSONObject:
-    kept = {key: old[key] for key in ("interrupted", "backgroundTaskId") if key in old}  # no path to the whole output
+    # Do not keep the path of the file with the whole output.
+    kept = {key: old[key] for key in ("interrupted", "backgroundTaskId") if key in old}
     return {"stdout": text, "stderr": "", "interrupted": False, "isImage": False, **kept}
 
 

@@ -1,7 +1,7 @@
 """Validate matcher patterns before the CLI sees them.
 
-A pattern that the CLI cannot parse silently matches nothing, which leaves a guard open; so does one that cannot match
-any tool name. The CLI treats a pattern of letters, digits, `_`, `-`, spaces, `,` and `|` as a list of exact names
+A pattern that the CLI cannot parse silently matches nothing, which leaves a guard open. So does a pattern that cannot
+match any tool name. The CLI treats a pattern of letters, digits, `_`, `-`, spaces, `,` and `|` as a list of exact names
 separated by `,` or `|` (ignoring spaces around them), `*` and the empty pattern as matching everything, and anything
 else as a JavaScript regular expression that may match anywhere in the name. Python has no JavaScript engine, so only
 syntax that means the same in both languages is accepted.
@@ -46,40 +46,42 @@ _HINTS: tuple[tuple[re.Pattern[str], str], ...] = (
 )
 _TOOL_NAME_CHARACTERS = string.ascii_letters + string.digits + "_-"
 _PERMISSION_RULE = re.compile(r"(\w+)\((?!\?).*\)", re.DOTALL)
-_RULE = "it is a permission rule; match only the tool name and check input.tool_input in the handler"
+_RULE = "the pattern is a permission rule; match only the tool name and check input.tool_input in the handler"
 
 
 def find_syntax_problem(pattern: str) -> str | None:
-    """Return why the CLI would not read a pattern as intended, or None if it would."""
+    """Return why the CLI would misread a pattern, or None if the pattern is valid."""
     if _is_plain(pattern):
-        return (
-            None
-            if pattern in ("", "*") or _split_names(pattern)
-            else "it contains no name; use '*' to match everything"
-        )
+        if pattern in ("", "*") or _split_names(pattern):
+            return None
+        return "the pattern contains no name; use '*' to match everything"
     problem = _check_syntax(pattern)
     return _RULE if problem and _is_permission_rule(pattern) else problem
 
 
 def matches(pattern: str | None, name: str) -> bool:
-    """Return whether the CLI matches a valid pattern with a name."""
+    """Return whether a valid pattern matches a name, by the CLI's rules."""
     if pattern in (None, "", "*"):
         return True
     if _is_plain(pattern):
         return name in _split_names(pattern)
     try:
         return re.search(_translate_to_python(pattern), name, re.ASCII) is not None
-    except re.error:  # a look-behind of variable width, which Python lacks
+    except re.error:
+        # Python lacks look-behinds of variable width, so assume a match.
         return True
 
 
 def _translate_to_python(pattern: str) -> str:
-    """Spell a pattern of JavaScript for Python: named groups differ."""
+    """Translate a JavaScript pattern to Python, which writes named groups differently."""
     return pattern.replace("(?<", "(?P<").replace("(?P<=", "(?<=").replace("(?P<!", "(?<!")
 
 
 def _check_syntax(pattern: str) -> str | None:
-    at, last, before, groups = 0, "", "", ["group"]
+    at = 0
+    last = ""
+    before = ""
+    groups = ["group"]
     while at < len(pattern):
         token = _TOKEN.match(pattern, at)
         kind = (token.lastgroup or "") if token else ""
@@ -94,9 +96,10 @@ def _check_syntax(pattern: str) -> str | None:
     try:
         re.compile(_translate_to_python(pattern), re.ASCII)
     except (re.error, OverflowError, RecursionError) as error:
+        # JavaScript allows look-behinds of variable width.
         if str(error).startswith("look-behind requires fixed-width"):
-            return None  # JavaScript allows it
-        return f"it is not a valid regular expression ({error})"
+            return None
+        return f"the pattern is not a valid regular expression ({error})"
     return None
 
 
@@ -135,7 +138,7 @@ def _is_permission_rule(pattern: str) -> bool:
 
 
 def find_likely_mistake(event: str, pattern: str) -> str | None:
-    """Return why a valid pattern probably does not do what was intended, or None."""
+    """Return the probable mistake in a valid pattern, or None."""
     facts = HOOK_EVENT_FACTS[event]
     names = _split_names(pattern)
     if facts.sent_for and not (names and names <= facts.sent_for):

@@ -22,7 +22,7 @@ _OURS = frozenset({"claude_agent_py", "pydantic"})
 
 
 class HookWarning(UserWarning):
-    """A registered hook will not run, or not as expected."""
+    """A registered hook will not run, or will not run as expected."""
 
 
 class Hooks(EventDecorators):
@@ -60,7 +60,7 @@ class Hooks(EventDecorators):
             return value
         if value is None or isinstance(value, Mapping):
             return cls(value)
-        raise OptionsError(f"expected a dict of events or a Hooks, not {type(value).__name__}", option=OPTION)
+        raise OptionsError(f"hooks must be a dict by event or a Hooks, not {type(value).__name__}", option=OPTION)
 
     def __iter__(self) -> Iterator[tuple[str, HookMatcher]]:
         """Iterate over (event, matcher) pairs in insertion order."""
@@ -85,7 +85,7 @@ class Hooks(EventDecorators):
         return checked
 
     def take(self) -> list[tuple[str, HookMatcher]]:
-        """Return the hooks for a starting session. Later additions warn."""
+        """Return the hooks for a starting session. Additions after this call warn."""
         self._was_taken = True
         return list(self)
 
@@ -112,7 +112,7 @@ class Hooks(EventDecorators):
 
 
 def check_hook(event: str, matcher: Any) -> HookMatcher:
-    """Return the matcher of a hook, and warn if the CLI will not run it as expected. Raises OptionsError."""
+    """Return the matcher of a hook, and warn about likely mistakes. Raises OptionsError if the hook is invalid."""
     check_event_name(event)
     checked = read_matcher(matcher)
     check_event(event, checked)
@@ -155,7 +155,9 @@ def _find_doubts(event: str, matcher: HookMatcher) -> Iterator[str]:
 
 def _find_stack_level() -> int:
     """Return the stack level of the first caller outside this package and pydantic."""
-    depth, frame = 0, inspect.currentframe()
+    depth = 0
+    frame = inspect.currentframe()
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _OURS:
-        depth, frame = depth + 1, frame.f_back
+        depth += 1
+        frame = frame.f_back
     return depth

@@ -86,11 +86,11 @@ def function(value: Any) -> Any:
 
 def function_of(*arguments: str) -> Callable[[Any], Any]:
     """Return a reader that refuses a value that cannot be called with these arguments."""
-    told = f"{'one argument' if len(arguments) == 1 else 'two arguments'}: ({', '.join(arguments)})"
+    expected = f"{'one argument' if len(arguments) == 1 else 'two arguments'}: ({', '.join(arguments)})"
 
     def read(value: Any) -> Any:
         if not takes_arguments(function(value), len(arguments)):
-            raise ValueError(f"{callback_name(value)} must take {told}")
+            raise ValueError(f"{callback_name(value)} must take {expected}")
         return value
 
     return read
@@ -115,16 +115,16 @@ def session_id(value: Any) -> str:
 
 
 def session_store(value: Any) -> Any:
-    """Refuse what is not a session store."""
+    """Refuse a value that is not a session store."""
     missing = [name for name in ("append", "load") if not callable(getattr(value, name, None))]
     if isinstance(value, type) or missing:
-        told = "the class itself" if isinstance(value, type) else f"a {type(value).__name__}"
-        raise ValueError(f"must be a session store, with append() and load(), not {told}")
+        kind = "the class itself" if isinstance(value, type) else f"a {type(value).__name__}"
+        raise ValueError(f"must be a session store, with append() and load(), not {kind}")
     return value
 
 
 def telemetry(value: Any) -> Any:
-    """Refuse what says nothing about telemetry."""
+    """Refuse a value that is neither a bool nor a `Telemetry`."""
     from claude_agent_py.observe.telemetry import Telemetry
 
     if value is not None and not isinstance(value, bool | Telemetry):
@@ -143,10 +143,10 @@ def environment(value: Any) -> Any:
 
 
 def rules(value: Any) -> list[str]:
-    """Read permission rules, and refuse those that the CLI would misread."""
+    """Read permission rules, and refuse rules that the CLI would misread."""
     for rule in (given := names(value)):
         if not survives_splitting(rule) and survives_splitting(f"{rule})"):
-            raise ValueError(f"a parenthesis of the rule {rule!r} is not closed")
+            raise ValueError(f"a parenthesis in the rule {rule!r} is not closed")
         if not survives_splitting(rule):
             raise ValueError(
                 f"the CLI would split the rule {rule!r}: commas and spaces are not allowed outside "
@@ -360,9 +360,9 @@ HOME_VARIABLES: Final = frozenset({"HOME", "USERPROFILE", "CLAUDE_CONFIG_DIR", "
 """The variables of a private home. The last one (measured with CLI 2.1.328) names the folder of the login."""
 
 HOOKS_OFF: Final = "CLAUDE_CODE_SIMPLE"
-"""The variable of the CLI's bare mode, in which it calls no hooks, whatever it replies to `initialize`."""
+"""The variable of the CLI's bare mode. In this mode it calls no hooks, whatever it replies to `initialize`."""
 
-WHAT_NEEDS_HOOKS: Final = "the hooks (max_report_chars and critical_system_reminder are hooks, too)"
+WHAT_NEEDS_HOOKS: Final = "the hooks (max_report_chars and critical_system_reminder are also hooks)"
 
 TRUE_WORDS: Final = frozenset({"1", "true", "yes", "on"})
 
@@ -499,7 +499,7 @@ PROMPTING_TOOLS: Final = frozenset({"Bash", "PowerShell", "Write", "Edit", "Note
 
 _NEVER_ASKS: Final = {
     "bypassPermissions": "allows everything without asking",
-    "dontAsk": "denies what it would otherwise ask about",
+    "dontAsk": "denies all prompts",
 }
 
 
@@ -508,24 +508,24 @@ IDLE_LIMIT: Final = "CLAUDE_CODE_SDK_MCP_TOOL_IDLE_TIMEOUT"
 
 
 def find_doubts(options: Any) -> Iterator[str]:
-    """Yield warnings about options that will not do what they seem to."""
+    """Yield warnings about options that have no effect or a surprising one."""
     yield from _find_unknown_tools(options)
     if options.delegation_guide and not guide_text(options):
         yield f"delegation_guide is left out: {why_no_agent_tool(options)}"
     if options.env.get(IDLE_LIMIT):
-        yield f"env: {IDLE_LIMIT} ends calls of tools in this process that report no progress, child agents among them"
+        yield f"env: {IDLE_LIMIT} ends calls of tools in this process that report no progress, including child agents"
     if options.can_use_tool is None:
         return
     if options.permission_mode in _NEVER_ASKS:
         mode = options.permission_mode
         yield f"can_use_tool will not be called: permission_mode={mode!r} {_NEVER_ASKS[mode]}"
     if options.permission_prompts == "none":
-        yield "can_use_tool will not be called: permission_prompts='none' denies what would be asked"
+        yield "can_use_tool will not be called: permission_prompts='none' denies all prompts"
     shadowed = [rule for rule in options.allowed_tools if _approves_prompting_tool(rule)]
     if shadowed:
         yield (
             f"can_use_tool will not be asked about {', '.join(shadowed)}: allowed_tools approves them beforehand "
-            "(to restrict which tools there are, use tools)"
+            "(to restrict the available tools, use tools)"
         )
 
 
@@ -573,11 +573,11 @@ RENAMED: Final[Mapping[str, str]] = {
     "stderr": "use on_stderr",
     "tool_config": "use question_preview_format",
 }
-"""What to use instead of option names of the official SDKs that differ here."""
+"""The replacements of option names of the official SDKs that differ here."""
 
 
 def redact_for_repr(name: str, value: Any) -> Any:
-    """Return what a repr shows of an option, without values that may be secrets."""
+    """Return the value of an option for a repr, without values that may be secrets."""
     if name in ("env", "extra_args", "settings", "managed_settings", "mcp_servers", "output_format", "agents"):
         return list(value) if isinstance(value, Mapping) else value
     if value is not None and name == "session_store":

@@ -1,4 +1,4 @@
-"""What options say about delegation: whether the model can start agents, and what it is told of them."""
+"""Delegation according to the options: whether the model can start agents, and the guide that describes them."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
@@ -8,16 +8,16 @@ from claude_agent_py.agents.guide import DelegationGuide
 from claude_agent_py.wire.settings.rule_lists import tool_of
 
 AGENT_TOOL: Final = frozenset({"Agent", "Task"})
-"""The tool that starts subagents; the second is its old name, which rules and hooks may still use."""
+"""The names of the tool that starts subagents. `Task` is the old name, which rules and hooks may still use."""
 
 CUSTOM_TOOLS_SERVER: Final = "tools"
-"""The name of the server that `custom_tools` are offered under: the model sees `mcp__tools__<tool>`."""
+"""The name of the server with `custom_tools`: the model sees `mcp__tools__<tool>`."""
 
 NO_BACKGROUND: Final = "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS"
 
 
 def why_no_agent_tool(options: Any) -> str | None:
-    """Return which option takes the tool `Agent` from the model, or None if none does. Settings files are not read."""
+    """Return why the model does not have the tool `Agent`, or None if it has. Does not read settings files."""
     if isinstance(options.tools, list) and not AGENT_TOOL & set(options.tools):
         return "tools does not contain Agent"
     if _denies(options.disallowed_tools, AGENT_TOOL):
@@ -28,25 +28,27 @@ def why_no_agent_tool(options: Any) -> str | None:
     main = _get_main_agent(options)
     if main is not None:
         has_it = _has_all_tools(main) or any(tool_of(rule) in AGENT_TOOL for rule in main.tools or ())
-        # in a definition, `Agent(reviewer)` removes all of the tool, not only that agent
+        # In a definition, `Agent(reviewer)` removes the whole tool, not only that agent.
         if not has_it or any(tool_of(rule) in AGENT_TOOL for rule in main.disallowed_tools or ()):
             return f"the agent {options.agent!r}, which the session runs as, does not have the tool Agent"
     return None
 
 
 def definitions(options: Any) -> dict[str, AgentDefinition]:
-    """Return the option `agents`, in which validation left only definitions."""
+    """Return the definitions of the option `agents`."""
     return {name: agent for name, agent in (options.agents or {}).items() if isinstance(agent, AgentDefinition)}
 
 
 def delegation_guide(options: Any) -> DelegationGuide | None:
     """Return the guide in use, or None."""
     guide = options.delegation_guide
-    return guide if isinstance(guide, DelegationGuide) else DelegationGuide() if guide else None
+    if isinstance(guide, DelegationGuide):
+        return guide
+    return DelegationGuide() if guide else None
 
 
 def guide_text(options: Any) -> str:
-    """Return what the guide adds to the system prompt; empty without a guide, or if the model can start no agents."""
+    """Return the guide's text for the system prompt; empty without a guide, or if the model cannot start agents."""
     guide = delegation_guide(options)
     if guide is None:
         return ""
@@ -64,7 +66,7 @@ def guide_text(options: Any) -> str:
 
 
 def is_offered(agent: str, options: Any) -> bool:
-    """Return whether the rules, and the agent that the session runs as, leave an agent to the model."""
+    """Return whether the model may start an agent, by the rules and by the agent that the session runs as."""
     if {f"{tool}({agent})" for tool in AGENT_TOOL} & set(_list_denied(options)):
         return False
     main = _get_main_agent(options)
@@ -126,12 +128,12 @@ def _has_all_tools(agent: AgentDefinition) -> bool:
 
 
 def _list_denied(options: Any) -> list[str]:
-    """Return the rules that deny, of the options. Settings files are not read."""
+    """Return the deny rules of the options. Does not read settings files."""
     return [*options.disallowed_tools, *_read_denied(options.settings), *_read_denied(options.managed_settings)]
 
 
 def _remove_missing_tools(agent: AgentDefinition, options: Any) -> AgentDefinition:
-    """Return the definition with only those tools that exist in the session."""
+    """Return the definition without tools that do not exist in the session."""
     if agent.tools is None:
         return agent
     built_in = options.tools if isinstance(options.tools, list) else None
@@ -145,7 +147,7 @@ def _remove_missing_tools(agent: AgentDefinition, options: Any) -> AgentDefiniti
 
 
 def _denies(rules: Iterable[str], names: Iterable[str]) -> bool:
-    """Return whether rules remove all of a tool, not only some of its calls."""
+    """Return whether rules remove a whole tool, not only some of its calls."""
     given = set(rules)
     return any(name in given or f"{name}(*)" in given for name in names)
 

@@ -52,7 +52,7 @@ def check_output_format(value: Any) -> JSONObject:
         raise ValueError(f"must be a JSON Schema (a dict), not {type(value).__name__}")
     if value.get("type", "object") != "object":
         raise ValueError(
-            f"must describe an object, not {value['type']!r}: wrap it in a property, or use output_type, which does so"
+            f"must describe an object, not {value['type']!r}: wrap it in a property, or use output_type, which wraps it"
         )
     return dict(value)
 

@@ -193,7 +193,7 @@ class Cassette:
             self._asked.add(found)
             self._changed.notify_all()
             entry = self._entries[found]
-            # Keep the recorded order: subagents that overlapped in the recording overlap in the replay.
+            # Wait for the requests that preceded this answer in the recording, so that the replay has the same order.
             before = {at for at, other in enumerate(self._entries) if other.asked < entry.answered}
             self._changed.wait_for(lambda: self._closing or before <= self._asked, HOLD)
         return build_answer(self._places.restore(entry.answer, ids))

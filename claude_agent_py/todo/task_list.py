@@ -45,15 +45,15 @@ ChangeKind: TypeAlias = Literal["created", "updated", "deleted", "todos"]
 
 
 class TaskListItem(TaskDetails):
-    """An item of the list: what to do, its status, its owner, and what it waits for."""
+    """An item of the list, with its status, its owner and the items that block it."""
 
     active_form: str | None = None
-    """What to show while it is being done."""
+    """The text to show while the item is in progress."""
     metadata: JSONObject = field(default_factory=dict)
 
     @property
     def is_open(self) -> bool:
-        """Whether it is not completed."""
+        """Whether the item is not completed."""
         return self.status != "completed"
 
 
@@ -120,7 +120,7 @@ class TaskList:
 
     @property
     def todos(self) -> list[TodoItem]:
-        """The items of the older list, that of TodoWrite."""
+        """The items of the older list, written by TodoWrite."""
         return list(self._todos)
 
     def blockers(self, item: TaskListItem) -> list[TaskListItem]:
@@ -137,7 +137,7 @@ class TaskList:
 
     @property
     def directory(self) -> str | None:
-        """Where the CLI keeps the list; None while unknown."""
+        """The directory of the list; None while unknown."""
         return get_directory(os.fspath(self.config_dir), self._list_id) if self.config_dir and self._list_id else None
 
     async def read(self) -> list[TaskListItem]:
@@ -159,7 +159,9 @@ class TaskList:
         if isinstance(message, AssistantMessage):
             self._remember_calls(message)
         elif isinstance(message, UserMessage):
-            return self._publish([change for block in message.tool_results for change in self._read_result(message, block)])
+            return self._publish(
+                [change for block in message.tool_results for change in self._read_result(message, block)]
+            )
         elif isinstance(message, InitMessage) and self._is_of_session:
             return self._switch_session(message.session_id)
         return []
@@ -194,12 +196,14 @@ class TaskList:
         if not name or block.is_error:
             return []
         structured = message.tool_use_result
-        if not isinstance(structured, dict):  # a subagent's results come only as text
+        # Results of a subagent's calls have only text.
+        if not isinstance(structured, dict):
             structured = _parse_text(name, given, block.text)
         try:
             return self._readers[name](given, structured) if structured else []
         except Misfit:
-            return []  # another version; the files are still authoritative
+            # Another version of the CLI sent the result. The files are authoritative.
+            return []
 
     def _apply_create(self, given: JSONObject, result: JSONObject) -> list[TaskListChange | None]:
         made = fit(TaskCreateOutput, result)[0].task
@@ -207,7 +211,8 @@ class TaskList:
         return [self._put(fit(TaskListItem, {**fields, "id": made.id, "subject": made.subject})[0])]
 
     def _apply_update(self, given: JSONObject, result: JSONObject) -> list[TaskListChange | None]:
-        done, asked = fit(TaskUpdateOutput, result)[0], fit(TaskUpdateInput, given)[0]
+        done = fit(TaskUpdateOutput, result)[0]
+        asked = fit(TaskUpdateInput, given)[0]
         if not done.success:
             return []
         if asked.status == "deleted":
@@ -235,7 +240,7 @@ class TaskList:
     def _apply_list(self, given: JSONObject, result: JSONObject) -> list[TaskListChange | None]:
         found = fit(TaskListOutput, result)[0].tasks
         gone = set(self._items) - {item.id for item in found}
-        kept = [self._update_item(item, told) for item, told in zip(found, result["tasks"], strict=True)]
+        kept = [self._update_item(item, data) for item, data in zip(found, result["tasks"], strict=True)]
         return [*map(self._remove, gone), *map(self._put, kept)]
 
     def _apply_todos(self, given: JSONObject, result: JSONObject) -> list[TaskListChange | None]:
@@ -244,9 +249,9 @@ class TaskList:
 
     # Keeping
 
-    def _update_item(self, found: ListedItem, told: JSONObject) -> TaskListItem:
+    def _update_item(self, found: ListedItem, data: JSONObject) -> TaskListItem:
         """Return an item updated with the fields of a tool's result."""
-        changes = {field.name: getattr(found, field.name) for field in fields(found) if field.encode_name in told}
+        changes = {field.name: getattr(found, field.name) for field in fields(found) if field.encode_name in data}
         return (self._items.get(found.id) or TaskListItem(id=found.id)).replace(**changes)
 
     def _put(self, item: TaskListItem) -> TaskListChange | None:
@@ -261,11 +266,11 @@ class TaskList:
         return None if old is None else TaskListChange("deleted", old, old)
 
     def _publish(self, changes: Iterable[TaskListChange | None]) -> list[TaskListChange]:
-        told = [change for change in changes if change is not None]
+        published = [change for change in changes if change is not None]
         for stream in self._streams:
-            for change in told:
+            for change in published:
                 stream.put(change)
-        return told
+        return published
 
 
 def _apply_fields(item: TaskListItem, asked: TaskUpdateInput) -> TaskListItem:
@@ -292,4 +297,6 @@ def _parse_text(name: str, given: JSONObject, text: str) -> JSONObject | None:
 
 
 def _sort_key(item: TaskListItem) -> tuple[int, str]:
-    return (int(item.id), "") if item.id.isdecimal() and len(item.id) < 10 else (10**9, item.id)
+    if item.id.isdecimal() and len(item.id) < 10:
+        return int(item.id), ""
+    return 10**9, item.id

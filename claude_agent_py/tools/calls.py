@@ -147,7 +147,7 @@ def _as_dict(item: Any) -> JSONObject:
     if isinstance(item, Mapping):
         return dict(item)
     if _is_model(item):
-        # The `anthropic` package lists the fields that the API does not accept.
+        # In classes of the `anthropic` package, `__api_exclude__` names fields that are only for programs.
         hidden = set(getattr(item, "__api_exclude__", None) or ())
         block: JSONObject = item.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude=hidden)
         return block
