@@ -275,5 +275,5 @@ def test_answers_to_a_dialog() -> None:
     assert read_dialog(Dismissed()) == {"behavior": "cancelled"}
     assert read_dialog(None) == {"behavior": "cancelled"}
     for wrong in ("yes", {"choice": 1}, Completed(object())):
-        with pytest.raises(ValueError, match=r"dialog|expected"):
+        with pytest.raises(ValueError, match=r"dialog|must be"):
             read_dialog(wrong)

@@ -166,4 +166,4 @@ def test_contains(frame: Any, match: Any, matches: bool) -> None:
 
 def test_field() -> None:
     assert get_field({"a": {"b": 1}}, "a.b") == 1
-    assert get_field({"a": 3}, "a.b") is field({}, "x") is field({"x": None}, "x")
+    assert get_field({"a": 3}, "a.b") is get_field({}, "x") is get_field({"x": None}, "x")
