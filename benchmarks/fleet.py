@@ -24,7 +24,7 @@ from sqlalchemy import Connection, create_engine, func, insert, select, text
 
 from benchmarks.statements import Statements
 from claude_agent_py import ClientOptions
-from claude_agent_py.fleet import Fleet, FleetAgent, _choosing
+from claude_agent_py.fleet import Fleet, FleetAgent, _fair_queue
 from claude_agent_py.fleet._database import normal_url
 from claude_agent_py.fleet._tables import events, interactions, runs, sessions
 from claude_agent_py.sessions import MemoryStore
@@ -86,11 +86,11 @@ async def measure_idle(fleet: Fleet, url: str) -> list[float]:
 
 async def measure_waiting(fleet: Fleet, url: str, count: int) -> None:
     known = [FleetAgent(name="one")]
-    place = _choosing.Place("nobody", "nowhere", None)
+    claimant = _fair_queue.Claimant("nobody", "nowhere", None)
     looks, ends = [], []
     for _ in range(20):
         at = time.perf_counter()
-        await fleet.database.call(_choosing.is_work, place, known, write=False)
+        await fleet.database.call(_fair_queue.has_work, claimant, known, write=False)
         looks.append(time.perf_counter() - at)
     for _ in range(3):
         at = time.perf_counter()

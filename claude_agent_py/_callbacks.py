@@ -26,7 +26,7 @@ Report = Callable[[HandlerError], object]
 """Called with the error of a failed function, whose `__cause__` is the exception, if any. Must not raise."""
 
 THREADS: Final = 40
-"""How many calls of one plain function may run at once in an event loop; others wait."""
+"""How many calls of one plain function may run concurrently in an event loop; others wait."""
 
 PATIENCE: Final = 1.0
 """After how many seconds of waiting for a thread a warning is logged."""
@@ -38,13 +38,13 @@ _unlimited = PerLoop(lambda: CapacityLimiter(math.inf))
 
 
 class DeadlineExpiredError(Exception):
-    """A function did not finish in time. The cause is what it raised, if anything."""
+    """A function did not finish in time. `__cause__` is the exception that it raised, if any."""
 
 
 class Callback:
     """A user function, inspected once and called any number of times.
 
-    Each has a thread limit of its own, so that a blocking listener or tool cannot delay a permission handler.
+    Each has its own thread limit, so that a blocking listener or tool cannot delay a permission handler.
     """
 
     __slots__ = ("__weakref__", "_running", "call", "function", "name")
@@ -53,7 +53,7 @@ class Callback:
         self.function: Callable[..., Any] = function
         self.name: str = callback_name(function) if name is None else name
         self.call: Callable[..., Awaitable[Any]] = function if is_async_callable(function) else self._in_thread
-        """Calls the function and raises what it raises."""
+        """Calls the function and passes on its exceptions."""
         self._running: dict[object, float] = {}
         """When each call that holds a thread began."""
 
@@ -109,7 +109,7 @@ class Callback:
             args: The arguments of the function.
             read: Converts the return value to the answer, or raises ValueError if it is invalid.
             timeout: In seconds; None means no limit.
-            cancellation: Set when the time is over.
+            cancellation: Set when the time limit expires.
 
         Raises:
             HandlerError: The function raised, was too slow, or returned an invalid value. The exception, if any, is its
@@ -245,7 +245,7 @@ def callback_name(function: Callable[..., Any]) -> str:
     if not isinstance(name, str):
         return type(function).__name__
     is_ours = str(getattr(function, "__module__", None)).startswith("claude_agent_py.")
-    return name.partition(".<locals>")[0] if is_ours else name  # `deny_tools`, as users wrote it
+    return name.partition(".<locals>")[0] if is_ours else name  # `deny_tools` instead of `deny_tools.<locals>.policy`
 
 
 def takes_arguments(function: Callable[..., Any], count: int) -> bool:

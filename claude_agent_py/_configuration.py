@@ -57,7 +57,7 @@ else:
         @property
         def __signature__(cls):
             if cls.__init__ is not ConfigModel.__init__:
-                raise AttributeError("__signature__")  # its `__init__` has a signature of its own
+                raise AttributeError("__signature__")  # its `__init__` has its own signature
             from claude_agent_py._field_help import read_signature
 
             return read_signature(cls)
@@ -81,7 +81,7 @@ else:
             return [name for name in super().__dir__() if name not in hidden and not name.startswith("__pydantic_")]
 
     class _Model(BaseModel, metaclass=_Described):
-        """Built at once: pydantic loads its plugins with the first model, which takes 10 ms.
+        """Built once: pydantic loads its plugins with the first model, which takes 10 ms.
 
         Importing is the time for that: the first options are often made on an event loop.
         """
@@ -115,7 +115,7 @@ class ConfigModel(_Model):
     RENAMED: ClassVar[Mapping[str, str]] = {}
     """What to use instead of names from other SDKs."""
     KNOWN_BY: ClassVar[str] = ""
-    """A field that tells people which of several objects an error is about; a note of the error shows it."""
+    """A field that identifies an object in errors; a note of the error shows its value."""
 
     def __init__(self, **data: Any) -> None:
         try:
@@ -170,7 +170,7 @@ class ConfigModel(_Model):
         return type(self)(**{name: getattr(self, name) for name in self.model_fields_set} | changes)
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """Like pydantic's, but what is updated is validated."""
+        """Like pydantic's, but validates the updated fields."""
         copied = super().model_copy(deep=deep)
         return copied.replace(**update) if update else copied
 
@@ -232,7 +232,7 @@ def _instead(where: Sequence[str | int], model: type[ConfigModel]) -> str:
 
 
 def _model_at(where: Sequence[str | int], model: type[ConfigModel]) -> type[ConfigModel] | None:
-    """Return the model at a path, as far as annotations tell, or None."""
+    """Return the model at a path if the annotations name one, otherwise None."""
     annotation: Any = model
     for part in where:
         models = list(_models_in(annotation))

@@ -34,7 +34,7 @@ AsyncioWaiter: TypeAlias = "asyncio.Future[None]"
 AnyEvent: TypeAlias = anyio.Event | asyncio.Event
 
 FILE_THREADS = 40
-"""How many threads of one event loop may work on files at once."""
+"""How many threads of one event loop may work on files concurrently."""
 
 
 class PerLoop(Generic[T]):
@@ -74,7 +74,7 @@ _workers: list[Callable[..., Any]] = []
 
 
 def worker(function: AnyWorker) -> AnyWorker:
-    """Mark an async function that workers of `spawn_detached` start as workers of their own.
+    """Mark an async function that detached workers start as a separate task.
 
     Under trio, Ctrl+C then interrupts the main task and never such a worker. trio protects its system tasks itself, but
     not the tasks that they start, and KeyboardInterrupt in one of those would be an internal error of trio.
@@ -154,7 +154,7 @@ def run_until_wait(coroutine: Coroutine[Any, Any, T], on_wait: Callable[[], obje
 
 
 def pipe_writer(stream: object) -> PipeWriter | None:
-    """Return what writes to the input of an anyio process at once, or None where that needs a wait.
+    """Return a writer for the stdin of an anyio process that does not await, or None if the event loop has none.
 
     anyio lets other workers run at each write, which for an answer costs more than the write.
     """
@@ -214,7 +214,7 @@ def in_event_loop() -> bool:
 
 
 def run_anywhere(function: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run an async function from synchronous code, inside a running event loop in a thread with a loop of its own."""
+    """Run an async function from synchronous code, inside a running event loop in a thread with its own loop."""
     if not in_event_loop():
         return anyio.run(function)
     from concurrent.futures import ThreadPoolExecutor  # takes a while, and few need it
@@ -240,6 +240,6 @@ def is_cancelled() -> bool:
 
 
 async def run_file_work(function: Callable[[*Arguments], T], *args: *Arguments, abandon_on_cancel: bool = False) -> T:
-    """Call a function that works on files in a thread, with a thread limit apart from that of user functions."""
+    """Call a function that works on files in a thread, with a separate limit from user functions."""
     limiter = _file_threads.get()
     return await to_thread.run_sync(function, *args, abandon_on_cancel=abandon_on_cancel, limiter=limiter)

@@ -110,7 +110,7 @@ class _Written(NamedTuple):
 
 
 def _find(model: type[BaseModel], field: str) -> _Written | None:
-    """Return a field as the source of the model or of its nearest base has it, or None."""
+    """Return the source of a field, from the model or its nearest base, or None."""
     for base in model.__mro__[: model.__mro__.index(BaseModel)]:
         found = _read_module(base.__module__).get(f"{base.__qualname__}.{field}")
         if found is not None:

@@ -1,6 +1,6 @@
 """`guard`: run a permission policy as a `PreToolUse` hook, so that it sees every tool call.
 
-`can_use_tool` only sees calls that nothing else decided, and the CLI approves many by itself.
+`can_use_tool` only sees calls that nothing else decided, and the CLI approves many on its own.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def guard(policy: Policy, *, timeout: float | None = None) -> HookMatcher:
-    """Ask a policy about every tool call, including those that the CLI approves by itself.
+    """Ask a policy about every tool call, including calls that the CLI approves on its own.
 
     ::
 

@@ -22,7 +22,7 @@ class HandlerContext:
     task: Task | None = None
     """The task of that subagent; None for the main agent, or if unknown."""
     session_id: str | None = None
-    """The id of the session that asks, for a child agent that of the session that started it; None if unknown."""
+    """The id of the session that asks; for a child agent, of the session that started it; None if unknown."""
     cancellation: Cancellation = field(default_factory=Cancellation)
     """Set when the CLI cancels the request (because of an interrupt or its own timeout)."""
 

@@ -1,4 +1,4 @@
-"""The memory of process trees, as far as the system tells it, and sizes as people write them."""
+"""The memory of process trees, if the system reports it, and sizes such as `8GiB`."""
 
 import os
 import re
@@ -34,15 +34,15 @@ def read_size(value: int | str, *, option: str) -> int:
 
 
 def can_measure() -> bool:
-    """Return whether this system tells the memory of processes: Linux with /proc, and what has `ps`; not Windows."""
+    """Return whether the system reports the memory of processes: Linux with /proc, others with `ps`; not Windows."""
     return sys.platform != "win32" and (sys.platform != "linux" or os.path.exists("/proc/self/statm"))
 
 
 async def tree_memory(pids: Collection[int]) -> dict[int, int]:
-    """Return the resident memory, in bytes, of each of these processes with all that it started; 0 once it is gone.
+    """Return the resident memory, in bytes, of each of these processes with its descendants; 0 once it has exited.
 
-    Pages that processes share count for each of them, so the sum is an upper bound. What has left its tree (a daemon)
-    is not counted. Measured in a thread, in about a millisecond a tree.
+    Shared pages count for each process, so the sum is an upper bound. A process that left its tree (a daemon) is not
+    counted. Measured in a thread, in about a millisecond per tree.
     """
     return await run_file_work(_measure, tuple(pids), abandon_on_cancel=True)
 

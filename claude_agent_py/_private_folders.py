@@ -66,7 +66,7 @@ def _is_own(path: Path, min_age: float) -> bool:
 
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Hold the lock of a folder. Raises OSError if another process has it."""
+    """Hold the lock of a folder. Raises OSError if another process holds it."""
     if sys.platform == "win32":
         raise OSError("not supported")
     import fcntl

@@ -1,4 +1,4 @@
-"""What Linux tells of processes in /proc."""
+"""Process information of Linux, from /proc."""
 
 import os
 from typing import Final

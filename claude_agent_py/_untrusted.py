@@ -38,7 +38,7 @@ def open_regular(path: str | os.PathLike[str]) -> int:
     if not stat.S_ISREG(status.st_mode):  # checked first: opening a device can have effects
         raise _not_regular(path)
     descriptor = os.open(path, _FLAGS)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):  # replaced meanwhile
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):  # it was replaced after the first check
         os.close(descriptor)
         raise _not_regular(path)
     return descriptor
@@ -66,7 +66,7 @@ def read_bytes(
             raise _too_large(path, size, most_bytes)
         file.seek(size - wanted)
         data = file.read(wanted)
-    return data, size - (wanted - len(data))  # it may have been truncated meanwhile
+    return data, size - (wanted - len(data))  # it may have been truncated during the read
 
 
 def read_lines(path: str | os.PathLike[str]) -> Iterator[bytes]:

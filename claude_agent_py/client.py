@@ -1,6 +1,6 @@
 """`Client`: a session with the CLI that stays open for any number of prompts.
 
-The control requests are in `_runtime/controls/`; `runs.py` runs a single prompt in a process of its own.
+The control requests are in `_runtime/controls/`; `runs.py` runs a single prompt in a separate process.
 """
 
 from __future__ import annotations
@@ -204,19 +204,19 @@ class Client(SessionControls, Generic[Output]):
     async def reopen(self) -> None:
         """Start a new process on the session, after the CLI ended unexpectedly.
 
-        Runs that raised `CLIExitError` because of this continue: await or iterate them again. The CLI resumes the turn
-        that it was working on; the outcome of interrupted tool calls is shown as unknown. Only prompts that it had not
+        Runs interrupted by the crash continue: await or iterate them again. The CLI resumes the turn that it was
+        working on; the model sees the outcome of interrupted tool calls as unknown. Only prompts that the CLI had not
         written to disk are sent again: a run whose turn had ended raises `CLIExitError` again. A run whose async
         iterable of prompts was still being sent does not continue.
 
-        The options of the client apply again. The model, the permission mode, the thinking budget and the settings that
-        were set on the running session hold, while its hooks and servers are as at the start. A session of a store is
-        loaded from there, with all that the dead process wrote. Background tasks of the CLI have ended with it and are
-        listed in `tasks` as stopped. Child agents are cancelled. Iterators of `messages()` and `events()` have ended;
-        start new ones. After an error or a cancellation the client is closed.
+        The options of the client apply again. Changes to the model, the permission mode, the thinking budget and the
+        settings of the running session are kept; hooks and servers are reset to the options. A session of a store is
+        loaded from there, including everything that the old process wrote. Background tasks of the CLI ended with it
+        and are listed in `tasks` as stopped. Child agents are cancelled. Iterators of `messages()` and `events()` have
+        ended; start new ones. After an error or a cancellation the client is closed.
 
         Raises:
-            LocalProtocolError: The CLI did not end unexpectedly, is used through a transport, or was told not to save
+            LocalProtocolError: The CLI did not end unexpectedly, is used through a transport, or does not save
                 the session (`persist_session`).
             ConnectionClosedError: The client was closed before or during the call.
             CLIStartError, CLINotFoundError, SessionNotFoundError, StoreError, SessionLeasedError: As in `connect`.
@@ -349,11 +349,11 @@ class Client(SessionControls, Generic[Output]):
         else:
             message = prompt_message(prompt, verbatim=self._options.verbatim_prompts)
             mailbox = session.start_run(message, until, timeout)
-        return Run(self, session, mailbox)
+        return Run(self, mailbox)
 
     @property
     def resumed_run(self) -> Run[Output] | None:
-        """The run of the turn in which the session's last process died, if the CLI resumed it.
+        """The run of the interrupted turn of the session's last process, if the CLI resumed it.
 
         Known once the client is connected with `resume_interrupted_turn`. None if there was no such turn, and after
         `reopen` if the turn belongs to a run of this client, which then continues. Its result names the original prompt
@@ -362,7 +362,7 @@ class Client(SessionControls, Generic[Output]):
         from claude_agent_py._runtime.runs.run import Run
 
         mailbox = self.session.resumption.run
-        return None if mailbox is None else Run(self, self.session, mailbox)
+        return None if mailbox is None else Run(self, mailbox)
 
     async def spawn(
         self,

@@ -73,7 +73,7 @@ class RetryPolicy(ConfigModel):
 
         Raises:
             RunFailed: The error of the last attempt, with a note that counts the attempts, once it is not retryable or
-                the attempts or the budget are used up. Any other exception is raised at once.
+                the attempts or the budget are used up. Any other exception is raised immediately.
         """
         began = self.clock()
         number = 1

@@ -1,6 +1,6 @@
-"""`query`, `run` and `run_sync`: run one prompt in a CLI process of its own.
+"""`query`, `run` and `run_sync`: run one prompt in a separate CLI process.
 
-The process starts with the first message or await and exits when the run is over or dropped.
+The process starts with the first message or await and exits when the run has ended or is dropped.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ def query(
     timeout: float | None = None,
     transport: Transport | None = None,
 ) -> Run[Output]:
-    """Return a run with a CLI process of its own: iterate it for messages, await it for the `RunResult`.
+    """Return a run with its own CLI process: iterate it for messages, await it for the `RunResult`.
 
-    The process starts with the first message or await and exits when the run is over or dropped, for example because
-    a loop over it was left early. `until` is `idle` by default: the run waits for background tasks and includes their
+    The process starts with the first message or await and exits when the run has ended or is dropped, for example after
+    leaving a loop over it early. `until` is `idle` by default: the run waits for background tasks and includes their
     follow-up turns. **The wait is unlimited by default**: a background shell that never exits, such as a server, keeps
     the run open, with a warning after a minute. `Timeouts(idle=...)` limits the wait for tasks, `timeout` the whole
     run.
@@ -71,7 +71,7 @@ async def run(
     By default it also waits for background tasks, without a limit: see `query`.
 
     Raises:
-        RunError: The result is an error; the exception has it as `result`.
+        RunError: The result is an error; it is in `result` of the exception.
         CLIError: The CLI could not be started, or exited during the run.
     """
     async with query(prompt, options, until=until, timeout=timeout, transport=transport) as one:
@@ -88,19 +88,19 @@ def run_sync(
 ) -> RunResult[Output]:
     """Run one prompt and return its result, like `run`, from synchronous code.
 
-    Inside a running event loop (in a notebook, for example) it uses a thread with an event loop of its own and blocks
+    Inside a running event loop (in a notebook, for example) it uses a thread with its own event loop and blocks
     the calling thread. By default it also waits for background tasks, without a limit: see `query`.
     """
     return run_anywhere(lambda: run(prompt, options, until=until, timeout=timeout, transport=transport))
 
 
 class OneShot(Run):
-    """A run that opens a client of its own with the first message or await, and closes it at the end."""
+    """A run that opens its own client with the first message or await, and closes it at the end."""
 
     def __init__(
         self, options: ClientOptions, prompt: Prompt, until: Until, timeout: float | None, transport: Transport | None
     ) -> None:
-        super().__init__(None, None, None)
+        super().__init__()
         self._options = options
         self._prompt = prompt
         self._until: Until = until
@@ -134,7 +134,7 @@ class OneShot(Run):
         idle = self._until == "idle"
         client.session.ending.advice = "the run ended before they did" if idle else 'to wait for them, run until="idle"'
         try:
-            self._take(client.query(self._prompt, until=self._until, timeout=self._timeout))
+            self._continue(client.query(self._prompt, until=self._until, timeout=self._timeout))
             self._own_client = client
         except BaseException:  # the CLI has ended already, say
             with anyio.CancelScope(shield=True):

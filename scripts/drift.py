@@ -217,7 +217,8 @@ class Ours:
 
     @staticmethod
     def _keys(model: type[WireModel]) -> Iterator[tuple[str, ...]]:
-        kind, subtype, event = (_tag(model, name) for name in ("type", "subtype", "hook_event_name"))
+        subtype, event = (_tag(model, name) for name in ("subtype", "hook_event_name"))
+        kind = _tag(model, "type") or (subtype and _inherited_type(model))
         if event:
             yield "hook", event
         elif kind and subtype:
@@ -230,6 +231,12 @@ class Ours:
 
 def _tag(model: type, name: str) -> str | None:
     value = vars(model).get(name)
+    return value if isinstance(value, str) else None
+
+
+def _inherited_type(model: type) -> str | None:
+    """Return the type that all messages with a subtype have from their base."""
+    value = getattr(model, "type", None)
     return value if isinstance(value, str) else None
 
 

@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 
 from claude_agent_py._configuration import Unshown
 from claude_agent_py._errors import OptionsError
-from claude_agent_py._launch.table import ALWAYS_VARIABLES, DEFAULT_CLIENT_APP, Variable, told
+from claude_agent_py._launch.table import ALWAYS_VARIABLES, DEFAULT_CLIENT_APP, Variable, rows_with_values
 from claude_agent_py.observe.telemetry import telemetry_of
 from claude_agent_py.options.checks import HOME_VARIABLES, HOOKS_OFF, TRUE_WORDS
 from claude_agent_py.options.client_options import ClientOptions
@@ -80,7 +80,7 @@ def environment(
 
     `new_home` is the home directory of a session with `home=True`.
     """
-    env = _inherited(surrounding) if options.inherit_env else {}
+    env = _inherit(surrounding) if options.inherit_env else {}
     if not options.inherit_env and telemetry_of(options.telemetry) is not None:
         env |= _trace_context()
     if options.hooks is not None:
@@ -92,7 +92,7 @@ def environment(
         env |= _home_variables(private_home(options, new_home), options.login)
     if options.cwd is not None and "PWD" in env:
         env["PWD"] = os.path.abspath(options.cwd)
-    for row, value in told(Variable, options):
+    for row, value in rows_with_values(Variable, options):
         env[row.name] = "1" if value is True else str(value)
     for name, value in options.env.items():
         if value is None:
@@ -109,7 +109,7 @@ def variable(options: ClientOptions, name: str) -> str | None:
     return os.environ.get(name) if options.inherit_env else None
 
 
-def _inherited(surrounding: Mapping[str, str]) -> dict[str, str]:
+def _inherit(surrounding: Mapping[str, str]) -> dict[str, str]:
     traced = _trace_context()
     stale = {"TRACEPARENT", "TRACESTATE"} if "TRACEPARENT" in traced else set()
     env = surrounding.copy() if isinstance(surrounding, Unshown) else dict(surrounding)

@@ -20,7 +20,7 @@ def check_home(options: ClientOptions, environ: Mapping[str, str], cwd: Path | N
     home, which is another one now. Without project settings it does not look.
 
     Raises:
-        OptionsError: It would take the `.claude` in the user's home for a project's, or there is no login.
+        OptionsError: The CLI would treat `.claude` in the user's home as a project's, or there is no login.
     """
     if options.home is None:
         return

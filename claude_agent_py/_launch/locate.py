@@ -45,7 +45,7 @@ VERSION_PATTERN: Final = re.compile(r"\d+\.\d+\.\d+[0-9A-Za-z.+-]*")
 
 
 class Candidate(NamedTuple):
-    """A place where the program may be."""
+    """A candidate path of the program."""
 
     place: str
     """The source of the path: `the cache`, `PATH`, ..."""
@@ -64,10 +64,10 @@ def find_cli(cli_path: str | os.PathLike[str] | None = None, environ: Mapping[st
 
     Raises:
         CLINotFoundError: No usable program was found, or the one named by `cli_path` or `CLAUDE_AGENT_CLI` cannot be
-            used, in which case nothing else is tried. `tried` has every place with its problem.
+            used, in which case nothing else is tried. `tried` lists every place with its problem.
     """
     environ = os.environ if environ is None else environ
-    named = _named(cli_path, environ)
+    named = _find_named(cli_path, environ)
     if named is not None:
         if named.problem is None:
             return named.path
@@ -113,7 +113,7 @@ def cached_cli(version: str, cache: Path) -> Path:
 
 
 def home(environ: Mapping[str, str]) -> Path:
-    """Return the home directory of an environment, or else that of the user."""
+    """Return the home directory of an environment, or the user's if it names none."""
     named = environ.get("USERPROFILE" if WINDOWS else "HOME")
     return Path(named).absolute() if named else Path.home()
 
@@ -157,7 +157,7 @@ def version_key(version: str) -> tuple[int, ...]:
     return tuple(int(number) for number in numbers.groups()) if numbers else ()
 
 
-def _named(cli_path: str | os.PathLike[str] | None, environ: Mapping[str, str]) -> Candidate | None:
+def _find_named(cli_path: str | os.PathLike[str] | None, environ: Mapping[str, str]) -> Candidate | None:
     if cli_path is not None:
         path = cli_path if isinstance(cli_path, Path) else Path(cli_path)
         return _look("the option cli_path", path.expanduser())

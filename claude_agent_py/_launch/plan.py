@@ -22,8 +22,8 @@ from claude_agent_py._launch.environment import (
 )
 from claude_agent_py._launch.home import check_home
 from claude_agent_py._launch.launch_plan import FORCE, NEW_HOME, PREFIX, SETTINGS_FILE, LaunchPlan
-from claude_agent_py._launch.settings import joined_settings
-from claude_agent_py._launch.table import ALWAYS_FLAGS, AWAITED, TABLE, Awaited, Field, Flag, told
+from claude_agent_py._launch.settings import join_settings
+from claude_agent_py._launch.table import ALWAYS_FLAGS, AWAITED, TABLE, Awaited, Field, Flag, rows_with_values
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.options.values import PluginConfig, SystemPromptFile
 from claude_agent_py.wire.base import JSONObject
@@ -73,7 +73,7 @@ def plan_launch(
         _check_files(options)
     flags, too_long = _flags(options)
     initialize = _initialize(options, extra_initialize or {}, too_long)
-    settings = joined_settings(options, too_long.get("settings", []))
+    settings = join_settings(options, too_long.get("settings", []))
     if scratch is None and (options.home is True or isinstance(settings, dict)):
         scratch = Path(tempfile.gettempdir(), f"{PREFIX}{os.urandom(8).hex()}")
     settings_flags, files = _settings(settings, scratch)
@@ -97,13 +97,13 @@ def plan_launch(
         force=min(FORCE, options.timeouts.close * FORCE_SHARE),
         stderr_bytes=options.limits.stderr_bytes,
         config_dir=config_directory(env),
-        confirmations={one.confirmed_by: _option_of(name) for name, one in awaited.items()},
+        confirmations={one.confirmed_by: _find_option(name) for name, one in awaited.items()},
     )
 
 
 def _initialize(options: ClientOptions, extra: Mapping[str, Any], too_long: Mapping[str, list[str]]) -> dict[str, Any]:
     """Return the fields of `initialize`, with the denied tools if they are too long for a flag."""
-    fields = {row.name: value for row, value in told(Field, options)}
+    fields = {row.name: value for row, value in rows_with_values(Field, options)}
     denied = {name: rules for name, rules in too_long.items() if name == "disallowedTools"}
     return {**fields, **extra, **denied}
 
@@ -138,12 +138,12 @@ def _check_user(user: str | int | None) -> None:
 
 def _check_files(options: ClientOptions) -> None:
     """Check that the files for the CLI exist, because it silently ignores most of those that do not."""
-    for option, path, is_there, problem in _named_paths(options):
+    for option, path, is_there, problem in _paths_to_check(options):
         if not is_there(path):
             raise OptionsError(f"{problem}: {path.absolute()}", option=option)
 
 
-def _named_paths(options: ClientOptions) -> Iterator[tuple[str, Path, Callable[[Path], bool], str]]:
+def _paths_to_check(options: ClientOptions) -> Iterator[tuple[str, Path, Callable[[Path], bool], str]]:
     prompt, servers = options.system_prompt, options.mcp_servers
     if isinstance(prompt, SystemPromptFile):
         yield "system_prompt", prompt.path.expanduser(), os.path.isfile, "no such file"
@@ -171,15 +171,15 @@ def _flags(options: ClientOptions) -> tuple[list[str], dict[str, list[str]]]:
     """Return the flags, and the lists that are too long for a flag, by their destination."""
     flags: list[str] = []
     too_long: dict[str, list[str]] = {}
-    for row, value in told(Flag, options):
+    for row, value in rows_with_values(Flag, options):
         if row.when_long is not None and len(value) > LONG_LIST_CHARS:
             too_long[row.when_long] = split_rules(value)
         else:
-            flags += _written(row.name, value)
+            flags += _format_flag(row.name, value)
     return flags, too_long
 
 
-def _written(name: str, value: Any) -> list[str]:
+def _format_flag(name: str, value: Any) -> list[str]:
     if value is True:
         return [name]
     return [f"{name}={one}" for one in (value if isinstance(value, list) else [value])]
@@ -200,7 +200,7 @@ def _own_flags(options: ClientOptions, flags: list[str]) -> list[str]:
     own = []
     for name, value in options.extra_args.items():
         if f"--{name}" in taken:
-            raise OptionsError(f"--{name} is already set by the option {_option_of(f'--{name}')}",
+            raise OptionsError(f"--{name} is already set by the option {_find_option(f'--{name}')}",
                                option="extra_args")  # fmt: skip
         own.append(f"--{name}" if value is None else f"--{name}={value}")
     return own
@@ -209,10 +209,10 @@ def _own_flags(options: ClientOptions, flags: list[str]) -> list[str]:
 def _check_length(argv: tuple[str, ...]) -> None:
     for argument in argv:
         if (problem := _argument_problem(argument)) is not None:
-            raise OptionsError(problem, option=_option_of(argument.partition("=")[0]))
+            raise OptionsError(problem, option=_find_option(argument.partition("=")[0]))
     total = sum(len(argument) + 1 for argument in argv)
     if total > MAX_COMMAND_CHARS:
-        longest = _option_of(max(argv[1:], key=len).partition("=")[0])
+        longest = _find_option(max(argv[1:], key=len).partition("=")[0])
         raise OptionsError(
             f"the command line has {total:,} characters; the limit here is {MAX_COMMAND_CHARS:,}",
             option=longest,
@@ -227,7 +227,7 @@ def _argument_problem(argument: str) -> str | None:
     return None
 
 
-def _option_of(name: str) -> str:
+def _find_option(name: str) -> str:
     """Return the option of a flag or field."""
     bare = name.removeprefix("--")
     return next((row.option_names[0] for row in TABLE if row.name.removeprefix("--") == bare), "extra_args")

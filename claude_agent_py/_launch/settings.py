@@ -10,7 +10,7 @@ from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.wire.base import JSONObject
 
 
-def joined_settings(options: ClientOptions, allowed: Sequence[str] = ()) -> JSONObject | Path | None:
+def join_settings(options: ClientOptions, allowed: Sequence[str] = ()) -> JSONObject | Path | None:
     """Return the settings, the path of a file that can be used unchanged, or None if there are no settings.
 
     `allowed` are allow rules that are too long for the command line.

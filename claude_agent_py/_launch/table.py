@@ -35,7 +35,7 @@ def _same(value: Any) -> Any:
     return value
 
 
-def _joined(values: Sequence[str]) -> str | None:
+def _join(values: Sequence[str]) -> str | None:
     return ",".join(values) or None
 
 
@@ -70,8 +70,8 @@ class Row:
         given = self.read(options)
         if given is None:
             return None
-        told = self.encode(given) if len(self.option_names) == 1 else self.encode(*given)
-        return None if told in ([], (), {}) else told
+        rows_with_values = self.encode(given) if len(self.option_names) == 1 else self.encode(*given)
+        return None if rows_with_values in ([], (), {}) else rows_with_values
 
 
 @dataclass(frozen=True)
@@ -83,8 +83,8 @@ class Flag(Row):
 
     def value(self, options: ClientOptions) -> Any:
         """Return the value of the flag, or None to leave it out."""
-        told = super().value(options)
-        return None if told is False else told
+        rows_with_values = super().value(options)
+        return None if rows_with_values is False else rows_with_values
 
 
 class Variable(Row):
@@ -96,7 +96,7 @@ class Field(Row):
 
 
 class PromptAddition(Field):
-    """What is appended to the system prompt. The delegation guide depends on which tools the other options leave."""
+    """The text appended to the system prompt. Its delegation guide depends on the available tools."""
 
     def value(self, options: ClientOptions) -> Any:
         """Return the text, or None to leave it out."""
@@ -137,7 +137,7 @@ ALWAYS_FLAGS: Final = ("--output-format=stream-json", "--verbose", "--input-form
 
 ALWAYS_VARIABLES: Final[Mapping[str, str]] = {
     "CLAUDE_CODE_ENTRYPOINT": "sdk-py",
-    "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS": "1",  # says when a run is over; see `_protocol/turns.py`
+    "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS": "1",  # reports when a run has ended; see `_protocol/turns.py`
 }
 
 
@@ -155,10 +155,10 @@ def _asker(*asked: Any) -> str | None:
     return "stdio" if is_any_given(*handlers) or prompts == "host" else None
 
 
-def _refused(
+def _tools_to_disallow(
     disallowed: Iterable[str], can_use_tool: Any, on_question: Any, on_plan: Any, interactions: Any, prompts: str | None
 ) -> str | None:
-    """Return the disallowed tools, plus those of the asking tools that have no handler.
+    """Return the disallowed tools, plus the asking tools without a handler.
 
     The CLI offers its three asking tools as soon as it can send the host any question.
     """
@@ -168,12 +168,12 @@ def _refused(
         refused.append("AskUserQuestion")
     if asks and not is_any_given(on_plan, can_use_tool, interactions):
         refused += ["EnterPlanMode", "ExitPlanMode"]
-    return _joined(list(dict.fromkeys(refused)))
+    return _join(list(dict.fromkeys(refused)))
 
 
-def _allowed(allowed: Iterable[str], skills: Sequence[str] | str | None) -> str | None:
+def _tools_to_allow(allowed: Iterable[str], skills: Sequence[str] | str | None) -> str | None:
     by_skill = ["Skill"] if skills == "all" else [f"Skill({name})" for name in skills or ()]
-    return _joined(list(dict.fromkeys([*allowed, *by_skill])))
+    return _join(list(dict.fromkeys([*allowed, *by_skill])))
 
 
 def _tools(tools: Sequence[str] | str) -> str:
@@ -221,10 +221,10 @@ def _skill_names(skills: Sequence[str] | str) -> list[str] | None:
 
 
 def _agents(agents: Mapping[str, Any]) -> JSONObject:
-    told = {name: agent.to_wire() for name, agent in agents.items()}
-    for agent in told.values():
+    rows_with_values = {name: agent.to_wire() for name, agent in agents.items()}
+    for agent in rows_with_values.values():
         agent.pop(REMINDER, None)
-    return told
+    return rows_with_values
 
 
 def _observes(agents: Mapping[str, Any]) -> str | None:
@@ -241,7 +241,7 @@ def _dialog_kinds(kinds: Sequence[str] | None, on_user_dialog: Any) -> list[str]
 
 
 def _setting_sources(sources: Sequence[str] | None, home: Path | bool | None) -> str | None:
-    """Return the sources; none with a private home: the CLI takes the user's `.claude` for that of a project."""
+    """Return the sources; none with a private home, where the CLI would treat the user's `.claude` as a project's."""
     return ",".join(sources or ()) if sources is not None or home else None
 
 
@@ -274,7 +274,7 @@ TABLE: Final[tuple[Row, ...]] = (
     Here("memory and process limits", "limits"),
     # The model
     Flag("--model", "model"),
-    Flag("--fallback-model", "fallback_model", _joined),
+    Flag("--fallback-model", "fallback_model", _join),
     Flag("--thinking", "thinking", _thinking),
     Flag("--max-thinking-tokens", "thinking,max_thinking_tokens", _thinking_tokens),
     Flag("--thinking-display", "thinking", _thinking_display),
@@ -282,7 +282,7 @@ TABLE: Final[tuple[Row, ...]] = (
     Flag("--max-turns", "max_turns"),
     Flag("--max-budget-usd", "max_budget_usd"),
     Flag("--task-budget", "task_budget"),
-    Flag("--betas", "betas", _joined),
+    Flag("--betas", "betas", _join),
     # Prompts and instructions
     Field("systemPrompt", "system_prompt", _prompt_text),
     Flag("--system-prompt-file", "system_prompt", _prompt_file),
@@ -293,11 +293,11 @@ TABLE: Final[tuple[Row, ...]] = (
     Field("title", "title"),
     # Tools
     Flag("--tools", "tools", _tools),
-    Flag("--allowedTools", "allowed_tools,skills", _allowed, when_long="settings"),
+    Flag("--allowedTools", "allowed_tools,skills", _tools_to_allow, when_long="settings"),
     Flag(
         "--disallowedTools",
         "disallowed_tools,can_use_tool,on_question,on_plan,interactions,permission_prompts",
-        _refused,
+        _tools_to_disallow,
         when_long="disallowedTools",
     ),
     Field("toolAliases", "tool_aliases"),
@@ -378,7 +378,7 @@ TABLE: Final[tuple[Row, ...]] = (
 )
 
 
-def told(kind: type[AnyRow], options: ClientOptions) -> Iterator[tuple[AnyRow, Any]]:
+def rows_with_values(kind: type[AnyRow], options: ClientOptions) -> Iterator[tuple[AnyRow, Any]]:
     """Yield the rows of a kind that have a value for the CLI, with their values."""
     for row in _rows(kind, frozenset(options.model_fields_set)):  # type: ignore[arg-type]
         if (value := row.value(options)) is not None:

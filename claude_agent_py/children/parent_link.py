@@ -70,7 +70,7 @@ class ParentLink:
     @property
     def observers(self) -> tuple[Any, ...]:
         """The observers of the sessions of the parent and its ancestors."""
-        return self._parent.client.session.told_of_questions
+        return self._parent.client.session.request_observers
 
     def find_task(self, agent_id: str) -> Any:
         """Return the task of an agent as the root tracks it."""

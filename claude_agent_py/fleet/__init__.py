@@ -1,6 +1,6 @@
-"""A fleet: durable sessions on one machine or on many, none of which is lost when a process or a machine dies.
+"""A fleet: durable sessions on one machine or on many, which survive when a process or a machine dies.
 
-Needs the extra `fleet`, which brings DBOS.
+Needs the extra `fleet`, which installs DBOS.
 """
 
 from claude_agent_py._lazy_names import attach

@@ -1,21 +1,23 @@
-"""What workers do with the tables: live, claim sessions, write what happens in them, settle them, adopt the dead's.
+"""Database operations of workers: leases, claims, events, outcomes, and adopting the sessions of dead workers.
 
-Every write about a session names the epoch of its claim. A worker that was taken for dead has an earlier one, and gets
-`LostError`: it writes nothing.
+Every write to a session names the epoch of its claim. A worker that was wrongly declared dead has an older epoch: its
+write raises `LostError` and changes nothing.
 """
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
 from sqlalchemy import Connection, RowMapping, delete, insert, or_, select, update
 
 from claude_agent_py.fleet import _rows
-from claude_agent_py.fleet._choosing import Place, choose, forget_turns
 from claude_agent_py.fleet._database import lock, server_time
+from claude_agent_py.fleet._fair_queue import Claimant, choose_sessions, delete_old_turns
 from claude_agent_py.fleet._tables import agents, interactions, runs, sessions, workers
 from claude_agent_py.fleet.agents import FleetAgent
+
+OVERDUE: Final = "the prompt was not answered in time"
 
 
 class LostError(Exception):
@@ -23,7 +25,7 @@ class LostError(Exception):
 
 
 class Claim(NamedTuple):
-    """A session that this worker runs, and the prompt at hand."""
+    """A session that this worker runs, and its current prompt."""
 
     session: Mapping[str, Any]
     run: Mapping[str, Any]
@@ -31,78 +33,79 @@ class Claim(NamedTuple):
 
     @property
     def id(self) -> str:
-        """The session."""
+        """The id of the session."""
         return str(self.session["id"])
 
     @property
     def workflow_id(self) -> str:
-        """The id of its workflow."""
+        """The id of the DBOS workflow."""
         return f"{self.id}:{self.session['step']}"
 
 
-# Living ---------------------------------------------------------------------------------------------------------------
+# Workers --------------------------------------------------------------------------------------------------------------
 
 
 def register(connection: Connection, row: Mapping[str, Any], lease: float, known: Sequence[FleetAgent]) -> None:
-    """Enter a worker and its agents."""
+    """Insert a worker and its agents."""
     lock(connection)
     now = server_time(connection)
     times = {"started_at": now, "expires_at": now + lease}
-    connection.execute(delete(workers).where(workers.c.id == row["id"]))  # it is there if the news of it was lost
+    # The row exists if an earlier call committed but its connection broke.
+    connection.execute(delete(workers).where(workers.c.id == row["id"]))
     connection.execute(insert(workers).values(**row, **times, memory_used=0, is_draining=0))
     register_agents(connection, now, known)
 
 
 def register_agents(connection: Connection, now: float, known: Sequence[FleetAgent]) -> None:
-    """Enter agents by name and version, with their time limits, which processes that do not know them need."""
+    """Store agents by name and version. Processes that do not register them read their timeouts from the table."""
     query = select(agents.c.name, agents.c.version, agents.c.timeout)
-    there = {(name, version): timeout for name, version, timeout in connection.execute(query)}
+    stored = {(name, version): timeout for name, version, timeout in connection.execute(query)}
     for one in known:
-        if (one.name, one.version) not in there:
+        if (one.name, one.version) not in stored:
             row = {"name": one.name, "version": one.version, "timeout": one.timeout}
             connection.execute(insert(agents).values(**row, registered_at=now))
-        elif there[one.name, one.version] != one.timeout:
-            entered = update(agents).where(agents.c.name == one.name, agents.c.version == one.version)
-            connection.execute(entered.values(timeout=one.timeout))
+        elif stored[one.name, one.version] != one.timeout:
+            change = update(agents).where(agents.c.name == one.name, agents.c.version == one.version)
+            connection.execute(change.values(timeout=one.timeout))
 
 
-def beat(connection: Connection, worker: str, lease: float, memory_used: int) -> bool | None:
-    """Extend a worker's life. Returns whether it has to drain; None if it counts as dead."""
+def extend_lease(connection: Connection, worker: str, lease: float, memory_used: int) -> bool | None:
+    """Extend a worker's lease. Returns whether it has to drain, or None if it was declared dead."""
     change = update(workers).where(workers.c.id == worker)
     values = {"expires_at": server_time(connection) + lease, "memory_used": memory_used}
     found = connection.execute(change.values(values).returning(workers.c.is_draining)).scalar_one_or_none()
     return None if found is None else bool(found)
 
 
-def leave(connection: Connection, worker: str) -> None:
-    """Strike a worker off."""
+def unregister(connection: Connection, worker: str) -> None:
+    """Delete a worker."""
     connection.execute(delete(workers).where(workers.c.id == worker))
 
 
-def wishes(connection: Connection, worker: str) -> dict[str, tuple[int, str | None]]:
-    """Return the epoch of each session that a worker has, and what is wanted of it."""
+def load_wanted(connection: Connection, worker: str) -> dict[str, tuple[int, str | None]]:
+    """Return the epoch and the requested action of each session that a worker has claimed."""
     query = select(sessions.c.id, sessions.c.epoch, sessions.c.wanted).where(sessions.c.worker == worker)
     return {session: (epoch, wanted) for session, epoch, wanted in connection.execute(query)}
 
 
-def cancelled(connection: Connection, machine: str) -> Sequence[tuple[str, str, str]]:
-    """Return the cancelled sessions that have a workspace on a machine, with their agents."""
+def list_cancelled(connection: Connection, machine: str) -> Sequence[tuple[str, str, str]]:
+    """Return the cancelled sessions that have a workspace on a machine, with their agents and versions."""
     columns = (sessions.c.id, sessions.c.agent, sessions.c.version)
     query = select(*columns).where(sessions.c.state == "cancelled", sessions.c.machine == machine)
     return [(session, agent, version) for session, agent, version in connection.execute(query)]
 
 
 def forget_machine(connection: Connection, session: str) -> None:
-    """Note that the workspace of a cancelled session is removed."""
+    """Record that the workspace of a cancelled session was removed."""
     change = update(sessions).where(sessions.c.id == session, sessions.c.state == "cancelled")
     connection.execute(change.values(machine=None))
 
 
-# The dead -------------------------------------------------------------------------------------------------------------
+# Dead workers ---------------------------------------------------------------------------------------------------------
 
 
 def reap(connection: Connection, max_crashes: int) -> list[str]:
-    """Free the sessions of dead workers, settle what is too late, and return the workers that were found dead."""
+    """Free the sessions of dead workers, fail overdue runs, and return the ids of the dead workers."""
     lock(connection)
     now = server_time(connection)
     dead = list(connection.execute(select(workers.c.id).where(workers.c.expires_at < now)).scalars())
@@ -111,43 +114,42 @@ def reap(connection: Connection, max_crashes: int) -> list[str]:
         or_(sessions.c.worker.in_(dead), sessions.c.worker.not_in(select(workers.c.id))),
     )
     for session in list(connection.execute(lost).scalars()):
-        _free(connection, session, now, max_crashes)
+        _free_session(connection, session, now, max_crashes)
     if dead:
         connection.execute(delete(workers).where(workers.c.id.in_(dead)))
-    _settle_late(connection, now)
-    forget_turns(connection)
+    _fail_overdue(connection, now)
+    delete_old_turns(connection)
     return dead
 
 
-def _free(connection: Connection, session: str, now: float, max_crashes: int) -> None:
-    row = _rows.locked(connection, session)
-    run = _rows.current_run(connection, session)
+def _free_session(connection: Connection, session: str, now: float, max_crashes: int) -> None:
+    row = _rows.lock_session(connection, session)
+    run = _rows.find_current_run(connection, session)
     if row["wanted"] == "cancel":
-        _rows.cancel_now(connection, session, now, row["reason"] or "cancelled")
+        _rows.cancel_session(connection, session, now, row["reason"] or "cancelled")
         return
     if run is None:
-        _rows.follow_up(connection, session, 0, now)
+        _rows.queue_next_run(connection, session, 0, now)
         return
     _rows.change_run(connection, session, run["number"], crashes=run["crashes"] + 1)
     if run["crashes"] >= max_crashes:
-        reason = f"{run['crashes'] + 1} workers died at it"
-        _fail(connection, session, run["number"], now, {"error": "WorkerDied", "reason": reason})
+        reason = f"{run['crashes'] + 1} workers died while running it"
+        _fail_session(connection, session, run["number"], now, {"error": "WorkerDied", "reason": reason})
         return
-    _rows.withdraw(connection, session, now)
+    _rows.withdraw_questions(connection, session, now)
     _rows.set_state(connection, session, run["number"], now, "queued", worker=None, is_orphan=1, not_before=0.0)
 
 
-def _settle_late(connection: Connection, now: float) -> None:
+def _fail_overdue(connection: Connection, now: float) -> None:
     late = select(runs.c.session, runs.c.number).join(sessions, sessions.c.id == runs.c.session)
     late = late.where(runs.c.state.in_(_rows.OPEN), runs.c.deadline < now, sessions.c.state.in_(("queued", "waiting")))
     for session, number in connection.execute(late).all():
-        _rows.withdraw(connection, session, now)
-        told = {"error": "RunTimeoutError", "reason": "it was not over in time"}
-        _fail(connection, session, number, now, told)
+        _rows.withdraw_questions(connection, session, now)
+        _fail_session(connection, session, number, now, {"error": "RunTimeoutError", "reason": OVERDUE})
 
 
-def _fail(connection: Connection, session: str, number: int, now: float, result: Mapping[str, Any]) -> None:
-    """Make a session a dead letter."""
+def _fail_session(connection: Connection, session: str, number: int, now: float, result: Mapping[str, Any]) -> None:
+    """Fail a run and its session, which becomes a dead letter."""
     _rows.end_run(connection, session, number, now, "failed", result)
     reason = ": ".join(part for part in (result.get("error"), result.get("reason")) if part)
     _rows.set_state(connection, session, number, now, "failed", reason=reason, **_rows.RELEASED)
@@ -156,34 +158,35 @@ def _fail(connection: Connection, session: str, number: int, now: float, result:
 # Claiming -------------------------------------------------------------------------------------------------------------
 
 
-def claim(connection: Connection, place: Place, known: Sequence[FleetAgent], count: int) -> list[Claim]:
-    """Take up to `count` queued sessions, one worker at a time, so that limits and shares hold exactly."""
+def claim_sessions(connection: Connection, claimant: Claimant, known: Sequence[FleetAgent], count: int) -> list[Claim]:
+    """Claim up to `count` queued sessions. One worker at a time claims, so that limits and shares are exact."""
     lock(connection)
     now = server_time(connection)
-    return [_take(connection, session, place, now) for session in choose(connection, place, known, count, now)]
+    chosen = choose_sessions(connection, claimant, known, count, now)
+    return [_claim_session(connection, session, claimant, now) for session in chosen]
 
 
-def _take(connection: Connection, row: RowMapping, place: Place, now: float) -> Claim:
-    run = _rows.current_run(connection, row["id"])
-    assert run is not None  # noqa: S101 - a queued session has one
+def _claim_session(connection: Connection, row: RowMapping, claimant: Claimant, now: float) -> Claim:
+    run = _rows.find_current_run(connection, row["id"])
+    assert run is not None  # noqa: S101 - a queued session has a run
     epoch = row["epoch"] + 1
-    taken = {"worker": place.worker, "machine": place.machine, "epoch": epoch, "is_orphan": 0, "reason": None}
-    _rows.set_state(connection, row["id"], run["number"], now, "running", **taken)
+    changes = {"worker": claimant.worker, "machine": claimant.machine, "epoch": epoch, "is_orphan": 0, "reason": None}
+    _rows.set_state(connection, row["id"], run["number"], now, "running", **changes)
     started_at = now if run["started_at"] is None else run["started_at"]
-    counted = {"claims": run["claims"] + 1, "started_at": started_at}
-    _rows.change_run(connection, row["id"], run["number"], state="running", **counted)
+    claims = run["claims"] + 1
+    _rows.change_run(connection, row["id"], run["number"], state="running", claims=claims, started_at=started_at)
     if not run["claims"]:
-        begun = {"run": run["number"], "state": "running", "worker": place.worker}
-        _rows.add_events(connection, row["id"], run["number"], [("run", now, begun)])
-    return Claim({**row, "worker": place.worker}, dict(run), epoch)
+        data = {"run": run["number"], "state": "running", "worker": claimant.worker}
+        _rows.add_events(connection, row["id"], run["number"], [("run", now, data)])
+    return Claim({**row, "worker": claimant.worker}, dict(run), epoch)
 
 
-# While it runs --------------------------------------------------------------------------------------------------------
+# Running sessions -----------------------------------------------------------------------------------------------------
 
 
-def check(connection: Connection, claim: Claim) -> RowMapping:
+def check_claim(connection: Connection, claim: Claim) -> RowMapping:
     """Lock a claimed session and return its row. Raises LostError."""
-    row = _rows.locked(connection, claim.id)
+    row = _rows.lock_session(connection, claim.id)
     if row["epoch"] != claim.epoch or row["state"] != "running":
         raise LostError(claim.id)
     return row
@@ -192,92 +195,98 @@ def check(connection: Connection, claim: Claim) -> RowMapping:
 def write_events(
     connection: Connection, claim: Claim, batch: str, new: Sequence[tuple[str, float, Mapping[str, Any]]]
 ) -> None:
-    """Append events, once for each batch. Raises LostError."""
-    row = check(connection, claim)
+    """Append a batch of events. A repeated batch is ignored. Raises LostError."""
+    row = check_claim(connection, claim)
+    # An earlier attempt committed the batch, but its connection broke.
     if row["last_batch"] == batch:
-        return  # it arrived, but not the news of it
+        return
     _rows.add_events(connection, claim.id, claim.run["number"], new, last_batch=batch)
 
 
-def ask(connection: Connection, claim: Claim, row: Mapping[str, Any]) -> str | None:
-    """Enter a question, and return None; or the reply, if the same was asked and answered in this run.
+def open_question(connection: Connection, claim: Claim, row: Mapping[str, Any]) -> str | None:
+    """Store a question, or return the reply if the same question was answered earlier in this run.
 
-    Raises LostError.
+    Returns None if the question was stored. Raises LostError.
     """
-    check(connection, claim)
+    check_claim(connection, claim)
     run = claim.run["number"]
-    same = (interactions.c.session == claim.id, interactions.c.run == run, interactions.c.digest == row["digest"])
-    query = select(interactions).where(*same, interactions.c.state == "answered").order_by(interactions.c.created_at)
+    is_same = (interactions.c.session == claim.id, interactions.c.run == run, interactions.c.digest == row["digest"])
+    query = select(interactions).where(*is_same, interactions.c.state == "answered").order_by(interactions.c.created_at)
     found = connection.execute(query.limit(1)).mappings().one_or_none()
     if found is not None:
         change = update(interactions).where(interactions.c.id == found["id"])
         connection.execute(change.values(state="used"))
         return str(found["reply"])
     now = server_time(connection)
-    fixed = {"session": claim.id, "run": run, "state": "pending", "created_at": now}
-    connection.execute(insert(interactions).values(**row, **fixed))
-    told = {"id": row["id"], "state": "pending", "kind": row["kind"], "request": json.loads(row["request"])}
-    _rows.add_events(connection, claim.id, run, [("interaction", now, told)])
+    new = {**row, "session": claim.id, "run": run, "state": "pending", "created_at": now}
+    connection.execute(insert(interactions).values(new))
+    data = {"id": row["id"], "state": "pending", "kind": row["kind"], "request": json.loads(row["request"])}
+    _rows.add_events(connection, claim.id, run, [("interaction", now, data)])
     return None
 
 
-def answered(connection: Connection, claim: Claim) -> list[dict[str, Any]]:
-    """Return the requests that the run ended at and that were answered since, oldest first."""
-    same = (interactions.c.session == claim.id, interactions.c.run == claim.run["number"])
-    query = select(interactions.c.request).where(*same, interactions.c.state == "answered")
+def load_answered_requests(connection: Connection, claim: Claim) -> list[dict[str, Any]]:
+    """Return the requests at which the process ended and that were answered since, oldest first."""
+    is_same = (interactions.c.session == claim.id, interactions.c.run == claim.run["number"])
+    query = select(interactions.c.request).where(*is_same, interactions.c.state == "answered")
     found = connection.execute(query.order_by(interactions.c.created_at)).scalars()
     return [json.loads(request) for request in found]
 
 
-def answer_of(connection: Connection, interaction: str) -> RowMapping | None:
-    """Return a question once it is settled, or None."""
+def find_settled_question(connection: Connection, interaction: str) -> RowMapping | None:
+    """Return a question if it was answered or withdrawn, or None."""
     query = select(interactions).where(interactions.c.id == interaction, interactions.c.state != "pending")
     return connection.execute(query).mappings().one_or_none()
 
 
 def close_question(connection: Connection, interaction: str, state: str) -> None:
-    """Note that an answer was used, or that the CLI withdrew its question."""
-    was = "answered" if state == "used" else "pending"
-    change = update(interactions).where(interactions.c.id == interaction, interactions.c.state == was)
+    """Record that an answer was used, or that the CLI withdrew its question."""
+    previous = "answered" if state == "used" else "pending"
+    change = update(interactions).where(interactions.c.id == interaction, interactions.c.state == previous)
     connection.execute(change.values(state=state))
 
 
 def renew_uuid(connection: Connection, claim: Claim) -> str:
-    """Put another uuid of the prompt on record, before the prompt is sent again. Raises LostError."""
-    check(connection, claim)
+    """Store and return a new uuid for the prompt, before the prompt is sent again. Raises LostError."""
+    check_claim(connection, claim)
     uuid = str(uuid4())
     _rows.change_run(connection, claim.id, claim.run["number"], uuid=uuid)
     return uuid
 
 
-def abandon(connection: Connection, claimed: Mapping[str, int], worker: str) -> None:
-    """Queue sessions again that a worker has by the table, but not in fact."""
+def requeue(connection: Connection, claimed: Mapping[str, int], worker: str) -> None:
+    """Queue sessions again that a worker claimed but does not run."""
     now = server_time(connection)
     for session, epoch in claimed.items():
-        row = _rows.locked(connection, session)
+        row = _rows.lock_session(connection, session)
         if (row["worker"], row["epoch"], row["state"]) == (worker, epoch, "running"):
             _rows.set_state(connection, session, 0, now, "queued", worker=None, step=row["step"] + 1)
 
 
-# Settling -------------------------------------------------------------------------------------------------------------
+# Outcomes -------------------------------------------------------------------------------------------------------------
 
 
 def settle(connection: Connection, claim: Claim, outcome: Mapping[str, Any]) -> None:
-    """Write what became of a claim. Raises LostError."""
-    row, now = check(connection, claim), server_time(connection)
-    kind, number, result = outcome["kind"], claim.run["number"], outcome.get("result") or {}
+    """Store the outcome of a claim. Raises LostError."""
+    row = check_claim(connection, claim)
+    now = server_time(connection)
+    kind = outcome["kind"]
+    number = claim.run["number"]
+    result = outcome.get("result") or {}
     if row["wanted"] == "cancel" or kind == "cancelled":
-        _rows.cancel_now(connection, claim.id, now, row["reason"] or "cancelled")
+        _rows.cancel_session(connection, claim.id, now, row["reason"] or "cancelled")
     elif kind in ("done", "interrupted"):
-        _rows.end_run(connection, claim.id, number, now, "done" if kind == "done" else "cancelled", result)
-        _rows.follow_up(connection, claim.id, number, now)
+        state = "done" if kind == "done" else "cancelled"
+        _rows.end_run(connection, claim.id, number, now, state, result)
+        _rows.queue_next_run(connection, claim.id, number, now)
     elif kind == "failed":
-        _fail(connection, claim.id, number, now, result)
+        _fail_session(connection, claim.id, number, now, result)
     elif kind == "later":
         _rows.change_run(connection, claim.id, number, attempts=claim.run["attempts"] + 1, uuid=str(uuid4()))
         later = {"queued_at": now, "not_before": now + outcome["pause"], "reason": outcome["reason"]}
         _rows.set_state(connection, claim.id, number, now, "queued", **later, **_rows.RELEASED)
-    else:  # it waits for a person, or its worker ends
-        waits = kind == "waiting" and _rows.waiting(connection, claim.id)
-        state = "waiting" if waits else "queued"
+    else:
+        # The session waits for a person, or its worker ends. An answer may have arrived meanwhile: then queue it.
+        is_waiting = kind == "waiting" and _rows.count_pending_questions(connection, claim.id) > 0
+        state = "waiting" if is_waiting else "queued"
         _rows.set_state(connection, claim.id, number, now, state, queued_at=now, **_rows.RELEASED)

@@ -1,6 +1,7 @@
 """`Database`: transactions on the tables of a fleet, in SQLite or PostgreSQL.
 
-It retries what a lost connection or a lock cut off, so that a database that is away for a while only delays a fleet.
+It retries transactions that a lost connection or a lock interrupted, so that an outage of the database only delays the
+fleet.
 """
 
 import contextlib
@@ -35,23 +36,23 @@ logger: logging.Logger = logging.getLogger("claude_agent_py")
 T = TypeVar("T")
 
 AWAY_SECONDS: Final = 120.0
-"""For how many seconds a call waits for a database that is away."""
+"""For how many seconds a call retries while the database is unavailable."""
 PAUSES: Final = (0.05, 1.0)
-"""Seconds between attempts: at first, and at most."""
+"""Seconds between attempts: the first pause and the longest."""
 WARNS_AT: Final = 3
-"""The failed attempt of a call that is logged as a warning."""
+"""Which failed attempt of a call is logged as a warning; the others are logged for debugging."""
 ANSWER_SECONDS: Final = 30.0
-"""Within how many seconds a PostgreSQL server answers a call. It is cut off from one that does not."""
+"""Seconds that a PostgreSQL server may take to answer a call. After that, the connections are broken off."""
 BUSY_SECONDS: Final = 5
-"""For how many seconds one attempt waits for a lock of SQLite."""
+"""Seconds that one attempt waits for a lock of SQLite."""
 FROZEN_SECONDS: Final = 30
-"""After which the server rolls back the transaction of a process that was stopped within it."""
+"""Seconds after which the server rolls back the transaction of a suspended process."""
 TCP: Final = {"keepalives_idle": "10", "keepalives_interval": "5", "keepalives_count": "4", "tcp_user_timeout": "30000"}
-"""Parameters of libpq: a connection to a machine that is gone breaks after half a minute, not after hours."""
+"""Parameters of libpq: a connection to a dead machine breaks after half a minute instead of hours."""
 WRONG_URL: Final = (" does not exist", "authentication failed")
-"""What PostgreSQL says of a database, a user or a password that is wrong; waiting does not help."""
+"""Error texts of PostgreSQL for a wrong database, user or password. Retrying does not help."""
 LOCK: Final = 7_236_110
-"""The advisory lock of PostgreSQL under which tables are made and limits are counted."""
+"""The advisory lock of PostgreSQL for creating tables and counting limits."""
 
 _DRIVERS: Final = {"postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg", "sqlite": "sqlite"}
 
@@ -60,18 +61,21 @@ def normal_url(url: str) -> str:
     """Return the URL with the driver that the fleet uses.
 
     Raises:
-        OptionsError: It is neither of SQLite nor of PostgreSQL.
+        OptionsError: The URL is neither for SQLite nor for PostgreSQL.
     """
     try:
         parsed = make_url(url)
     except (ArgumentError, AttributeError):
         parsed = None
     if parsed is None or parsed.drivername not in (*_DRIVERS, *_DRIVERS.values()):
-        raise OptionsError("must begin with sqlite:/// or postgresql://", option="url")  # it may have a password
+        # The URL may contain a password, so the error does not show it.
+        raise OptionsError("must begin with sqlite:/// or postgresql://", option="url")
     if parsed.drivername.startswith("sqlite") and parsed.database in (None, "", ":memory:"):
         raise OptionsError("must name a file: workers and other processes share it", option="url")
     drivername = _DRIVERS.get(parsed.drivername, parsed.drivername)
-    query = dict(parsed.query) if drivername == "sqlite" else {**TCP, **parsed.query}
+    query = dict(parsed.query)
+    if drivername != "sqlite":
+        query = {**TCP, **query}
     return parsed.set(drivername=drivername, query=query).render_as_string(hide_password=False)
 
 
@@ -79,29 +83,30 @@ class Database:
     """The tables of a fleet.
 
     Args:
-        url: Where they are.
-        create: Whether the first call makes those that are missing. Without, it fails where no fleet is.
+        url: The URL of the database.
+        create: Whether the first call creates missing tables. If not, it fails if the database has no fleet.
     """
 
     def __init__(self, url: str, *, create: bool = True) -> None:
         self.url: Final = normal_url(url)
         self.is_sqlite: Final = self.url.startswith("sqlite")
         self._connections: weakref.WeakSet[Any] = weakref.WeakSet()
-        """Those of PostgreSQL, to cut them."""
+        """Open connections to PostgreSQL, for `_break_connections`."""
         self._create = create
-        self.engine: Final = _engine(self.url, create, self._connections.add)
+        self.engine: Final = _create_engine(self.url, create, self._connections.add)
         self._is_ready = False
         weakref.finalize(self, self.engine.dispose)
 
     def close(self) -> None:
-        """Close the connections. They are opened again when they are needed."""
+        """Close the connections. The next call opens new ones."""
         self.engine.dispose()
-        self._cut()
+        self._break_connections()
 
-    def _cut(self) -> None:
-        """Break off calls that wait for the server: their threads get an error."""
+    def _break_connections(self) -> None:
+        """Break off calls that wait for the server: an error is raised in their threads."""
         for connection in list(self._connections):
-            with contextlib.suppress(Exception):  # it is closed
+            # A closed connection has no file descriptor.
+            with contextlib.suppress(Exception):
                 end = socket.socket(fileno=connection.fileno())
                 try:
                     end.shutdown(socket.SHUT_RDWR)
@@ -111,12 +116,12 @@ class Database:
     def run(
         self, work: Callable[..., T], *args: Any, write: bool = True, is_given_up: Callable[[], bool] | None = None
     ) -> T:
-        """Run a transaction: `work(connection, *args)`. Blocks. Does nothing if it is given up before it has begun.
+        """Run a transaction: `work(connection, *args)`. Blocks. Does nothing if it is given up before it starts.
 
         Raises:
             sqlalchemy.exc.SQLAlchemyError: The database failed.
-            FleetError: The tables were made by a newer version, the file's folder does not exist, or there is no fleet
-                and none is to be created.
+            FleetError: A newer version made the tables, the file's folder does not exist, or the database has no fleet
+                and `create` is false.
         """
         if not (self._is_ready and self._create):
             self._check_file()
@@ -134,7 +139,7 @@ class Database:
         try:
             return self.run(work, *args, write=write)
         except SQLAlchemyError as error:
-            raise away(error) from error
+            raise build_away_error(error) from error
 
     async def call(
         self,
@@ -142,58 +147,61 @@ class Database:
         *args: Any,
         write: bool = True,
         patience: float | None = None,
-        answer: float | None = None,
+        answer_seconds: float | None = None,
     ) -> T:
-        """Run a transaction in a thread, again and again while the database is away.
+        """Run a transaction in a thread, and retry it while the database is unavailable.
 
-        It may have been carried out before, with the news lost on the way: `work` has to bear that. Cancelling a call
-        that reads returns at once; one that writes is finished.
+        An earlier attempt may have committed although its connection broke, so `work` must be repeatable. Cancelling
+        returns immediately from a call that reads; a call that writes is finished first.
 
         Args:
             work: Called as `work(connection, *args)`.
-            args: For `work`.
-            write: Whether it writes.
-            patience: For how many seconds it is tried again; None means `AWAY_SECONDS`.
-            answer: Within how many seconds PostgreSQL has to answer; None means `ANSWER_SECONDS`.
+            args: The arguments of `work`.
+            write: Whether the transaction writes.
+            patience: Seconds during which failed attempts are retried; None means `AWAY_SECONDS`.
+            answer_seconds: Seconds that PostgreSQL may take to answer; None means `ANSWER_SECONDS`.
 
         Raises:
-            FleetError: The database was away for longer, or is none.
+            FleetError: The database was unavailable for longer, or the file is not a database.
         """
         deadline = time.monotonic() + (AWAY_SECONDS if patience is None else patience)
-        pause, tries = PAUSES[0], 0
+        pause = PAUSES[0]
+        tries = 0
         while True:
             try:
-                return await self._attempt(partial(self.run, work, *args, write=write), write, answer)
+                return await self._attempt(partial(self.run, work, *args, write=write), write, answer_seconds)
             except (DBAPIError, NoConnectionError) as error:
-                is_wrong = not self._is_ready and any(told in str(_told(error)) for told in WRONG_URL)
-                if is_wrong or type(error) is DatabaseError:  # the file is something else, or damaged
-                    raise FleetError(f"the database of the fleet cannot be read: {_told(error)}") from error
-                if not _is_passing(error):
+                is_wrong = not self._is_ready and any(words in str(_driver_error(error)) for words in WRONG_URL)
+                # SQLite raises a plain DatabaseError if the file is damaged or not a database.
+                if is_wrong or type(error) is DatabaseError:
+                    raise FleetError(f"the database of the fleet cannot be read: {_driver_error(error)}") from error
+                if not _is_transient(error):
                     raise
                 if time.monotonic() > deadline:
-                    raise away(error) from error
+                    raise build_away_error(error) from error
                 tries += 1
                 level = logging.WARNING if tries == WARNS_AT else logging.DEBUG
-                logger.log(level, "the database of the fleet does not answer, trying again: %s", _told(error))
+                logger.log(level, "the database of the fleet does not answer, trying again: %s", _driver_error(error))
             await anyio.sleep(pause)
             pause = min(pause * 2, PAUSES[1])
 
-    async def _attempt(self, run: Callable[..., T], write: bool, answer: float | None) -> T:
+    async def _attempt(self, run: Callable[..., T], write: bool, answer_seconds: float | None) -> T:
         """Run in a thread. Raises NoConnectionError if the server does not answer in time."""
-        if self.is_sqlite:  # which waits for locks, and not for long
+        # SQLite only waits for locks, at most BUSY_SECONDS.
+        if self.is_sqlite:
             return await run_file_work(run, abandon_on_cancel=not write)
-        limit = ANSWER_SECONDS if answer is None else answer
+        limit = ANSWER_SECONDS if answer_seconds is None else answer_seconds
         given_up = threading.Event()
         try:
             with anyio.move_on_after(limit, shield=write):
                 return await run_file_work(partial(run, is_given_up=given_up.is_set), abandon_on_cancel=True)
         finally:
             given_up.set()
-        self._cut()
+        self._break_connections()
         raise NoConnectionError(f"no answer within {limit:g} s")
 
     def _check_file(self) -> None:
-        """Raise FleetError where SQLite cannot make its file, or would make one that is not to be made."""
+        """Raise FleetError if SQLite cannot create its file, or would create one although `create` is false."""
         file = Path(str(self.engine.url.database)).absolute()
         if self.is_sqlite and not file.parent.is_dir():
             raise FleetError(f"the folder of the fleet's database does not exist: {file}")
@@ -211,40 +219,41 @@ class Database:
             if found is None:
                 connection.execute(insert(tables.meta).values(version=tables.VERSION))
             elif found > tables.VERSION:
-                raise FleetError(f"the fleet's tables are of a newer version ({found}, known is {tables.VERSION})")
+                raise FleetError(f"the fleet's tables must have version {tables.VERSION} or older, not {found}")
         self._is_ready = True
 
 
 def server_time(connection: Connection) -> float:
     """Return the time by the clock that all workers share."""
-    if connection.dialect.name == "sqlite":  # one machine
+    # All users of a SQLite file are on one machine.
+    if connection.dialect.name == "sqlite":
         return time.time()
     return float(connection.scalar(text("SELECT extract(epoch FROM clock_timestamp())::float8")) or 0.0)
 
 
 def lock(connection: Connection) -> None:
-    """Let one transaction at a time pass here. In SQLite, only one writes anyway."""
+    """Hold the fleet's lock until the end of the transaction. SQLite allows only one writer anyway."""
     if connection.dialect.name != "sqlite":
         connection.execute(text(f"SELECT pg_advisory_xact_lock({LOCK})"))
 
 
-def _is_passing(error: DBAPIError | NoConnectionError) -> bool:
+def _is_transient(error: DBAPIError | NoConnectionError) -> bool:
     is_away = isinstance(error, OperationalError | InterfaceError | NoConnectionError)
     return is_away or (isinstance(error, DBAPIError) and error.connection_invalidated)
 
 
-def _told(error: SQLAlchemyError) -> object:
+def _driver_error(error: SQLAlchemyError) -> object:
     return getattr(error, "orig", None) or error
 
 
-def away(error: SQLAlchemyError) -> FleetError:
-    """Return the error for a database that does not answer."""
-    failure = FleetError(f"the database of the fleet does not answer, try again later: {_told(error)}")
+def build_away_error(error: SQLAlchemyError) -> FleetError:
+    """Return the error for an unavailable database."""
+    failure = FleetError(f"the database of the fleet does not answer, try again later: {_driver_error(error)}")
     failure.is_retryable = True
     return failure
 
 
-def _engine(url: str, create: bool, on_connection: Callable[[Any], object]) -> Engine:
+def _create_engine(url: str, create: bool, on_connection: Callable[[Any], object]) -> Engine:
     if not url.startswith("sqlite"):
         engine = create_engine(
             url, pool_pre_ping=True, pool_recycle=300, pool_timeout=10, connect_args={"connect_timeout": 10}
@@ -254,16 +263,19 @@ def _engine(url: str, create: bool, on_connection: Callable[[Any], object]) -> E
         def prepare_postgres(connection: Any, record: Any) -> None:
             on_connection(connection)
             connection.execute(f"SET idle_in_transaction_session_timeout = {FROZEN_SECONDS * 1000}")
-            connection.commit()  # or it would be rolled back with the first transaction that is
+            # Without a commit, the first rollback would undo the setting.
+            connection.commit()
 
         return engine
     engine = create_engine(url, connect_args={"timeout": BUSY_SECONDS})
 
     @event.listens_for(engine, "connect")
     def prepare(connection: Any, record: Any) -> None:
-        connection.isolation_level = None  # SQLAlchemy begins transactions, below
-        if create:  # the mode stays with the file
-            connection.execute("PRAGMA journal_mode = WAL")  # readers do not wait for writers; DBOS profits, too
+        # The driver must not begin transactions: the listener below does.
+        connection.isolation_level = None
+        # In WAL mode, readers do not wait for writers, also in DBOS. The file keeps the mode.
+        if create:
+            connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")
 
     @event.listens_for(engine, "begin")

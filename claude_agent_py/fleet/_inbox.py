@@ -1,8 +1,8 @@
-"""`FleetInbox`: questions of a session to a person, which wait in the fleet's database.
+"""`FleetInbox`: questions of a session to a person, stored in the fleet's database.
 
-A question waits for a moment with its process. Then the process is given back: the turn ends at the question, and when
-all of the session's questions are answered, any worker goes on with it. The model then makes the call again, and the
-same question finds its answer.
+The process first waits a short time for the answer. Then it ends, and the turn stops at the question. When all
+questions of the session are answered, any worker resumes it. The model then repeats the call, and the same question
+gets the stored answer.
 """
 
 import hashlib
@@ -33,7 +33,7 @@ from claude_agent_py.wire.fitting import fit
 
 
 class FleetInteraction(Interaction):
-    """A question of a session of a fleet. `await interaction.answer(value)` answers it, from any process."""
+    """A question of a fleet session. `await interaction.answer(value)` answers it, from any process."""
 
     def __init__(self, database: Database, row: Mapping[str, Any]) -> None:
         kind: Kind = row["kind"]
@@ -49,34 +49,39 @@ class FleetInteraction(Interaction):
 
     @property
     def done(self) -> bool:
-        """Whether it was answered or withdrawn. Reads the database."""
-        return self._database.run_once(_claims.answer_of, self.id, write=False) is not None
+        """Whether the question was answered or withdrawn. Reads the database."""
+        return self._database.run_once(_claims.find_settled_question, self.id, write=False) is not None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON."""
-        told = {"id": self.id, "session_id": self.session_id, "kind": self.kind, "summary": self.summary}
-        return {**told, "agent_id": self.agent_id, "created_at": self.created_at, "request": dump(self.wire)}
+        """Return the question as JSON."""
+        return {
+            "id": self.id,
+            "session_id": self.session_id,
+            "kind": self.kind,
+            "summary": self.summary,
+            "agent_id": self.agent_id,
+            "created_at": self.created_at,
+            "request": dump(self.wire),
+        }
 
     async def answer(self, value: Any, *, by: str = "") -> bool:
-        """Answer it. Waits for a database that is away."""
+        """Answer the question. Retries while the database is unavailable."""
         return await self._record(KINDS[self.kind].read(self.wire, value), AnswerSource.here(by))
 
     async def deny(self, message: str = "", *, by: str = "") -> bool:
-        """Refuse it. Waits for a database that is away."""
+        """Refuse the question. Retries while the database is unavailable."""
         return await self._record(KINDS[self.kind].refuse(message), AnswerSource.here(by))
 
     def _settle(self, reply: JSONObject, source: AnswerSource) -> bool:
-        given = (self.id, json.dumps(reply), source.by, source.origin)
-        return self._database.run_once(_rows.answer, *given)
+        return self._database.run_once(_rows.answer, self.id, json.dumps(reply), source.by, source.origin)
 
     async def _record(self, reply: JSONObject, source: AnswerSource) -> bool:
-        given = (self.id, json.dumps(reply), source.by, source.origin)
-        return await self._database.call(_rows.answer, *given)
+        return await self._database.call(_rows.answer, self.id, json.dumps(reply), source.by, source.origin)
 
 
-async def open_questions(database: Database, session_id: str | None) -> list[FleetInteraction]:
-    """Return the questions that wait for a person, of one session or of all, oldest first."""
-    rows = await database.call(_rows.questions, session_id, write=False)
+async def list_questions(database: Database, session_id: str | None) -> list[FleetInteraction]:
+    """Return the unanswered questions of one session or of all, oldest first."""
+    rows = await database.call(_rows.list_questions, session_id, write=False)
     return [FleetInteraction(database, row) for row in rows]
 
 
@@ -85,11 +90,11 @@ class FleetInbox(Inbox):
 
     Args:
         database: The fleet's tables.
-        claim: The claim of the session that asks.
-        patience: For how many seconds a question waits with its process.
-        poll: Seconds between looks for an answer.
-        give_back: Ends the process, because a person takes longer. Returns only if it cannot.
-        gives_back: Whether the process ends because of a question, which waits on.
+        claim: The claim of the session.
+        patience: Seconds that the process waits for an answer.
+        poll: Seconds between queries of the database for an answer.
+        release: Ends the process because the answer takes longer. Returns only if it cannot.
+        is_releasing: Returns whether the process ends because of an open question.
     """
 
     def __init__(
@@ -99,41 +104,43 @@ class FleetInbox(Inbox):
         *,
         patience: float,
         poll: float,
-        give_back: Callable[[str | None], Awaitable[None]],
-        gives_back: Callable[[], bool],
+        release: Callable[[str | None], Awaitable[None]],
+        is_releasing: Callable[[], bool],
     ) -> None:
         self._database = database
         self._claim = claim
         self._patience = patience
         self._poll = poll
-        self._give_back = give_back
-        self._gives_back = gives_back
+        self._release = release
+        self._is_releasing = is_releasing
 
     def __iter__(self) -> Iterator[Interaction]:
-        return iter(())  # they are in the database: `FleetSession.interactions`
+        # The questions are in the database: see `FleetSession.interactions`.
+        return iter(())
 
     def arrivals(self) -> AsyncIterator[Interaction]:
-        """Not for this inbox: `FleetSession.interactions` has the questions."""
-        raise FleetError("the questions of a fleet are in FleetSession.interactions()")
+        """Not supported: use `FleetSession.interactions`."""
+        raise FleetError("arrivals() is not supported by a fleet: use FleetSession.interactions()")
 
     async def ask(self, kind: Kind, wire: Any, context: PermissionContext) -> JSONObject:
-        """Wait for an answer, for a moment, and return the reply to the CLI."""
-        row: dict[str, Any] = {"id": secrets.token_hex(6), "kind": kind, "digest": digest_of(kind, wire)}
+        """Store the question, wait for the answer, and return the reply to the CLI."""
+        row: dict[str, Any] = {"id": secrets.token_hex(6), "kind": kind, "digest": digest_question(kind, wire)}
         row |= {"request": json.dumps(dump(wire)), "agent_id": context.agent_id}
         with context.awaiting_user(row["id"]):
             return await self._ask(row, kind, wire, context)
 
     async def _ask(self, row: dict[str, Any], kind: Kind, wire: Any, context: PermissionContext) -> JSONObject:
         database = self._database
-        early = await database.call(_claims.ask, self._claim, row)
-        if early is not None:
-            return read_stored(kind, wire, early)
+        stored_reply = await database.call(_claims.open_question, self._claim, row)
+        if stored_reply is not None:
+            return read_stored(kind, wire, stored_reply)
         interaction = FleetInteraction(database, {**row, "session": self._claim.id})
         context.on_interaction(InteractionOpened(interaction))
         try:
-            settled = await self._settled(row["id"], context)
+            settled = await self._wait_for_reply(row["id"], context)
         except BaseException:
-            if not self._gives_back():  # the CLI, or the end of the session, withdraws it
+            # The CLI or the end of the session withdraws the question, unless it stays open without a process.
+            if not self._is_releasing():
                 with anyio.CancelScope(shield=True):
                     await database.call(_claims.close_question, row["id"], "withdrawn")
             raise
@@ -145,22 +152,22 @@ class FleetInbox(Inbox):
         await database.call(_claims.close_question, row["id"], "used")
         return read_stored(kind, wire, reply)
 
-    async def _settled(self, interaction: str, context: PermissionContext) -> RowMapping:
+    async def _wait_for_reply(self, interaction: str, context: PermissionContext) -> RowMapping:
         with anyio.move_on_after(self._patience):
-            return await self._answered(interaction)
-        await self._give_back(context.tool_use_id)
-        return await self._answered(interaction)
+            return await self._poll_reply(interaction)
+        await self._release(context.tool_use_id)
+        return await self._poll_reply(interaction)
 
-    async def _answered(self, interaction: str) -> RowMapping:
-        look = partial(self._database.call, _claims.answer_of, interaction, write=False)
-        while (found := await look()) is None:  # noqa: ASYNC110
+    async def _poll_reply(self, interaction: str) -> RowMapping:
+        query = partial(self._database.call, _claims.find_settled_question, interaction, write=False)
+        while (found := await query()) is None:  # noqa: ASYNC110
             await anyio.sleep(self._poll)
         return found
 
 
-def digest_of(kind: Kind, wire: Any) -> str:
-    """Return the digest of what is asked, without what differs when it is asked again."""
-    asked = dump(wire)
+def digest_question(kind: Kind, wire: Any) -> str:
+    """Return a digest of the fields that stay the same when the model repeats the question."""
+    request = dump(wire)
     names = ("tool_name", "input", "mcp_server_name", "message", "requested_schema", "url", "dialog_kind", "payload")
-    essence = [kind, {name: asked[name] for name in names if name in asked}]
-    return hashlib.sha256(json.dumps(essence, sort_keys=True).encode()).hexdigest()
+    fields = [kind, {name: request[name] for name in names if name in request}]
+    return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()

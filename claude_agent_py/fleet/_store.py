@@ -1,4 +1,4 @@
-"""`FencedStore`: the session store of a worker, which writes nothing once the worker may count as dead."""
+"""`FencedStore`: the session store of a worker, which stops writing once the worker may count as dead."""
 
 import time
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from claude_agent_py._errors import StaleLeaseError
 from claude_agent_py.sessions.stores.protocol import SessionKey, SessionStore, SessionStoreEntry
 
 PROJECT: Final = "fleet"
-"""The project of the sessions in the store."""
+"""The project key of the fleet's sessions in the store."""
 LOOK_SECONDS: Final = 0.05
 
 
@@ -19,10 +19,10 @@ def store_key(cli_session: str) -> SessionKey:
     return {"project_key": PROJECT, "session_id": cli_session}
 
 
-class Pulse:
-    """Until when this worker counts as alive: as long as nobody else may have taken its sessions.
+class Heartbeat:
+    """The time until which this worker still owns its sessions.
 
-    It uses both clocks, because each of them may stand still while a process or its machine is stopped.
+    It uses both clocks, because either may stop while the process or its machine is suspended.
     """
 
     def __init__(self, lease: float) -> None:
@@ -35,40 +35,41 @@ class Pulse:
         return time.monotonic(), time.time()
 
     def beat(self, monotonic: float, wall: float) -> None:
-        """Note that the worker told of itself; the times are those before it did."""
-        self._monotonic, self._wall = monotonic + self._lease, wall + self._lease
+        """Record a successful heartbeat. The arguments are the clocks from before it was sent."""
+        self._monotonic = monotonic + self._lease
+        self._wall = wall + self._lease
 
     @property
     def is_alive(self) -> bool:
-        """Whether no other worker can have taken this one's sessions."""
+        """Whether no other worker can have claimed the sessions of this one."""
         return time.monotonic() < self._monotonic and time.time() < self._wall
 
 
 class FencedStore:
-    """A session store that takes no entries while the worker may count as dead, and none once it has lost the session.
+    """A session store that delays writes while the worker may count as dead, and refuses them once the session is lost.
 
-    The leases of the store refuse them, too, but not before somebody else has acquired one.
+    The leases of the store also refuse such writes, but only after another worker has acquired one.
 
     Args:
-        store: The store; what it has beside `append` and `load` is found here, too.
-        pulse: Whether the worker counts as alive.
-        is_lost: Whether another worker has the session.
+        store: The store. Its other attributes remain available.
+        heartbeat: Says whether the worker counts as alive.
+        is_lost: Returns whether another worker has claimed the session.
     """
 
-    def __init__(self, store: SessionStore, pulse: Pulse, is_lost: Callable[[], bool]) -> None:
+    def __init__(self, store: SessionStore, heartbeat: Heartbeat, is_lost: Callable[[], bool]) -> None:
         self._store: Any = store
-        self._pulse = pulse
+        self._heartbeat = heartbeat
         self._is_lost = is_lost
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
     async def append(self, key: SessionKey, entries: list[SessionStoreEntry], *, epoch: int | None = None) -> None:
-        """Append, once it is certain that the worker has the session. Raises StaleLeaseError if it has not."""
-        while not self._is_lost() and not self._pulse.is_alive:  # noqa: ASYNC110 - the next beat tells
+        """Append once the worker certainly owns the session. Raises StaleLeaseError if it has lost the session."""
+        while not self._is_lost() and not self._heartbeat.is_alive:  # noqa: ASYNC110 - waits for the next heartbeat
             await anyio.sleep(LOOK_SECONDS)
         if self._is_lost():
-            raise StaleLeaseError("another worker has the session", session_id=key["session_id"])
+            raise StaleLeaseError("another worker has claimed the session", session_id=key["session_id"])
         await self._store.append(key, entries, **({} if epoch is None else {"epoch": epoch}))
 
     async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:

@@ -1,6 +1,6 @@
 """The tables of a fleet, for SQLite and PostgreSQL. Times are in seconds since the epoch, by the clock of the database.
 
-Beside them, DBOS keeps its own tables, which this package does not touch.
+DBOS has separate tables, which this package does not touch.
 """
 
 from typing import Final
@@ -10,9 +10,9 @@ from sqlalchemy import Column, Float, Index, Integer, LargeBinary, MetaData, Tab
 VERSION: Final = 1
 """The version of this schema."""
 DBOS_SCHEMA: Final = "fleet_dbos"
-"""Of DBOS's tables in PostgreSQL."""
+"""The schema of DBOS's tables in PostgreSQL."""
 DBOS_WORKFLOWS: Final = ("claude-agent-py-fleet.step", "claude-agent-py-fleet.scheduled")
-"""The workflows of a fleet, by DBOS's names."""
+"""The names of the fleet's workflows in DBOS."""
 
 metadata: Final = MetaData()
 
@@ -27,18 +27,24 @@ sessions: Final = Table(
     Column("tenant", Text, nullable=False),
     Column("priority", Integer, nullable=False),
     Column("state", Text, nullable=False),
-    Column("wanted", Text),  # what the worker that runs it is to do: interrupt, cancel
+    # The requested action for the worker: interrupt or cancel.
+    Column("wanted", Text),
     Column("worker", Text),
-    Column("epoch", Integer, nullable=False),  # grows with every claim; a worker with an earlier one writes nothing
-    Column("step", Integer, nullable=False),  # the workflow of the current claim is `<id>:<step>`
-    Column("is_orphan", Integer, nullable=False),  # the worker died; its workflow is resumed
+    # Grows with every claim, so that a worker with an older epoch can write nothing.
+    Column("epoch", Integer, nullable=False),
+    # The workflow of the current claim is `<id>:<step>`.
+    Column("step", Integer, nullable=False),
+    # The worker died, and the next one resumes its workflow.
+    Column("is_orphan", Integer, nullable=False),
     Column("queued_at", Float, nullable=False),
     Column("not_before", Float, nullable=False),
-    Column("machine", Text),  # has the workspace
+    # The machine with the workspace.
+    Column("machine", Text),
     Column("cli_session", Text, nullable=False),
     Column("runs", Integer, nullable=False),
     Column("events", Integer, nullable=False),
-    Column("last_batch", Text),  # of events, so that none comes twice
+    # The last written batch of events, so that a retry does not write it twice.
+    Column("last_batch", Text),
     Column("reason", Text),
     Column("created_at", Float, nullable=False),
     Column("updated_at", Float, nullable=False),
@@ -51,15 +57,18 @@ runs: Final = Table(
     metadata,
     Column("session", Text, primary_key=True),
     Column("number", Integer, primary_key=True),
-    Column("key", Text),  # makes `send` idempotent
+    # Makes `send` idempotent.
+    Column("key", Text),
     Column("prompt", Text, nullable=False),
     Column("uuid", Text, nullable=False),
     Column("state", Text, nullable=False),
     Column("timeout", Float),
     Column("deadline", Float),
-    Column("attempts", Integer, nullable=False),  # that ended with an error
+    # Attempts that ended with an error.
+    Column("attempts", Integer, nullable=False),
     Column("claims", Integer, nullable=False),
-    Column("crashes", Integer, nullable=False),  # workers that died at it
+    # Workers that died while running it.
+    Column("crashes", Integer, nullable=False),
     Column("result", Text),
     Column("created_at", Float, nullable=False),
     Column("started_at", Float),
@@ -85,7 +94,8 @@ interactions: Final = Table(
     Column("session", Text, nullable=False),
     Column("run", Integer, nullable=False),
     Column("kind", Text, nullable=False),
-    Column("digest", Text, nullable=False),  # of what is asked, to know it again
+    # Identifies a repeated question.
+    Column("digest", Text, nullable=False),
     Column("request", Text, nullable=False),
     Column("agent_id", Text),
     Column("state", Text, nullable=False),
@@ -125,7 +135,8 @@ tenants: Final = Table(
     Column("name", Text, primary_key=True),
     Column("session_limit", Integer),
     Column("weight", Float, nullable=False),
-    Column("began", Float),  # its last turn; see `_choosing`
+    # The virtual time of the last turn; see `_fair_queue`.
+    Column("began", Float),
 )
 
 archives: Final = Table(

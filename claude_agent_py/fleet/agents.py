@@ -1,4 +1,4 @@
-"""`FleetAgent`: what a fleet runs under a name: options, a workspace, limits; and checks of what runs it."""
+"""`FleetAgent`: the options, workspace and limits of a named agent; and checks of arguments."""
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ OWN_OPTIONS: tuple[str, ...] = ("session_store", "session_id", "resume", "contin
 
 @dataclass(frozen=True, kw_only=True)
 class FleetAgent:
-    """An agent of a fleet: made by `Fleet.agent`, which describes the fields."""
+    """An agent of a fleet, created by `Fleet.agent`, which documents the fields."""
 
     name: str
     version: str = "1"
@@ -35,7 +35,7 @@ class FleetAgent:
     def __post_init__(self) -> None:
         for name in OWN_OPTIONS:
             if getattr(self.options, name):
-                raise OptionsError("is set by the fleet", option=name)
+                raise OptionsError("must not be set: the fleet sets it", option=name)
         if not self.name or not self.version:
             raise OptionsError("must not be empty", option="version" if self.name else "name")
         if self.until not in ("result", "idle"):
@@ -55,8 +55,9 @@ def check_timeout(timeout: float | None) -> float | None:
 
 
 def check_session_id(session_id: str) -> str:
-    """Return the id of a session. Raises OptionsError if it is empty, too long, or has characters that do not print."""
-    given: object = session_id  # who calls it may have no type checker
+    """Return the id of a session. Raises OptionsError if it is empty, too long, or not printable."""
+    # The caller may not use a type checker.
+    given: object = session_id
     if not isinstance(given, str) or not given.strip() or len(given) > 200:
         raise OptionsError("must be text of 1 to 200 characters", option="id")
     if not session_id.isprintable():

@@ -1,4 +1,4 @@
-"""`Fleet`: sessions that outlive processes and machines: the agents, the database, and the way to start sessions."""
+"""`Fleet`: durable sessions: registers agents, opens the database and starts sessions."""
 
 import importlib.util
 import secrets
@@ -31,20 +31,20 @@ INSTALL = 'a fleet needs DBOS: pip install "claude-agent-py[fleet]"'
 class Fleet:
     """Durable sessions, on one machine or on many.
 
-    Processes that run sessions register agents and open a `worker`. All others start sessions, send prompts, read
-    events and answer questions: they need the database only, and work on asyncio and trio.
+    Processes that run sessions register agents and open a `worker`. Other processes start sessions, send prompts, read
+    events and answer questions. They only need the database, and work on asyncio and trio.
 
     Args:
         url: The database: `sqlite:///fleet.db` for one machine, `postgresql://user@host/database` for many.
-        store: Where the conversations are, for all workers to reach. One with leases (all of this package have them)
-            keeps workers apart that are wrongly taken for dead.
-        lease: Seconds after which a worker that is not heard of counts as dead.
-        poll: Seconds between looks at the database for new work.
-        tenant_limit: How many sessions of one tenant may run at once, on all workers, unless `tenant` sets another.
-        max_crashes: How many workers may die at a run before it is given up.
-        retention: Workers delete sessions that are idle, failed or cancelled, and did not change for so many seconds,
-            with all that the database, the store and the machine have of them, as `prune` does. None keeps them.
-        create: Whether the first call makes the database's tables if they are missing. Without, it raises FleetError.
+        store: The session store. All workers must be able to reach it. A store with leases (every store of this
+            package has them) also rejects writes by a worker that was wrongly declared dead.
+        lease: Seconds without a heartbeat after which a worker counts as dead.
+        poll: Seconds between queries of the database for new work.
+        tenant_limit: How many sessions of one tenant may run concurrently, on all workers; `tenant` overrides it.
+        max_crashes: How many workers may die while running a prompt before it fails.
+        retention: Seconds after the last change at which workers delete a session that is idle, failed or cancelled,
+            as `prune` does, together with its workspace. None keeps all sessions.
+        create: Whether the first call creates missing tables. If not, it raises FleetError.
 
     Raises:
         OptionsError: The extra `fleet` is not installed, or an argument is invalid.
@@ -78,9 +78,9 @@ class Fleet:
         self.max_crashes = max_crashes
         self.retention: float | None = None if retention is None else _seconds(retention, "retention")
         self.agents: dict[tuple[str, str], FleetAgent] = {}
-        """The agents that this process knows, by name and version."""
+        """The registered agents of this process, by name and version."""
         self.schedules: dict[str, dict[str, Any]] = {}
-        """What `schedule` was called with, by name."""
+        """The schedules of this process, by name."""
         self.open_worker: Worker | None = None
         """The worker of this process. Internal."""
 
@@ -88,7 +88,7 @@ class Fleet:
         return f"<Fleet on {'SQLite' if self.database.is_sqlite else 'PostgreSQL'}, {len(self.agents)} agents>"
 
     def close(self) -> None:
-        """Close the connections to the database. They are opened again when they are needed."""
+        """Close the connections to the database. The next call opens new ones."""
         self.database.close()
 
     async def __aenter__(self) -> Self:
@@ -115,32 +115,33 @@ class Fleet:
         weight: float = 1.0,
         retry: RetryPolicy | None = None,
     ) -> FleetAgent:
-        """Register what sessions run under a name. Every worker that is to run it does so before it begins.
+        """Register an agent. Every worker that runs it must do so before starting.
 
         Args:
-            name: The name.
-            options: The options of its processes. The fleet sets those of the session and its store.
-            version: A session keeps the version with which it began. Register old versions beside new ones until
-                their sessions are over; sessions of a version that no worker has wait.
-            workspace: The directory of each session: `Copy`, `GitWorktree`, `Archive`, `Directory`. None means
-                `options.cwd`, or an empty directory for each.
+            name: The name of the agent.
+            options: The options of its processes. The fleet sets the session options and the session store.
+            version: A session keeps the version with which it started. Also register old versions until their sessions
+                have ended; sessions of a version that no worker has registered wait.
+            workspace: The directory of each session: `Copy`, `GitWorktree`, `Archive` or `Directory`. None means
+                `options.cwd`, or an empty directory for each session.
             until: `result` or `idle`, as in `Client.query`.
-            patience: Seconds that a question to a person waits with its process, before the process is given back.
-            timeout: Seconds within which a prompt has to be answered, waiting included.
-            limit: How many of its sessions may run at once, on all workers.
-            weight: Its share of the workers among agents whose sessions wait.
-            retry: When to try again after an error. A rate limit whose reset is known is always waited for.
+            patience: Seconds that a process waits for the answer to a question before it ends.
+            timeout: Seconds within which a prompt has to be answered, including waiting.
+            limit: How many sessions of the agent may run concurrently, on all workers.
+            weight: The agent's share of the workers among agents with queued sessions.
+            retry: When to retry after an error. A rate limit with a known reset time is always waited for.
 
         Raises:
-            OptionsError: An argument is invalid, or there is such an agent.
+            OptionsError: An argument is invalid, or this version of the agent is already registered.
         """
-        given = options_or_defaults(options)
-        place = workspace or (Copy() if given.cwd is None else Directory(given.cwd))
-        made = FleetAgent(
+        agent_options = options_or_defaults(options)
+        if workspace is None:
+            workspace = Copy() if agent_options.cwd is None else Directory(agent_options.cwd)
+        agent = FleetAgent(
             name=name,
             version=version,
-            options=given,
-            workspace=place,
+            options=agent_options,
+            workspace=workspace,
             until=until,
             patience=patience,
             timeout=timeout,
@@ -149,9 +150,9 @@ class Fleet:
             retry=retry or RetryPolicy(),
         )
         if (name, version) in self.agents:
-            raise OptionsError(f"there is an agent {name!r} of version {version!r}", option="name")
-        self.agents[name, version] = made
-        return made
+            raise OptionsError(f"agent {name!r} of version {version!r} is already registered", option="name")
+        self.agents[name, version] = agent
+        return agent
 
     def schedule(
         self,
@@ -167,32 +168,38 @@ class Fleet:
     ) -> None:
         """Start a session at the times of a cron expression, once in the whole fleet. Call it before `worker`.
 
-        The sessions are named `<name>@<time>`. A schedule stays in the database, and fires while any worker lives,
-        until `unschedule`. `worker` raises OptionsError if the cron expression or the time zone is not one.
+        The sessions are named `<name>@<time>`. A schedule stays in the database until `unschedule`, and fires while any
+        worker is alive. `worker` raises OptionsError if the cron expression or the time zone is invalid.
 
         Args:
-            name: The name; a later call with it, in any process, changes the schedule.
+            name: The name. A later call with the same name, in any process, changes the schedule.
             cron: Five fields, or six with seconds first.
-            agent: The agent.
-            prompt: The prompt.
+            agent: The name of the agent.
+            prompt: The prompt of each session.
             timezone: An IANA name; None means UTC.
             tenant: As in `start`.
             priority: As in `start`.
             timeout: As in `start`.
         """
-        given = {"cron": cron, "agent": agent, "prompt": prompt_as_json(prompt), "timezone": timezone}
-        limit = check_timeout(timeout)
-        self.schedules[check_session_id(name)] = {**given, "tenant": tenant, "priority": priority, "timeout": limit}
+        self.schedules[check_session_id(name)] = {
+            "cron": cron,
+            "agent": agent,
+            "prompt": prompt_as_json(prompt),
+            "timezone": timezone,
+            "tenant": tenant,
+            "priority": priority,
+            "timeout": check_timeout(timeout),
+        }
 
     async def unschedule(self, name: str) -> bool:
-        """Delete a schedule from the database, and return whether it was there. Its sessions go on.
+        """Delete a schedule from the database, and return whether it existed. Its sessions continue.
 
-        A worker that begins with a `Fleet` on which `schedule` was called enters it again.
+        A worker whose `Fleet` has the schedule creates it again at the start.
         """
-        from claude_agent_py.fleet import _pruning
+        from claude_agent_py.fleet import _retention
 
         self.schedules.pop(name, None)
-        return await _pruning.unschedule(self.database, name)
+        return await _retention.unschedule(self.database, name)
 
     # Sessions --------------------------------------------------------------------------------------------------------
 
@@ -207,16 +214,16 @@ class Fleet:
         priority: int = 0,
         timeout: float | None = None,
     ) -> "FleetSession":
-        """Start a session. With an id that exists it returns that session, and does nothing else.
+        """Start a session, or return the existing session with this id unchanged.
 
         Args:
             agent: The name of an agent that this process or a worker has registered.
             prompt: The first prompt: text, or content blocks.
-            id: Any text of up to 200 characters; None makes one.
-            version: The version of the agent; None means the one that was registered last.
-            tenant: Whose it is. Tenants get equal shares of the workers; `tenant` says otherwise.
-            priority: Sessions of a higher one go first, also before those of other tenants.
-            timeout: Seconds within which the prompt has to be answered; None means that of the agent.
+            id: Any text of up to 200 characters; None generates an id.
+            version: The version of the agent; None means the version that was registered last.
+            tenant: The owner of the session. Tenants get equal shares of the workers unless `tenant` sets weights.
+            priority: Sessions with a higher priority run first, across all tenants.
+            timeout: Seconds within which the prompt has to be answered; None means the `timeout` of the agent.
 
         Raises:
             OptionsError: The agent or version is unknown, an argument is invalid, or the id belongs to another agent.
@@ -228,12 +235,13 @@ class Fleet:
         content = prompt_as_json(prompt)
         new = _rows.NewSession(check_session_id(id or secrets.token_hex(8)), agent, version, tenant, priority)
         limit = check_timeout(timeout)
-        mine = [one for one in self.agents.values() if one.name == agent and version in (None, one.version)]
+        registered = [one for one in self.agents.values() if one.name == agent and version in (None, one.version)]
 
         def begin(connection: Any) -> FleetSessionInfo:
-            if mine:
-                lock(connection)  # before two processes enter the same agent
-                _claims.register_agents(connection, server_time(connection), mine)
+            if registered:
+                # Two processes may register the same agent concurrently.
+                lock(connection)
+                _claims.register_agents(connection, server_time(connection), registered)
             return _rows.start(connection, new, content, limit)
 
         await self.database.call(begin)
@@ -241,7 +249,7 @@ class Fleet:
         return self.session(new.id)
 
     def session(self, session_id: str) -> "FleetSession":
-        """Return a session by its id. Whether it exists, its methods say."""
+        """Return a session by its id. Its methods raise FleetError if it does not exist."""
         from claude_agent_py.fleet.session import FleetSession
 
         return FleetSession(self.database, check_session_id(session_id), self._wake)
@@ -254,7 +262,7 @@ class Fleet:
         tenant: str | None = None,
         limit: int = 100,
     ) -> Sequence[FleetSessionInfo]:
-        """Return up to `limit` sessions, newest first. Those of state `failed` are the dead letters.
+        """Return up to `limit` sessions, newest first. Sessions in the state `failed` are dead letters.
 
         Raises:
             OptionsError: The limit is not positive.
@@ -263,13 +271,13 @@ class Fleet:
 
         if limit < 1:
             raise OptionsError("must be a positive number", option="limit")
-        return await self.database.call(_rows.listed, state, agent, tenant, limit, write=False)
+        return await self.database.call(_rows.list_sessions, state, agent, tenant, limit, write=False)
 
     async def interactions(self, session_id: str | None = None) -> "Sequence[FleetInteraction]":
-        """Return the questions that wait for a person, of one session or of all, oldest first."""
-        from claude_agent_py.fleet._inbox import open_questions
+        """Return the unanswered questions of one session or of all, oldest first."""
+        from claude_agent_py.fleet._inbox import list_questions
 
-        return await open_questions(self.database, session_id)
+        return await list_questions(self.database, session_id)
 
     async def workers(self) -> Sequence[FleetWorkerInfo]:
         """Return the workers, oldest first."""
@@ -278,39 +286,39 @@ class Fleet:
         return await self.database.call(_rows.list_workers, write=False)
 
     async def tenant(self, name: str, *, limit: int | None = None, weight: float = 1.0) -> None:
-        """Set what a tenant may have, in the database, for all workers from now on. Sessions that run go on.
+        """Set the limit and the weight of a tenant for all workers. Running sessions continue.
 
         Args:
             name: The tenant, as in `start`.
-            limit: How many of its sessions may run at once, on all workers; None means `tenant_limit`.
-            weight: Its share of the workers among tenants whose sessions wait.
+            limit: How many sessions of the tenant may run concurrently, on all workers; None means `tenant_limit`.
+            weight: The tenant's share of the workers among tenants with queued sessions.
 
         Raises:
             OptionsError: The limit or the weight is not positive.
         """
-        from claude_agent_py.fleet import _choosing
+        from claude_agent_py.fleet import _fair_queue
 
         for option, value in (("limit", limit), ("weight", weight)):
             if value is not None and not 0 < value < float("inf"):
                 raise OptionsError("must be more than 0", option=option)
-        await self.database.call(_choosing.set_tenant, name, limit, weight)
+        await self.database.call(_fair_queue.set_tenant, name, limit, weight)
         self._wake()
 
     async def tenants(self) -> Sequence[FleetTenantInfo]:
-        """Return the tenants that have sessions or limits of their own, by name."""
-        from claude_agent_py.fleet import _choosing
+        """Return the tenants that have sessions or settings, sorted by name."""
+        from claude_agent_py.fleet import _fair_queue
 
-        return await self.database.call(_choosing.list_tenants, write=False)
+        return await self.database.call(_fair_queue.list_tenants, write=False)
 
     async def prune(self, older_than: float | timedelta) -> int:
-        """Delete sessions that are idle, failed or cancelled, and did not change for so long. Safe while workers run.
+        """Delete old sessions that are idle, failed or cancelled. Safe while workers run.
 
-        Their prompts, results, events, questions and packed workspaces go with them, and their conversations if this
-        `Fleet` has a store that can delete; so do DBOS's rows of workflows that are as old. Workspaces stay on their
-        machines. An id that was deleted may be used again.
+        This also deletes their prompts, results, events, questions and packed workspaces, their conversations if this
+        `Fleet` has a store that can delete, and equally old workflows of DBOS. Workspaces stay on their machines. The
+        id of a deleted session may be used again.
 
         Args:
-            older_than: Seconds, or a timedelta.
+            older_than: The time since the last change of a session: seconds, or a timedelta.
 
         Returns:
             How many sessions were deleted.
@@ -319,11 +327,11 @@ class Fleet:
             OptionsError: The time is negative.
             FleetError: The database does not answer.
         """
-        from claude_agent_py.fleet import _pruning
+        from claude_agent_py.fleet import _retention
 
-        return len(await _pruning.prune(self.database, self._store, _seconds(older_than, "older_than")))
+        return len(await _retention.prune(self.database, self._store, _seconds(older_than, "older_than")))
 
-    # Running them ----------------------------------------------------------------------------------------------------
+    # Workers ---------------------------------------------------------------------------------------------------------
 
     def worker(
         self,
@@ -333,19 +341,19 @@ class Fleet:
         machine: str | None = None,
         folder: "str | os.PathLike[str] | None" = None,
     ) -> "Worker":
-        """Return a worker, which runs sessions in this process while it is open, with `async with`, on asyncio.
+        """Return a worker. `async with` runs sessions in this process, on asyncio only.
 
-        A process has one worker at a time, and no DBOS of its own, because DBOS has one instance in a process.
+        A process can have one worker at a time, and cannot use DBOS itself: DBOS allows one instance in a process.
 
         Args:
-            sessions: How many sessions run at once.
-            memory: How much memory their processes may use, such as `8GiB`; None means any.
-            machine: The name of this machine, if its host name changes.
-            folder: Where workspaces are; by default in the folder for temporary files.
+            sessions: How many sessions may run concurrently.
+            memory: How much memory their processes may use, such as `8GiB`; None means no limit.
+            machine: The name of this machine; set it if the host name changes.
+            folder: The folder for workspaces; by default in the folder for temporary files.
 
         Raises:
             OptionsError: An argument is invalid, or `Fleet` has no store.
-            FleetError: While opening: this is trio, or the process has a DBOS already.
+            FleetError: On opening: the event loop is trio, or the process has a DBOS already.
         """
         if importlib.util.find_spec("dbos") is None:
             raise OptionsError(INSTALL, option="fleet")
@@ -357,23 +365,23 @@ class Fleet:
     def store(self) -> "SessionStore":
         """The session store. Raises OptionsError if the fleet has none."""
         if self._store is None:
-            raise OptionsError("it is missing: Fleet(url, store=...)", option="store")
+            raise OptionsError("must be set to open a worker: Fleet(url, store=...)", option="store")
         return self._store
 
     async def drain_forever(self) -> None:
-        """Run until the worker of this process was asked to drain (`drain_workers`), and has, or until cancelled."""
+        """Run until the worker of this process has drained after `drain_workers`, or until cancelled."""
         await self._own_worker().wait_drained()
 
     async def drain(self) -> None:
-        """Run until no session is queued or running, in the whole fleet. Some may wait for a person."""
+        """Run until no session of the fleet is queued or running. Sessions may still wait for a person."""
         from claude_agent_py.fleet import _rows
 
         self._own_worker()
-        while await self.database.call(_rows.unsettled, write=False):  # noqa: ASYNC110 - another process changes it
+        while await self.database.call(_rows.count_open_sessions, write=False):  # noqa: ASYNC110 - another process changes it
             await anyio.sleep(self.poll / 2)
 
     async def drain_workers(self, worker_id: str | None = None) -> int:
-        """Ask a worker, or all, to finish the prompts at hand, take no more, and end. Returns how many were asked."""
+        """Ask one worker or all to finish their current prompts and exit. Returns how many were asked."""
         from claude_agent_py.fleet import _rows
 
         return await self.database.call(_rows.drain, worker_id)
@@ -384,7 +392,7 @@ class Fleet:
         return self.open_worker
 
     def _wake(self) -> None:
-        """Let the worker of this process look for work at once. From any thread."""
+        """Let the worker of this process look for work immediately. Thread-safe."""
         if (worker := self.open_worker) is not None:
             worker.wake()
 

@@ -1,7 +1,7 @@
-"""Workspaces: the directory in which a session works, made on the machine that runs it.
+"""Workspaces: the working directory of a session, prepared on the machine that runs it.
 
-A session keeps to the machine that has its workspace while that machine lives. On another one, the workspace is made
-anew; only an `Archive` brings along what was changed in it.
+A session prefers the machine that has its workspace while that machine has a worker. On another machine, the workspace
+is created again; only an `Archive` transfers the changes.
 """
 
 import os
@@ -19,26 +19,26 @@ from typing import ClassVar, Final
 from claude_agent_py._errors import FleetError
 
 MARK: Final = ".claude-fleet"
-"""Beside a finished workspace: without it, making it was cut off."""
+"""A file next to a finished workspace. If it is missing, the preparation was interrupted."""
 GIT_SECONDS: Final = 300.0
 
 
 class Workspace(ABC):
-    """Makes the directory of each session. The methods run in a thread, and are repeated if a worker dies in them."""
+    """Prepares the directory of each session. The methods run in a thread, and are repeated if the worker dies."""
 
     is_shared: ClassVar[bool] = False
-    """Whether it is in the same place for all sessions, so that no machine is better than another."""
+    """Whether all sessions use the same directory, so that no machine is preferred."""
 
     @abstractmethod
     def prepare(self, folder: Path, session_id: str) -> Path:
-        """Make the workspace unless it is there, and return the directory to work in.
+        """Create the workspace unless it exists, and return the working directory.
 
         Args:
-            folder: A folder of this session on this machine, which need not exist.
-            session_id: The session.
+            folder: The folder of this session on this machine. It may not exist yet.
+            session_id: The id of the session.
 
         Raises:
-            FleetError: It cannot be made.
+            FleetError: The workspace cannot be created.
         """
 
     def remove(self, folder: Path, session_id: str) -> None:
@@ -65,14 +65,14 @@ class Directory(Workspace):
         return self.path
 
     def remove(self, folder: Path, session_id: str) -> None:
-        """Leave it: other sessions use it."""
+        """Do nothing: other sessions use the directory."""
 
 
 class Copy(Workspace):
-    """A copy of a directory for each session; an empty directory without one.
+    """A copy of a directory for each session.
 
     Args:
-        source: What to copy. It must exist on every machine.
+        source: The directory to copy. It must exist on every machine. None creates an empty directory.
     """
 
     def __init__(self, source: str | os.PathLike[str] | None = None) -> None:
@@ -80,7 +80,8 @@ class Copy(Workspace):
 
     def prepare(self, folder: Path, session_id: str) -> Path:
         """Copy the directory, once."""
-        work, mark = folder / "work", folder / MARK
+        work = folder / "work"
+        mark = folder / MARK
         if not mark.exists():
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True, mode=0o700)
@@ -92,7 +93,7 @@ class Copy(Workspace):
         return work
 
     def fill(self, work: Path) -> None:
-        """Make the directory."""
+        """Create the directory."""
         if self.source is None:
             work.mkdir()
         else:
@@ -100,11 +101,11 @@ class Copy(Workspace):
 
 
 class GitWorktree(Workspace):
-    """A git worktree for each session, on a branch of its own (`fleet/<session>`).
+    """A git worktree for each session, on a separate branch (`fleet/<session>`).
 
     Args:
         repository: The repository. It must exist on every machine.
-        ref: From where the branch begins.
+        ref: The start of the branch.
     """
 
     def __init__(self, repository: str | os.PathLike[str], *, ref: str = "HEAD") -> None:
@@ -112,19 +113,21 @@ class GitWorktree(Workspace):
         self.ref = ref
 
     def prepare(self, folder: Path, session_id: str) -> Path:
-        """Add the worktree, once. A branch that is there is used again."""
-        work, mark = folder.absolute() / "work", folder / MARK  # git runs in the repository
+        """Add the worktree, once. An existing branch is reused."""
+        # The path must be absolute, because git runs in the repository.
+        work = folder.absolute() / "work"
+        mark = folder / MARK
         if mark.exists() and work.is_dir():
             return work
         self.remove(folder, session_id)
         folder.mkdir(parents=True, mode=0o700)
         branch = f"fleet/{safe_name(session_id)}"
-        there = self._git(["rev-parse", "--verify", "--quiet", f"refs/heads/{branch}"]).returncode == 0
-        arguments = [str(work), branch] if there else ["-b", branch, str(work), self.ref]
-        done = self._git(["worktree", "add", "--force", *arguments])
-        if done.returncode:
-            told = done.stderr.decode(errors="replace").strip()
-            raise FleetError(f"the worktree {work} cannot be made: {told}", session_id=session_id)
+        branch_exists = self._git(["rev-parse", "--verify", "--quiet", f"refs/heads/{branch}"]).returncode == 0
+        arguments = [str(work), branch] if branch_exists else ["-b", branch, str(work), self.ref]
+        result = self._git(["worktree", "add", "--force", *arguments])
+        if result.returncode:
+            reason = result.stderr.decode(errors="replace").strip()
+            raise FleetError(f"the worktree {work} cannot be made: {reason}", session_id=session_id)
         mark.touch()
         return work
 
@@ -142,13 +145,13 @@ class GitWorktree(Workspace):
 
 
 class Archive(Copy):
-    """A copy that travels: packed into the fleet's database after every run, and unpacked where the session goes on.
+    """A copy that is stored in the fleet's database after every run, and unpacked on the machine of the next one.
 
-    What a run had changed when its worker died is lost on other machines.
+    If a worker dies, the changes of its current run are lost on other machines.
 
     Args:
-        source: What to copy at first.
-        max_bytes: The size of the packed files above which a run fails.
+        source: The directory to copy at first; None starts with an empty directory.
+        max_bytes: The maximum size of the packed files. A run that exceeds it fails.
     """
 
     def __init__(self, source: str | os.PathLike[str] | None = None, *, max_bytes: int = 64 * 1024 * 1024) -> None:
@@ -162,12 +165,12 @@ class Archive(Copy):
             archive.add(folder / "work", arcname="work")
         data = packed.getvalue()
         if len(data) > self.max_bytes:
-            told = f"the packed workspace has {len(data)} bytes, more than {self.max_bytes}"
-            raise FleetError(told, session_id=session_id)
+            message = f"the packed workspace has {len(data)} bytes, more than {self.max_bytes}"
+            raise FleetError(message, session_id=session_id)
         return data
 
     def unpack(self, folder: Path, data: bytes) -> None:
-        """Replace the workspace by a packed one."""
+        """Replace the workspace with a packed one."""
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True, mode=0o700)
         with tarfile.open(fileobj=BytesIO(data), mode="r:gz") as archive:
@@ -176,7 +179,7 @@ class Archive(Copy):
 
 
 def safe_name(session_id: str) -> str:
-    """Return a name for files and branches that no other session has."""
+    """Return a unique name for the files and the branch of a session."""
     if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,60}", session_id):
         return session_id
     readable = re.sub(r"[^A-Za-z0-9_-]+", "-", session_id)[:40].strip("-")

@@ -1,4 +1,4 @@
-"""Many sessions on one machine: processes that are started ahead, and many prompts at once."""
+"""Many sessions on one machine: pre-started processes, and many concurrent prompts."""
 
 from claude_agent_py._lazy_names import attach
 

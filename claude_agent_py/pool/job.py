@@ -17,11 +17,11 @@ from claude_agent_py._event_loop import from_any_thread, run_file_work, spawn_de
 from claude_agent_py._runtime.runs.prompts import Prompt
 from claude_agent_py._streams import LazyEvent, RepeatingEvent
 from claude_agent_py.options.client_options import ClientOptions
-from claude_agent_py.pool.fitting import names_one_session
+from claude_agent_py.pool.compatibility import names_one_session
 from claude_agent_py.pool.journal import Journal
-from claude_agent_py.pool.outcome import MapProgress, RunOutcome, outcome_of
+from claude_agent_py.pool.outcome import MapProgress, RunOutcome, build_outcome
 from claude_agent_py.pool.pool import Pool
-from claude_agent_py.pool.progress import Progress, shown
+from claude_agent_py.pool.progress import Progress, Report, show_progress
 from claude_agent_py.retrying import RetryPolicy
 
 if TYPE_CHECKING:
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from claude_agent_py._protocol.open_runs import Until
 
 AHEAD: Final = 4
-"""How many outcomes may wait for a slow reader, in multiples of `concurrency`. Then no further prompt begins."""
+"""How many outcomes may wait for a slow reader, in multiples of `concurrency`. No further prompt starts above it."""
 
 
 class Job:
-    """The runs of some prompts. Begins with the first reader; `stop` it at the end."""
+    """The runs of some prompts. The first reader starts them; call `stop` at the end."""
 
     def __init__(
         self,
@@ -57,20 +57,20 @@ class Job:
         self._timeout = timeout
         self._concurrency = concurrency
         self._journal_path = journal
-        self._shows = progress
+        self._progress_option = progress
         self._pool = pool
         self._memory = memory
         self._outcomes: dict[int, RunOutcome] = {}
         self._unread: deque[int] = deque()
-        """The indexes of the outcomes that were not yielded, as they came."""
+        """The indexes of the outcomes that were not yielded yet, in order of arrival."""
         self._read = 0
         self._ahead: float = AHEAD * concurrency
         self._failure: Exception | None = None
         self._scope: anyio.CancelScope | None = None
-        """Cancels the work; None before it began."""
+        """Cancels the work; None before it starts."""
         self._is_stopped = False
         self._changed = RepeatingEvent()
-        self._over = LazyEvent()
+        self._done = LazyEvent()
         self._stop_soon: Callable[[], object] = lambda: None
         self._todo: deque[int] = deque()
         self._running = 0
@@ -85,15 +85,15 @@ class Job:
         await checkpoint()
         while True:
             if ordered and self._read in self._outcomes:
-                return self._yielded(self._read)
+                return self._take_outcome(self._read)
             if not ordered and self._unread:
-                return self._yielded(self._unread[0])
-            self._check()
-            if self._over.is_set():
+                return self._take_outcome(self._unread[0])
+            self._raise_failure()
+            if self._done.is_set():
                 raise StopAsyncIteration
             await self._changed.wait()
 
-    def _yielded(self, index: int) -> RunOutcome[Any]:
+    def _take_outcome(self, index: int) -> RunOutcome[Any]:
         self._unread.remove(index)
         self._read += 1
         self._changed.set()
@@ -104,14 +104,14 @@ class Job:
         self._ahead = math.inf
         self._begin()
         self._changed.set()
-        await self._over.wait()
-        self._check()
+        await self._done.wait()
+        self._raise_failure()
         return [self._outcomes[index] for index in range(len(self._prompts))]
 
-    def _check(self) -> None:
+    def _raise_failure(self) -> None:
         if self._failure is not None:
             raise self._failure
-        if self._over.is_set() and len(self._outcomes) < len(self._prompts):
+        if self._done.is_set() and len(self._outcomes) < len(self._prompts):
             raise ConnectionClosedError("the runs were stopped")
 
     # Life --------------------------------------------------------------------------------------------------------
@@ -123,71 +123,74 @@ class Job:
             spawn_detached(functools.partial(self._work, self._scope), name="claude_agent_py map_runs")
 
     async def stop(self) -> None:
-        """Cancel the runs, and wait until they have ended."""
+        """Cancel the runs and wait until they have ended."""
         self._is_stopped = True
         if self._scope is None:
-            self._over.set()
+            self._done.set()
         else:
             self._scope.cancel()
-            await self._over.wait()
+            await self._done.wait()
 
     def stop_soon(self) -> None:
-        """Cancel the runs without waiting; in any thread."""
-        if not self._over.is_set():
+        """Cancel the runs without waiting. Thread-safe."""
+        if not self._done.is_set():
             try:
                 self._stop_soon()
-            except RuntimeError:  # the loop is closed, and everything with it
+            except RuntimeError:
+                # The event loop is closed, and the runs ended with it.
                 return
 
     async def _work(self, scope: anyio.CancelScope) -> None:
         try:
             with scope:
                 async with AsyncExitStack() as stack:
-                    journal = await self._opened_journal(stack)
-                    tell = stack.enter_context(shown(self._shows, self.progress))
+                    journal = await self._open_journal(stack)
+                    report = stack.enter_context(show_progress(self._progress_option, self.progress))
                     if self._todo:
                         pool = self._pool
                         if pool is None:
-                            pool = self._own_pool()
+                            pool = self._create_pool()
                             stack.push_async_callback(_close, pool)
                             await pool.open()
-                        await self._run_all(pool, journal, tell)
+                        await self._run_all(pool, journal, report)
         except Exception as error:
             while isinstance(error, ExceptionGroup):
                 error = error.exceptions[0]
             self._failure = error
         finally:
-            self._over.set()
+            self._done.set()
             self._changed.set()
 
-    async def _opened_journal(self, stack: AsyncExitStack) -> Journal | None:
-        """Open the journal, and take the answers that it has."""
+    async def _open_journal(self, stack: AsyncExitStack) -> Journal | None:
+        """Open the journal and load its answers."""
         self._todo.extend(range(len(self._prompts)))
         if self._journal_path is None:
             return None
         journal = await run_file_work(Journal, self._journal_path, self._prompts)
         stack.callback(journal.close)
         shape = self._options.output_shape
-        found = await run_file_work(journal.answered, None if shape is None else shape.adapter)
+        found = await run_file_work(journal.load_answers, None if shape is None else shape.adapter)
         for index in sorted(found):
             self._put(found[index])
         self._todo = deque(index for index in self._todo if index not in found)
         return journal
 
-    def _own_pool(self) -> Pool[Any]:
-        at_once = min(self._concurrency, len(self._todo))
-        spares = max(1, at_once // 2)
-        if names_one_session(self._options):  # each process resumes it
-            return Pool(size=0, max_size=at_once, memory=self._memory)
-        return Pool(self._options, size=min(spares, len(self._todo)), max_size=at_once + spares, memory=self._memory)
+    def _create_pool(self) -> Pool[Any]:
+        concurrency = min(self._concurrency, len(self._todo))
+        spares = max(1, concurrency // 2)
+        # Each process resumes the same session, so none can be started ahead.
+        if names_one_session(self._options):
+            return Pool(size=0, max_size=concurrency, memory=self._memory)
+        size = min(spares, len(self._todo))
+        return Pool(self._options, size=size, max_size=concurrency + spares, memory=self._memory)
 
-    async def _run_all(self, pool: Pool[Any], journal: Journal | None, tell: Callable[[MapProgress], object]) -> None:
+    async def _run_all(self, pool: Pool[Any], journal: Journal | None, report: Report) -> None:
         async with anyio.create_task_group() as group:
             for _ in range(min(self._concurrency, len(self._todo))):
-                group.start_soon(self._run_some, pool, journal, tell)
+                group.start_soon(self._run_some, pool, journal, report)
 
     @worker
-    async def _run_some(self, pool: Pool[Any], journal: Journal | None, tell: Callable[[MapProgress], object]) -> None:
+    async def _run_some(self, pool: Pool[Any], journal: Journal | None, report: Report) -> None:
         """Run one prompt after another until none is left."""
         while self._todo:
             while len(self._unread) + self._running >= self._ahead:
@@ -199,18 +202,19 @@ class Job:
             if self._pool is None:
                 await self._keep_spares(pool)
             try:
-                outcome = await self._outcome(pool, index)
+                outcome = await self._run_prompt(pool, index)
                 if journal is not None:
                     with anyio.CancelScope(shield=True):
                         await run_file_work(journal.record, outcome)
             finally:
                 self._running -= 1
             self._put(outcome)
-            tell(self.progress)
+            report(self.progress)
 
-    async def _outcome(self, pool: Pool[Any], index: int) -> RunOutcome:
-        """Run a prompt until it has an answer or an error that is final."""
-        prompt, failures = self._prompts[index], list[RunFailed]()
+    async def _run_prompt(self, pool: Pool[Any], index: int) -> RunOutcome:
+        """Run a prompt until it has an answer or a final error."""
+        prompt = self._prompts[index]
+        failures: list[RunFailed] = []
 
         async def attempt() -> Any:
             return await pool.run(prompt, self._options, until=self._until, timeout=self._timeout)
@@ -219,12 +223,13 @@ class Job:
             ended = await self._retry.run(attempt, failures=failures)
         except RunFailed as error:
             if isinstance(error, ConnectionClosedError):
-                pool.check_takes()  # else the pool was closed, and no prompt can be run any more
+                # Raises if the pool was closed: then no further prompt can run.
+                pool.check_accepting()
             ended = error
-        return outcome_of(index, prompt, ended, failures)
+        return build_outcome(index, prompt, ended, failures)
 
     async def _keep_spares(self, pool: Pool[Any]) -> None:
-        """Start no spare at the end that no prompt is left for."""
+        """Near the end, keep no more spares than prompts are left."""
         if len(self._todo) < max(1, self._concurrency // 2) and not names_one_session(self._options):
             await pool.warm(size=len(self._todo))
 
@@ -237,7 +242,7 @@ class Job:
 
     @property
     def progress(self) -> MapProgress:
-        """How far it is."""
+        """The progress of the runs."""
         return MapProgress(
             total=len(self._prompts),
             done=len(self._outcomes),

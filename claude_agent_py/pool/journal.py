@@ -1,4 +1,4 @@
-"""`Journal`: the outcomes of `map_runs` in a JSONL file, so that another call continues where one was interrupted.
+"""`Journal`: the outcomes of `map_runs` in a JSONL file, so that another call continues an interrupted one.
 
 The first line names the prompts by a digest; each further line is one outcome. Lines are on disk before an outcome is
 reported. All methods block.
@@ -29,8 +29,8 @@ VERSION: Final = 1
 OPTION: Final = "journal"
 
 
-def digest_of(prompts: Sequence[Prompt]) -> str:
-    """Return what tells these prompts, in this order, from others."""
+def digest_prompts(prompts: Sequence[Prompt]) -> str:
+    """Return a digest of these prompts, in this order."""
     digest = hashlib.sha256()
     for prompt in prompts:
         digest.update(hashlib.sha256(to_json(dump(prompt_message(prompt, verbatim=False).message))).digest())
@@ -38,16 +38,16 @@ def digest_of(prompts: Sequence[Prompt]) -> str:
 
 
 class Journal:
-    """The file, opened for one call; nobody else may write it meanwhile (POSIX).
+    """The file, opened and locked for one call (locked on POSIX only).
 
     Raises:
-        OptionsError: It belongs to other prompts, is not a journal, is damaged, in use, or cannot be written.
+        OptionsError: The file belongs to other prompts, is not a journal, is damaged, in use, or cannot be written.
     """
 
     def __init__(self, path: str | Path, prompts: Sequence[Prompt]) -> None:
         self.path: Path = Path(path)
         self._prompts = prompts
-        self._header = {"journal": KIND, "version": VERSION, "prompts": len(prompts), "digest": digest_of(prompts)}
+        self._header = {"journal": KIND, "version": VERSION, "prompts": len(prompts), "digest": digest_prompts(prompts)}
         self.outcomes: dict[int, dict[str, Any]] = {}
         """The last recorded line of each prompt."""
         try:
@@ -56,7 +56,7 @@ class Journal:
             raise OptionsError(f"cannot be written: {error}", option=OPTION) from error
         try:
             self._lock()
-            self._read()
+            self._load()
         except BaseException:
             os.close(self._file)
             raise
@@ -68,12 +68,12 @@ class Journal:
             except OSError as error:
                 raise OptionsError(f"{self.path} is in use by another call", option=OPTION) from error
 
-    def _read(self) -> None:
-        """Read the lines; drop the last one if it was cut off."""
+    def _load(self) -> None:
+        """Read the lines. Drops the last one if it is incomplete."""
         content = self.path.read_bytes()
-        whole, newline, rest = content.rpartition(b"\n")
-        lines = whole.split(b"\n") if newline else []
-        header = _line(self._header)
+        complete, newline, rest = content.rpartition(b"\n")
+        lines = complete.split(b"\n") if newline else []
+        header = _encode_line(self._header)
         if not lines:
             if rest and not header.startswith(rest):
                 raise OptionsError(f"{self.path} is not a journal of map_runs", option=OPTION)
@@ -82,8 +82,8 @@ class Journal:
             return
         self._check_header(lines[0])
         for number, line in enumerate(lines[1:], 2):
-            self._take(number, line)
-        os.ftruncate(self._file, len(whole) + 1)
+            self._read_entry(number, line)
+        os.ftruncate(self._file, len(complete) + 1)
         os.lseek(self._file, 0, os.SEEK_END)
 
     def _check_header(self, line: bytes) -> None:
@@ -94,12 +94,12 @@ class Journal:
                     return
                 raise OptionsError(
                     f"{self.path} is the journal of {found.get('prompts')} other prompts (or of another order, or of "
-                    "another version): name another file, or delete it to begin anew",
+                    "another version): name another file, or delete it to start over",
                     option=OPTION,
                 )
         raise OptionsError(f"{self.path} is not a journal of map_runs", option=OPTION)
 
-    def _take(self, number: int, line: bytes) -> None:
+    def _read_entry(self, number: int, line: bytes) -> None:
         try:
             entry = json.loads(line)
             index = entry["index"]
@@ -109,24 +109,24 @@ class Journal:
             raise OptionsError(f"{self.path} is damaged in line {number}", option=OPTION) from None
         self.outcomes[index] = entry
 
-    def answered(self, adapter: TypeAdapter[Any] | None) -> dict[int, RunOutcome]:
-        """Return the recorded answers by index. Failures are not among them: their prompts run again.
+    def load_answers(self, adapter: TypeAdapter[Any] | None) -> dict[int, RunOutcome]:
+        """Return the recorded answers by index. Failures are left out: their prompts run again.
 
         Args:
-            adapter: Reads the structured output, if it has a type.
+            adapter: Validates the structured output, if it has a type.
 
         Raises:
             OptionsError: A structured output does not match the type.
         """
-        return {index: self._outcome(entry, adapter) for index, entry in self.outcomes.items() if entry["ok"]}
+        return {index: self._build_outcome(entry, adapter) for index, entry in self.outcomes.items() if entry["ok"]}
 
-    def _outcome(self, entry: Mapping[str, Any], adapter: TypeAdapter[Any] | None) -> RunOutcome:
+    def _build_outcome(self, entry: Mapping[str, Any], adapter: TypeAdapter[Any] | None) -> RunOutcome:
         output = entry.get("output")
         if adapter is not None:
             try:
                 output = adapter.validate_json(to_json(output))
             except ValidationError:
-                problem = f"the output of prompt {entry['index']} in {self.path} is not of this output_type"
+                problem = f"the output of prompt {entry['index']} in {self.path} does not match this output_type"
                 raise OptionsError(problem, option=OPTION) from None
         return RunOutcome(
             index=entry["index"],
@@ -143,28 +143,27 @@ class Journal:
         """Write an outcome. It is on disk when this returns.
 
         Raises:
-            OSError: It cannot be written.
+            OSError: The file cannot be written.
         """
-        error, result = outcome.error, outcome.result
-        structured = (
-            [one.structured_output for one in reversed(result.results) if one.has_structured_output] if result else []
-        )
-        told = {
+        error = outcome.error
+        results = [] if outcome.result is None else outcome.result.results
+        outputs = [one.structured_output for one in results if one.has_structured_output]
+        entry = {
             "index": outcome.index,
             "ok": outcome.ok,
             "text": outcome.text,
-            "output": structured[0] if structured and outcome.ok else None,
+            "output": outputs[-1] if outputs and outcome.ok else None,
             "error": None if error is None else {"type": type(error).__name__, "text": str(error)},
             "session_id": outcome.session_id,
             "cost_usd": outcome.cost_usd,
             "attempts": outcome.attempts,
         }
-        self._write(_line(told))
+        self._write(_encode_line(entry))
 
     def _write(self, line: bytes) -> None:
-        left = line
-        while left:
-            left = left[os.write(self._file, left) :]
+        rest = line
+        while rest:
+            rest = rest[os.write(self._file, rest) :]
         os.fsync(self._file)
 
     def close(self) -> None:
@@ -172,5 +171,5 @@ class Journal:
         os.close(self._file)
 
 
-def _line(value: Mapping[str, Any]) -> bytes:
+def _encode_line(value: Mapping[str, Any]) -> bytes:
     return to_json(dict(value)) + b"\n"

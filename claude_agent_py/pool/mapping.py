@@ -1,4 +1,4 @@
-"""`map_runs`: many prompts, some at a time, each in a session of its own. Twin: `job.py`, which does the work."""
+"""`map_runs`: many prompts, several concurrently, each in a separate session. See also `job.py`, which runs them."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from claude_agent_py.options.client_options import ClientOptions, options_or_def
 from claude_agent_py.options.output_shape import Output
 from claude_agent_py.pool.job import Job
 from claude_agent_py.pool.outcome import MapProgress, RunOutcome
-from claude_agent_py.pool.planning import check_count
 from claude_agent_py.pool.pool import Pool
 from claude_agent_py.pool.progress import Progress, check_progress
+from claude_agent_py.pool.targets import check_count
 from claude_agent_py.retrying import RetryPolicy
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def map_runs(
     until: Until = "idle",
     timeout: float | None = None,
 ) -> MapRuns[Output]:
-    """Run many prompts, each in a session of its own: iterate it for the outcomes, or await it for their list.
+    """Run many prompts, each in a separate session. Iterate over the outcomes, or await their list.
 
     ::
 
@@ -47,37 +47,37 @@ def map_runs(
             async for outcome in runs:
                 print(outcome.index, outcome.text if outcome.ok else outcome.error)
 
-    Errors that end a run are values (`RunOutcome.error`); anything else, such as an `OptionsError`, is raised and stops
-    everything. It begins with the first iteration or await.
+    Errors that end a run are values (`RunOutcome.error`); any other error, such as an `OptionsError`, is raised and
+    stops all runs. The runs start with the first iteration or await.
 
     Args:
-        prompts: Prompts as for `run`; all are read at once.
+        prompts: Prompts as for `run`. All are read before the first run starts.
         options: The options of the sessions.
-        concurrency: How many prompts are run at once.
-        ordered: Yield the outcomes in the order of the prompts; False: as they come.
-        retry: When to run a prompt again; None means `RetryPolicy()`. A prompt that waits keeps its place.
-        journal: A file that records every outcome. Another call with the same prompts takes the answers from it, and
-            runs the others, failed ones included.
-        progress: None shows a bar in a terminal if `rich` is installed, True always, False never. Or a function
-            `(MapProgress) -> None`, called in the event loop.
-        pool: The pool to use; None makes one of `concurrency` processes and half as many spares.
-        memory: The bound of that pool, as in `Pool`.
+        concurrency: How many prompts run concurrently.
+        ordered: Yield the outcomes in the order of the prompts, or, if False, as they arrive.
+        retry: When to run a prompt again; None means `RetryPolicy()`. A waiting prompt keeps its slot.
+        journal: A file that records every outcome. Another call with the same prompts reads the answers from it
+            and runs only the remaining prompts, failed ones included.
+        progress: None shows a bar in a terminal if `rich` is installed, True always, False never. A
+            function `(MapProgress) -> None` is called in the event loop instead.
+        pool: The pool to use; None creates one with `concurrency` processes and half as many spares.
+        memory: The memory limit of that pool, as in `Pool`.
         until: As in `run`.
-        timeout: Seconds for each attempt, without the wait for a process; None means `Timeouts.run`.
+        timeout: Seconds for each attempt, not counting the wait for a process; None means `Timeouts.run`.
 
     Raises:
         OptionsError: An argument or a prompt is invalid.
     """
-    checked = options_or_defaults(options)
+    checked_options = options_or_defaults(options)
     check_count(concurrency, "concurrency", 1)
     check_run_arguments(until, timeout)
     check_progress(progress)
     if pool is not None and memory is not None:
-        raise OptionsError("has no effect with a pool, which has a bound of its own", option="memory")
-    listed = [_checked(prompt) for prompt in _listed(prompts)]
+        raise OptionsError("must be None with a pool, which has its own limit", option="memory")
+    checked_prompts = [_check_listed_prompt(prompt) for prompt in _check_iterable(prompts)]
     job = Job(
-        listed,
-        checked,
+        checked_prompts,
+        checked_options,
         concurrency,
         retry=retry or RetryPolicy(),
         until=until,
@@ -90,15 +90,15 @@ def map_runs(
     return MapRuns(job, ordered=ordered)
 
 
-def _listed(prompts: Any) -> Iterable[Any]:
+def _check_iterable(prompts: Any) -> Iterable[Any]:
     if isinstance(prompts, str | bytes | dict) or not isinstance(prompts, Iterable):
         raise OptionsError(f"must be a list of prompts, not {type(prompts).__name__}", option="prompts")
     return prompts
 
 
-def _checked(prompt: Any) -> Prompt:
+def _check_listed_prompt(prompt: Any) -> Prompt:
     if is_stream(prompt):
-        raise OptionsError("an async iterable of prompts cannot be repeated", option="prompts")
+        raise OptionsError("must not contain an async iterable, because it cannot be repeated", option="prompts")
     check_prompt(prompt)
     return prompt  # type: ignore[no-any-return]
 
@@ -107,8 +107,8 @@ class MapRuns(Generic[Output]):
     """The runs of `map_runs`.
 
     * `async for outcome in runs` yields the outcomes. Leaving the loop early loses nothing: iterate again to continue.
-    * `await runs` waits for all and returns the list, in the order of the prompts. Cancelling it stops the runs.
-    * `async with runs` stops what still runs on exit.
+    * `await runs` returns the list of all outcomes, in the order of the prompts. Cancelling it stops the runs.
+    * `async with runs` stops the remaining runs on exit.
 
     Only one worker may iterate at a time.
     """
@@ -123,7 +123,7 @@ class MapRuns(Generic[Output]):
 
     @property
     def progress(self) -> MapProgress:
-        """How far it is."""
+        """The progress of the runs."""
         return self._job.progress
 
     def __aiter__(self) -> AsyncIterator[RunOutcome[Output]]:

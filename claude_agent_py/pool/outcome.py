@@ -1,4 +1,4 @@
-"""`RunOutcome`: the outcome of one prompt of `map_runs`; and the progress of all."""
+"""`RunOutcome` and `MapProgress`: the outcome of one prompt of `map_runs`, and the progress of all."""
 
 from dataclasses import dataclass
 from typing import Any, Generic
@@ -19,7 +19,7 @@ class RunOutcome(Generic[Output]):
     error: RunFailed | None = None
     """The error of the last attempt; None if there is an answer."""
     result: RunResult[Output] | None = None
-    """The result of the last attempt, messages included; None if there is none, or if it comes from a journal."""
+    """The result of the last attempt, including messages; None without one, or if the outcome comes from a journal."""
     text: str = ""
     """The answer."""
     output: Output = None  # type: ignore[assignment]
@@ -29,9 +29,9 @@ class RunOutcome(Generic[Output]):
     cost_usd: float = 0.0
     """The cost of all attempts in US dollars, as estimated by the CLI."""
     attempts: int = 1
-    """How often the prompt was run."""
+    """How many times the prompt ran."""
     from_journal: bool = False
-    """Whether an earlier call had the answer."""
+    """Whether the answer was read from the journal."""
 
     @property
     def ok(self) -> bool:
@@ -48,30 +48,39 @@ class MapProgress:
     """The progress of `map_runs`."""
 
     total: int
-    """All prompts."""
+    """How many prompts there are."""
     done: int
-    """Those that have an outcome, also from a journal."""
+    """How many prompts have an outcome, including outcomes from a journal."""
     failed: int
-    """Those whose outcome is an error."""
+    """How many outcomes are errors."""
     running: int
-    """Those that are running, waiting for a process, or waiting to be retried."""
+    """How many prompts are running, waiting for a process, or waiting for a retry."""
     cost_usd: float
-    """The cost so far in US dollars, without what the journal had."""
+    """The cost so far in US dollars, without outcomes from the journal."""
 
 
-def outcome_of(index: int, prompt: Prompt, ended: RunResult[Any] | RunFailed, failures: list[RunFailed]) -> RunOutcome:
-    """Return the outcome of a prompt whose attempts failed with `failures`, the last of which may be how it ended."""
+def build_outcome(
+    index: int, prompt: Prompt, ended: RunResult[Any] | RunFailed, failures: list[RunFailed]
+) -> RunOutcome:
+    """Return the outcome of a prompt.
+
+    Args:
+        index: The index of the prompt.
+        prompt: The prompt.
+        ended: The result, or the final error.
+        failures: The errors of the failed attempts, including a final one.
+    """
     results = [failure.result for failure in failures]
     if isinstance(ended, RunFailed):
-        told: dict[str, Any] = {"error": ended, "result": ended.result}
+        fields: dict[str, Any] = {"error": ended, "result": ended.result}
     else:
-        told = {"result": ended, "text": ended.text, "output": ended.output}
+        fields = {"result": ended, "text": ended.text, "output": ended.output}
         results.append(ended)
     return RunOutcome(
         index=index,
         prompt=prompt,
-        session_id=told["result"].session_id if told["result"] is not None else "",
+        session_id="" if fields["result"] is None else fields["result"].session_id,
         cost_usd=sum(result.cost_usd for result in results if result is not None),
         attempts=len(results),
-        **told,
+        **fields,
     )

@@ -1,4 +1,4 @@
-"""`Pool`: sessions with processes that were started ahead. Twin: `crew.py`, which has the processes and the queue."""
+"""`Pool`: sessions on pre-started processes. See also `core.py`, which has the processes and the queue."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from claude_agent_py._errors import (
 from claude_agent_py.client import Client
 from claude_agent_py.options.client_options import ClientOptions, options_or_defaults
 from claude_agent_py.options.output_shape import Output
-from claude_agent_py.pool.crew import Crew
-from claude_agent_py.pool.fitting import Wish, change_to, check_for_parking, check_for_pool
-from claude_agent_py.pool.member import Member
-from claude_agent_py.pool.planning import Supply, check_count, checked_memory, checked_seconds
+from claude_agent_py.pool.compatibility import SessionRequest, check_for_parking, check_for_pool, find_change
+from claude_agent_py.pool.core import PoolCore
+from claude_agent_py.pool.pooled_process import PooledProcess
 from claude_agent_py.pool.stats import PoolStats
+from claude_agent_py.pool.targets import SpareTarget, check_count, check_seconds, read_memory_limit
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
@@ -43,22 +43,22 @@ Other = TypeVar("Other")
 class Pool(Generic[Output]):
     """Starts CLI processes ahead, and hands each out for one session.
 
-    Use it as `async with Pool(options) as pool`, or call `open()` and `close()` yourself, each from any worker. All
-    methods may be called from any number of workers at once, on asyncio and trio.
+    Use it as `async with Pool(options) as pool`, or call `open()` and `close()` yourself, each from any worker. The
+    methods may be called concurrently, on asyncio and trio.
 
-    A process that has been handed out is closed afterwards and never serves somebody else, so conversations cannot mix.
+    A process serves one session and is closed afterwards, so conversations cannot mix.
 
     Args:
-        options: The options of the sessions; None means `ClientOptions()`. They may not name one session (`resume`).
-        size: How many spares to keep ready. None are started while callers wait for a process with other options.
-        parked: How many further spares to keep that take their directory when they are handed out, for sessions that
-            differ from the pool's options in `cwd`, too. The options may not name what depends on the directory:
-            external MCP servers, plugins, settings, a sandbox, a session store, additional directories, `spawn`.
-        max_size: How many processes there may be at once: spares, those in use, and those that start or end.
-        idle: Seconds after which a spare is replaced by a new one, which has read the project's files anew; None means
+        options: The options of the sessions; None means `ClientOptions()`. They must not name one session (`resume`).
+        size: How many spares to keep ready. No spare starts while callers wait for a process.
+        parked: How many additional spares to keep that receive their directory when they are handed out. They also
+            serve sessions with another `cwd`. The options must not depend on the directory: no external MCP servers,
+            plugins, settings, sandbox, session store, additional directories or `spawn`.
+        max_size: The maximum number of processes: spare, in use, starting or closing.
+        idle: Seconds after which a new process, which has read the current project files, replaces a spare; None means
             never.
-        memory: The most resident memory of all processes and what they start, in bytes or as text (`"4GiB"`). No
-            process is started, and spares are closed, where it would be exceeded; sessions in use are left alone, and
+        memory: The maximum resident memory of all processes and their descendants, in bytes or as text (`"4GiB"`). The
+            pool starts no process that would exceed it, and closes spares that do. Sessions in use are left alone, and
             one process is always allowed. Measured on Linux and macOS.
         timeout: Seconds that a caller waits for a process; None means no limit.
 
@@ -80,16 +80,16 @@ class Pool(Generic[Output]):
         self._options: ClientOptions[Output] = check_for_pool(options_or_defaults(options))
         check_count(size, "size", 0)
         check_count(max_size, "max_size", 1)
-        bytes_allowed = checked_memory(memory)
+        bytes_allowed = read_memory_limit(memory)
         check_count(parked, "parked", 0)
         if size + parked > max_size:
             raise OptionsError(f"must not exceed max_size ({max_size})", option="size")
-        supplies = [Supply(self._options, size)]
+        targets = [SpareTarget(self._options, size)]
         if parked:
             check_for_parking(self._options)
-            supplies.append(Supply(self._options, parked, is_parked=True))
-        self._timeout = checked_seconds(timeout, "timeout")
-        self._crew = Crew(supplies, max_size, bytes_allowed, checked_seconds(idle, "idle"))
+            targets.append(SpareTarget(self._options, parked, is_parked=True))
+        self._timeout = check_seconds(timeout, "timeout")
+        self._core = PoolCore(targets, max_size, bytes_allowed, check_seconds(idle, "idle"))
 
     def __repr__(self) -> str:
         stats = self.stats()
@@ -101,24 +101,24 @@ class Pool(Generic[Output]):
         """Start the first spares, without waiting for them.
 
         Raises:
-            LocalProtocolError: It was called before; a pool opens once.
+            LocalProtocolError: The pool was opened before; a pool opens once.
         """
-        if self._crew.is_opened:
-            raise LocalProtocolError("open() was called already; a pool is used once, make a new one")
-        await self._crew.open()
+        if self._core.is_opened:
+            raise LocalProtocolError("open() was called already; a pool can only be used once, create a new one")
+        await self._core.open()
 
     async def close(self) -> None:
-        """Close all sessions, also those in use, and wait until no process is left. Idempotent.
+        """Close all sessions, including those in use, and wait until no process is left. Idempotent.
 
         Callers in the queue get a `ConnectionClosedError`. Takes at most `Timeouts.close` of the sessions. Cancelling
-        stops the waiting, not the closing. Called in a handler or hook of one of its sessions, it returns once closing
-        has begun, because closing waits for them.
+        stops the waiting, not the closing. In a handler or hook of one of its sessions, it returns once closing has
+        started, because closing waits for the handlers.
         """
-        if self._crew.is_opened:
-            await self._crew.close()
+        if self._core.is_opened:
+            await self._core.close()
 
     async def drain(self, timeout: float | None = None) -> None:
-        """Refuse new callers, wait until those in the queue are served and all sessions are given back, then close.
+        """Refuse new callers, wait until the queue is served and all sessions are returned, then close.
 
         Args:
             timeout: Seconds after which the remaining sessions are closed; None means no limit.
@@ -126,36 +126,37 @@ class Pool(Generic[Output]):
         Cancelling stops the waiting; the pool keeps refusing, until it is closed.
 
         Raises:
-            LocalProtocolError: It is called in a handler or hook of one of its sessions, and would wait for itself.
+            LocalProtocolError: A handler or hook of one of the sessions called it, and would wait for itself.
         """
-        crew, limit = self._crew, checked_seconds(timeout, "timeout")
-        if crew.is_caller_served:
+        core = self._core
+        limit = check_seconds(timeout, "timeout")
+        if core.is_called_from_session:
             raise LocalProtocolError("a pool cannot be drained by a handler of one of its own sessions")
-        crew.refuses = True
+        core.is_draining = True
         with anyio.move_on_after(limit):
-            while crew.is_serving:
-                await crew.changed.wait()
+            while core.is_serving:
+                await core.changed.wait()
         await self.close()
 
     async def ready(self, timeout: float | None = None) -> None:
         """Wait until all spares are ready, or until `max_size` or `memory` allows no more.
 
         Raises:
-            CLINotFoundError, CLIStartError, OptionsError, ...: A spare could not be started, as `Client.connect`
-                raises it.
-            TimeoutError: They were not ready within `timeout` seconds.
-            ConnectionClosedError: The pool is not open, or closes.
+            CLINotFoundError, CLIStartError, OptionsError, ...: A spare could not be started, as in
+                `Client.connect`.
+            TimeoutError: The spares were not ready within `timeout` seconds.
+            ConnectionClosedError: The pool is not open, or is closing.
         """
-        crew = self._crew
+        core = self._core
         with anyio.fail_after(timeout):
             while True:
-                crew.check_open()
-                crew.dispatch()
-                if not crew.stats().starting:
+                core.check_open()
+                core.dispatch()
+                if not core.stats().starting:
                     break
-                await crew.changed.wait()
-        if crew.last_error is not None and any(supply.failures for supply in crew.roster.supplies):
-            raise crew.last_error
+                await core.changed.wait()
+        if core.last_error is not None and any(target.failures for target in core.table.targets):
+            raise core.last_error
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -180,26 +181,26 @@ class Pool(Generic[Output]):
     async def client(
         self, options: ClientOptions[Any] | None = None, *, timeout: float | None = None
     ) -> AsyncIterator[Client[Any]]:
-        """Use a connected client: `async with pool.client() as client`. It is closed afterwards, in the background.
+        """Use a connected client: `async with pool.client() as client`. It closes afterwards, in the background.
 
         Callers are served in order. A cancellation loses no process and leaves none behind.
 
         Args:
-            options: Other options than the pool's: `pool_options.replace(...)`. A spare is used if they differ in
-                nothing but `model` and `permission_mode`, and a parked one if they differ in `cwd`, too; otherwise a
-                process is started, within the bounds.
-            timeout: Seconds to wait for a process; None means that of the pool.
+            options: Other options than the pool's: `pool_options.replace(...)`. A spare is used if only
+                `model` and `permission_mode` differ, a parked one if `cwd` also differs. Otherwise a process starts,
+                within the limits.
+            timeout: Seconds to wait for a process; None means the `timeout` of the pool.
 
         Raises:
-            PoolTimeoutError: None was free in time.
-            ConnectionClosedError: The pool is closed, or drains.
-            CLIStartError, OptionsError, ...: The process could not be started, as `Client.connect` raises it.
+            PoolTimeoutError: No process was free in time.
+            ConnectionClosedError: The pool is closed or draining.
+            CLIStartError, OptionsError, ...: The process could not be started, as in `Client.connect`.
         """
-        member = await self.take(options, timeout)
+        process = await self.take(options, timeout)
         try:
-            yield member.client
+            yield process.client
         finally:
-            member.end()
+            process.end()
 
     @overload
     def query(
@@ -217,10 +218,10 @@ class Pool(Generic[Output]):
         until: Until = "idle",
         timeout: float | None = None,
     ) -> Run[Any]:
-        """Return a run in a session of its own, like the function `query`, with a process of the pool.
+        """Return a run in a separate session, like the function `query`, on a process of the pool.
 
-        It waits for a process with the first message or await, at most as long as the pool's `timeout`; its own
-        `timeout` counts from the prompt. The process ends in the background after the run.
+        The first message or await waits for a process, at most for the pool's `timeout`. The run's `timeout` counts
+        from the prompt. The process ends in the background after the run.
 
         Raises:
             OptionsError: The prompt is empty, or an argument has the wrong type.
@@ -245,75 +246,78 @@ class Pool(Generic[Output]):
         until: Until = "idle",
         timeout: float | None = None,
     ) -> RunResult[Any]:
-        """Run one prompt in a session of its own and return its result, like the function `run`.
+        """Run one prompt in a separate session and return its result, like the function `run`.
 
         Raises:
-            RunError: The result is an error; the exception has it as `result`.
+            RunError: The result is an error; it is the `result` of the exception.
             PoolTimeoutError, ConnectionClosedError, CLIStartError, ...: As in `client`.
         """
-        async with self.query(prompt, options, until=until, timeout=timeout) as one:
-            return await one
+        async with self.query(prompt, options, until=until, timeout=timeout) as run:
+            return await run
 
     async def warm(self, options: ClientOptions[Any] | None = None, *, size: int) -> None:
         """Keep this many spares for some options from now on; 0 keeps none. None means the options of the pool.
 
-        Spares of the pool's own options come first, then in the order of the calls. Returns at once.
+        Spares for the pool's options start first, then those for other options in the order of the calls.
+        Does not wait for them.
 
         Raises:
             OptionsError: `size` is negative, or the options name one session.
             ConnectionClosedError: The pool is not open.
         """
-        crew = self._crew
+        core = self._core
         check_count(size, "size", 0)
-        crew.check_open()
+        core.check_open()
         wanted = check_for_pool(options_or_defaults(options or self._options))
-        supply = crew.roster.supply_for(wanted)
-        if supply is None:
-            crew.roster.supplies.append(supply := Supply(wanted, size))
-        supply.size = size
-        if not size and supply is not crew.roster.supplies[0]:
-            crew.roster.supplies.remove(supply)
-        crew.changed.set()
+        target = core.table.find_target_for(wanted)
+        if target is None:
+            core.table.targets.append(target := SpareTarget(wanted, size))
+        target.size = size
+        if not size and target is not core.table.targets[0]:
+            core.table.targets.remove(target)
+        core.changed.set()
 
     def stats(self) -> PoolStats:
-        """Return a snapshot."""
-        return self._crew.stats()
+        """Return a snapshot of the pool."""
+        return self._core.stats()
 
-    def check_takes(self) -> None:
-        """Raise unless callers are taken. Internal to this package.
+    def check_accepting(self) -> None:
+        """Raise unless the pool accepts callers. Internal to this package.
 
         Raises:
-            ConnectionClosedError: The pool is not open, drains, or is closed.
+            ConnectionClosedError: The pool is not open, is draining, or is closed.
         """
-        self._crew.check_open()
-        if self._crew.refuses:
-            raise ConnectionClosedError("the pool drains, and takes nobody any more")
+        self._core.check_open()
+        if self._core.is_draining:
+            raise ConnectionClosedError("the pool is draining and accepts no new callers")
 
-    async def take(self, options: ClientOptions[Any] | None, timeout: float | None) -> Member:
-        """Return a process that has become the session that is asked for. Internal to this package: `end` it."""
-        limit = self._timeout if timeout is None else checked_seconds(timeout, "timeout")
-        wish = Wish.of(options_or_defaults(options or self._options))
-        self.check_takes()
+    async def take(self, options: ClientOptions[Any] | None, timeout: float | None) -> PooledProcess:
+        """Return a process that serves the requested session. The caller has to `end` it. Internal to this package."""
+        limit = self._timeout if timeout is None else check_seconds(timeout, "timeout")
+        request = SessionRequest.for_options(options_or_defaults(options or self._options))
+        self.check_accepting()
         deadline = math.inf if limit is None else anyio.current_time() + limit
-        member, is_warm = await self._crew.next(wish, deadline, limit or 0.0)
-        problem = await self._change(member, wish)
-        if problem is not None:  # a process of its own tells more
-            logger.info("a spare could not become the session that was asked for: %s", problem)
-            member, is_warm = (await self._crew.next(wish.exactly(), deadline, limit or 0.0))[0], False
-        self._crew.note_use(member, "warm" if is_warm else "cold")
-        return member
+        process, is_warm = await self._core.next(request, deadline, limit or 0.0)
+        problem = await self._apply_request(process, request)
+        if problem is not None:
+            # Retry with a process started for this request: its start raises a more precise error.
+            logger.info("a spare could not become the requested session: %s", problem)
+            process, _ = await self._core.next(request.as_exact(), deadline, limit or 0.0)
+            is_warm = False
+        self._core.note_use(process, "warm" if is_warm else "cold")
+        return process
 
-    async def _change(self, member: Member, wish: Wish) -> Exception | None:
-        """Make a process the session that was asked for. End it and return the error if it cannot become that."""
-        change = change_to(member.made_for, wish)
+    async def _apply_request(self, process: PooledProcess, request: SessionRequest) -> Exception | None:
+        """Turn a process into the requested session. If that fails, end the process and return the error."""
+        change = find_change(process.made_for, request)
         try:
-            if change is None or not member.client.is_open:
-                raise member.client.session.ending.error
-            await change.apply(member.client, wish.options)
+            if change is None or not process.client.is_open:
+                raise process.client.session.ending.error
+            await change.apply(process.client, request.options)
         except (ControlError, CLIExitError) as error:
-            member.end()
+            process.end()
             return error
         except BaseException:
-            member.end()
+            process.end()
             raise
         return None

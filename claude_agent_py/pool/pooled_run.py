@@ -1,4 +1,4 @@
-"""`PooledRun`: a run with a process of a pool."""
+"""`PooledRun`: a run on a process of a pool."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from claude_agent_py.runs import OneShot
 if TYPE_CHECKING:
     from claude_agent_py._protocol.open_runs import Until
     from claude_agent_py._runtime.session.ending import TasksAtClose
-    from claude_agent_py.pool.member import Member
+    from claude_agent_py.pool.pooled_process import PooledProcess
 
 
 class PooledRun(OneShot):
-    """A run that takes a process with the first message or await, and ends it in the background after the run."""
+    """A run that acquires a process at the first message or await, and ends it in the background after the run."""
 
     def __init__(
         self,
-        take: Callable[[ClientOptions, float | None], Awaitable[Member]],
+        take: Callable[[ClientOptions, float | None], Awaitable[PooledProcess]],
         options: ClientOptions,
         prompt: Prompt,
         until: Until,
@@ -32,17 +32,18 @@ class PooledRun(OneShot):
             check_prompt(prompt)
         super().__init__(options, prompt, until, timeout, None)
         self._take_process = take
-        self._member: Member | None = None
+        self._process: PooledProcess | None = None
 
     async def _open_client(self) -> Client:
-        self._member = await self._take_process(self._options, None)
-        return self._member.client
+        self._process = await self._take_process(self._options, None)
+        return self._process.client
 
     async def _close_client(self, client: Client, tasks: TasksAtClose) -> None:
-        if self._member is not None:
-            self._member.end(tasks)
+        if self._process is not None:
+            self._process.end(tasks)
 
     def __del__(self) -> None:
-        member: Member | None = vars(self).get("_member")
-        if member is not None and not member.is_ending:
-            member.client.abort()  # in any thread; its worker does the rest
+        process: PooledProcess | None = vars(self).get("_process")
+        if process is not None and not process.is_ending:
+            # `abort` works in any thread. The worker of the process then cleans up.
+            process.client.abort()

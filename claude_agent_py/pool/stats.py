@@ -5,23 +5,22 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class PoolStats:
-    """What a pool has, and what it has done so far."""
+    """The current processes of a pool, and its counters."""
 
     spares: int
     """Processes that are ready."""
     starting: int
-    """Processes that are being started."""
+    """Processes that are starting."""
     used: int
-    """Processes that are handed out."""
+    """Processes that serve a session."""
     closing: int
-    """Processes that are being ended."""
+    """Processes that are closing."""
     waiting: int
     """Callers in the queue."""
     memory_bytes: int | None
-    """The resident memory of all processes and what they started, when last measured; None without the bound
-    `memory`."""
+    """The last measured resident memory of all processes and their descendants; None without a `memory` limit."""
     warm: int
-    """How many sessions were handed out by a process that was ready."""
+    """How many sessions got a ready process."""
     cold: int
     """How many sessions had to wait for a process to start or to become free."""
     timeouts: int
@@ -31,9 +30,9 @@ class PoolStats:
     lost: int
     """How many spares died or stopped answering."""
     expired: int
-    """How many spares were closed because of `idle` or `memory`, or to make room for other options."""
+    """How many spares were closed because of `idle` or `memory`, or to make room for a caller."""
     last_error: Exception | None
-    """The error of the last start that failed, or of the last spare that was lost; None before the first."""
+    """The error of the last failed start or lost spare; None before the first."""
 
     @property
     def processes(self) -> int:

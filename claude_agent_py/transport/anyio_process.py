@@ -13,7 +13,7 @@ from claude_agent_py.transport.base import READ_BYTES
 
 LOOK_FIRST: Final = 0.1
 LOOK_EVERY: Final = 1.0
-"""Seconds between checks for the end of a process where the system does not report it: short at first, then longer."""
+"""Seconds between checks for the end of a process if the system does not report it: short at first, then longer."""
 
 ENDED: Final = (anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError)
 
@@ -26,14 +26,14 @@ class AnyioProcess:
     def __init__(self, process: Process, on_stderr: Callable[[bytes], None]) -> None:
         self._process = process
         self._on_stderr = on_stderr
-        assert process.stdin is not None  # noqa: S101 - all three were asked for
+        assert process.stdin is not None  # noqa: S101 - started with three pipes
         assert process.stdout is not None  # noqa: S101
         assert process.stderr is not None  # noqa: S101
         self._stdin: ByteSendStream = process.stdin
         self._stdout: ByteReceiveStream = process.stdout
         self._stderr: ByteReceiveStream = process.stderr
         self._writer: PipeWriter | None = pipe_writer(process.stdin)
-        """Writes to stdin at once, where the event loop can."""
+        """Writes to stdin without awaiting; None if the event loop cannot."""
 
     @classmethod
     async def start(cls, argv: Sequence[str], on_stderr: Callable[[bytes], None], **options: Any) -> Self:

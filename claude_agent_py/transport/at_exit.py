@@ -7,7 +7,7 @@ import sys
 import time
 from typing import Final
 
-from claude_agent_py.transport.processes import descendants, kill_bearing, kill_each, signal_group
+from claude_agent_py.transport.processes import descendants, kill_each, kill_marked, signal_group
 
 GRACE: Final = 2.0
 """How long the programs may take after SIGTERM, together, in seconds; then they are killed."""
@@ -16,7 +16,7 @@ PAUSE: Final = 0.01
 """Seconds between two checks whether they are gone."""
 
 _running: dict[int, tuple[int, str]] = {}
-"""The programs by their process ids: who started it (a forked copy of us did not), and its mark."""
+"""The running programs by process id: the process that started it, which a fork is not, and its mark."""
 
 
 def end_at_exit(pid: int, mark: str) -> None:
@@ -44,7 +44,7 @@ def _end_all() -> None:
         signal_group(pid, force=True)
     kill_each(below)
     if ours:
-        kill_bearing(set(ours.values()))
+        kill_marked(set(ours.values()))
     for pid in live:
         with contextlib.suppress(ChildProcessError):
             os.waitpid(pid, 0)

@@ -15,24 +15,24 @@ class Transport(ABC):
     """Moves bytes between a session and a `claude` program. Used by one session, once.
 
     A session calls `start` first, then `receive` from one worker, `send` from one worker at a time, and `run` in a
-    worker of its own if the transport `needs_run`; `close` may come at any time, from any worker, more than once.
+    separate worker if the transport `needs_run`. It may call `close` at any time, from any worker, more than once.
     """
 
     ignores_options: ClassVar[bool] = False
-    """Whether a session over this transport may have options that a CLI gets at its start (its command line,
-    environment and settings), because the program behind it has them already, or only stands in for a CLI. Otherwise
-    `Client(options, transport=...)` refuses them. It is not needed with `ClientOptions(spawn=...)`."""
+    """Whether to ignore options that a CLI receives at its start (command line, environment, settings), because the
+    program already has them or only imitates a CLI. If False, `Client(options, transport=...)` refuses such options.
+    Not needed with `ClientOptions(spawn=...)`."""
 
     on_stderr: Callable[[str], None] | None = None
-    """Call it with every line of stderr, on the event loop, once the transport is run. It is quick and never raises. A
-    session sets it before `start`, unless it is set."""
+    """Called with every line of stderr, on the event loop. Quick, and never raises. A session sets it before `start`
+    unless it is already set."""
 
     @abstractmethod
     async def start(self) -> None:
         """Start the program.
 
         Raises:
-            CLIError: It cannot be started. Nothing is left behind.
+            CLIError: The program cannot be started. Nothing is left behind.
         """
 
     @abstractmethod
@@ -50,13 +50,13 @@ class Transport(ABC):
 
     @property
     def can_send_nowait(self) -> bool:
-        """Whether `send_nowait` may be called now."""
+        """Whether `send_nowait` may be called: all earlier data has been written."""
         return False
 
     def send_nowait(self, data: bytes) -> None:
-        """Write all of `data` to the program without waiting; what it does not take yet is written later, in order.
+        """Write all of `data` to the program without waiting. Data that the pipe does not accept is written later.
 
-        It is not an error if the program no longer reads. Called only where `can_send_nowait` says so.
+        It is not an error if the program no longer reads. Called only if `can_send_nowait` is true.
         """
         raise NotImplementedError
 
@@ -66,17 +66,17 @@ class Transport(ABC):
 
     @abstractmethod
     async def close(self, *, grace: float = 5.0) -> None:
-        """End the program and release everything; bounded, idempotent, and never raises for a program that is gone.
+        """End the program and release everything. Bounded, idempotent, and never raises if the program has exited.
 
-        `grace` is how long, in seconds, the program may take to end by itself before it is ended by force.
+        `grace` is the time in seconds that the program gets to exit on its own before it is killed.
         """
 
     @property
     def needs_run(self) -> bool:
         """Whether `run` has to run in a worker from the start.
 
-        Otherwise it only waits for the end of stderr, and may be called once the output has ended; and `receive` itself
-        tells the end of the output, `DRAIN_GRACE` after that of the program, if a descendant holds the pipe open.
+        If not, `run` only waits for the end of stderr and may be called once the output has ended. If a descendant
+        holds the pipe open, `receive` then reports the end of the output `DRAIN_GRACE` after the program's exit.
         """
         return True
 
@@ -84,7 +84,7 @@ class Transport(ABC):
         """Do the transport's background work, such as reading stderr, until it is done."""
 
     async def wait(self) -> int | None:
-        """Wait for the program to exit and return its exit status. Returns at once if there is no process."""
+        """Wait for the program to exit and return its exit status. Return immediately if there is no process."""
         return self.exit_code
 
     @property

@@ -1,7 +1,7 @@
 """`PidfdProcess`: a child process on asyncio, under Linux.
 
-The event loop calls it when a pipe is ready and when the process has exited, which a pidfd tells. That takes no stream,
-no transport and no worker, and no thread either, which asyncio needs for each process before Python 3.12.
+The event loop calls it when a pipe is ready and, through a pidfd, when the process has exited. This needs no stream, no
+transport and no worker, and no thread either, which asyncio needs for each process before Python 3.12.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from claude_agent_py._event_loop import AsyncioLoop, AsyncioWaiter
 from claude_agent_py.transport.base import DRAIN_GRACE, READ_BYTES
 
 UNKNOWN_STATUS: Final = 255
-"""The exit status of a process that somebody else has reaped, as in asyncio."""
+"""The exit status of a process that other code has reaped, as in asyncio."""
 
 Waiters: TypeAlias = list[AsyncioWaiter]
 
@@ -32,7 +32,7 @@ def has_pidfds() -> bool:
     except AttributeError:
         return False
     except OSError as error:
-        return error.errno in (errno.EMFILE, errno.ENFILE)  # it has them, but no free descriptor now
+        return error.errno in (errno.EMFILE, errno.ENFILE)  # supported, but no descriptor is free now
     return True
 
 
@@ -59,7 +59,7 @@ class PidfdProcess:
         self._on_stderr = on_stderr
         self._loop = loop
         self._received: bytes | None = None
-        """What was read and not taken yet."""
+        """Data that was read and that `receive` has not yet returned."""
         self._is_paused = False
         """Whether stdout is not read, because something waits to be taken."""
         self._is_over = False
@@ -86,7 +86,7 @@ class PidfdProcess:
     def _watch_exit(self) -> None:
         try:
             self._pidfd = io.FileIO(os.pidfd_open(self.pid))
-        except ProcessLookupError:  # it has exited, and its status is lost: the host ignores SIGCHLD
+        except ProcessLookupError:  # it exited and its status is lost, because the host ignores SIGCHLD
             self._popen.returncode = UNKNOWN_STATUS
             return
         self._loop.add_reader(self._pidfd.fileno(), self._reap)
@@ -189,7 +189,7 @@ class PidfdProcess:
         if not is_waiting:
             self._write()
             if self._unsent:
-                self._loop.add_writer(self._stdin.fileno(), self._write_on)
+                self._loop.add_writer(self._stdin.fileno(), self._on_writable)
 
     async def send(self, data: bytes) -> None:
         """Write to stdin.
@@ -207,11 +207,11 @@ class PidfdProcess:
         try:
             with contextlib.suppress(BlockingIOError):
                 del self._unsent[: os.write(self._stdin.fileno(), self._unsent)]
-        except (OSError, ValueError):  # nobody reads any more, or it is closed
+        except (OSError, ValueError):  # the program no longer reads, or stdin is closed
             self._is_broken = True
             self._unsent.clear()
 
-    def _write_on(self) -> None:
+    def _on_writable(self) -> None:
         self._write()
         if not self._unsent:
             self._loop.remove_writer(self._stdin.fileno())
@@ -234,7 +234,7 @@ class PidfdProcess:
     async def close(self) -> None:
         """Close the pipes. A process that still runs is reaped when it exits."""
         if not self._stderr.closed:
-            self._read_stderr()  # the last that it wrote
+            self._read_stderr()  # its last output
         if not self._stderr.closed:
             self._end_stderr()
         if not self._stdout.closed:
@@ -249,7 +249,7 @@ class PidfdProcess:
 
 
 def _read(stream: IO[bytes]) -> bytes | None:
-    """Return what can be read, `b""` at the end, or None for nothing yet."""
+    """Return the available data, `b""` at the end, or None if there is none yet."""
     try:
         return os.read(stream.fileno(), READ_BYTES)
     except BlockingIOError:

@@ -1,6 +1,6 @@
 """Killing a process together with its descendants.
 
-The shells that the CLI starts lead process groups of their own, so its descendants are looked up while their parents
+Each shell that the CLI starts leads its own process group, so the descendants are looked up while their parents
 are alive (in /proc on Linux, with `ps` on other POSIX systems). Orphans of a CLI that died are found by a mark in their
 environment, on Linux only. On Windows only the process itself is killed.
 """
@@ -33,8 +33,8 @@ PS_TIMEOUT: Final = 2.0
 """Time limit of `ps` in seconds; it takes a few milliseconds."""
 
 
-def groups_of(user: str | int | None) -> dict[str, Any]:
-    """Return the groups for a program that runs as another user, which would keep those of this process."""
+def find_groups(user: str | int | None) -> dict[str, Any]:
+    """Return the groups for a program that runs as another user. It would otherwise keep the groups of this process."""
     if user is None or sys.platform == "win32":
         return {}
     import pwd
@@ -50,7 +50,7 @@ def groups_of(user: str | int | None) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class ProcessID:
-    """A process id with the start time, which tells it apart from a later process with the same id."""
+    """A process id with the start time, which distinguishes it from a later process with the same id."""
 
     pid: int
     started: str
@@ -73,7 +73,7 @@ def in_ps(pids: Collection[int] | None = None) -> Table:
     argv = ["ps", *which, "-o", "pid=", "-o", "ppid=", "-o", "lstart="]
     try:
         told = subprocess.run(argv, env=env, capture_output=True, timeout=PS_TIMEOUT, check=True).stdout
-    except (OSError, subprocess.SubprocessError):  # it also fails if none of the processes exists
+    except (OSError, subprocess.SubprocessError):  # `ps` also fails if none of the processes exists
         return {}
     rows = [line.split(maxsplit=2) for line in told.decode(errors="replace").splitlines()]
     return {int(row[0]): (int(row[1]), row[2].strip()) for row in rows if len(row) == 3}
@@ -131,7 +131,7 @@ def _children(parent: int) -> list[ProcessID]:
 
 
 def kill_each(processes: Collection[ProcessID]) -> None:
-    """Kill those of these processes that are still running."""
+    """Kill these processes if they are still running."""
     running = process_table([process.pid for process in processes]) if processes else {}
     for process in processes:
         if process.pid in running and running[process.pid][1] == process.started:
@@ -155,14 +155,14 @@ async def kill_found(processes: Collection[ProcessID]) -> None:
         await run_file_work(kill_each, processes, abandon_on_cancel=True)
 
 
-def kill_bearing(marks: Collection[str]) -> set[str]:
+def kill_marked(marks: Collection[str]) -> set[str]:
     """Kill every process that inherited `MARK` with one of these values, orphans included; return the values found.
 
-    Those that the killed ones started meanwhile take another call. Does nothing but on Linux.
+    Call it again for processes that were started during the scan. Linux only; elsewhere it does nothing.
     """
     found: set[str] = set()
     for pid in _all_pids() if process_table is in_proc else ():
-        mark = _mark_of(pid)
+        mark = _read_mark(pid)
         if mark in marks:
             found.add(mark)
             _kill(pid)
@@ -172,7 +172,7 @@ def kill_bearing(marks: Collection[str]) -> set[str]:
 _MARK_ENTRY: Final = f"{MARK}=".encode()
 
 
-def _mark_of(pid: int) -> str:
+def _read_mark(pid: int) -> str:
     """Return the value of `MARK` in the initial environment of a process; empty if it has none."""
     environ = contents(f"/proc/{pid}/environ")
     at = environ.find(_MARK_ENTRY)
@@ -190,17 +190,17 @@ class _Scan:
         self.is_shared = LazyEvent()
         """Set when every session that is closing has asked."""
         self.found: set[str] | None = None
-        """The marks that were found; None until the scan is over, or if it was abandoned."""
+        """The marks that were found; None before the end of the scan, or if it was abandoned."""
         self.over = LazyEvent()
 
 
 _last_scan: "RunVar[_Scan]" = RunVar("claude_agent_py_last_scan")
 
 exiting: Final[set[str]] = set()
-"""The marks of programs that were asked to exit, whose sessions will call `kill_all_bearing`."""
+"""The marks of programs that were asked to exit, whose sessions will call `kill_all_marked`."""
 
 
-async def kill_all_bearing(mark: str, within: float = math.inf) -> None:
+async def kill_all_marked(mark: str, within: float = math.inf) -> None:
     """Kill every process that inherited `MARK` with this value, until there are none. Only on Linux.
 
     Concurrent closes share a scan. One that takes longer than `within` seconds is given up, for all of them.
@@ -227,7 +227,7 @@ async def _scan_after(last: _Scan | None, mark: str, within: float) -> set[str]:
     scan.marks.add(mark)
     _last_scan.set(scan)
     try:
-        await checkpoint()  # let others share it
+        await checkpoint()  # sessions that close now join this scan
         if exiting:
             with anyio.move_on_after(GATHER):
                 await scan.is_shared.wait()
@@ -236,7 +236,7 @@ async def _scan_after(last: _Scan | None, mark: str, within: float) -> set[str]:
         scan.gathers = False
         found: set[str] = set()
         with anyio.move_on_after(within):
-            found = await run_file_work(kill_bearing, scan.marks, abandon_on_cancel=True)
+            found = await run_file_work(kill_marked, scan.marks, abandon_on_cancel=True)
         scan.found = found
         return found
     finally:

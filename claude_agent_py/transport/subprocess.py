@@ -1,4 +1,4 @@
-"""`SubprocessTransport`: a `claude` process in a process group of its own.
+"""`SubprocessTransport`: a `claude` process in its own process group.
 
 It ends with the end of its input, then SIGTERM, then SIGKILL of the group and all descendants, each with a time limit.
 """
@@ -27,8 +27,8 @@ from claude_agent_py.transport.processes import (
     ProcessID,
     exiting,
     find_descendants,
-    groups_of,
-    kill_all_bearing,
+    find_groups,
+    kill_all_marked,
     kill_found,
     signal_group,
 )
@@ -70,7 +70,7 @@ class StderrTail:
         self._rest = b""
 
     def feed(self, data: bytes) -> None:
-        """Take what was written, `b""` at its end. A line that is longer than the tail comes in pieces."""
+        """Process data of stderr, `b""` at its end. A line that is longer than the tail is split."""
         if not data and self._rest:
             self._on_line(self._rest.decode(errors="replace"))
             self._rest = b""
@@ -93,7 +93,7 @@ class SubprocessTransport(Transport):
 
     Args:
         plan: What to start: `argv`, `env`, `cwd` and `user`, how much stderr to keep (`stderr_bytes`), and how many
-            seconds `close` may take to end it by force once its grace is over (`force`).
+            seconds `close` may take to kill it after its grace (`force`).
         on_stderr: Called with every line of stderr, on the event loop; must be quick and must not raise.
     """
 
@@ -133,29 +133,31 @@ class SubprocessTransport(Transport):
         try:
             self._lifeline, self._now = Lifeline(), clock()
             if (loop := asyncio_loop()) is not None and has_pidfds():
-                self._process = PidfdProcess(loop, self._argv, self._stderr.feed, **self._how(self._lifeline))
+                self._process = PidfdProcess(loop, self._argv, self._stderr.feed, **self._popen_options(self._lifeline))
             else:
-                self._process = await AnyioProcess.start(self._argv, self._stderr.feed, **self._how(self._lifeline))
+                self._process = await AnyioProcess.start(
+                    self._argv, self._stderr.feed, **self._popen_options(self._lifeline)
+                )
         except BaseException as error:
             if self._lifeline is not None:
                 self._lifeline.close()
             if not isinstance(error, OSError | ValueError):  # ValueError: a NUL byte in an argument or a variable
-                raise  # asyncio's own cancellation, which passes the shield
-            error.with_traceback(None)  # its frames hold the whole environment
+                raise  # a native asyncio cancellation passes the shield
+            error.with_traceback(None)  # its frames refer to the whole environment
             raise CLIStartError(f"the CLI cannot be started: {error}", cli_path=self._argv[0]) from error
         self._env = None
         self._lifeline.tie(self._running().pid)
         self._owner = os.getpid()
         end_at_exit(self._running().pid, self._mark)
 
-    def _how(self, lifeline: Lifeline) -> dict[str, Any]:
+    def _popen_options(self, lifeline: Lifeline) -> dict[str, Any]:
         """Return arguments of `subprocess.Popen`. Never in a variable, which tracebacks may show: it has secrets."""
         env = self._env or {}
         return {
             "cwd": self._cwd,
             "env": {**(env.copy() if isinstance(env, Unshown) else env), MARK: self._mark},
             "user": self._user,
-            **groups_of(self._user),
+            **find_groups(self._user),
             "start_new_session": sys.platform != "win32",
             "creationflags": CREATION_FLAGS,
             "pass_fds": lifeline.pass_fds,
@@ -169,7 +171,7 @@ class SubprocessTransport(Transport):
         try:
             data = await process.receive()
         except BaseException:
-            self._stdout_over.set()  # the reader is cancelled, and will read no more
+            self._stdout_over.set()  # the reader was cancelled and does not read again
             raise
         if not data:
             self._stdout_over.set()
@@ -226,7 +228,9 @@ class SubprocessTransport(Transport):
             return
         self._closing = closing = LazyEvent()
         try:
-            await self._end(self._process, grace)  # asyncio's own cancellation gets through; the next close continues
+            await self._end(
+                self._process, grace
+            )  # a native asyncio cancellation passes the shield; the next close continues
             self._is_closed = True
         finally:
             exiting.discard(self._mark)
@@ -234,46 +238,50 @@ class SubprocessTransport(Transport):
             closing.set()
 
     async def _end(self, process: AnyProcess, grace: float) -> None:
-        was_left, below = self._input_ended, list[ProcessID]()
+        was_left, descendants = self._input_ended, list[ProcessID]()
         with anyio.CancelScope(shield=True) as patience:
-            below = await self._below(process)  # while their parent lives: orphans cannot be found that way any more
+            descendants = await self._find_descendants(
+                process
+            )  # while their parent lives: orphans can no longer be found this way
             await self.end_input()
             if process.returncode is None:
                 exiting.add(self._mark)
-                patience.deadline = self._now() + grace  # for this wait alone
+                patience.deadline = self._now() + grace  # only for this wait
                 await process.wait()
                 patience.deadline = math.inf
-            await self._clear_up(process, below, was_left, self._now() + self._force)
+            await self._clear_up(process, descendants, was_left, self._now() + self._force)
             return
         with anyio.CancelScope(shield=True):
             deadline = self._now() + self._force
-            below += await self._end_by_force(process)
-            await self._clear_up(process, below, was_left, deadline)
+            descendants += await self._end_by_force(process)
+            await self._clear_up(process, descendants, was_left, deadline)
 
     async def _end_by_force(self, process: AnyProcess) -> list[ProcessID]:
         """Terminate the program, or kill it if that takes too long. Return the descendants that it had."""
-        if process.returncode is not None:  # it exited as its grace ended
+        if process.returncode is not None:  # it exited at the end of its grace
             return []
-        below = await self._below(process)
+        descendants = await self._find_descendants(process)
         signal_group(process.pid, force=False)
         kept = min(KILL_SECONDS, self._force * TERM_SHARE)
         if not await self._is_gone(process, min(self._force * TERM_SHARE, self._force - kept)):
-            below += await self._below(process)
+            descendants += await self._find_descendants(process)
             signal_group(process.pid, force=True)
             await self._is_gone(process, self._force * KILL_SHARE)
-        return below
+        return descendants
 
-    async def _clear_up(self, process: AnyProcess, below: list[ProcessID], was_left: bool, deadline: float) -> None:
-        """Kill what the program left behind, and release everything."""
-        if below:
-            with self._at_most(LOOK_SHARE, deadline):
-                await kill_found(below)
+    async def _clear_up(
+        self, process: AnyProcess, descendants: list[ProcessID], was_left: bool, deadline: float
+    ) -> None:
+        """Kill the processes that the program left behind, and release everything."""
+        if descendants:
+            with self._limit(LOOK_SHARE, deadline):
+                await kill_found(descendants)
         if not was_left or process.returncode == -SIGKILL:
-            # Orphans, which a CLI that died left, or that left it themselves.
-            await kill_all_bearing(self._mark, min(self._force * SCAN_SHARE, deadline - self._now()))
+            # Orphans of a CLI that died, and processes that detached themselves.
+            await kill_all_marked(self._mark, min(self._force * SCAN_SHARE, deadline - self._now()))
         if self._stdout_over is not None and not self._stdout_over.is_set():
-            with self._at_most(DRAIN_SHARE, deadline):
-                await self._stdout_over.wait()  # let the reader have what was written before the end
+            with self._limit(DRAIN_SHARE, deadline):
+                await self._stdout_over.wait()  # let the reader finish
         if self._lifeline is not None:
             self._lifeline.close()
         if process.returncode is not None:
@@ -283,7 +291,7 @@ class SubprocessTransport(Transport):
         with anyio.CancelScope(deadline=deadline):
             await process.close()
 
-    def _at_most(self, share: float, deadline: float) -> anyio.CancelScope:
+    def _limit(self, share: float, deadline: float) -> anyio.CancelScope:
         """Return a scope that ends after this share of `force`, or at the deadline."""
         return anyio.CancelScope(deadline=min(self._now() + self._force * share, deadline))
 
@@ -292,8 +300,8 @@ class SubprocessTransport(Transport):
         """Whether this is a copy, made by `os.fork`, of the process that the program belongs to."""
         return self._owner != os.getpid()
 
-    async def _below(self, process: AnyProcess) -> list[ProcessID]:
-        """Return the process's descendants. Empty once it is gone, because its id may have been reused."""
+    async def _find_descendants(self, process: AnyProcess) -> list[ProcessID]:
+        """Return the process's descendants. Empty once it has exited, because its id may have been reused."""
         return [] if process.returncode is not None else await find_descendants(process.pid, self._force * LOOK_SHARE)
 
     async def _is_gone(self, process: AnyProcess, within: float) -> bool:

@@ -15,7 +15,7 @@ agents, tool parameters, structured output.
 import json
 import sys
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self, TypeAlias, TypeVar, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self, TypeAlias, TypeVar, get_origin
 
 import msgspec
 from msgspec import Struct, field
@@ -30,10 +30,13 @@ if TYPE_CHECKING:
 else:
 
     class Open:
-        """`Open[Literal["a", "b"]]`: one of these strings, or one added by a newer CLI. At run time a plain `str`."""
+        """`Open[Literal["a", "b"]]`: one of these strings, or one added by a newer CLI. At run time a plain `str`.
 
-        def __class_getitem__(cls, words: Any) -> type[str]:
-            return str
+        The words stay in the annotation, for `scripts/drift.py`.
+        """
+
+        def __class_getitem__(cls, words: Any) -> Any:
+            return Annotated[str, words]
 
 
 class _ModelType(msgspec.StructMeta):

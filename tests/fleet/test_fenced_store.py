@@ -4,7 +4,7 @@ import anyio
 import pytest
 
 from claude_agent_py.errors import StaleLeaseError
-from claude_agent_py.fleet._store import FencedStore, Pulse
+from claude_agent_py.fleet._store import FencedStore, Heartbeat
 from claude_agent_py.sessions import MemoryStore, SessionKey
 
 pytestmark = pytest.mark.anyio
@@ -13,7 +13,7 @@ KEY: SessionKey = {"project_key": "fleet", "session_id": "11111111-1111-4111-811
 
 @pytest.mark.parametrize("is_lost", [False, True])
 async def test_entries_wait_until_the_worker_is_heard_of(is_lost: bool) -> None:
-    store, pulse, lost = MemoryStore(), Pulse(-1.0), [False]  # it counts as dead from the beginning
+    store, pulse, lost = MemoryStore(), Heartbeat(-1.0), [False]  # it counts as dead from the beginning
     fenced = FencedStore(store, pulse, lambda: lost[0])
     failures: list[StaleLeaseError] = []
 

@@ -77,7 +77,7 @@ def test_everything_from_a_shell(
         assert fleet("answer", "one", question["id"], "allow") == [{"id": question["id"], "answered": True}]
         assert fleet("answer", "one", question["id"], "deny", code=1)[0]["answered"] is False
         assert main(["fleet", "start", "asker", "fail", "--id", "two", "--wait"]) == 1
-        assert "run 1 of session 'two' has failed: InvalidRequestError" in capsys.readouterr().err
+        assert "run 1 of session 'two' failed: InvalidRequestError" in capsys.readouterr().err
         assert main(["fleet", "show", "two"]) == 0
         shown_text = capsys.readouterr().out
         assert "events, failed: InvalidRequestError: " in shown_text

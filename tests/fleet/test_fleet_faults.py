@@ -9,7 +9,7 @@ from fleets import PATIENCE, FleetSetUp, clis, events_of, fleet_in, until, until
 
 from claude_agent_py import ClientOptions
 from claude_agent_py.errors import StoreError
-from claude_agent_py.fleet import Fleet, FleetAgent, FleetSession, _choosing, _claims, _engine, _rows
+from claude_agent_py.fleet import Fleet, FleetAgent, FleetSession, _claims, _fair_queue, _rows, _workflows
 from claude_agent_py.sessions import MemoryStore
 from claude_agent_py.testing import FakeCLI, ScriptedModel, steps
 
@@ -72,14 +72,14 @@ async def test_a_workflow_that_does_not_begin_gives_its_session_back(
         return await resume(name, queue_name=f"{queue_name}, to which nobody listens")
 
     monkeypatch.setattr(DBOS, "resume_workflow_async", resume_elsewhere)
-    monkeypatch.setattr(_engine, "START_SECONDS", 0.5)
+    monkeypatch.setattr(_workflows, "START_SECONDS", 0.5)
     with ScriptedModel(lambda request: "") as model, fleet_in(tmp_path, model) as made:
         fleet = made.fleet()
         session = await orphan_in(made, fleet)
         async with fleet.worker(folder=tmp_path / "ws"):
             assert (await session.result(timeout=PATIENCE)).text == "ok"
         assert resumed == ["one:0"]
-        assert "session one is given back: its workflow does not begin" in caplog.text
+        assert "session one is returned to the fleet: its workflow did not start" in caplog.text
         ends = [event.data["state"] for event in await events_of(session) if event.kind == "run"]
         assert ends == ["queued", "running", "done"]
 
@@ -91,9 +91,9 @@ async def test_a_worker_that_was_taken_for_dead_adopts_the_sessions_of_others(
         fleet = made.fleet()
         session = await orphan_in(made, fleet)
         async with fleet.worker(folder=tmp_path / "ws") as worker:
-            await _engine.delete_queue(worker.id)  # as another worker does that takes it for dead
+            await _workflows.delete_queue(worker.id)  # as another worker does that takes it for dead
             assert (await session.result(timeout=PATIENCE)).text == "ok"
-        assert "is given back" not in caplog.text
+        assert "is returned" not in caplog.text
 
 
 async def test_a_session_that_a_worker_has_without_knowing_is_freed(tmp_path: Path) -> None:
@@ -101,13 +101,13 @@ async def test_a_session_that_a_worker_has_without_knowing_is_freed(tmp_path: Pa
     async with Fleet(f"sqlite:///{tmp_path / 'fleet.db'}", store=MemoryStore(), lease=1.0, poll=0.1) as fleet:
         fleet.agent("worker", ClientOptions(cli_path=program))
         async with fleet.worker(machine="here", folder=tmp_path / "ws") as worker:
-            database, place = fleet.database, _choosing.Place(worker.id, "here", None)
+            database, claimant = fleet.database, _fair_queue.Claimant(worker.id, "here", None)
 
             def start_and_claim(connection: Any) -> list[_claims.Claim]:
                 """Claim a session for the worker, which does not hear of it: the answer of the database was lost."""
                 new = _rows.NewSession("one", "worker", "1", "", 0)
                 _rows.start(connection, new, "task", None)
-                return _claims.claim(connection, place, [FleetAgent(name="worker")], 1)
+                return _claims.claim_sessions(connection, claimant, [FleetAgent(name="worker")], 1)
 
             assert len(await database.call(start_and_claim)) == 1
             session = fleet.session("one")

@@ -14,7 +14,7 @@ from fleets import PATIENCE, any_url as any_url, until
 
 from claude_agent_py import ClientOptions
 from claude_agent_py.errors import FleetError, FleetRunError, OptionsError
-from claude_agent_py.fleet import Copy, Directory, Fleet, FleetAgent, _choosing, _claims, _tables
+from claude_agent_py.fleet import Copy, Directory, Fleet, FleetAgent, _claims, _fair_queue, _tables
 from claude_agent_py.sessions import MemoryStore
 from claude_agent_py.testing import FakeCLI, Gate, steps
 
@@ -164,7 +164,7 @@ async def test_a_tenant_has_a_limit_and_a_share_of_its_own(hold: Hold) -> None:
 async def test_a_session_keeps_to_its_machine_unless_all_have_its_directory(
     hold: Hold, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_choosing, "AFFINITY_SECONDS", 1000.0)
+    monkeypatch.setattr(_fair_queue, "AFFINITY_SECONDS", 1000.0)
     held = hold(is_open=True, agent=None)
     held.fleet.agent("own", held.options, workspace=Copy())
     held.fleet.agent("shared", held.options, workspace=Directory(tmp_path))
@@ -176,7 +176,7 @@ async def test_a_session_keeps_to_its_machine_unless_all_have_its_directory(
     async with held.fleet.worker(machine="a", folder=tmp_path / "ws"):
         assert (await shared.result(timeout=PATIENCE)).text == "ok"
         assert (await own.info()).state == "queued"
-        await database.call(_claims.leave, "other")
+        await database.call(_claims.unregister, "other")
         assert (await own.result(timeout=PATIENCE)).text == "ok"
 
 
@@ -211,8 +211,8 @@ def test_limits_hold_when_many_workers_take_sessions_at_once(any_url: str) -> No
     known = [FleetAgent(name="one", limit=4), FleetAgent(name="two")]
 
     def take(number: int) -> list[str]:
-        database, place = Fleet(any_url).database, _choosing.Place(f"w{number}", "here", 3)
-        found = [c.id for _ in range(3) for c in database.run(_claims.claim, place, known, 2)]
+        database, claimant = Fleet(any_url).database, _fair_queue.Claimant(f"w{number}", "here", 3)
+        found = [c.id for _ in range(3) for c in database.run(_claims.claim_sessions, claimant, known, 2)]
         database.close()
         return found
 

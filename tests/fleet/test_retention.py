@@ -12,7 +12,7 @@ from sqlalchemy import text, update
 
 from claude_agent_py import ClientOptions
 from claude_agent_py.errors import FleetError, OptionsError
-from claude_agent_py.fleet import Copy, Fleet, _pruning, _tables
+from claude_agent_py.fleet import Copy, Fleet, _retention, _tables
 from claude_agent_py.sessions import SQLiteStore
 from claude_agent_py.testing import FakeCLI, Gate, steps
 
@@ -26,8 +26,8 @@ def names_in(fleet: Fleet) -> Callable[[str, str], set[str]]:
     schema = "" if fleet.database.is_sqlite else f"{_tables.DBOS_SCHEMA}."
 
     def names(table: str, column: str) -> set[str]:
-        place = table if table in OWN else schema + table
-        return set(fleet.database.run(lambda c: c.execute(text(f"SELECT {column} FROM {place}")).scalars().all()))
+        claimant = table if table in OWN else schema + table
+        return set(fleet.database.run(lambda c: c.execute(text(f"SELECT {column} FROM {claimant}")).scalars().all()))
 
     return names
 
@@ -35,8 +35,8 @@ def names_in(fleet: Fleet) -> Callable[[str, str], set[str]]:
 async def test_what_is_over_is_deleted_while_a_worker_runs(
     tmp_path: Path, any_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_pruning, "SCHEDULE_SECONDS", 0.0)
-    monkeypatch.setattr(_pruning, "BATCH", 2)
+    monkeypatch.setattr(_retention, "SCHEDULE_SECONDS", 0.0)
+    monkeypatch.setattr(_retention, "BATCH", 2)
     gate = Gate()
     quick = FakeCLI(steps.turn("ok")).install(tmp_path / "quick")
     slow = FakeCLI(steps.wait_gate(gate), steps.turn("ok")).install(tmp_path / "slow")

@@ -99,7 +99,7 @@ async def test_a_model_that_would_word_its_question_anew_is_told_the_call_to_mak
             assert await session.answer(question.id, ["release"])
             assert (await session.result(timeout=PATIENCE)).text == "built release"
     assert len(asked) == 2
-    assert "the person has answered by now" in asked[1]
+    assert "a person's answer, which has now arrived" in asked[1]
 
 
 async def test_a_rate_limit_is_waited_for_without_a_process(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ async def test_a_prompt_that_waits_too_long_is_a_dead_letter(tmp_path: Path) -> 
         fleet.agent("worker", options(made, **ASKING), patience=0.1, timeout=4.0)
         async with fleet.worker(folder=tmp_path / "ws"):
             session = await fleet.start("worker", "make it")
-            with pytest.raises(FleetRunError, match="RunTimeoutError: it was not over in time"):
+            with pytest.raises(FleetRunError, match="RunTimeoutError: the prompt was not answered in time"):
                 await session.result(timeout=PATIENCE)
             assert await session.interactions() == []
             assert (await session.info()).state == "failed"

@@ -21,7 +21,7 @@ from claude_agent_py import (
     tool,
 )
 from claude_agent_py.hooks import Hooks
-from claude_agent_py.pool import Pool, PoolTimeoutError, crew
+from claude_agent_py.pool import Pool, PoolTimeoutError, core
 from claude_agent_py.testing import FakeCLI, steps
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
@@ -48,7 +48,7 @@ async def test_a_process_serves_one_session_and_is_replaced() -> None:
 
 async def test_a_start_does_not_compete_with_the_first_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     peers = Peers()
-    monkeypatch.setattr(crew, "FIRST_ANSWER", 1000.0)
+    monkeypatch.setattr(core, "FIRST_ANSWER", 1000.0)
     async with Pool(peers.options(), size=2, max_size=4) as pool:
         await pool.ready()
         async with pool.client() as client:

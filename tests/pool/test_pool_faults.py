@@ -13,7 +13,7 @@ from pool_peers import PATIENCE, Peers, until, until_settled
 
 from claude_agent_py import ClientOptions, CLIExitError, CLIStartError, ConnectionClosedError, Hooks, Timeouts
 from claude_agent_py.errors import LocalProtocolError
-from claude_agent_py.pool import Pool, PoolTimeoutError, member
+from claude_agent_py.pool import Pool, PoolTimeoutError, pooled_process
 from claude_agent_py.testing import FakeCLI, frames, steps
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
@@ -66,8 +66,8 @@ async def test_spares_that_keep_dying_are_started_ever_less() -> None:
 
 
 async def test_a_spare_that_does_not_answer_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(member, "CHECK_EVERY", 0.05)
-    monkeypatch.setattr(member, "CHECK_TIMEOUT", 0.05)
+    monkeypatch.setattr(pooled_process, "CHECK_EVERY", 0.05)
+    monkeypatch.setattr(pooled_process, "CHECK_TIMEOUT", 0.05)
     peers = Peers(answers={"get_binary_version": None})
     async with Pool(peers.options(), size=1, max_size=2) as pool:
         stats = await until(pool, lambda stats: stats.lost >= 1)

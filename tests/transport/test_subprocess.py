@@ -595,14 +595,14 @@ async def test_who_closes_at_the_same_time_shares_a_scan_in_a_thread(
 ) -> None:
     scans: list[set[str]] = []
     in_loop: list[bool] = []
-    kill_bearing = processes.kill_bearing
+    kill_marked = processes.kill_marked
 
     def scan(marks: set[str]) -> set[str]:
         scans.append(set(marks))
         in_loop.append(in_event_loop())
-        return kill_bearing(marks)
+        return kill_marked(marks)
 
-    monkeypatch.setattr(processes, "kill_bearing", scan)
+    monkeypatch.setattr(processes, "kill_marked", scan)
     marks = {f"{anyio_backend_name}-{os.getpid()}-{number}" for number in range(8)}
     sleep = [sys.executable, "-ISc", "print(flush=True); import time; time.sleep(600)"]
     async with AsyncExitStack() as stack, anyio.create_task_group() as group:
@@ -612,7 +612,7 @@ async def test_who_closes_at_the_same_time_shares_a_scan_in_a_thread(
             assert process.stdout is not None
             await process.stdout.receive()
         for mark in marks:
-            group.start_soon(processes.kill_all_bearing, mark)
+            group.start_soon(processes.kill_all_marked, mark)
     assert scans[:2] == [marks, marks]  # until nothing more is found
     assert not any(in_loop)
 
@@ -638,9 +638,9 @@ async def test_a_scan_that_is_given_up_is_made_by_who_shares_it(
             assert process.stdout is not None
             await process.stdout.receive()
             async with anyio.create_task_group() as others, anyio.create_task_group() as first:
-                first.start_soon(processes.kill_all_bearing, "given up")
+                first.start_soon(processes.kill_all_marked, "given up")
                 await anyio.wait_all_tasks_blocked()
-                others.start_soon(processes.kill_all_bearing, mark)
+                others.start_soon(processes.kill_all_marked, mark)
                 await anyio.wait_all_tasks_blocked()
                 first.cancel_scope.cancel()
             assert await process.wait() == -signal.SIGKILL
@@ -655,7 +655,7 @@ async def test_a_scan_that_hangs_holds_up_neither_the_loop_nor_the_end(monkeypat
         release.wait(60)
         return set()
 
-    monkeypatch.setattr(processes, "kill_bearing", hang)
+    monkeypatch.setattr(processes, "kill_marked", hang)
     try:
         with anyio.fail_after(60):
             transports = [SubprocessTransport(LaunchPlan(["cat"], dict(os.environ), force=0.5)) for _ in range(3)]

@@ -183,10 +183,10 @@ class Answers:
         from claude_agent_py._runtime.answering.delegating import DelegationHooks
         from claude_agent_py.hooks.dispatcher import HookDispatcher
 
-        def listed() -> Sequence[Any]:
+        def get_agents() -> Sequence[Any]:
             return self._session.info.agents if self._session.info is not None else ()
 
-        delegation = DelegationHooks(self._options, listed)
+        delegation = DelegationHooks(self._options, get_agents)
         return HookDispatcher(
             self._options.hooks,
             report=self._report,
@@ -291,7 +291,7 @@ class Answers:
         await self._session.intake.deliver_forever(self._report)
 
     def end(self) -> None:
-        """Cancel tools and close the queues; listeners still receive what is queued."""
+        """Cancel tools and close the queues; listeners still receive queued items."""
         self.has_ended = True
         self._workers = None
         for part in (self._get_if_loaded("mcp"), self._get_if_loaded("permissions")):

@@ -29,8 +29,8 @@ class SessionPort(Protocol):
     observers: "tuple[Observer, ...]"
 
     @property
-    def told_of_questions(self) -> "tuple[Observer, ...]":
-        """The observers, and if this is a child agent's session those of its ancestors."""
+    def request_observers(self) -> "tuple[Observer, ...]":
+        """The observers of this session and, for a child agent, of its ancestors."""
         ...
 
     @property
@@ -74,7 +74,7 @@ class Questions:
         self._pending: dict[str, _Question] = {}
 
     def take(self, event: RequestReceived) -> None:
-        """Answer a request in a worker of its own."""
+        """Answer a request in a separate worker."""
         if self._is_refused(event):
             return
         question = self._pending[event.request_id] = _Question(Cancellation(), anyio.CancelScope())
@@ -102,7 +102,7 @@ class Questions:
         return is_replaced
 
     def _is_refused(self, event: RequestReceived) -> bool:
-        """Refuse a request that nobody here can answer."""
+        """Refuse an unsupported request."""
         if self._session.has_workers and self._session.answers.can_answer(event.request):
             return False
         problem = f"Unsupported control request subtype: {event.request.subtype}"
@@ -142,5 +142,5 @@ class Questions:
         finally:
             self._pending.pop(request_id, None)
             self._session.flush()
-            for observer in self._session.told_of_questions:
+            for observer in self._session.request_observers:
                 observer.answered(request_id, payload, failed)

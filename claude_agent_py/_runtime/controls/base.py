@@ -57,6 +57,7 @@ def _body(request: type[WireModel], fields: dict[str, Any]) -> JSONObject:
         check(body)
         return dump(body)
     except Misfit as error:
-        name, told = ".".join(map(str, error.place)), error.what
+        name = ".".join(map(str, error.place))
+        problem = error.what
     subtype = request.subtype  # type: ignore[attr-defined]  # every request has one
-    raise OptionsError(f"{told} (control request {subtype!r})", option=name or None)
+    raise OptionsError(f"{problem} (control request {subtype!r})", option=name or None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
+from collections.abc import AsyncIterator, Generator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self
@@ -50,11 +50,11 @@ class Run(Generic[Output]):
     may iterate at a time; any number may await.
     """
 
-    def __init__(self, client: object, session: Session | None, mailbox: RunMailbox | None) -> None:
+    def __init__(self, client: object = None, mailbox: RunMailbox | None = None) -> None:
         self._client = client
         """Kept alive by its runs."""
-        self._opened_in = session
         self._mailbox = mailbox
+        """None before the run has started."""
         self._reads: Literal["mailbox", "record"] | None = None
         """Where iteration reads from: the mailbox, or its record if the run was awaited first."""
         self._position = 0
@@ -63,9 +63,8 @@ class Run(Generic[Output]):
 
     @property
     def _session(self) -> Session | None:
-        """The session that the run is in, which changes if it was reopened."""
-        moved_to: Session | None = None if self._mailbox is None else self._mailbox.moved_to
-        return moved_to or self._opened_in
+        """The session that the run is in, which `reopen` replaces; None before the run has started."""
+        return None if self._mailbox is None else self._mailbox.session
 
     def __repr__(self) -> str:
         mailbox = self._mailbox
@@ -79,7 +78,7 @@ class Run(Generic[Output]):
         """The background tasks started in the run so far: follow, await or stop them."""
         if self._session is None or self._mailbox is None:
             return []
-        ids = self._session.task_ids_of(self._mailbox)
+        ids = self._session.get_task_ids(self._mailbox)
         return [task for task in self._session.tasks if task.id in ids]
 
     @property
@@ -102,7 +101,7 @@ class Run(Generic[Output]):
 
     def __aiter__(self) -> AsyncIterator[RunMessage]:
         self._begin_again()
-        return _Messages(self, self._ready, self._next)
+        return _Messages(self)
 
     def _begin_again(self) -> None:
         """After the last message, restart with the recorded messages, unless the run has been resumed."""
@@ -151,12 +150,12 @@ class Run(Generic[Output]):
         of the CLI are in that error, not in the text.
         """
         self._begin_again()
-        return _Text(self, _Messages(self, self._ready, self._next))
+        return _Text(self, _Messages(self))
 
     def tool_calls(self) -> AsyncIterator[ToolCallRecord]:
         """Iterate over the run's tool calls as their results arrive. Consumes the run's messages."""
         self._begin_again()
-        return _ToolCalls(self, _Messages(self, self._ready, self._next))
+        return _ToolCalls(self, _Messages(self))
 
     # Result ------------------------------------------------------------------------------------------------------
 
@@ -217,9 +216,10 @@ class Run(Generic[Output]):
         assert self._mailbox is not None  # noqa: S101
         return self._session, self._mailbox
 
-    def _take(self, other: Run) -> None:
-        """Take over the session and the mailbox of another run."""
-        self._client, self._opened_in, self._mailbox = other._client, other._opened_in, other._mailbox
+    def _continue(self, other: Run) -> None:
+        """Become a view of another run."""
+        self._client = other._client
+        self._mailbox = other._mailbox
 
     async def _release(self) -> None:
         """Release the resources of the run."""
@@ -250,7 +250,7 @@ class Run(Generic[Output]):
         if session.waits_for_idle(mailbox):
             session.fail_run(mailbox, lambda: InterruptedRunError("the run was interrupted"))
         if stop_tasks:
-            await session.stop_tasks(session.task_ids_of(mailbox))
+            await session.stop_tasks(session.get_task_ids(mailbox))
         return InterruptReceipt(
             outcome="interrupted",
             still_queued=tuple(reply.get("still_queued") or ()),
@@ -278,12 +278,8 @@ async def _dequeue(session: Session, prompt: str) -> bool:
 
 
 class _Messages:
-    def __init__(
-        self, run: Run, ready: Callable[[], RunMessage | None], next_one: Callable[[], Awaitable[RunMessage]]
-    ) -> None:
+    def __init__(self, run: Run) -> None:
         self._run = run
-        self._ready = ready
-        self._next = next_one
 
     def __repr__(self) -> str:
         return f"<messages of {self._run!r}>"
@@ -292,8 +288,8 @@ class _Messages:
         return self
 
     async def __anext__(self) -> RunMessage:
-        message = self._ready()
-        return await self._next() if message is None else message
+        message = self._run._ready()
+        return await self._run._next() if message is None else message
 
 
 class _Text:

@@ -28,8 +28,8 @@ class RunMailbox(Mailbox):
         self.timeout = timeout
         self.is_sealed = False
         """Whether it has all its prompts."""
-        self.moved_to: Any = None
-        """The session in which the run continues, if its first one died and was reopened."""
+        self.session: Any = None
+        """The session that the run is in; `reopen` moves it to the next one."""
         self.sent: list[UserMessage] = []
         """The prompts, in the order sent."""
         self.messages: Record = Record(max_bytes)

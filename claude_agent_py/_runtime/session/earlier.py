@@ -36,7 +36,7 @@ class Earlier:
         self.tasks: Sequence[StoredTask] = self._session.tasks_of_ended_process()
 
     def recall_tasks(self, intake: TaskIntake) -> None:
-        """Add the tasks to those of the resumed session."""
+        """Add the tasks to the resumed session."""
         for task in self.tasks:
             agent = task.subagent
             if task.outcome is not None:
@@ -53,17 +53,17 @@ class Earlier:
                 )
 
     async def prompts(self, uuids: Sequence[str]) -> dict[str, UserMessage]:
-        """Return which of these prompt uuids are on disk."""
+        """Return the prompts with these uuids that are on disk, by uuid."""
         try:
             return await run_file_work(self._find, frozenset(uuids), abandon_on_cancel=True)
         except ClaudeAgentError:
             return {}
 
-    async def known(self, uuids: Sequence[str]) -> frozenset[str]:
+    async def find_prompts(self, uuids: Sequence[str]) -> frozenset[str]:
         """Return which of these prompt uuids are anywhere in the transcript."""
-        return await run_file_work(self._known, uuids, abandon_on_cancel=True)
+        return await run_file_work(self._search, uuids, abandon_on_cancel=True)
 
-    def _known(self, uuids: Sequence[str]) -> frozenset[str]:
+    def _search(self, uuids: Sequence[str]) -> frozenset[str]:
         marks = {uuid: f'"uuid":"{uuid}"'.encode() for uuid in uuids}
         lines = (line for _, line in self._session.snapshot.forwards() if line is not None)
         return frozenset(uuid for line in lines for uuid, mark in marks.items() if mark in line)

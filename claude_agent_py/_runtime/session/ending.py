@@ -82,11 +82,11 @@ class SessionPort(Protocol):
         ...
 
     @property
-    def told(self) -> LazyEvent | None:
+    def listeners_done(self) -> LazyEvent | None:
         """Set when the listeners have received everything; None without listeners."""
         ...
 
-    def names_of(self, task_ids: Iterable[str]) -> str:
+    def describe_tasks(self, task_ids: Iterable[str]) -> str:
         """Return the descriptions of tasks, for the log."""
         ...
 
@@ -119,7 +119,7 @@ class Ending:
         self._router = router
         self._closing = _Closing()
         self.requested: LazyEvent = LazyEvent()
-        """Set when this side ends the session."""
+        """Set when the client ends the session."""
         self._set_requested: Callable[[], object] | None = None
         """Sets `requested`, from any thread; None before the session is open."""
         self._cause: State | Exception | None = None
@@ -130,7 +130,7 @@ class Ending:
         self._over = LazyEvent()
         self.advice: str = ADVICE
         """How to wait for the background tasks that `close` would stop, for the warning."""
-        self.told: frozenset[str] = frozenset()
+        self.reported_tasks: frozenset[str] = frozenset()
         """The tasks already reported as running after their run ended."""
 
     # Closing -----------------------------------------------------------------------------------------------------
@@ -208,7 +208,7 @@ class Ending:
                 if how == "wait":
                     await tasks.wait_all()
                     return
-                if names := self._session.names_of(tasks.live_ids() - self.told):
+                if names := self._session.describe_tasks(tasks.live_ids() - self.reported_tasks):
                     logger.warning("closing ends background tasks that run: %s; %s", names, self.advice)
                 await tasks.stop_all()
             except ClaudeAgentError:
@@ -227,9 +227,9 @@ class Ending:
         if self._session.storing is not None:
             await self._session.storing.drain(self._closing.deadline)
         self._session.end_everything()
-        if (told := self._session.told) is not None:
+        if (listeners_done := self._session.listeners_done) is not None:
             with self._at_most(LISTENER_GRACE):
-                await told.wait()
+                await listeners_done.wait()
 
     async def _let_it_finish(self, transport: "Transport") -> None:
         self._session.dismiss()
@@ -298,7 +298,7 @@ class Ending:
         """The error for what cannot be sent in the current state."""
         state = self._engine.state
         if isinstance(self._cause, Exception):
-            return _broken(self._cause)
+            return _make_broken_error(self._cause)
         if state in (State.DIED, State.EXITED):
             return self._exit_error()
         return ConnectionClosedError(NOT_CONNECTED if state is State.NEW else self._closing.why)
@@ -315,7 +315,7 @@ class Ending:
         )
 
 
-def _broken(error: BaseException) -> ConnectionClosedError:
+def _make_broken_error(error: BaseException) -> ConnectionClosedError:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     failure = ConnectionClosedError(f"the session broke: {type(error).__name__}: {error}")

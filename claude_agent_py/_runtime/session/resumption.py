@@ -78,7 +78,6 @@ class Resumption:
         """Open a run of the session's last process. The CLI may resume its prompts on its own."""
         now = anyio.current_time()
         run.reopen()
-        run.moved_to = self._session
         self._session.register_run(run)
         for prompt in run.unanswered:
             self._session.prompt_uuids.add(prompt.uuid)

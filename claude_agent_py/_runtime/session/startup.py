@@ -95,7 +95,7 @@ class _Startup:
         config_dir, options = self._plan.config_dir, self._options
         if self._earlier is not None or config_dir is None or self._cli_path is None:
             return
-        session_id = self._resumed_id()
+        session_id = self._find_resumed_id()
         if session_id is None and options.resume is None:
             return
         from claude_agent_py._runtime.session.earlier import find_title, read_earlier
@@ -110,7 +110,7 @@ class _Startup:
         if self._earlier is not None:
             self._earlier.recall_tasks(self._session.intake)
 
-    def _resumed_id(self) -> str | None:
+    def _find_resumed_id(self) -> str | None:
         """Return the id of the session that is resumed, if it is known."""
         if self._options.resume is None and not self._options.continue_conversation:
             return None
@@ -166,11 +166,11 @@ class _Startup:
 
         The CLI only reports it as text; this matches version 2.1.328.
         """
-        told = problem.stderr_tail if isinstance(problem, CLIStartError) else ""
+        stderr = problem.stderr_tail if isinstance(problem, CLIStartError) else ""
         resumed, made = self._options.resume, self._options.session_id
-        if resumed and any(words in told for words in UNKNOWN_SESSION):
+        if resumed and any(words in stderr for words in UNKNOWN_SESSION):
             return SessionNotFoundError(f"session {resumed!r} does not exist here", session_id=resumed)
-        if made and f"Session ID {made} is already in use" in told:
+        if made and f"Session ID {made} is already in use" in stderr:
             text = f"session {made} already exists: use resume to continue it"
             return SessionInUseError(text, session_id=str(made))
         return None
@@ -181,7 +181,7 @@ class _Startup:
             return info.claude_code_version
         if self._cli_path is None:
             return None
-        return await run_file_work(_printed_version, self._cli_path, abandon_on_cancel=True)
+        return await run_file_work(_ask_version, self._cli_path, abandon_on_cancel=True)
 
     async def check(self, info: InitializeReply) -> None:
         """Refuse a CLI that is too old, or that silently dropped agents."""
@@ -207,8 +207,8 @@ class _Startup:
         ours = {str(path) for path in self._plan.files}
         wrong = [e for e in reply.get("errors") or () if isinstance(e, dict) and e.get("file") in ours]
         if wrong:
-            told = "; ".join(f"{e.get('path')}: {e.get('message')}" for e in wrong)
-            raise OptionsError(f"the CLI rejected them ({told})", option="settings")
+            problems = "; ".join(f"{e.get('path')}: {e.get('message')}" for e in wrong)
+            raise OptionsError(f"the CLI rejected them ({problems})", option="settings")
 
     async def check_hooks(self, info: InitializeReply) -> None:
         """Refuse to continue without the given hooks: they may guard tools."""
@@ -239,7 +239,7 @@ class _Startup:
         earlier = self._earlier
         carried = [prompt.uuid for run in resumption.carried for prompt in run.unanswered]
         if carried:
-            resumption.settle_carried(await earlier.known(carried) if earlier is not None else ())
+            resumption.settle_carried(await earlier.find_prompts(carried) if earlier is not None else ())
         if resumed is not None and earlier is not None:
             known = await earlier.prompts(resumed.prompts)
             resumed.sent = [known.get(prompt.uuid, prompt) for prompt in resumed.sent]
@@ -252,7 +252,7 @@ class _Startup:
             logger.warning("the CLI has neither an API key nor a login. %s", LOGIN_HINT)
 
 
-def _printed_version(cli: Path) -> str | None:
+def _ask_version(cli: Path) -> str | None:
     try:
         return read_version(cli, timeout=VERSION_TIMEOUT)
     except ClaudeAgentError:

@@ -65,11 +65,11 @@ class Mirrored(Protocol):
 
 def _check_resumed(session_id: str) -> None:
     if not is_id(session_id):
-        told = f"{session_id!r} is not the id of a session (a uuid): in a store, titles are not looked up"
-        raise OptionsError(told, option="resume")
+        problem = f"{session_id!r} is not the id of a session (a uuid): in a store, titles are not looked up"
+        raise OptionsError(problem, option="resume")
 
 
-def _merged(source: str, target: str, stored: list[SessionStoreEntry]) -> Reported | None:
+def _merge_transcript(source: str, target: str, stored: list[SessionStoreEntry]) -> Reported | None:
     if not os.path.isfile(target) or not add_missing(source, target, stored):
         return None
     return reported_at_start(target)
@@ -170,7 +170,7 @@ class Storing:
         if place.subpath:
             own = path_below(str(folder / place.session), place.subpath)
         stored = await load(self._store, place, self._given.load_timeout) or []
-        reported = await run_file_work(_merged, transcript, own, stored)
+        reported = await run_file_work(_merge_transcript, transcript, own, stored)
         if reported is not None:
             self.mirror.expect_behind(place, own, reported)
 
@@ -229,7 +229,7 @@ class Storing:
 
     async def _report(self, error: StoreError, is_last: bool) -> None:
         if is_last:
-            error.kept_in = await self._kept_in(error)
+            error.kept_in = await self._find_kept(error)
             if error.kept_in is not None:
                 logger.error("%s; %s has them, and sessions.push sends them again", error, error.kept_in)
             else:
@@ -249,8 +249,8 @@ class Storing:
                 if session is not None:
                     session.failures.report(problem)
 
-    async def _kept_in(self, error: StoreError) -> str | None:
-        """Return the folder that has the entries of which the store lacks some, after this session."""
+    async def _find_kept(self, error: StoreError) -> str | None:
+        """Return the folder that still has the entries that the store lacks, or None."""
         key: Any = error.key
         place = Place(key["project_key"], key["session_id"], key.get("subpath", ""))
         spool = self.mirror.spool

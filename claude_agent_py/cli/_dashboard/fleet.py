@@ -57,9 +57,11 @@ class FleetView:
         from claude_agent_py.fleet._inbox import FleetInteraction
 
         self._reads = 0
-        infos = [info for state in self._states for info in await self._ask(_rows.listed, state, None, None, MOST)]
+        infos = [
+            info for state in self._states for info in await self._ask(_rows.list_sessions, state, None, None, MOST)
+        ]
         infos.sort(key=lambda info: -info.created_at)
-        asked = await self._ask(_rows.questions, None)
+        asked = await self._ask(_rows.list_questions, None)
         self.workers = await self._ask(_rows.list_workers)
         names = {info.cli_session_id: info for info in infos}
         self._outcomes = {key: one for key, one in self._outcomes.items() if key[0] in names}
@@ -75,7 +77,7 @@ class FleetView:
         from claude_agent_py.fleet import _rows
 
         while tasks.after < info.events:
-            events = await self._ask(_rows.task_events, info.id, tasks.after, MOST)
+            events = await self._ask(_rows.load_task_events, info.id, tasks.after, MOST)
             for event in events:
                 tasks.take(event)
             if len(events) < MOST:
@@ -95,7 +97,7 @@ class FleetView:
                 self._reads += 1
                 if self._reads > MOST_READS:
                     return _sum(known, is_partial=True)
-                found = await self._ask(_rows.outcome, info.id, number)
+                found = await self._ask(_rows.load_outcome, info.id, number)
             if found.state in ("done", "cancelled"):
                 self._outcomes[info.cli_session_id, number] = found
             known.append(found)
@@ -111,11 +113,11 @@ class FleetView:
     async def _messages(self, session_id: str, last: int | None) -> list[Any]:
         from claude_agent_py.fleet import _rows
 
-        info = await self._ask(_rows.info, session_id)
+        info = await self._ask(_rows.load_info, session_id)
         after = 0 if last is None else max(0, info.events - last)
         found: list[Any] = []
         while after < info.events:
-            events, _ = await self._ask(_rows.read_events, session_id, after, MOST)
+            events, _ = await self._ask(_rows.load_events, session_id, after, MOST)
             if not events:
                 break
             after = events[-1].number

@@ -1,4 +1,4 @@
-"""The plan of a pool: waiting callers, and the spares to keep; and checks of its arguments."""
+"""`SpareTarget`: how many spares a pool keeps; `Waiter`: a queued caller; and checks of the pool's arguments."""
 
 import math
 import random
@@ -9,8 +9,8 @@ import anyio
 from claude_agent_py._errors import OptionsError
 from claude_agent_py._memory import can_measure, read_size
 from claude_agent_py.options.client_options import ClientOptions
-from claude_agent_py.pool.fitting import Wish
-from claude_agent_py.pool.member import Member
+from claude_agent_py.pool.compatibility import SessionRequest
+from claude_agent_py.pool.pooled_process import PooledProcess
 
 FIRST_PAUSE: Final = 1.0
 LONGEST_PAUSE: Final = 60.0
@@ -18,13 +18,13 @@ LONGEST_PAUSE: Final = 60.0
 
 
 class Waiter:
-    """A caller who waits for a process."""
+    """A caller that waits for a process."""
 
-    def __init__(self, wish: Wish) -> None:
-        self.wish = wish
+    def __init__(self, request: SessionRequest) -> None:
+        self.request = request
         self.served: anyio.Event = anyio.Event()
-        self.member: Member | None = None
-        """The process that is promised to it."""
+        self.process: PooledProcess | None = None
+        """The process that is reserved for it."""
         self.error: Exception | None = None
 
     def fail(self, error: Exception) -> None:
@@ -33,8 +33,8 @@ class Waiter:
         self.served.set()
 
 
-class Supply:
-    """The spares to keep for some options."""
+class SpareTarget:
+    """How many spares to keep for some options."""
 
     def __init__(self, options: ClientOptions, size: int, *, is_parked: bool = False) -> None:
         self.options = options
@@ -46,9 +46,9 @@ class Supply:
         self.not_before: float = -math.inf
         """When to start the next spare, on the clock of the event loop."""
 
-    def wish(self) -> Wish:
-        """Return the session to start a spare for."""
-        return Wish.of(self.options, is_parked=self.is_parked)
+    def build_request(self) -> SessionRequest:
+        """Return the request to start a spare for."""
+        return SessionRequest.for_options(self.options, is_parked=self.is_parked)
 
     def note_failure(self) -> None:
         """Wait before the next start, longer after each failure."""
@@ -57,30 +57,34 @@ class Supply:
         self.not_before = anyio.current_time() + pause * (0.75 + 0.5 * random.random())  # noqa: S311 - no secret
 
     def note_success(self) -> None:
-        """Start the next one without a pause."""
-        self.failures, self.not_before = 0, -math.inf
+        """Start the next spare without a pause."""
+        self.failures = 0
+        self.not_before = -math.inf
 
 
-def checked_memory(memory: Any) -> int | None:
-    """Return the bytes that a bound of memory allows.
+def read_memory_limit(memory: Any) -> int | None:
+    """Return a memory limit in bytes.
 
     Raises:
-        OptionsError: It is invalid, or the system does not tell the memory of processes.
+        OptionsError: The limit is invalid, or the system does not report the memory of processes.
     """
-    if memory is not None and not can_measure():
-        raise OptionsError("this system does not tell how much memory processes take", option="memory")
-    return None if memory is None else read_size(memory, option="memory")
+    if memory is None:
+        return None
+    if not can_measure():
+        raise OptionsError("needs a system that reports the memory of processes", option="memory")
+    return read_size(memory, option="memory")
 
 
 def check_count(value: Any, option: str, least: int) -> None:
-    """Refuse what is not a number of at least `least`."""
+    """Raise OptionsError unless the value is an integer of at least `least`."""
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise OptionsError(f"must be a number of at least {least}, not {value!r}", option=option)
 
 
-def checked_seconds(value: Any, option: str) -> float | None:
-    """Return seconds, or None for no limit; refuse anything else."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if value is not None and not (is_number and value > 0):
+def check_seconds(value: Any, option: str) -> float | None:
+    """Return seconds, or None for no limit. Raises OptionsError for anything else."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
         raise OptionsError(f"must be a positive number of seconds, or None, not {value!r}", option=option)
-    return None if value is None else float(value)
+    return float(value)

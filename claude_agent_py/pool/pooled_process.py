@@ -1,6 +1,6 @@
-"""`Member`: one process of a pool, from its start to its end. It serves one session at most.
+"""`PooledProcess`: one process of a pool, from start to end. It serves at most one session.
 
-`Crew` decides what happens to it.
+`PoolCore` decides when it starts, is handed out and ends.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import anyio
 from claude_agent_py._errors import ClaudeAgentError
 from claude_agent_py._protocol.state import State
 from claude_agent_py.client import Client
-from claude_agent_py.pool.fitting import Wish
+from claude_agent_py.pool.compatibility import SessionRequest
 
 if TYPE_CHECKING:
     from claude_agent_py._runtime.session.ending import TasksAtClose
@@ -26,11 +26,11 @@ CHECK_EVERY: Final = 30.0
 """Seconds between checks whether a spare still answers."""
 
 CHECK_TIMEOUT: Final = 10.0
-"""How long a spare may take to answer, in seconds. It takes milliseconds, but the machine may be busy."""
+"""Seconds that a spare may take to answer. It usually takes milliseconds, but the machine may be busy."""
 
 
 class Phase(Enum):
-    """Where a member is in its life."""
+    """The phase of a pooled process."""
 
     STARTING = "starting"
     SPARE = "spare"
@@ -38,33 +38,39 @@ class Phase(Enum):
     CLOSING = "closing"
 
 
-class Member:
-    """One process. Its phase says what it is for; only the pool makes it a spare or used."""
+class PooledProcess:
+    """One process. Only `PoolCore` makes it a spare or hands it out."""
 
-    def __init__(self, wish: Wish) -> None:
-        self.made_for: Wish = wish
-        self.client: Client = Client(wish.launch_options)
+    def __init__(self, request: SessionRequest) -> None:
+        self.made_for: SessionRequest = request
+        self.client: Client = Client(request.launch_options)
         self.phase: Phase = Phase.STARTING
         self.since: float = anyio.current_time()
         """When the phase began."""
         self.memory_bytes: int | None = None
         """The last measurement; None before the first."""
         self.is_reserved = False
-        """Whether this spare is promised to a caller who has not taken it yet."""
+        """Whether this spare is reserved for a caller that has not received it yet."""
         self.tasks_at_close: TasksAtClose = "stop"
         self.scope: anyio.CancelScope = anyio.CancelScope()
-        """What the process does until it is to end."""
-        self._is_left = self._ends_tasks = False
+        """Cancelled to end the process."""
+        self._is_left = False
+        """Whether the process was left to finish its tasks."""
+        self._ends_tasks = False
+        """Whether a process that was left is aborted."""
 
     @property
     def pid(self) -> int | None:
-        """The process id; None before it started, and once it has ended."""
+        """The process id; None before the start and after the exit."""
         session = vars(self.client).get("session")
         transport = None if session is None else session.transport
-        return None if transport is None or transport.exit_code is not None else transport.pid
+        if transport is None or transport.exit_code is not None:
+            return None
+        pid: int | None = transport.pid
+        return pid
 
     def __repr__(self) -> str:
-        return f"<Member {self.phase.value} {self.client!r}>"
+        return f"<PooledProcess {self.phase.value} {self.client!r}>"
 
     @property
     def is_ending(self) -> bool:
@@ -73,12 +79,13 @@ class Member:
 
     @property
     def is_free(self) -> bool:
-        """Whether it is a spare that is promised to nobody."""
+        """Whether it is a spare that is not reserved."""
         return self.phase is Phase.SPARE and not self.is_reserved
 
     def enter(self, phase: Phase) -> None:
         """Begin a phase."""
-        self.phase, self.since = phase, anyio.current_time()
+        self.phase = phase
+        self.since = anyio.current_time()
 
     def end(self, tasks: TasksAtClose = "stop") -> None:
         """End the process without waiting. Idempotent."""
@@ -88,19 +95,19 @@ class Member:
             self.scope.cancel()
 
     async def watch(self, idle: float | None) -> Exception | None:
-        """Return the error of a spare that is lost; None once it is older than `idle`, or no spare any more."""
+        """Return the error of a lost spare, or None once it is older than `idle` or no longer a spare."""
         while self.phase is Phase.SPARE:
             expires = math.inf if idle is None else self.since + idle
             session = self.client.session
             with anyio.CancelScope(deadline=min(expires, anyio.current_time() + CHECK_EVERY)):
                 await session.ending.stream_over.wait()
-            error = session.ending.error if not session.is_open else await self._fault()
+            error = await self._check_health() if session.is_open else session.ending.error
             if self.is_free and (error is not None or anyio.current_time() >= expires):
                 return error
         return None
 
-    async def _fault(self) -> Exception | None:
-        """Return the error if the process does not answer, or None."""
+    async def _check_health(self) -> Exception | None:
+        """Return the error, or None if the process answers."""
         try:
             await self.client.control("get_binary_version", timeout=CHECK_TIMEOUT)
         except ClaudeAgentError as error:
@@ -108,16 +115,18 @@ class Member:
         return None
 
     async def close(self) -> None:
-        """End the process, and wait until it has ended. Raises nothing."""
+        """End the process and wait until it has ended. Never raises."""
         self.phase = Phase.CLOSING
         try:
             await self.client.close(tasks=self.tasks_at_close)
-            if self.client.session.state is State.LEFT:  # its tasks continue
+            # The process continues until its tasks have ended.
+            if self.client.session.state is State.LEFT:
                 self._is_left = True
                 if self._ends_tasks:
                     self.client.abort()
                 await self.client.session.ending.wait_closed()
-        except Exception:  # not expected: the slot must become free
+        except Exception:
+            # Unexpected, but the slot must become free.
             logger.exception("closing a process of a pool failed")
 
     def end_left_tasks(self) -> None:

@@ -1,4 +1,4 @@
-"""How DBOS writes what it keeps: as JSON, instead of pickles, which may run code when they are read."""
+"""`JSONSerializer`: DBOS stores JSON instead of pickles, which can run code when they are loaded."""
 
 import json
 from datetime import datetime
@@ -13,32 +13,34 @@ TIME: Final = "__time__"
 
 
 class JSONSerializer(Serializer):
-    """Writes workflows as JSON, instead of pickles, which may run code when they are read."""
+    """Serializes the data of workflows as JSON, because loading a pickle can run code."""
 
     def name(self) -> str:
-        """Return what DBOS notes beside the data."""
+        """Return the name of the format, which DBOS stores with the data."""
         return "claude_agent_py_json"
 
     def serialize(self, data: Any) -> str:
         """Return JSON; an exception becomes its text."""
         if isinstance(data, BaseException):
             return json.dumps({ERROR: f"{type(data).__name__}: {data}"})
-        return json.dumps(data, default=_time_as_json)
+        return json.dumps(data, default=_encode_time)
 
     def deserialize(self, serialized_data: str) -> Any:
         """Return the data; the text of an exception becomes a FleetError."""
-        data = json.loads(serialized_data, object_hook=_time_of_json)
+        data = json.loads(serialized_data, object_hook=_decode_time)
         if isinstance(data, dict) and ERROR in data:
             return FleetError(data[ERROR])
         return data
 
 
-def _time_as_json(value: Any) -> Any:
-    """Return a time, of a schedule, as JSON."""
+def _encode_time(value: Any) -> Any:
+    """Return the time of a schedule as JSON."""
     if isinstance(value, datetime):
         return {TIME: value.isoformat()}
-    raise TypeError(f"{type(value).__name__} is not JSON")
+    raise TypeError(f"{type(value).__name__} cannot be written as JSON")
 
 
-def _time_of_json(value: dict[str, Any]) -> Any:
-    return datetime.fromisoformat(value[TIME]) if value.keys() == {TIME} else value
+def _decode_time(value: dict[str, Any]) -> Any:
+    if value.keys() == {TIME}:
+        return datetime.fromisoformat(value[TIME])
+    return value

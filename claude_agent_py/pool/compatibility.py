@@ -1,12 +1,12 @@
-"""Which sessions a process that was started ahead may become: what its start has fixed, and what can change later.
+"""`find_change`: whether a pre-started process can serve a session, and which control requests that takes.
 
-Two options change later: the model and, between modes that grant nothing for good, the permission mode. Anything else
-has to be as it was at the start, and so has what a start reads outside of the options: the environment, the current
-directory, and the registered hooks.
+Two options can change later: the model and, between modes that grant nothing permanently, the permission mode. All
+other options must be the same as at the start, and so must the environment, the current directory and the registered
+hooks.
 
 A *parked* process (`--await-claim`) also takes its directory later (`claim_session`). Measured with CLI 2.1.328:
-project settings, rules, CLAUDE.md, hooks, tools of this process and transcripts are then those of a cold start there,
-and the CLI refuses a directory whose settings it cannot apply any more.
+project settings, rules, CLAUDE.md, hooks, tools of this process and transcripts then match a cold start there, and the
+CLI refuses a directory whose settings it cannot apply any more.
 """
 
 import hashlib
@@ -29,17 +29,17 @@ ONE_SESSION: Final = (
     "resume_drops_turn",
     "resume_interrupted_turn",
 )
-"""Options that name one session: a process that was started with them is only for whoever asked for it."""
+"""Options that name one session: a process started with them can only serve the caller that requested it."""
 
 LATER: Final = frozenset({"model", "permission_mode"})
 """Options that control requests change."""
 
 MODES: Final = frozenset({"default", "acceptEdits", "dontAsk"})
-"""Permission modes that a process can be moved between. A process that was started with `bypassPermissions` stays able
-to bypass them, `auto` depends on settings, and what follows `plan` depends on the mode before."""
+"""Permission modes that a process can switch between. A process started with `bypassPermissions` stays able to bypass
+them, `auto` depends on settings, and the mode after `plan` depends on the mode before it."""
 
 PARK: Final = "await-claim"
-"""The flag with which a process waits for its directory."""
+"""The flag that makes a process wait for its directory."""
 
 NOT_PARKED: Final = (
     "additional_directories",
@@ -50,20 +50,20 @@ NOT_PARKED: Final = (
     "settings",
     "spawn",
 )
-"""Options that a parked process may not have: they depend on the directory, or were not tried with a claim."""
+"""Options that a parked process may not have: they depend on the directory, or are not tested with a claim."""
 
 _NOT_COMPARED: Final = frozenset({"TRACEPARENT", "TRACESTATE", "PWD"})
-"""Variables of the span of whoever starts a process, which is not that of whoever uses it, and of the directory."""
+"""Variables that do not have to match: the trace span of the code that starts a process, and the directory."""
 
 
 def names_one_session(options: ClientOptions) -> bool:
-    """Return whether options are for one session, so that no process can be started ahead."""
+    """Return whether options name one session, so that no process can be started ahead."""
     return any(getattr(options, name) for name in ONE_SESSION)
 
 
 @dataclass(frozen=True)
-class Wish:
-    """The session that somebody asks for, and what the start of its process reads outside of the options."""
+class SessionRequest:
+    """A requested session, and the inputs of its process's start other than the options."""
 
     options: ClientOptions
     directory: str
@@ -73,31 +73,37 @@ class Wish:
     is_parked: bool = False
     """Whether the process waits for its directory."""
     is_exact: bool = False
-    """Whether only a process that was started for these very options will do."""
+    """Whether only a process started with exactly these options can serve it."""
 
-    def exactly(self) -> "Wish":
-        """Return the wish for a process that was started for these very options."""
+    def as_exact(self) -> "SessionRequest":
+        """Return the request for a process started with exactly these options."""
         return replace(self, is_exact=True)
 
     @classmethod
-    def of(cls, options: ClientOptions, *, is_parked: bool = False) -> "Wish":
-        """Return the wish for a session with these options, started now."""
+    def for_options(cls, options: ClientOptions, *, is_parked: bool = False) -> "SessionRequest":
+        """Return the request for a session with these options, started now."""
         env = environment(options, os.environ)
-        told = sorted((name, value) for name, value in env.items() if name not in _NOT_COMPARED)
-        digest = hashlib.sha256(repr(told).encode()).digest()
-        hooks = () if options.hooks is None else tuple(options.hooks)
-        return cls(options, os.path.abspath(options.cwd or os.curdir), digest, hooks, is_parked)
+        variables = sorted((name, value) for name, value in env.items() if name not in _NOT_COMPARED)
+        digest = hashlib.sha256(repr(variables).encode()).digest()
+        return cls(
+            options,
+            directory=os.path.abspath(options.cwd or os.curdir),
+            environment=digest,
+            hooks=tuple(options.hooks or ()),
+            is_parked=is_parked,
+        )
 
     @property
     def launch_options(self) -> ClientOptions:
         """The options to start a process with."""
-        options = self.options
-        return options.replace(extra_args={**options.extra_args, PARK: None}) if self.is_parked else options
+        if not self.is_parked:
+            return self.options
+        return self.options.replace(extra_args={**self.options.extra_args, PARK: None})
 
 
 @dataclass(frozen=True)
 class Change:
-    """What makes one session of another."""
+    """The control requests that turn one session into another."""
 
     model: str | None = None
     permission_mode: Any = None
@@ -106,15 +112,15 @@ class Change:
 
     @property
     def is_nothing(self) -> bool:
-        """Whether the session is already the one that is wanted."""
+        """Whether the session is already the requested one."""
         return self == Change()
 
     async def apply(self, client: Client, wanted: ClientOptions) -> None:
         """Change the session of a client, which has the options `wanted` afterwards.
 
         Raises:
-            ControlError: The CLI does not change it.
-            CLIExitError: The CLI has ended.
+            ControlError: The CLI refused the change.
+            CLIExitError: The CLI has exited.
         """
         if self.cwd is not None:
             await client.control("claim_session", cwd=self.cwd)
@@ -125,8 +131,8 @@ class Change:
         client.use_options(wanted)
 
 
-def change_to(made: Wish, wanted: Wish) -> Change | None:
-    """Return the change that turns a process started for `made` into the session `wanted`; None if there is none."""
+def find_change(made: SessionRequest, wanted: SessionRequest) -> Change | None:
+    """Return the change that turns a process started for `made` into the session `wanted`, or None if it cannot."""
     if wanted.is_parked and not made.is_parked:
         return None
     claims = made.is_parked and not wanted.is_parked
@@ -134,20 +140,23 @@ def change_to(made: Wish, wanted: Wish) -> Change | None:
         return None
     if made.directory != wanted.directory and not claims:
         return None
-    values: dict[str, Any] = {name: getattr(wanted.options, name) for name in _different(made.options, wanted.options)}
+    values: dict[str, Any] = {
+        name: getattr(wanted.options, name) for name in _find_differences(made.options, wanted.options)
+    }
     if claims:
         values["cwd"] = wanted.directory
     if wanted.is_exact and values:
         return None
     changeable = LATER | {"cwd"} if claims else LATER
-    if not values.keys() <= changeable or None in values.values():  # no request restores the default of the settings
+    # None means the default of the settings, which no control request restores.
+    if not values.keys() <= changeable or None in values.values():
         return None
     if "permission_mode" in values and not {made.options.permission_mode, values["permission_mode"]} <= MODES:
         return None
     return Change(**values)
 
 
-def _different(one: ClientOptions, other: ClientOptions) -> set[str]:
+def _find_differences(one: ClientOptions, other: ClientOptions) -> set[str]:
     """Return the names of the options that differ. Handlers are the same only if they are equal."""
     if one is other:
         return set()
@@ -164,15 +173,16 @@ def _is_same(one: Any, other: Any) -> bool:
 
 
 def check_for_parking(options: ClientOptions) -> None:
-    """Refuse options with which a process cannot wait for its directory.
+    """Check that a process with these options can wait for its directory.
 
     Raises:
-        OptionsError: There is one.
+        OptionsError: An option depends on the directory.
     """
     given = [name for name in NOT_PARKED if getattr(options, name)]
     servers = options.mcp_servers
     if not isinstance(servers, Mapping) or len(options.hosted_mcp_servers) < len(servers):
-        given.append("mcp_servers")  # they would start in the wrong directory
+        # External servers would start in the wrong directory.
+        given.append("mcp_servers")
     if given:
         raise OptionsError(f"cannot be combined with {given[0]}, which depends on the directory", option="parked")
 
@@ -181,10 +191,10 @@ def check_for_pool(options: ClientOptions) -> ClientOptions:
     """Return the options if processes can be started ahead with them.
 
     Raises:
-        OptionsError: They name one session.
+        OptionsError: The options name one session.
     """
     for name in ONE_SESSION:
         if getattr(options, name):
-            problem = "names one session, for which no process can be started ahead: give it to pool.client(options)"
+            problem = "names one session, for which a pool cannot start processes ahead: use pool.client(options)"
             raise OptionsError(problem, option=name)
     return options

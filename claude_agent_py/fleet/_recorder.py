@@ -1,4 +1,4 @@
-"""`Recorder`: writes what happens in a session to the fleet's database, in batches, numbered there."""
+"""`Recorder`: writes the events of a session to the fleet's database, in batches."""
 
 import logging
 import time
@@ -17,9 +17,9 @@ from claude_agent_py.wire.messages.stream import StreamEventMessage
 logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 FLUSH_SECONDS: Final = 0.2
-"""How long events wait for others."""
-MOST: Final = 200
-"""How many events one transaction writes at most."""
+"""Seconds during which events are collected for one batch."""
+MAX_BATCH: Final = 200
+"""The maximum number of events in one transaction."""
 
 Entry = tuple[str, float, Mapping[str, Any]]
 
@@ -30,51 +30,52 @@ class Recorder:
     def __init__(self, database: Database, claim: _claims.Claim) -> None:
         self._database = database
         self._claim = claim
-        self._waiting: list[Entry] = []
+        self._pending: list[Entry] = []
         self._batch = str(uuid4())
-        """Names what is written next, so that it is written once, however often it is tried."""
+        """The id of the next batch: a retry does not write it twice."""
         self._lock = anyio.Lock()
-        self._is_over = anyio.Event()
+        self._ended = anyio.Event()
 
     async def follow(self, events: AsyncIterator[Any]) -> None:
-        """Take the events of a client until it is closed."""
+        """Collect the events of a client until it is closed."""
         try:
             async for event in events:
-                entry = entry_of(event)
+                entry = build_entry(event)
                 if entry is not None:
-                    self._waiting.append(entry)
+                    self._pending.append(entry)
         except ClaudeAgentError:
-            pass  # the run tells
+            # The run raises the same error.
+            pass
         finally:
-            self._is_over.set()
+            self._ended.set()
 
     async def run(self) -> None:
-        """Write what waits, from time to time, until `follow` has ended. Raises LostError."""
-        while not self._is_over.is_set():
+        """Write batches of events until `follow` has ended. Raises LostError."""
+        while not self._ended.is_set():
             with anyio.move_on_after(FLUSH_SECONDS):
-                await self._is_over.wait()
+                await self._ended.wait()
             try:
                 await self.flush()
             except FleetError as error:
-                logger.warning("events of session %s wait: %s", self._claim.id, error)
+                logger.warning("events of session %s cannot be written yet: %s", self._claim.id, error)
 
     async def flush(self) -> None:
-        """Write what waits. Raises LostError."""
+        """Write the collected events. Raises LostError."""
         async with self._lock:
-            while self._waiting:
-                batch = self._waiting[:MOST]
+            while self._pending:
+                batch = self._pending[:MAX_BATCH]
                 await self._database.call(_claims.write_events, self._claim, self._batch, batch)
-                del self._waiting[: len(batch)]
+                del self._pending[: len(batch)]
                 self._batch = str(uuid4())
 
 
-def entry_of(event: Any) -> Entry | None:
-    """Return the event for the database, or None for one that is not kept: deltas of partial messages."""
+def build_entry(event: Any) -> Entry | None:
+    """Return the database entry of an event, or None if it is not stored, such as deltas of partial messages."""
     if isinstance(event, TaskEvent):
-        told = {"event": event.kind, "task_id": event.task_id, "run_id": event.run_id, "author": event.author}
+        data = {"event": event.kind, "task_id": event.task_id, "run_id": event.run_id, "author": event.author}
         if isinstance(event, TaskStarted):
-            told |= {"description": event.description, "type": event.type, "parent_id": event.parent_id}
-        return "task", event.at, told
+            data |= {"description": event.description, "type": event.type, "parent_id": event.parent_id}
+        return "task", event.at, data
     raw = getattr(event, "raw", None)
     if isinstance(event, StreamEventMessage) or not isinstance(raw, Mapping):
         return None

@@ -1,4 +1,4 @@
-"""Delete sessions that have been over for long, with all that the database has of them; DBOS's rows; schedules."""
+"""Delete old sessions with all their rows, old workflows of DBOS, and schedules."""
 
 import logging
 import re
@@ -13,8 +13,8 @@ from sqlalchemy import Connection, delete, inspect, or_, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from claude_agent_py._errors import StoreError
-from claude_agent_py.fleet._database import Database, away, server_time
-from claude_agent_py.fleet._serializing import JSONSerializer
+from claude_agent_py.fleet._database import Database, build_away_error, server_time
+from claude_agent_py.fleet._serializer import JSONSerializer
 from claude_agent_py.fleet._store import store_key
 from claude_agent_py.fleet._tables import (
     DBOS_SCHEMA,
@@ -32,12 +32,12 @@ T = TypeVar("T")
 
 logger: logging.Logger = logging.getLogger("claude_agent_py")
 
-OVER: Final = ("idle", "failed", "cancelled")
-"""The states of sessions that nobody runs, and that wait for nothing."""
+PRUNABLE: Final = ("idle", "failed", "cancelled")
+"""The states of sessions that do not run and wait for nothing."""
 BATCH: Final = 50
-"""How many sessions, or workflows, one transaction deletes."""
+"""How many sessions or workflows one transaction deletes."""
 SCHEDULE_SECONDS: Final = 60.0
-"""For how long a workflow stays at least: by it DBOS knows that a schedule has fired."""
+"""Seconds that a workflow is kept at least: DBOS uses it to see that a schedule has fired."""
 
 
 class Pruned(NamedTuple):
@@ -53,7 +53,7 @@ class Pruned(NamedTuple):
 async def prune(
     database: Database, store: SessionStore | None, seconds: float, machine: str | None = None
 ) -> list[Pruned]:
-    """Delete what has been over for so long, with the conversations if there is a store. Returns the sessions.
+    """Delete sessions that ended long ago, and their conversations if a store is given. Return the deleted sessions.
 
     Raises:
         FleetError: The database does not answer.
@@ -62,29 +62,31 @@ async def prune(
     while batch := await database.call(prune_sessions, seconds, machine):
         pruned += batch
         for one in batch:
-            await _forget(store, one)
-    await _in_thread(prune_workflows, database, seconds)
+            await _delete_conversation(store, one)
+    await _run_in_thread(prune_workflows, database, seconds)
     return pruned
 
 
-async def _forget(store: SessionStore | None, session: Pruned) -> None:
-    """Delete a conversation from the store. One that the store does not delete stays."""
+async def _delete_conversation(store: SessionStore | None, session: Pruned) -> None:
+    """Delete a conversation from the store, if the store supports that. A failure is logged."""
     if store is None or not implements(store, "delete"):
         return
     try:
         await store.delete(store_key(session.cli_session))  # type: ignore[attr-defined]
     except StoreError as error:
-        logger.warning("the conversation %s of session %s stays: %s", session.cli_session, session.id, error)
+        logger.warning(
+            "the conversation %s of session %s could not be deleted: %s", session.cli_session, session.id, error
+        )
 
 
 def prune_sessions(connection: Connection, seconds: float, machine: str | None) -> list[Pruned]:
-    """Delete some sessions that are over and did not change for so long, oldest first, and return them.
+    """Delete and return a batch of sessions that have not changed for `seconds`, oldest first.
 
-    With a machine, only those whose workspace is there, or on no machine with a worker.
+    With a machine, only delete sessions whose workspace is on it, or on no machine with a worker.
     """
     columns = (sessions.c.id, sessions.c.agent, sessions.c.version, sessions.c.machine, sessions.c.cli_session)
     before = server_time(connection) - seconds
-    query = select(*columns).where(sessions.c.state.in_(OVER), sessions.c.updated_at < before)
+    query = select(*columns).where(sessions.c.state.in_(PRUNABLE), sessions.c.updated_at < before)
     if machine is not None:
         away = sessions.c.machine.not_in(select(workers.c.machine))
         query = query.where(or_(sessions.c.machine.is_(None), sessions.c.machine == machine, away))
@@ -98,40 +100,41 @@ def prune_sessions(connection: Connection, seconds: float, machine: str | None) 
 
 
 def prune_workflows(database: Database, seconds: float) -> None:
-    """Delete DBOS's rows of workflows that began before, and that no session needs. Blocks."""
-    now, needed = database.run(_needed, write=False)
+    """Delete old workflows of DBOS that no session needs. Blocks."""
+    now, needed = database.run(_load_needed_workflows, write=False)
     before = datetime.fromtimestamp(now, UTC) - timedelta(seconds=max(seconds, SCHEDULE_SECONDS))
-    with _dbos(database) as client:
+    with _open_dbos(database) as client:
         if client is not None:
-            for batch in _batches(client, before, needed):
+            for batch in _iter_old_workflows(client, before, needed):
                 client.delete_workflows(batch)
 
 
 async def unschedule(database: Database, name: str) -> bool:
-    """Delete a schedule, and return whether it was there. Raises FleetError if the database does not answer."""
-    await database.call(lambda connection: None, write=False)  # makes the tables, or tells that there are none
-    return await _in_thread(_unschedule, database, name)
+    """Delete a schedule, and return whether it existed. Raises FleetError if the database does not answer."""
+    # Creates the tables, or raises if the database has no fleet.
+    await database.call(lambda connection: None, write=False)
+    return await _run_in_thread(_unschedule, database, name)
 
 
 def _unschedule(database: Database, name: str) -> bool:
-    with _dbos(database) as client:
+    with _open_dbos(database) as client:
         if client is None or client.get_schedule(name) is None:
             return False
         client.delete_schedule(name)
         return True
 
 
-async def _in_thread(work: Callable[..., T], *arguments: Any) -> T:
-    """Call what blocks; when it is cancelled, its transactions go on. Raises FleetError if the database failed."""
+async def _run_in_thread(work: Callable[..., T], *arguments: Any) -> T:
+    """Call a blocking function; cancelling does not stop it. Raises FleetError if the database fails."""
     try:
         return await to_thread.run_sync(work, *arguments, abandon_on_cancel=True)
     except SQLAlchemyError as error:
-        raise away(error) from error
+        raise build_away_error(error) from error
 
 
 @contextmanager
-def _dbos(database: Database) -> Iterator[DBOSClient | None]:
-    """Open DBOS's tables; None before the first worker makes them."""
+def _open_dbos(database: Database) -> Iterator[DBOSClient | None]:
+    """Open the tables of DBOS. Yields None before the first worker creates them."""
     schema = None if database.is_sqlite else DBOS_SCHEMA
     if not inspect(database.engine).has_table("workflow_status", schema=schema):
         yield None
@@ -149,14 +152,15 @@ def _dbos(database: Database) -> Iterator[DBOSClient | None]:
         client.destroy()
 
 
-def _needed(connection: Connection) -> tuple[float, frozenset[str]]:
-    """Return the time, and the workflows of sessions that run, or whose worker died. Others are never looked at."""
+def _load_needed_workflows(connection: Connection) -> tuple[float, frozenset[str]]:
+    """Return the time, and the workflows of running or orphaned sessions. No other workflow is ever read again."""
     query = select(sessions.c.id, sessions.c.step).where(or_(sessions.c.state == "running", sessions.c.is_orphan == 1))
     return server_time(connection), frozenset(f"{name}:{step}" for name, step in connection.execute(query))
 
 
-def _batches(client: DBOSClient, before: datetime, needed: frozenset[str]) -> Iterator[list[str]]:
-    kept, is_last = 0, False
+def _iter_old_workflows(client: DBOSClient, before: datetime, needed: frozenset[str]) -> Iterator[list[str]]:
+    kept = 0
+    is_last = False
     while not is_last:
         found = client.list_workflows(
             name=list(DBOS_WORKFLOWS),

@@ -1,0 +1,407 @@
+"""`Execution`: runs one prompt of a claimed session, from preparing the workspace to storing the outcome."""
+
+import contextlib
+import json
+import logging
+import os
+import signal
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any, Final, Literal, TypeAlias
+
+import anyio
+
+from claude_agent_py._callbacks import Callback
+from claude_agent_py._errors import (
+    ClaudeAgentError,
+    CLIError,
+    ConnectionClosedError,
+    FleetError,
+    RunFailed,
+    SessionLeasedError,
+    StoreError,
+)
+from claude_agent_py._event_loop import run_file_work
+from claude_agent_py._runtime.runs.result import InterruptedRunError, PromptCancelledError, RateLimitedError, RunResult
+from claude_agent_py._runtime.runs.run import Run
+from claude_agent_py.client import Client
+from claude_agent_py.fleet import _claims
+from claude_agent_py.fleet._archives import pack_workspace, unpack_workspace
+from claude_agent_py.fleet._database import Database
+from claude_agent_py.fleet._handover import PromptStatus, find_prompt, import_local_session
+from claude_agent_py.fleet._inbox import FleetInbox
+from claude_agent_py.fleet._recorder import Recorder
+from claude_agent_py.fleet._store import PROJECT, FencedStore, Heartbeat, store_key
+from claude_agent_py.fleet.agents import FleetAgent
+from claude_agent_py.options.client_options import ClientOptions
+from claude_agent_py.permissions.interactions import Inbox
+from claude_agent_py.sessions.stores.copying import push
+from claude_agent_py.sessions.stores.protocol import SessionStore, implements
+from claude_agent_py.wire.base import dump
+from claude_agent_py.wire.messages.conversation import UserContent, UserMessage
+
+logger: logging.Logger = logging.getLogger("claude_agent_py")
+
+StopReason: TypeAlias = Literal["lost", "cancelled", "released", "waiting"]
+"""Why an execution stops before its run ends: another worker claimed the session, the session was cancelled, the worker
+shuts down, or a person has to answer."""
+
+STORED_SECONDS: Final = 10.0
+"""Seconds to wait until the store has the tool call of a question."""
+LISTENER_SECONDS: Final = 10.0
+PUSH_SECONDS: Final = 60.0
+"""Seconds during which writing rejected entries to the store is retried, before the run is retried."""
+RESUME_PROMPT: Final = (
+    "You were interrupted while waiting for a person's answer, which has now arrived. Continue where you left off: "
+    "repeat the pending calls to receive the answers."
+)
+RESUME_CALLS: Final = " Repeat them with exactly this input, because the answers belong to these calls:"
+MAX_RESUME_CHARS: Final = 16_000
+"""The maximum length of the listed calls. An environment variable holds at most 128 KiB."""
+
+
+def build_resume_prompt(answered: Sequence[Mapping[str, Any]]) -> str:
+    """Return the prompt that resumes a session after a question. It lists the calls to repeat if they are short."""
+    calls = [
+        f"\n- {request['tool_name']} {json.dumps(request['input'], ensure_ascii=False)}"
+        for request in answered
+        if "tool_name" in request and "input" in request
+    ]
+    listed = "".join(calls)
+    if not listed or len(listed) > MAX_RESUME_CHARS:
+        return RESUME_PROMPT
+    return RESUME_PROMPT + RESUME_CALLS + listed
+
+
+class Execution:
+    """The execution of one prompt of a claimed session. Its workflow calls `perform`, then `settle`.
+
+    Args:
+        agent: The agent of the session.
+        claim: The claim of the session.
+        database: The fleet's tables.
+        store: The session store.
+        heartbeat: Says whether this worker still owns its sessions.
+        folder: The folder of the session on this machine.
+        poll: Seconds between queries of the database for answers.
+    """
+
+    def __init__(
+        self,
+        agent: FleetAgent,
+        claim: _claims.Claim,
+        *,
+        database: Database,
+        store: SessionStore,
+        heartbeat: Heartbeat,
+        folder: Any,
+        poll: float,
+    ) -> None:
+        self.agent: FleetAgent = agent
+        self.claim: _claims.Claim = claim
+        self.database: Database = database
+        self._store = FencedStore(store, heartbeat, lambda: self._stop_reason == "lost")
+        self._folder = folder
+        self._poll = poll
+        self._stop_reason: StopReason | None = None
+        self._scope = anyio.CancelScope()
+        self._client: Client[Any] | None = None
+        self._current_run: Run[Any] | None = None
+        self._had_prompt = False
+        self._kept_in: str | None = None
+        """The directory with entries that the store rejected."""
+        self._wants_interrupt = False
+        self.is_settled: bool = False
+        """Whether the outcome is in the database."""
+        self.was_cancelled: bool = False
+        """Whether the session was cancelled."""
+        self.begun: anyio.Event = anyio.Event()
+        """Set when the workflow starts in this process."""
+        self.finished: anyio.Event = anyio.Event()
+        """Set when the workflow has ended in this process."""
+
+    # Control ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def pid(self) -> int | None:
+        """The process id of the CLI; None if none runs."""
+        return None if self._client is None else self._client.pid
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether another worker has claimed the session."""
+        return self._stop_reason == "lost"
+
+    def stop(self, why: StopReason) -> None:
+        """Stop the execution and end its process. The first reason counts, but `lost` replaces any other."""
+        if self.is_settled:
+            return
+        if self._stop_reason is None or why == "lost":
+            self._stop_reason = why
+            if self._client is not None and why != "cancelled":
+                _kill(self._client)
+        self._scope.cancel()
+        if not self.begun.is_set():
+            # The workflow will not start in this process, so it will not set the event.
+            self.finished.set()
+
+    async def interrupt(self) -> None:
+        """Interrupt the run."""
+        if self._wants_interrupt:
+            return
+        self._wants_interrupt = True
+        if self._current_run is not None:
+            try:
+                await self._current_run.interrupt()
+            except ClaudeAgentError as error:
+                logger.debug("interrupting session %s failed: %s", self.claim.id, error)
+
+    async def release(self, tool_use_id: str | None) -> None:
+        """End the process because an answer takes long, once the store has the tool call of the question."""
+        with anyio.move_on_after(STORED_SECONDS):
+            while tool_use_id is not None and not await self._is_stored(tool_use_id):  # noqa: ASYNC110
+                await anyio.sleep(self._poll)
+        self.stop("waiting")
+        await anyio.sleep_forever()
+
+    async def _is_stored(self, tool_use_id: str) -> bool:
+        entries = await self._store.load(store_key(self._cli_session))
+        return any(tool_use_id in json.dumps(entry.get("message")) for entry in entries or () if "message" in entry)
+
+    @property
+    def _cli_session(self) -> str:
+        return str(self.claim.session["cli_session"])
+
+    # Steps -----------------------------------------------------------------------------------------------------------
+
+    async def perform(self) -> dict[str, Any]:
+        """Run the current prompt and return its outcome as JSON.
+
+        Raises:
+            CancelledError: Another worker has claimed the session. DBOS then records no result of this step.
+        """
+        outcome: dict[str, Any] = {"kind": "released"}
+        with self._scope:
+            try:
+                outcome = await self._run()
+            except _claims.LostError:
+                self._stop_reason = "lost"
+            except Exception as error:
+                outcome = self._build_error_outcome(error)
+        if self._stop_reason == "lost":
+            raise anyio.get_cancelled_exc_class()
+        if self._stop_reason is not None:
+            return {"kind": self._stop_reason}
+        return outcome
+
+    async def settle(self, outcome: Mapping[str, Any]) -> None:
+        """Store the outcome of the prompt. Raises CancelledError if another worker has claimed the session."""
+        try:
+            await self.database.call(_claims.settle, self.claim, outcome)
+            self.is_settled = True
+            self.was_cancelled = outcome["kind"] == "cancelled"
+        except _claims.LostError:
+            self._stop_reason = "lost"
+            raise anyio.get_cancelled_exc_class() from None
+
+    async def _run(self) -> dict[str, Any]:
+        options = await self._prepare_options()
+        run = self.claim.run
+        status = PromptStatus(exists=False, has_prompt=False, answer=None)
+        if self.claim.session["is_orphan"]:
+            await self._revoke_lease()
+        if run["claims"] or run["number"] > 1:
+            status = await self._find_prompt(options)
+        self._had_prompt = status.has_prompt
+        if status.answer is not None:
+            return self._build_done({"text": status.answer, "is_recovered": True})
+        async with self._open_client(options.replace(**await self._build_start_options(status))) as client:
+            try:
+                outcome = await self._get_outcome(client, status)
+            except Exception as error:
+                outcome = self._build_error_outcome(error)
+        if outcome["kind"] in ("done", "failed", "interrupted"):
+            await pack_workspace(self.database, self.claim, self.agent.workspace, self._folder)
+        return outcome
+
+    async def _find_prompt(self, options: ClientOptions[Any]) -> PromptStatus:
+        """Find the prompt in the store. A session that only this machine has is imported first."""
+        uuid = self.claim.run["uuid"]
+        status = await find_prompt(self._store, self._cli_session, uuid)
+        if not status.exists:
+            await import_local_session(self._store, self._cli_session, options)
+            status = await find_prompt(self._store, self._cli_session, uuid)
+        return status
+
+    async def _prepare_options(self) -> ClientOptions[Any]:
+        """Prepare the workspace and return the options of the process."""
+        options = self.agent.options
+        workspace = self.agent.workspace
+        changes: dict[str, Any] = {"session_store": self._store, "session_store_project": PROJECT}
+        if workspace is not None:
+            await unpack_workspace(self.database, self.claim, workspace, self._folder)
+            changes["cwd"] = await run_file_work(workspace.prepare, self._folder, self.claim.id)
+        if not isinstance(options.interactions, Inbox) and options.permission_prompts != "none":
+            changes["interactions"] = FleetInbox(
+                self.database,
+                self.claim,
+                patience=self.agent.patience,
+                poll=self._poll,
+                release=self.release,
+                is_releasing=lambda: self._stop_reason == "waiting",
+            )
+        changes["on_store_error"] = self._on_store_error
+        return options.replace(session_store_flush="eager", **changes)
+
+    async def _on_store_error(self, error: StoreError) -> None:
+        if error.kept_in is not None:
+            self._kept_in = error.kept_in
+        if self.agent.options.on_store_error is not None:
+            await Callback(self.agent.options.on_store_error).call_within(LISTENER_SECONDS, None, (error,))
+
+    async def _push_kept_entries(self) -> None:
+        """Write the entries that the store rejected earlier. Raises StoreError if it still rejects them."""
+        deadline = time.monotonic() + PUSH_SECONDS
+        while self._kept_in is not None and self._stop_reason != "lost":
+            try:
+                await push(self._store, self._cli_session, config_dir=self._kept_in, project_key=PROJECT)
+            except StoreError:
+                if time.monotonic() > deadline:
+                    raise
+                await anyio.sleep(1.0)
+            else:
+                self._kept_in = None
+
+    async def _build_start_options(self, status: PromptStatus) -> dict[str, Any]:
+        """Return the options that start the conversation, resume it, or resume the turn of this prompt."""
+        if not status.exists:
+            return {"session_id": self._cli_session}
+        start: dict[str, Any] = {"resume": self._cli_session}
+        if status.has_prompt:
+            answered = await self.database.call(_claims.load_answered_requests, self.claim, write=False)
+            start |= {"resume_interrupted_turn": True, "show_cut_off_calls": not answered}
+            if answered:
+                start["env"] = {"CLAUDE_CODE_RESUME_PROMPT": build_resume_prompt(answered), **self.agent.options.env}
+        return start
+
+    async def _revoke_lease(self) -> None:
+        """Revoke the store lease of the dead worker, so that the store refuses its late writes."""
+        if implements(self._store, "acquire_lease"):
+            lease = await self._store.acquire_lease(store_key(self._cli_session), "the fleet", steal=True)
+            await self._store.release_lease(lease)
+
+    @contextlib.asynccontextmanager
+    async def _open_client(self, options: ClientOptions[Any]) -> AsyncIterator[Client[Any]]:
+        """Open a client and record its events. On exit, close it and write the last events."""
+        client = self._client = Client(options)
+        recorder = Recorder(self.database, self.claim)
+        try:
+            await client.connect()
+            events = client.events()
+            async with anyio.create_task_group() as group:
+                group.start_soon(recorder.follow, events)
+                group.start_soon(self._run_recorder, recorder)
+                try:
+                    yield client
+                finally:
+                    # Closing the client ends both workers.
+                    with anyio.CancelScope(shield=True):
+                        await client.close()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await client.close()
+                self._client = None
+                await self._push_kept_entries()
+                if self._stop_reason != "lost":
+                    await recorder.flush()
+
+    async def _run_recorder(self, recorder: Recorder) -> None:
+        try:
+            await recorder.run()
+        except _claims.LostError:
+            self.stop("lost")
+
+    async def _get_outcome(self, client: Client[Any], status: PromptStatus) -> dict[str, Any]:
+        """Wait for the resumed turn, or send the prompt, and return the outcome."""
+        run = self.claim.run
+        deadline = run["deadline"]
+        with anyio.move_on_after(None if deadline is None else max(0.0, deadline - time.time())):
+            self._current_run = client.resumed_run
+            if self._current_run is not None:
+                result = await self._current_run.result()
+                if run["uuid"] in result.prompts:
+                    return self._build_outcome(result)
+            uuid = run["uuid"]
+            if status.has_prompt:
+                # The prompt was sent before but got no answer. The CLI ignores a uuid it has seen, so send a new one.
+                uuid = await self.database.call(_claims.renew_uuid, self.claim)
+            content = UserContent(role="user", content=json.loads(run["prompt"]))
+            self._current_run = client.query(UserMessage(message=content, uuid=uuid), until=self.agent.until)
+            if self._wants_interrupt:
+                await self._current_run.interrupt()
+            return self._build_outcome(await self._current_run.result())
+        failure = self._build_result(error="RunTimeoutError", reason=_claims.OVERDUE)
+        return {"kind": "failed", "result": failure}
+
+    # Outcomes --------------------------------------------------------------------------------------------------------
+
+    def _build_result(self, **fields: Any) -> dict[str, Any]:
+        return {"worker": self.claim.session.get("worker") or "", **fields}
+
+    def _build_done(self, result: Mapping[str, Any]) -> dict[str, Any]:
+        return {"kind": "done", "result": self._build_result(**result)}
+
+    def _build_outcome(self, result: RunResult[Any]) -> dict[str, Any]:
+        error = result.error()
+        fields = {
+            "text": result.text,
+            "output": _get_structured_output(result),
+            "num_turns": result.num_turns,
+            "cost_usd": result.cost_usd,
+            "usage": None if result.usage is None else dump(result.usage),
+        }
+        if error is not None:
+            return self._build_error_outcome(error, fields)
+        return self._build_done(fields)
+
+    def _build_error_outcome(self, error: Exception, result: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Return the outcome for an error: retry, now or later, or fail."""
+        failure = self._build_result(**(result or {}), error=type(error).__name__, reason=str(error))
+        retry = self.agent.retry
+        number = self.claim.run["attempts"] + 1
+        if isinstance(error, InterruptedRunError | PromptCancelledError) and self._wants_interrupt:
+            return {"kind": "interrupted", "result": failure}
+        if isinstance(error, PromptCancelledError) and not self._had_prompt:
+            # The CLI found the prompt in the local transcript, but the store did not have it. Look again.
+            return {"kind": "released"}
+        if isinstance(error, RateLimitedError) and error.resets_at is not None:
+            return {"kind": "later", "pause": retry.pause_after(error, number), "reason": failure["reason"]}
+        if number < retry.attempts and _is_transient(error, retry.is_retryable):
+            transient = error if isinstance(error, RunFailed) else ConnectionClosedError(str(error))
+            return {"kind": "later", "pause": retry.pause_after(transient, number), "reason": failure["reason"]}
+        if not isinstance(error, ClaudeAgentError):
+            logger.error("session %s of the fleet failed", self.claim.id, exc_info=error)
+        return {"kind": "failed", "result": failure}
+
+
+def _kill(client: Client[Any]) -> None:
+    """Kill a CLI immediately. An orderly shutdown would write to the transcript that open calls have failed."""
+    # The CLI runs on another machine.
+    if client.pid is None:
+        client.abort()
+        return
+    with contextlib.suppress(OSError):
+        os.kill(client.pid, getattr(signal, "SIGKILL", signal.SIGTERM))
+
+
+def _is_transient(error: Exception, is_retryable: Any) -> bool:
+    """Return whether another attempt may succeed, possibly on another machine."""
+    if isinstance(error, CLIError | StoreError | SessionLeasedError | ConnectionClosedError | FleetError):
+        return True
+    return isinstance(error, RunFailed) and bool(is_retryable(error))
+
+
+def _get_structured_output(result: RunResult[Any]) -> Any:
+    """Return the structured output as the CLI sent it."""
+    found = next((one for one in reversed(result.results) if one.has_structured_output), None)
+    return None if found is None else found.structured_output

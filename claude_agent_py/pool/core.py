@@ -1,0 +1,352 @@
+"""`PoolCore`: the processes of a pool, and the queue of waiting callers.
+
+`dispatch` decides, without waiting, which caller gets a process and which processes start and end. One worker runs each
+process (`_live`). The workers belong to the event loop, so any task may call any method. `process_table.py` and
+`compatibility.py` decide which process can serve which caller.
+"""
+
+import logging
+import math
+import os
+from typing import Final, Literal
+
+import anyio
+from anyio.abc import TaskGroup
+
+from claude_agent_py._errors import ConnectionClosedError, PoolTimeoutError
+from claude_agent_py._event_loop import spawn_detached, worker
+from claude_agent_py._runtime.session.current import current
+from claude_agent_py._streams import LazyEvent, RepeatingEvent
+from claude_agent_py.pool.compatibility import SessionRequest, names_one_session
+from claude_agent_py.pool.pooled_process import Phase, PooledProcess
+from claude_agent_py.pool.process_table import ProcessTable, can_serve
+from claude_agent_py.pool.stats import PoolStats
+from claude_agent_py.pool.targets import SpareTarget, Waiter
+
+logger: logging.Logger = logging.getLogger("claude_agent_py")
+
+CLOSED: Final = "the pool is closed"
+
+MEASURE_EVERY: Final = 1.0
+"""Seconds between measurements of the memory."""
+
+STABLE_SECONDS: Final = 10.0
+"""A spare that dies earlier counts as a failed start."""
+
+MAX_STARTING: Final = max(2, os.cpu_count() or 1)
+"""How many spares start concurrently: a start keeps a processor busy. Starts for waiting callers are not limited."""
+
+FIRST_ANSWER: Final = 0.3
+"""Seconds after a hand-out during which no spare starts while half of them are left. A start would slow down the first
+answer of the session, which takes that long."""
+
+
+class PoolCore:
+    """The processes of a pool. Used once: `open`, then `close`.
+
+    Args:
+        targets: The numbers of spares to keep, the most important first.
+        max_size: How many processes there may be.
+        memory: How many bytes the processes may use; None means any number.
+        idle: Seconds after which a spare is replaced; None means never.
+    """
+
+    def __init__(self, targets: list[SpareTarget], max_size: int, memory: int | None, idle: float | None) -> None:
+        self.table: ProcessTable = ProcessTable(targets, max_size, memory)
+        self.changed: RepeatingEvent = RepeatingEvent()
+        """Set when a process or a caller comes or goes."""
+        self.is_opened: bool = False
+        self.is_draining: bool = False
+        """Whether new callers are refused."""
+        self.last_error: Exception | None = None
+        self._idle = idle
+        self._queue: list[Waiter] = []
+        self._workers: TaskGroup | None = None
+        self._is_closing = False
+        self._closed = LazyEvent()
+        self._handed_out_at = -math.inf
+        """When the last spare was handed out."""
+        self._counts = dict.fromkeys(("warm", "cold", "timeouts", "failed", "lost", "expired"), 0)
+
+    # Life --------------------------------------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        """Start the pool's worker. Cancelling closes the pool again."""
+        self.is_opened = True
+        ready = LazyEvent()
+        spawn_detached(lambda: self._run(ready), name="claude_agent_py pool")
+        try:
+            await ready.wait()
+        except BaseException:
+            self._begin_close()
+            raise
+
+    async def close(self) -> None:
+        """End all processes and wait until they have ended. Cancelling stops the waiting, not the closing.
+
+        Does not wait if a handler of one of the sessions calls it, because that session waits for the handler.
+        """
+        is_called_from_session = self.is_called_from_session
+        self._begin_close()
+        if not is_called_from_session:
+            await self._closed.wait()
+
+    @property
+    def is_serving(self) -> bool:
+        """Whether a caller waits for a process, has one reserved, or uses one."""
+        return bool(self._queue) or any(one.phase is Phase.USED or one.is_reserved for one in self.table.processes)
+
+    @property
+    def is_called_from_session(self) -> bool:
+        """Whether the caller is a handler of one of the sessions."""
+        client = current()
+        return client is not None and any(process.client is client for process in self.table.processes)
+
+    def _begin_close(self) -> None:
+        self._is_closing = self.is_draining = True
+        for waiter in self._queue:
+            waiter.fail(ConnectionClosedError(CLOSED))
+        self._queue.clear()
+        for process in self.table.processes:
+            process.end()
+            process.end_left_tasks()
+        self.changed.set()
+
+    def check_open(self) -> None:
+        """Raise unless the pool can start processes.
+
+        Raises:
+            ConnectionClosedError: The pool was not opened, or is closed.
+        """
+        if not self.is_opened:
+            raise ConnectionClosedError("the pool is not open; use `async with`, or call open() first")
+        if self._workers is None or self._is_closing:
+            raise ConnectionClosedError(CLOSED)
+
+    def stats(self) -> PoolStats:
+        """Return a snapshot of the pool."""
+        table = self.table
+        return PoolStats(
+            spares=table.count(Phase.SPARE),
+            starting=table.count(Phase.STARTING),
+            used=table.count(Phase.USED),
+            closing=table.count(Phase.CLOSING),
+            waiting=len(self._queue),
+            memory_bytes=table.memory_bytes,
+            last_error=self.last_error,
+            **self._counts,
+        )
+
+    # Callers -----------------------------------------------------------------------------------------------------
+
+    async def next(self, request: SessionRequest, deadline: float, timeout: float) -> tuple[PooledProcess, bool]:
+        """Wait in the queue for a process. Return it, and whether it was available immediately.
+
+        Raises:
+            PoolTimeoutError: No process was free by the deadline, which was `timeout` seconds away.
+            ConnectionClosedError: The pool is closed.
+            ClaudeAgentError: The process could not be started.
+        """
+        self.check_open()
+        waiter = Waiter(request)
+        self._queue.append(waiter)
+        self.dispatch()
+        is_warm = waiter.served.is_set()
+        try:
+            with anyio.CancelScope(deadline=deadline):
+                await waiter.served.wait()
+        except BaseException:
+            self._remove_waiter(waiter)
+            raise
+        if waiter.error is not None:
+            raise waiter.error
+        if waiter.process is None:
+            self._remove_waiter(waiter)
+            self._counts["timeouts"] += 1
+            stats = self.stats()
+            raise PoolTimeoutError(timeout, used=stats.used, waiting=stats.waiting, starting=stats.starting)
+        waiter.process.is_reserved = False
+        waiter.process.enter(Phase.USED)
+        return waiter.process, is_warm
+
+    def _remove_waiter(self, waiter: Waiter) -> None:
+        """Remove a caller that stopped waiting. Its reserved process becomes a spare again."""
+        if waiter in self._queue:
+            self._queue.remove(waiter)
+        if waiter.process is not None:
+            waiter.process.is_reserved = False
+            self._end_if_unclaimed(waiter.process)
+        self.changed.set()
+
+    # Scheduling --------------------------------------------------------------------------------------------------
+
+    def dispatch(self) -> None:
+        """Serve the queue, then start spares."""
+        if self._workers is None or self._is_closing:
+            return
+        self._serve_queue()
+        for process in self.table.spares_over_limit():
+            self._expire(process)
+        if not self._queue and not self.is_draining:
+            for target in self.table.targets:
+                self._refill(target)
+
+    def _serve_queue(self) -> None:
+        """Assign processes to the queued callers, in order, or start processes for them."""
+        table = self.table
+        starting = table.starting()
+        closing = table.count(Phase.CLOSING)
+        for waiter in tuple(self._queue):
+            if (process := table.find_spare(waiter.request)) is not None:
+                self._reserve(process, waiter)
+            elif (match := next((one for one in starting if can_serve(one, waiter.request)), None)) is not None:
+                starting.remove(match)
+            elif table.has_room:
+                self._start(waiter.request)
+            elif closing:
+                # A closing process makes room for this caller.
+                closing -= 1
+            elif (oldest := next(table.spares(), None)) is not None:
+                # No queued caller can use this spare, so close it to make room.
+                self._expire(oldest)
+
+    def _reserve(self, process: PooledProcess, waiter: Waiter) -> None:
+        process.is_reserved = True
+        waiter.process = process
+        self._queue.remove(waiter)
+        waiter.served.set()
+        self._handed_out_at = anyio.current_time()
+        # Wake the worker to start a replacement.
+        self.changed.set()
+
+    def _expire(self, process: PooledProcess) -> None:
+        self._counts["expired"] += 1
+        process.end()
+
+    def _refill(self, target: SpareTarget) -> None:
+        """Start missing spares, a few at a time, replacing spares that no target needs any more."""
+        table = self.table
+        request = target.build_request()
+        missing = table.count_missing(target, request)
+        if 2 * missing <= target.size and anyio.current_time() < self._handed_out_at + FIRST_ANSWER:
+            return
+        for _ in range(missing):
+            if table.count(Phase.STARTING) >= MAX_STARTING or target.not_before > anyio.current_time():
+                return
+            if table.has_room:
+                self._start(request)
+            elif (useless := table.find_useless()) is not None:
+                self._expire(useless)
+
+    def _start(self, request: SessionRequest) -> None:
+        assert self._workers is not None  # noqa: S101 - the callers have checked it
+        process = PooledProcess(request)
+        self.table.processes.append(process)
+        self._workers.start_soon(self._live, process)
+
+    # The life of a process ---------------------------------------------------------------------------------------
+
+    @worker
+    async def _live(self, process: PooledProcess) -> None:
+        """Run a process from start to end. The process has ended whenever this returns or raises."""
+        try:
+            with process.scope:
+                try:
+                    await process.client.connect()
+                except Exception as error:
+                    self._on_start_failed(process, error)
+                    return
+                self._on_ready(process)
+                if (loss := await process.watch(self._idle)) is not None:
+                    self._on_lost(process, loss)
+                elif process.is_free:
+                    # The spare is older than `idle`.
+                    self._expire(process)
+                    self.changed.set()
+                else:
+                    await process.client.wait_closed()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await process.close()
+            self.table.processes.remove(process)
+            self.changed.set()
+
+    def _on_ready(self, process: PooledProcess) -> None:
+        """Turn a started process into a spare, and serve the queue."""
+        if process.phase is Phase.STARTING:
+            process.enter(Phase.SPARE)
+            self.dispatch()
+            self._end_if_unclaimed(process)
+            self.changed.set()
+
+    def _end_if_unclaimed(self, process: PooledProcess) -> None:
+        """End a spare that was started for one session if its caller is gone."""
+        if process.is_free and names_one_session(process.made_for.options):
+            process.end()
+
+    def _on_start_failed(self, process: PooledProcess, error: Exception) -> None:
+        """Raise the error to the first caller waiting for such a process."""
+        if process.phase is Phase.CLOSING:
+            return
+        self._note_failure(process, error, "failed")
+        waiter: Waiter | None = None
+        # No caller waits for a parked process.
+        if not process.made_for.is_parked:
+            waiter = next((one for one in self._queue if can_serve(process, one.request)), None)
+        if waiter is None:
+            logger.warning("a pool could not start a spare: %s", error)
+        else:
+            self._queue.remove(waiter)
+            waiter.fail(error)
+
+    def _on_lost(self, process: PooledProcess, error: Exception) -> None:
+        """Replace a spare that died or stopped answering."""
+        logger.info("a pool lost a spare: %s", error)
+        self._note_failure(process, error, "lost", pauses=anyio.current_time() - process.since < STABLE_SECONDS)
+
+    def _note_failure(
+        self, process: PooledProcess, error: Exception, what: Literal["failed", "lost"], *, pauses: bool = True
+    ) -> None:
+        self._counts[what] += 1
+        self.last_error = error
+        if pauses and (target := self.table.find_target(process)) is not None:
+            target.note_failure()
+        process.enter(Phase.CLOSING)
+        self.changed.set()
+
+    def note_use(self, process: PooledProcess, what: Literal["warm", "cold"]) -> None:
+        """Record that a process was used, and whether it was ready."""
+        self._counts[what] += 1
+        if (target := self.table.find_target(process)) is not None:
+            target.note_success()
+
+    # The worker --------------------------------------------------------------------------------------------------
+
+    async def _run(self, ready: LazyEvent) -> None:
+        """Start and end processes until the core is closed and all have ended."""
+        try:
+            async with anyio.create_task_group() as workers:
+                self._workers = workers
+                ready.set()
+                while not self._is_closing:
+                    if self.table.has_memory_limit and self.table.processes:
+                        await self.table.measure()
+                    self.dispatch()
+                    await self.changed.wait(self._seconds_to_next_check())
+        finally:
+            if not self._is_closing:
+                logger.warning("a Pool was not closed before its event loop ended: use `async with Pool(...)`")
+                self._begin_close()
+            self._workers = None
+            self._closed.set()
+            ready.set()
+
+    def _seconds_to_next_check(self) -> float | None:
+        """Return the seconds until the next check if nothing changes before; None means no check."""
+        now = anyio.current_time()
+        delays = [target.not_before - now for target in self.table.targets if target.size and target.not_before > now]
+        if self.table.has_memory_limit and self.table.processes:
+            delays.append(MEASURE_EVERY)
+        if now < self._handed_out_at + FIRST_ANSWER:
+            delays.append(self._handed_out_at + FIRST_ANSWER - now)
+        return min(delays, default=None)

@@ -1,0 +1,121 @@
+"""`ProcessTable`: the processes of a pool, and the number of spares to keep. `PoolCore` starts and ends them."""
+
+import math
+from collections.abc import Iterator
+from typing import Any, Final
+
+from claude_agent_py._memory import tree_memory
+from claude_agent_py.options.client_options import ClientOptions
+from claude_agent_py.pool.compatibility import SessionRequest, find_change
+from claude_agent_py.pool.pooled_process import Phase, PooledProcess
+from claude_agent_py.pool.targets import SpareTarget
+
+USUAL_BYTES: Final = 200 * 1024 * 1024
+"""The assumed memory of a process before the first measurement. (A ready CLI 2.1.328 takes 165 to 200 MB.)"""
+
+
+class ProcessTable:
+    """The processes of a pool.
+
+    Args:
+        targets: The numbers of spares to keep, the most important first.
+        max_size: How many processes there may be.
+        memory: How many bytes the processes may use; None means any number.
+    """
+
+    def __init__(self, targets: list[SpareTarget], max_size: int, memory: int | None) -> None:
+        self.targets = targets
+        self.processes: list[PooledProcess] = []
+        """In the order of their start."""
+        self.has_memory_limit: bool = memory is not None
+        """Whether a memory limit is set."""
+        self._max_size = max_size
+        self._memory = math.inf if memory is None else memory
+        self._usual_bytes = USUAL_BYTES
+
+    @property
+    def memory_bytes(self) -> int | None:
+        """The measured memory of all processes; None without a limit."""
+        if not self.has_memory_limit:
+            return None
+        return sum(process.memory_bytes or 0 for process in self.processes)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether another process may start. The first one always may."""
+        fits_in_memory = not self.processes or self._excess() + self._usual_bytes <= 0
+        return len(self.processes) < self._max_size and fits_in_memory
+
+    def _excess(self) -> float:
+        """Return by how many bytes the processes exceed the limit; negative below it.
+
+        Each process counts as at least what a new one uses once it has started.
+        """
+        return sum(max(process.memory_bytes or 0, self._usual_bytes) for process in self.processes) - self._memory
+
+    def count(self, phase: Phase) -> int:
+        """Return how many processes are in a phase."""
+        return sum(process.phase is phase for process in self.processes)
+
+    def spares(self) -> Iterator[PooledProcess]:
+        """Yield the spares that are not reserved, oldest first."""
+        return (one for one in self.processes if one.is_free)
+
+    def find_spare(self, request: SessionRequest) -> PooledProcess | None:
+        """Return the oldest spare that can serve the request, preferably without a claim or a change."""
+        candidates = [one for one in self.spares() if one.client.is_open and can_serve(one, request)]
+        return min(
+            candidates, key=lambda one: (one.made_for.is_parked, not _is_same(one.made_for, request)), default=None
+        )
+
+    def starting(self) -> list[PooledProcess]:
+        """Return the starting processes that are not parked."""
+        return [one for one in self.processes if one.phase is Phase.STARTING and not one.made_for.is_parked]
+
+    def count_missing(self, target: SpareTarget, request: SessionRequest) -> int:
+        """Return how many spares a target lacks; negative if it has too many."""
+        available = [
+            one for one in self.processes if one.phase in (Phase.STARTING, Phase.SPARE) and not one.is_reserved
+        ]
+        return target.size - sum(_is_same(one.made_for, request) for one in available)
+
+    def find_useless(self) -> PooledProcess | None:
+        """Return a spare that no target needs any more."""
+        return next((one for one in self.spares() if self.find_target(one) is None), None)
+
+    def spares_over_limit(self) -> Iterator[PooledProcess]:
+        """Yield the spares to close because the memory limit is exceeded. One process may always stay."""
+        excess = self._excess()
+        for process in list(self.spares()):
+            if excess <= 0 or len(self.processes) == 1:
+                return
+            excess -= max(process.memory_bytes or 0, self._usual_bytes)
+            yield process
+
+    def find_target(self, process: PooledProcess) -> SpareTarget | None:
+        """Return the target that a process belongs to."""
+        return next((one for one in self.targets if _is_same(process.made_for, one.build_request())), None)
+
+    def find_target_for(self, options: ClientOptions[Any]) -> SpareTarget | None:
+        """Return the target for these options."""
+        request = SessionRequest.for_options(options)
+        return next((one for one in self.targets if _is_same(one.build_request(), request)), None)
+
+    async def measure(self) -> None:
+        """Measure the memory of the processes."""
+        pids = {process: pid for process in self.processes if (pid := process.pid) is not None}
+        measured = await tree_memory(pids.values())
+        for process, pid in pids.items():
+            process.memory_bytes = measured[pid]
+        spares = [measured[pid] for process, pid in pids.items() if process.phase is Phase.SPARE]
+        self._usual_bytes = max(spares, default=0) or self._usual_bytes
+
+
+def can_serve(process: PooledProcess, request: SessionRequest) -> bool:
+    """Return whether a process can become the requested session."""
+    return find_change(process.made_for, request) is not None
+
+
+def _is_same(one: SessionRequest, other: SessionRequest) -> bool:
+    change = find_change(one, other)
+    return change is not None and change.is_nothing
