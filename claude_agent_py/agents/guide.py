@@ -1,4 +1,4 @@
-"""The text that tells the model when to delegate work to agents."""
+"""The text that explains to the model when to delegate work to agents."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, Final

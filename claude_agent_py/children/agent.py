@@ -1,4 +1,4 @@
-"""`ChildAgent`: an agent definition with the options of its own process."""
+"""`ChildAgent`: an agent that runs in a separate process with its own options."""
 
 import re
 import warnings

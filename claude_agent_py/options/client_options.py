@@ -246,7 +246,7 @@ class ClientOptions(ConfigModel, Generic[Output]):
     supported_dialog_kinds: Annotated[Sequence[str] | None, _reads(read.names)] = None
     """The dialogs that `on_user_dialog` can show; the CLI requests no others. None means all known dialogs."""
     interactions: Annotated[Inbox | bool | None, _reads(read.interactions)] = None
-    """True, or an inbox, in which prompts, questions and plans that no handler answers wait for a person."""
+    """True, or an inbox for prompts, questions and plans that no handler answers."""
     permission_prompts: Literal["host", "none"] | None = None
     """`none`: calls that would need permission are denied immediately, and `can_use_tool` is never called."""
     permission_prompt_tool_name: Text | None = None

@@ -39,7 +39,7 @@ class AnswerSource:
     """The source of an answer."""
 
     by: str
-    """The name of the person who answered."""
+    """The name of the answering person."""
     origin: str
     """The process and its machine."""
 

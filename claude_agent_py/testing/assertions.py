@@ -136,18 +136,18 @@ class AgentAssertions:
         `by` limits the check to the calls of one agent: calls of concurrent agents come in any order.
         """
         __tracebackhide__ = True
-        return self._check("tool calls", _calls(expected, by), self._calls(by), is_all=False)
+        return self._check("tool calls", _as_calls(expected, by), self._calls(by), is_all=False)
 
     def called_only(self, *expected: ExpectedCall | str, by: object = ...) -> Self:
         """Check that these tools were called in this order, and no others."""
         __tracebackhide__ = True
-        return self._check("tool calls", _calls(expected, by), self._calls(by), is_all=True)
+        return self._check("tool calls", _as_calls(expected, by), self._calls(by), is_all=True)
 
     def not_called(self, *unwanted: ExpectedCall | str, by: object = ...) -> Self:
         """Check that none of these tools was called."""
         __tracebackhide__ = True
         calls = self._calls(by)
-        found = [one for one in calls if any(not wanted.find_differences(one) for wanted in _calls(unwanted))]
+        found = [one for one in calls if any(not wanted.find_differences(one) for wanted in _as_calls(unwanted))]
         if found:
             lines = [f"{'!' if one in found else ' '} {format_call(one)}" for one in calls]
             raise AssertionError("\n".join(["the agent called an unexpected tool (!):", *lines]))
@@ -156,12 +156,12 @@ class AgentAssertions:
     def ran(self, *expected: ExpectedTask | str) -> Self:
         """Check that these background tasks were launched in this order. Others may come between."""
         __tracebackhide__ = True
-        return self._check("tasks", _tasks(expected), sort_tasks(self._result), is_all=False)
+        return self._check("tasks", _as_tasks(expected), sort_tasks(self._result), is_all=False)
 
     def ran_only(self, *expected: ExpectedTask | str) -> Self:
         """Check that these background tasks were launched in this order, and no others."""
         __tracebackhide__ = True
-        return self._check("tasks", _tasks(expected), sort_tasks(self._result), is_all=True)
+        return self._check("tasks", _as_tasks(expected), sort_tasks(self._result), is_all=True)
 
     def said(self, expected: object) -> Self:
         """Check the answer: a text that it contains, or any other expectation that `assert_agent` describes."""
@@ -310,10 +310,10 @@ def _truncate(text: str) -> str:
     return text if len(text) <= SHOWN_CHARS else f"{text[:SHOWN_CHARS]}..."
 
 
-def _calls(expected: Sequence[ExpectedCall | str], by: object = ...) -> list[ExpectedCall]:
+def _as_calls(expected: Sequence[ExpectedCall | str], by: object = ...) -> list[ExpectedCall]:
     calls = [call(one) if isinstance(one, str) else one for one in expected]
     return [replace(one, by=by) if one.by is ... else one for one in calls]
 
 
-def _tasks(expected: Sequence[ExpectedTask | str]) -> list[ExpectedTask]:
+def _as_tasks(expected: Sequence[ExpectedTask | str]) -> list[ExpectedTask]:
     return [task(one) if isinstance(one, str) else one for one in expected]

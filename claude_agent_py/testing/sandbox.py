@@ -13,8 +13,10 @@ QUIET = {
     "DISABLE_AUTOUPDATER": "1",
     "DISABLE_TELEMETRY": "1",
     "DISABLE_ERROR_REPORTING": "1",
-    "IS_SANDBOX": "1",  # lets root bypass permissions
-    "CLAUDE_CODE_GATEWAY_HINT_HEADERS": "1",  # adds the class of each request as a header
+    # Lets root bypass permissions.
+    "IS_SANDBOX": "1",
+    # Adds the class of each request as a header.
+    "CLAUDE_CODE_GATEWAY_HINT_HEADERS": "1",
 }
 """Variables that limit the CLI's traffic to the model, and make it label its requests."""
 

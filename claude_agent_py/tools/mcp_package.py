@@ -57,7 +57,8 @@ class PackageSession:
 
     async def handle(self, message: JSONObject, context: HandlerContext | None = None) -> JSONObject | None:
         """Handle a message and return the server's answer, or None if it needs none."""
-        del context  # the server reads the message's own `_meta`
+        # The server reads the message's `_meta` instead.
+        del context
         request_id = jsonrpc.get_request_id(message) if "method" in message else None
         if request_id is None and "method" in message and "id" in message:
             return jsonrpc.error(None, jsonrpc.INVALID_REQUEST, "an id must be a string or an integer")
@@ -144,7 +145,7 @@ class PackageSession:
 
     @worker
     async def _forward(self, outbox: Any) -> None:
-        """Route the server's messages: answers to their pending requests, everything else to the CLI."""
+        """Route the server's messages: answers to their pending requests, other messages to the CLI."""
         try:
             async for item in outbox:
                 message = _as_json(item.message)
@@ -155,7 +156,8 @@ class PackageSession:
                 elif "method" in message:
                     self._send(message)
         except (ClosedResourceError, BrokenResourceError):
-            pass  # the server has ended
+            # The server has ended.
+            pass
 
 
 class _Pending:

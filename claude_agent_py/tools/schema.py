@@ -182,7 +182,8 @@ class Parameters:
     def _read(self, arguments: Mapping[str, Any]) -> BaseModel:
         try:
             text = to_json(arguments)
-        except ValueError:  # only Python code can pass values without a JSON form
+        except ValueError:
+            # Only Python code can pass values without a JSON form.
             return self._model.model_validate(dict(arguments))
         return self._model.model_validate_json(text)
 

@@ -1,6 +1,6 @@
 """Pair tool calls with their results in a stream of messages.
 
-Results arrive in the order in which calls end, each in its own user message. A subagent's messages name the subagent.
+Results arrive in the order of completion, each in a separate user message. A subagent's messages name the subagent.
 Calls of nested subagents appear only with `forward_nested_subagent_tool_calls`.
 """
 
@@ -137,7 +137,8 @@ class ToolCallRecord:
         if self.server_name is not None:
             sent = self.tool_use_result
             return sent.get("structuredContent") if isinstance(sent, Mapping) else None
-        from claude_agent_py.wire.tools.registry import typed_output  # imports hundreds of models
+        # Imported here because the registry imports hundreds of models.
+        from claude_agent_py.wire.tools.registry import typed_output
 
         return typed_output(self.name, self.tool_use_result)
 
