@@ -92,7 +92,8 @@ def _check_syntax(pattern: str) -> str | None:
         if kind in ("look", "group"):
             groups.append(kind)
         last = groups.pop() if kind == "end" and len(groups) > 1 else kind
-        before, at = token[0], token.end()
+        before = token[0]
+        at = token.end()
     try:
         re.compile(_translate_to_python(pattern), re.ASCII)
     except (re.error, OverflowError, RecursionError) as error:

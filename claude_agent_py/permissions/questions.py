@@ -59,7 +59,9 @@ def read_answers(request: CanUseToolRequest, value: Any) -> JSONObject:
     questions = read_questions(request)
     if isinstance(value, str) and len(questions) != 1:
         raise ValueError(f"a string cannot answer {len(questions)} questions")
-    given = value if isinstance(value, Answers) else Answers([value] if isinstance(value, str) else value)
+    if isinstance(value, str):
+        value = [value]
+    given = value if isinstance(value, Answers) else Answers(value)
     answers = {
         question.question: _join_labels(question, chosen)
         for question, chosen in _pair_answers(questions, given.answers)

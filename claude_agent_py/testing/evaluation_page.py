@@ -40,7 +40,8 @@ def render_page(report: Mapping[str, Any], title: str) -> str:
 
 
 def _render_case(case: Mapping[str, Any]) -> str:
-    rate, trials = f"{case['pass_rate']:.0%}", case["trials"]
+    rate = f"{case['pass_rate']:.0%}"
+    trials = case["trials"]
     shown = "\n".join(_render_trial(number, trial) for number, trial in enumerate(trials, 1))
     passed = sum(trial["passed"] for trial in trials)
     return f"""<tr><td><details{"" if passed == len(trials) else " open"}><summary>{escape(case["name"])}</summary>

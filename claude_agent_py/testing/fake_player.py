@@ -76,7 +76,8 @@ class Player:
 
     def advance(self, now: float) -> list[Action]:
         """Play as many steps as possible and return the resulting actions."""
-        self.polls, self._now = False, now
+        self.polls = False
+        self._now = now
         while not self.ended:
             self._answer_requests()
             if self._at == len(self._steps):

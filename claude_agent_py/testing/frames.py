@@ -103,7 +103,10 @@ def result(text: str = "ok", *, subtype: str = "success", is_error: bool = False
     `user_message_uuid(s)=` names other prompts; with `origin=`, the origin of the turn, it names none. Every subtype
     but `success` has `errors` instead of `result`.
     """
-    said: JSONObject = {"result": text} if subtype == "success" else {"errors": [text] if text else []}
+    if subtype == "success":
+        outcome: JSONObject = {"result": text}
+    else:
+        outcome = {"errors": [text] if text else []}
     own = {} if "origin" in fields else PROMPT_FIELDS
     body = {
         "subtype": subtype,
@@ -118,7 +121,7 @@ def result(text: str = "ok", *, subtype: str = "success", is_error: bool = False
         "permission_denials": [],
         "terminal_reason": "completed",
     }
-    return _frame("result", body | said | own | fields)
+    return _frame("result", body | outcome | own | fields)
 
 
 def api_error(text: str, kind: str = "unknown", status: int | None = 500) -> list[JSONObject]:

@@ -42,7 +42,8 @@ def extract_lines(request: RecordedRequest) -> tuple[list[str], list[str]]:
 
 
 def _extract_message_lines(message: Mapping[str, Any]) -> Iterator[str]:
-    role, content = message.get("role"), message.get("content")
+    role = message.get("role")
+    content = message.get("content")
     if role in ("user", "assistant"):
         for block in [{"type": "text", "text": content}] if isinstance(content, str) else content or []:
             yield from _extract_block_lines(str(role), block)

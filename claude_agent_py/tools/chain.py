@@ -177,7 +177,8 @@ class ToolChain:
     async def _run(self, call: ToolCall) -> ToolCallResult:
         begun = anyio.current_time()
         outcome = await self._call_tool(call)
-        value, error = outcome.value, outcome.error
+        value = outcome.value
+        error = outcome.error
         if outcome.result.is_error and error is None:
             error = ToolError(outcome.result.text if outcome.result.text.strip() else f"{call.name} failed")
             outcome = replace(outcome, result=replace(outcome.result, text=str(error)))

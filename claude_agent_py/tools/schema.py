@@ -216,7 +216,10 @@ def list_problems(error: ValidationError) -> list[tuple[str, str]]:
 def _format_place(loc: tuple[int | str, ...]) -> str:
     place = ""
     for part in loc:
-        place += f"[{part}]" if isinstance(part, int) else f".{part}" if place else part
+        if isinstance(part, int):
+            place += f"[{part}]"
+        else:
+            place += f".{part}" if place else part
     return place
 
 

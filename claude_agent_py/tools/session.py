@@ -53,7 +53,8 @@ class ServerSession:
         self._home = threading.get_ident()
         if jsonrpc.is_response(message):
             return None
-        method, request_id = message.get("method"), jsonrpc.get_request_id(message)
+        method = message.get("method")
+        request_id = jsonrpc.get_request_id(message)
         if not isinstance(method, str):
             return jsonrpc.error(
                 request_id, jsonrpc.INVALID_REQUEST, "a message must have a method, a result or an error"
@@ -170,7 +171,8 @@ class ServerSession:
         return await run_tool(tool, arguments, context, timeout=self._server.timeout, report=self._report)
 
     def _build_context(self, tool_name: str, meta: JSONObject, context: HandlerContext) -> ToolContext:
-        tool_use_id, token = meta.get(TOOL_USE_ID), meta.get("progressToken")
+        tool_use_id = meta.get(TOOL_USE_ID)
+        token = meta.get("progressToken")
         return ToolContext(
             **vars(context),
             tool_name=tool_name,
