@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 from benchmarks.conversations import KINDS
 from benchmarks.measuring import show
 from claude_agent_py.observe import Telemetry
-from claude_agent_py.observe.watching import Observer
+from claude_agent_py.observe.observer import Observer
 from claude_agent_py.wire.codec import decode
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final, cast
 from claude_agent_py._configuration import Unshown
 from claude_agent_py._errors import OptionsError
 from claude_agent_py._launch.table import ALWAYS_VARIABLES, DEFAULT_CLIENT_APP, Variable, rows_with_values
-from claude_agent_py.observe.telemetry import telemetry_of
+from claude_agent_py.observe.telemetry import resolve_telemetry
 from claude_agent_py.options.checks import HOME_VARIABLES, HOOKS_OFF, TRUE_WORDS
 from claude_agent_py.options.client_options import ClientOptions
 
@@ -81,7 +81,7 @@ def environment(
     `new_home` is the home directory of a session with `home=True`.
     """
     env = _inherit(surrounding) if options.inherit_env else {}
-    if not options.inherit_env and telemetry_of(options.telemetry) is not None:
+    if not options.inherit_env and resolve_telemetry(options.telemetry) is not None:
         env |= _trace_context()
     if options.hooks is not None:
         env.pop(HOOKS_OFF, None)

@@ -9,7 +9,7 @@ from claude_agent_py._errors import SessionNotFoundError
 from claude_agent_py._launch.environment import config_directory, environment
 from claude_agent_py.fleet._store import PROJECT, store_key
 from claude_agent_py.options.client_options import ClientOptions
-from claude_agent_py.sessions.stores.copying import import_session
+from claude_agent_py.sessions.stores.copies import import_session
 from claude_agent_py.sessions.stores.protocol import SessionStore
 
 ENDINGS: frozenset[str] = frozenset({"end_turn", "stop_sequence"})

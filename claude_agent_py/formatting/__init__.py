@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         Media as Media,
         ResourceLink as ResourceLink,
     )
-    from claude_agent_py.formatting.parsed import ParsedText as ParsedText
+    from claude_agent_py.formatting.parsed_text import ParsedText as ParsedText
     from claude_agent_py.formatting.problems import (
         Place as Place,
         Problem as Problem,

@@ -1,7 +1,7 @@
-"""Rebuild a conversation with the CLI as the Messages API takes it.
+"""Rebuild a conversation with the CLI in the format of the Messages API.
 
-The CLI sends one frame per content block, one per tool result, those of subagents between them, and fields of its own.
-The API wants whole messages: all blocks of an assistant message together, and all results of its calls in the user
+The CLI sends one frame per content block and one per tool result, with frames of subagents in between, and adds fields.
+The API requires whole messages: all blocks of an assistant message together, and all results of its calls in the user
 message right after it.
 """
 
@@ -32,8 +32,8 @@ from claude_agent_py.wire.messages.system import CompactBoundaryMessage
 from claude_agent_py.wire.messages.tasks import TaskNotificationMessage, TaskStartedMessage
 
 NO_RESULT: Final = "[no result: the call did not finish]"
-IN_RESULTS: Final = frozenset({"text", "image", "document", "search_result", "tool_reference"})
-"""The types of blocks that the API takes in a tool result."""
+RESULT_BLOCK_TYPES: Final = frozenset({"text", "image", "document", "search_result", "tool_reference"})
+"""The types of blocks that the API accepts in a tool result."""
 
 
 def to_api_messages(messages: Iterable[Any], prompts: Iterable[UserMessage] = ()) -> list[JSONObject]:
@@ -42,18 +42,19 @@ def to_api_messages(messages: Iterable[Any], prompts: Iterable[UserMessage] = ()
     The blocks of an assistant message are joined, and the results of its calls come in the user message right after it,
     in the order of the calls, before anything else. Roles alternate.
 
-    Left out are the messages of subagents, messages that the CLI replaced, the error texts and command output that it
-    writes itself, and what the API refuses: fields and blocks of the CLI, empty texts, thinking without a signature. A
-    call without a result gets one that says so, marked as an error. Finished background tasks, which the CLI reports
-    to the model without a message, become `<task-notification>` texts. Where the CLI compacted the conversation, its
-    summary replaces what came before.
+    The result excludes messages of subagents, messages that the CLI replaced, error texts and command output written by
+    the CLI, and anything that the API rejects: fields and blocks of the CLI, empty texts, thinking without a signature.
+    A call without a result gets an error result that says so. Finished background tasks, which the CLI reports to the
+    model without a message, become `<task-notification>` texts. If the CLI compacted the conversation, its summary
+    replaces the earlier messages.
 
     The system prompt and the CLI's reminders are not part of the messages.
 
     Args:
-        messages: The messages of a run or a session, in order. Those of other types are ignored.
-        prompts: The prompts (`RunResult.sent`), which the CLI does not repeat. Each is placed where the CLI reports
-            that it started, or at the beginning if the messages do not mention it. One that never started is left out.
+        messages: The messages of a run or a session, in order. Other types are ignored.
+        prompts: The prompts (`RunResult.sent`), which the CLI does not repeat. A prompt is inserted when the CLI
+            reports that it started, or at the beginning if the messages do not mention it. A prompt that never started
+            is left out.
 
     Raises:
         TypeError: A prompt is not a `UserMessage`.
@@ -62,27 +63,28 @@ def to_api_messages(messages: Iterable[Any], prompts: Iterable[UserMessage] = ()
     sent: list[Any] = list(prompts)
     if wrong := [prompt for prompt in sent if not isinstance(prompt, UserMessage)]:
         raise TypeError(f"prompts must be UserMessages, as in RunResult.sent, not {type(wrong[0]).__name__}")
-    for message in _since_compaction(_with_prompts(list(messages), sent)):
+    for message in _drop_compacted(_insert_prompts(list(messages), sent)):
         conversation.add(message)
-    return conversation.rendered()
+    return conversation.render()
 
 
 def api_block(block: Any) -> JSONObject | None:
-    """Return a content block as the API takes it, or None if it would refuse the block."""
+    """Return a content block in the format of the API, or None if the API would reject the block."""
     match block:
         case TextBlock() if not block.text.strip():
             return None
         case TextBlock():
             sent = dump(block)
             for citation in sent.get("citations") or ():
-                citation.pop("file_id", None)  # in answers only
+                # The API sends this field, but does not accept it.
+                citation.pop("file_id", None)
             return sent
         case ThinkingBlock() if not block.signature:
             return None
         case FallbackBlock() | ToolReferenceBlock():
             return None
         case ToolResultBlock():
-            return _result(block)
+            return _convert_result(block)
         case UnknownBlock() | Block():
             return complete(block)
         case _:
@@ -99,23 +101,23 @@ def complete(block: Block | UnknownBlock) -> JSONObject:
     return sent
 
 
-def _result(block: ToolResultBlock) -> JSONObject:
+def _convert_result(block: ToolResultBlock) -> JSONObject:
     sent = dump(block)
     if block.content is not None and not isinstance(block.content, str):
         blocks = [dump(part) if isinstance(part, ToolReferenceBlock) else api_block(part) for part in block.content]
-        sent["content"] = [
-            part for part in blocks if part and part["type"] in (("text",) if block.is_error else IN_RESULTS)
-        ]
+        allowed = {"text"} if block.is_error else RESULT_BLOCK_TYPES
+        sent["content"] = [part for part in blocks if part and part["type"] in allowed]
     if block.is_error and not sent.get("content"):
-        sent["content"] = "[the call failed]"  # the API refuses an error without text
+        # The API rejects an error without text.
+        sent["content"] = "[the call failed]"
     return sent
 
 
-# Which messages --------------------------------------------------------------------------------------------------
+# Selection ----------------------------------------------------------------------------------------------------
 
 
-def _with_prompts(messages: Sequence[Any], prompts: Sequence[UserMessage]) -> list[Any]:
-    """Insert the prompts where they started, and drop the messages that were replaced or sent twice."""
+def _insert_prompts(messages: Sequence[Any], prompts: Sequence[UserMessage]) -> list[Any]:
+    """Insert the prompts at their starts, and drop the messages that were replaced or sent twice."""
     gone = {uuid for message in messages if isinstance(message, AssistantMessage) for uuid in message.supersedes or ()}
     gone |= {
         uuid
@@ -131,10 +133,10 @@ def _with_prompts(messages: Sequence[Any], prompts: Sequence[UserMessage]) -> li
             found.append(message)
         elif message.state in ("started", "completed") and message.command_uuid in by_uuid:
             found.append(by_uuid[message.command_uuid])
-    return list(_once(found, gone))
+    return list(_drop_repeated(found, gone))
 
 
-def _once(messages: Iterable[Any], gone: set[str]) -> Iterator[Any]:
+def _drop_repeated(messages: Iterable[Any], gone: set[str]) -> Iterator[Any]:
     seen = set(gone)
     for message in messages:
         uuid = getattr(message, "uuid", "")
@@ -143,8 +145,8 @@ def _once(messages: Iterable[Any], gone: set[str]) -> Iterator[Any]:
             yield message
 
 
-def _since_compaction(messages: list[Any]) -> list[Any]:
-    """Return what the model sees: the last summary, the messages that the CLI kept before it, and those after it."""
+def _drop_compacted(messages: list[Any]) -> list[Any]:
+    """Return the messages that the model sees: the last summary, the messages that it preserved, and all later ones."""
     for index in range(len(messages) - 2, -1, -1):
         boundary, summary = messages[index : index + 2]
         if isinstance(boundary, CompactBoundaryMessage) and isinstance(summary, UserMessage) and summary.is_synthetic:
@@ -160,27 +162,27 @@ def _since_compaction(messages: list[Any]) -> list[Any]:
 
 @dataclass
 class _Turn:
-    """A part of the conversation, merged with its neighbours of the same role in the end."""
+    """A part of the conversation. `render` merges adjacent turns of the same role."""
 
     role: str
     content: list[JSONObject]
     results: dict[str, JSONObject | None] = field(default_factory=dict)
-    """The results of an assistant's calls, by id; None until they come."""
+    """The results of the calls of an assistant turn, by id; None until they arrive."""
 
 
 class _Conversation:
     def __init__(self) -> None:
         self._turns: list[_Turn] = []
-        self._spoken: dict[str, _Turn] = {}
-        """The turns of the assistant by the id of the API message."""
-        self._calls: dict[str, _Turn] = {}
-        """The turns by the ids of their calls."""
-        self._of_subagents: set[str] = set()
+        self._turns_by_message: dict[str, _Turn] = {}
+        """Assistant turns by the id of their API message."""
+        self._turns_by_call: dict[str, _Turn] = {}
+        """Assistant turns by the ids of their calls."""
+        self._subagent_task_ids: set[str] = set()
         """The ids of tasks that report to a subagent."""
-        self._arrived: list[str] = []
+        self._new_notifications: list[str] = []
         """Notifications of finished tasks, which the CLI sends with the next request."""
-        self._due: list[str] = []
-        """Those that came before the last prompt or tool result, and so are part of the next request."""
+        self._due_notifications: list[str] = []
+        """Notifications from before the last prompt or tool result, which are part of the next request."""
 
     def add(self, message: Any) -> None:
         match message:
@@ -188,32 +190,33 @@ class _Conversation:
                 self._add_answer(message)
             case UserMessage() if not message.is_subagent:
                 self._add_user(message)
-            case TaskStartedMessage() if message.tool_use_id and message.tool_use_id not in self._calls:
-                self._of_subagents.add(message.task_id)
-            case TaskNotificationMessage() if self._is_told(message):
-                self._arrived.append(_notification(message))
+            case TaskStartedMessage() if message.tool_use_id and message.tool_use_id not in self._turns_by_call:
+                self._subagent_task_ids.add(message.task_id)
+            case TaskNotificationMessage() if self._is_reported_to_model(message):
+                self._new_notifications.append(_build_notification(message))
             case _:
                 pass
 
     def _add_answer(self, message: AssistantMessage) -> None:
         if message.model == SYNTHETIC_MODEL or message.is_api_error_message or message.error:
             return
-        new = [block for block in message.content if getattr(block, "id", None) not in self._calls]  # as in a replay
+        # A replay repeats calls that are already known.
+        new = [block for block in message.content if getattr(block, "id", None) not in self._turns_by_call]
         blocks = [sent for block in new if (sent := api_block(block)) is not None]
         if not blocks:
             return
-        turn = self._spoken.get(message.message_id)
+        turn = self._turns_by_message.get(message.message_id)
         if turn is None:
-            self._tell()
+            self._add_notifications()
             turn = _Turn("assistant", [])
             self._turns.append(turn)
             if message.message_id:
-                self._spoken[message.message_id] = turn
+                self._turns_by_message[message.message_id] = turn
         turn.content += blocks
         for block in new:
             if isinstance(block, ToolUseBlock):
                 turn.results[block.id] = None
-                self._calls[block.id] = turn
+                self._turns_by_call[block.id] = turn
 
     def _add_user(self, message: UserMessage) -> None:
         content = [TextBlock(text=message.content)] if isinstance(message.content, str) else message.content
@@ -222,54 +225,60 @@ class _Conversation:
         blocks = [(block, sent) for block in content if (sent := api_block(block)) is not None]
         others = [sent for block, sent in blocks if not isinstance(block, ToolResultBlock)]
         for block, sent in blocks:
-            if isinstance(block, ToolResultBlock) and block.tool_use_id in self._calls:
-                self._calls[block.tool_use_id].results[block.tool_use_id] = sent
+            if isinstance(block, ToolResultBlock) and block.tool_use_id in self._turns_by_call:
+                self._turns_by_call[block.tool_use_id].results[block.tool_use_id] = sent
         if others:
             self._turns.append(_Turn("user", others))
         if blocks:
-            self._due, self._arrived = self._due + self._arrived, []
+            self._schedule_notifications()
 
     # Background tasks
 
-    def _is_told(self, message: TaskNotificationMessage) -> bool:
-        """Return whether the task ran in the background of the main agent, so that the CLI notifies the model."""
-        if message.task_id in self._of_subagents:
+    def _is_reported_to_model(self, message: TaskNotificationMessage) -> bool:
+        """Return whether the CLI notifies the model: the task ran in the background of the main agent."""
+        if message.task_id in self._subagent_task_ids:
             return False
-        turn = self._calls.get(message.tool_use_id or "")
+        turn = self._turns_by_call.get(message.tool_use_id or "")
         return turn is None or turn.results[message.tool_use_id or ""] is not None
 
-    def _tell(self) -> None:
-        """Add the notifications that the next answer is about. Something must have prompted it."""
+    def _schedule_notifications(self) -> None:
+        """Make the new notifications part of the next request."""
+        self._due_notifications += self._new_notifications
+        self._new_notifications = []
+
+    def _add_notifications(self) -> None:
+        """Add the notifications that the next answer responds to.
+
+        After a finished assistant turn, only a new notification can have caused the next answer.
+        """
         if self._turns and self._turns[-1].role == "assistant" and not self._turns[-1].results:
-            self._due, self._arrived = self._due + self._arrived, []
-        if self._due:
-            self._turns.append(_Turn("user", [{"type": "text", "text": text} for text in self._due]))
-            self._due = []
+            self._schedule_notifications()
+        if self._due_notifications:
+            self._turns.append(_Turn("user", [{"type": "text", "text": text} for text in self._due_notifications]))
+            self._due_notifications = []
 
-    # The end
-
-    def rendered(self) -> list[JSONObject]:
+    def render(self) -> list[JSONObject]:
         messages: list[JSONObject] = []
         for turn in self._turns:
-            _join(messages, turn.role, turn.content)
-            results = [sent or _missing(call_id) for call_id, sent in turn.results.items()]
+            _append_content(messages, turn.role, turn.content)
+            results = [sent or _build_missing_result(call_id) for call_id, sent in turn.results.items()]
             if results:
-                _join(messages, "user", results)
+                _append_content(messages, "user", results)
         return messages
 
 
-def _join(messages: list[JSONObject], role: str, content: list[JSONObject]) -> None:
+def _append_content(messages: list[JSONObject], role: str, content: list[JSONObject]) -> None:
     if messages and messages[-1]["role"] == role:
         messages[-1]["content"] += content
     else:
         messages.append({"role": role, "content": list(content)})
 
 
-def _missing(tool_use_id: str) -> JSONObject:
+def _build_missing_result(tool_use_id: str) -> JSONObject:
     return {"type": "tool_result", "tool_use_id": tool_use_id, "content": NO_RESULT, "is_error": True}
 
 
-def _notification(message: TaskNotificationMessage) -> str:
+def _build_notification(message: TaskNotificationMessage) -> str:
     fields = {"task-id": message.task_id, "status": message.status, "summary": message.summary}
     lines = [f"<{name}>{escape(value)}</{name}>" for name, value in fields.items() if value]
     return "\n".join(["<task-notification>", *lines, "</task-notification>"])

@@ -1,11 +1,11 @@
-"""Builds sections from what a parser finds, and tells their growth as events."""
+"""`SectionBuilder`: builds sections from the calls of a parser, and records events while they grow."""
 
 from bisect import bisect_left
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from claude_agent_py.formatting.outline import Outline
-from claude_agent_py.formatting.parsed import ParsedText
+from claude_agent_py.formatting.parsed_text import ParsedText
 from claude_agent_py.formatting.problems import Place, Problem, ProblemKind
 from claude_agent_py.formatting.sections import Section, SectionSpec
 
@@ -46,7 +46,7 @@ SectionEvent: TypeAlias = SectionStarted | SectionGrew | SectionEnded
 
 
 class SectionBuilder:
-    """Takes what a parser finds: the starts and ends of sections, their text, and problems.
+    """Receives the findings of a parser: starts and ends of sections, text, and problems.
 
     Args:
         outline: The sections that may occur.
@@ -55,17 +55,17 @@ class SectionBuilder:
 
     def __init__(self, outline: Outline, *, strip: bool = False) -> None:
         self.events: list[SectionEvent] = []
-        """What happened since the list was last emptied."""
+        """The events since the list was last emptied."""
         self._outline = outline
         self._strip = strip
         self._open: list[_Piece] = []
-        self._loose: _Piece | None = None
+        self._text_piece: _Piece | None = None
         self._pieces: list[Section] = []
         self._problems: list[Problem] = []
         self._line_feeds: list[int] = []
         self._length = 0
 
-    # What the parser asks
+    # State, for the parser
 
     @property
     def depth(self) -> int:
@@ -86,7 +86,7 @@ class SectionBuilder:
         """Return the section of that name that may occur inside the first `depth` open sections, or inside all."""
         return self.outline(depth).find(name)
 
-    # What the parser tells
+    # Findings of the parser
 
     def open(self, spec: SectionSpec, offset: int) -> None:
         """Begin a section inside the open ones."""
@@ -102,39 +102,40 @@ class SectionBuilder:
         if not text:
             return
         if self._open and not self._open[-1].sections:
-            self._grow(self._open[-1], text)
+            self._add_text(self._open[-1], text)
             return
-        if self._loose is None:
-            self._loose = _Piece((*self._path, ""), self.place(offset), self._strip, self._outline)
-        loose = self._loose
-        if not loose.is_shown:
-            loose.waiting.append(text)
+        if self._text_piece is None:
+            self._text_piece = _Piece((*self._path, ""), self.place(offset), self._strip, self._outline)
+        piece = self._text_piece
+        if not piece.is_started:
+            piece.waiting.append(text)
             if text.isspace():
                 return
-            self.events.append(SectionStarted(loose.path, loose.place))
-            text, loose.is_shown = "".join(loose.waiting), True
-        self._grow(loose, text)
+            self.events.append(SectionStarted(piece.path, piece.place))
+            text = "".join(piece.waiting)
+            piece.is_started = True
+        self._add_text(piece, text)
 
     def close(self, *, is_closed: bool = True) -> None:
         """End the innermost open section.
 
         Args:
-            is_closed: Whether its end is there.
+            is_closed: Whether the text contains its end.
         """
         self.end_text()
         piece = self._open.pop()
         if not is_closed:
             self.unclosed(piece.path[-1], piece.place.offset)
-        self._end(piece, piece.section(is_closed=is_closed and piece.is_closed))
+        self._add_section(piece, piece.build_section(is_closed=is_closed and piece.is_closed))
 
     def end_text(self) -> None:
         """End the text outside sections, so that text that follows becomes another piece."""
-        loose, self._loose = self._loose, None
-        if loose is not None and loose.is_shown:
-            self._end(loose, loose.section(is_closed=True))
+        piece, self._text_piece = self._text_piece, None
+        if piece is not None and piece.is_started:
+            self._add_section(piece, piece.build_section(is_closed=True))
 
     def leave_open(self) -> None:
-        """Mark the innermost open section as one whose end is missing."""
+        """Mark the innermost open section as unclosed: its end is missing."""
         if self._open:
             self._open[-1].is_closed = False
 
@@ -154,10 +155,10 @@ class SectionBuilder:
         """Report any problem."""
         self._problems.append(Problem(kind=kind, name=name, place=self.place(offset), detail=detail))
 
-    # What the stream asks
+    # Input and result, for the stream
 
     def feed(self, chunk: str) -> None:
-        """Note where the lines of a chunk begin, for the places of sections and problems."""
+        """Record the line breaks of a chunk, from which `place` computes lines and columns."""
         at = chunk.find("\n")
         while at >= 0:
             self._line_feeds.append(self._length + at)
@@ -174,7 +175,7 @@ class SectionBuilder:
         """End everything that is open, check the sections, and return the result.
 
         Args:
-            is_truncated: Whether what is open has no end.
+            is_truncated: Whether the text is cut off, so that the ends of open sections are missing.
         """
         while self._open:
             self.close(is_closed=not is_truncated)
@@ -187,12 +188,12 @@ class SectionBuilder:
     def _path(self) -> tuple[str, ...]:
         return self._open[-1].path if self._open else ()
 
-    def _grow(self, piece: "_Piece", text: str) -> None:
+    def _add_text(self, piece: "_Piece", text: str) -> None:
         added = piece.add(text)
         if added:
             self.events.append(SectionGrew(piece.path, added))
 
-    def _end(self, piece: "_Piece", section: Section) -> None:
+    def _add_section(self, piece: "_Piece", section: Section) -> None:
         (self._open[-1].sections if self._open else self._pieces).append(section)
         self.events.append(SectionEnded(piece.path, section))
 
@@ -206,30 +207,31 @@ class _Piece:
         self.outline = outline
         self.sections: list[Section] = []
         self.is_closed = True
-        self.is_shown = False
+        self.is_started = False
         self.waiting: list[str] = []
         self._strip = strip
         self._parts: list[str] = []
-        self._white: list[str] = []
+        self._held_space: list[str] = []
 
     def add(self, text: str) -> str:
-        """Add text, and return what is certain to be part of the content by now."""
+        """Add text, and return the part that certainly belongs to the content."""
         if self._strip:
-            text = self._stripped(text)
+            text = self._strip_text(text)
         if text:
             self._parts.append(text)
         return text
 
-    def _stripped(self, text: str) -> str:
+    def _strip_text(self, text: str) -> str:
         """Remove leading white space, and hold trailing white space back until more text follows."""
         kept = text if self._parts else text.lstrip()
         body = kept.rstrip()
         if not body:
             if self._parts:
-                self._white.append(kept)
+                self._held_space.append(kept)
             return ""
-        before, self._white = "".join(self._white), [kept[len(body) :]]
+        before = "".join(self._held_space)
+        self._held_space = [kept[len(body) :]]
         return before + body
 
-    def section(self, *, is_closed: bool) -> Section:
+    def build_section(self, *, is_closed: bool) -> Section:
         return Section(self.path[-1], "".join(self._parts), tuple(self.sections), is_closed, self.place)

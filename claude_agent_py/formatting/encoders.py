@@ -81,7 +81,7 @@ class YAMLEncoder:
         self._yaml = yaml
 
         class Loader(yaml.SafeLoader):
-            """Rejects aliases: with them, a short text stands for a value of any size."""
+            """Rejects aliases: with them, a short text can expand to a value of any size."""
 
             def compose_node(self, parent: Any, index: Any) -> Any:
                 events: Any = self
@@ -96,7 +96,7 @@ class YAMLEncoder:
         return "YAMLEncoder()"
 
     def encode(self, value: Any) -> str:
-        """Encode a value as YAML, with keys in their order.
+        """Encode a value as YAML. Keys keep their order.
 
         Raises:
             EncodingError: The value cannot be encoded.
@@ -108,14 +108,14 @@ class YAMLEncoder:
         """Decode YAML. Aliases and tags that create Python objects are rejected.
 
         Raises:
-            ValueError: The text is not such YAML, or is nested too deep.
+            ValueError: The text is invalid, uses aliases or such tags, or is nested too deep.
         """
         try:
             return self._yaml.load(text, Loader=self._loader)
         except RecursionError:
             raise ValueError("the YAML is nested too deep") from None
         except (self._yaml.YAMLError, LookupError, AttributeError, TypeError, ArithmeticError) as error:
-            # PyYAML raises all of these for a value that does not fit its tag, such as `!!int ""`
+            # PyYAML raises all of these for a value that does not match its tag, such as `!!int ""`.
             raise ValueError(f"not YAML: {error}") from error
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 FENCE = re.compile(r" {0,3}(?P<run>`{3,}|~{3,})(?P<info>.*)", re.DOTALL)
 
 
-def with_code(lines: list[str]) -> Iterator[tuple[str, bool]]:
+def mark_code_lines(lines: list[str]) -> Iterator[tuple[str, bool]]:
     """Yield each line and whether it is part of a fenced code block. Fences that are never closed are ignored."""
     closable = _longest_closers(lines)
     fence: str | None = None
@@ -16,13 +16,13 @@ def with_code(lines: list[str]) -> Iterator[tuple[str, bool]]:
             if closes(line, fence):
                 fence = None
             continue
-        opener = opener_of(line)
+        opener = find_opener(line)
         if opener is not None and closable[index].get(opener[0], 0) >= len(opener):
             fence = opener
         yield line, fence is not None
 
 
-def opener_of(line: str) -> str | None:
+def find_opener(line: str) -> str | None:
     """Return the backticks or tildes that open a code block at this line, or None."""
     match = FENCE.fullmatch(line)
     if match is None or (match["run"][0] == "`" and "`" in match["info"]):
@@ -32,11 +32,11 @@ def opener_of(line: str) -> str | None:
 
 def closes(line: str, fence: str) -> bool:
     """Return whether a line closes the code block that `fence` opened."""
-    run = _closer(line)
+    run = _match_closer(line)
     return run is not None and run[0] == fence[0] and len(run) >= len(fence)
 
 
-def _closer(line: str) -> str | None:
+def _match_closer(line: str) -> str | None:
     match = FENCE.fullmatch(line)
     return match["run"] if match and not match["info"].strip(" \t") else None
 
@@ -47,7 +47,7 @@ def _longest_closers(lines: list[str]) -> list[dict[str, int]]:
     longest: dict[str, int] = {}
     for line in reversed(lines):
         after.append(longest)
-        run = _closer(line)
+        run = _match_closer(line)
         if run is not None and len(run) > longest.get(run[0], 0):
             longest = {**longest, run[0]: len(run)}
     return after[::-1]

@@ -1,11 +1,11 @@
 """Sections as a JSON object: `{"name": "content", ...}`.
 
 - Sections of one name in a row share an array. If a name occurs again later, an array of objects takes all sections.
-- Sections inside a section are an object of their own; the text before them has the empty name, and a name that occurs
-  again later is repeated.
+- Sections inside a section form a nested object; the text before them has the empty name, and a name that occurs again
+  later is repeated.
 - Content is a string. Contents that are not text are written as JSON, and read as their JSON text.
 
-`json_reading` reads them.
+`json_reader` reads them.
 """
 
 import json
@@ -16,9 +16,9 @@ from typing_extensions import override
 
 from claude_agent_py.formatting.builder import SectionBuilder
 from claude_agent_py.formatting.encoders import Encoder, JSONEncoder
-from claude_agent_py.formatting.json_reading import JSONReader
-from claude_agent_py.formatting.notation import Notation, mappings, repeats
-from claude_agent_py.formatting.outline import NOTHING, Outline
+from claude_agent_py.formatting.json_reader import JSONReader
+from claude_agent_py.formatting.notation import Notation, is_repeatable, split_mappings
+from claude_agent_py.formatting.outline import NO_SECTIONS, Outline
 from claude_agent_py.formatting.sections import Section
 from claude_agent_py.formatting.source import Reading, TextSource
 from claude_agent_py.formatting.text_format import TextFormat
@@ -39,10 +39,10 @@ class JSONFormat(TextFormat):
 
     @override
     def write(self, sections: Sequence[Section]) -> str:
-        outline = self._outline()
+        outline = self._build_outline()
         objects = [
-            "{\n" + ",\n".join(f"  {_member(entry, outline)}" for entry in entries) + "\n}"
-            for entries in mappings(sections, outline)
+            "{\n" + ",\n".join(f"  {_format_member(entry, outline)}" for entry in entries) + "\n}"
+            for entries in split_mappings(sections, outline)
         ]
         return objects[0] if len(objects) == 1 else "[\n" + ",\n".join(objects) + "\n]"
 
@@ -61,21 +61,23 @@ class JSONFormat(TextFormat):
         return rules
 
 
-def _member(entry: Sequence[Section], outline: Outline) -> str:
+def _format_member(entry: Sequence[Section], outline: Outline) -> str:
     spec = outline.find(entry[0].name)
-    inside = outline.inside(spec) if spec else NOTHING
-    values = [_value(section, inside) for section in entry]
-    is_list = len(values) > 1 or (values[0].startswith("[") and repeats(entry[0], outline))
-    return f"{_string(entry[0].name)}: " + (f"[{', '.join(values)}]" if is_list else values[0])
+    inside = outline.inside(spec) if spec else NO_SECTIONS
+    values = [_format_value(section, inside) for section in entry]
+    is_list = len(values) > 1 or (values[0].startswith("[") and is_repeatable(entry[0], outline))
+    return f"{_quote(entry[0].name)}: " + (f"[{', '.join(values)}]" if is_list else values[0])
 
 
-def _value(section: Section, inside: Outline) -> str:
+def _format_value(section: Section, inside: Outline) -> str:
     if not section.sections:
-        return section.content if isinstance(section.content, Notation) else _string(section.content)
-    members = [_member(entry, inside) for entries in mappings(section.sections, inside) for entry in entries]
-    text = [f'"": {_string(section.content)}'] if section.content else []
+        return section.content if isinstance(section.content, Notation) else _quote(section.content)
+    members = [
+        _format_member(entry, inside) for entries in split_mappings(section.sections, inside) for entry in entries
+    ]
+    text = [f'"": {_quote(section.content)}'] if section.content else []
     return f"{{{', '.join([*text, *members])}}}"
 
 
-def _string(text: str) -> str:
+def _quote(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)

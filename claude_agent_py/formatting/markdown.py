@@ -16,14 +16,14 @@ from typing_extensions import override
 
 from claude_agent_py.formatting.builder import SectionBuilder
 from claude_agent_py.formatting.encoders import Encoder
-from claude_agent_py.formatting.fences import opener_of, with_code
-from claude_agent_py.formatting.markdown_reading import MarkdownReader, special_lines
-from claude_agent_py.formatting.outline import NOTHING, Outline
+from claude_agent_py.formatting.fences import find_opener, mark_code_lines
+from claude_agent_py.formatting.markdown_reader import MarkdownReader, special_lines
+from claude_agent_py.formatting.outline import NO_SECTIONS, Outline
 from claude_agent_py.formatting.sections import Section, SectionSpec
 from claude_agent_py.formatting.source import Reading, TextSource
 from claude_agent_py.formatting.text_format import TextFormat
 
-DEEPEST = 6
+MAX_LEVEL = 6
 """The last level of headers in Markdown."""
 
 
@@ -39,8 +39,8 @@ class MarkdownFormat(TextFormat):
     """
 
     def __init__(self, *, level: int = 1, encoder: Encoder | None = None) -> None:
-        if not 1 <= level <= DEEPEST:
-            raise ValueError(f"level must be from 1 to {DEEPEST}, not {level}")
+        if not 1 <= level <= MAX_LEVEL:
+            raise ValueError(f"level must be from 1 to {MAX_LEVEL}, not {level}")
         super().__init__(encoder=encoder)
         self.level = level
 
@@ -49,19 +49,19 @@ class MarkdownFormat(TextFormat):
 
     @override
     def check(self, spec: SectionSpec) -> None:
-        if self.level + _height(spec) > DEEPEST:
-            raise ValueError(f"Markdown has {DEEPEST} levels of headers; {spec.name!r} needs more")
+        if self.level + _count_levels(spec) > MAX_LEVEL:
+            raise ValueError(f"Markdown has {MAX_LEVEL} levels of headers; {spec.name!r} needs more")
 
     @override
     def write(self, sections: Sequence[Section]) -> str:
-        return self._write(sections, self._outline(), 0)
+        return self._write(sections, self._build_outline(), 0)
 
     def _write(self, sections: Sequence[Section], outline: Outline, depth: int) -> str:
-        return "\n\n".join(self._section_text(section, outline, depth) for section in sections)
+        return "\n\n".join(self._format_section(section, outline, depth) for section in sections)
 
-    def _section_text(self, section: Section, outline: Outline, depth: int) -> str:
+    def _format_section(self, section: Section, outline: Outline, depth: int) -> str:
         spec = outline.find(section.name)
-        inside = outline.inside(spec) if spec else NOTHING
+        inside = outline.inside(spec) if spec else NO_SECTIONS
         header = "#" * (self.level + depth) + f" {section.name}"
         content = _escape(section.content, self.level, self.level + depth + bool(inside.specs))
         if not section.sections:
@@ -85,18 +85,18 @@ class MarkdownFormat(TextFormat):
         return rules
 
 
-def _height(spec: SectionSpec) -> int:
+def _count_levels(spec: SectionSpec) -> int:
     """Return how many levels of sections are inside a section."""
-    return max((1 + _height(inside) for inside in spec.sections), default=0)
+    return max((1 + _count_levels(inside) for inside in spec.sections), default=0)
 
 
 def _escape(content: str, level: int, deepest: int) -> str:
     special = special_lines(level, deepest)
-    lines = with_code(content.split("\n"))
-    return "\n".join(line if in_code else _escaped_line(line, special.match(line)) for line, in_code in lines)
+    lines = mark_code_lines(content.split("\n"))
+    return "\n".join(line if in_code else _escape_line(line, special.match(line)) for line, in_code in lines)
 
 
-def _escaped_line(line: str, match: "re.Match[str] | None") -> str:
-    if match is None or not (match["slashes"] or match["header"] or opener_of(line)):
+def _escape_line(line: str, match: "re.Match[str] | None") -> str:
+    if match is None or not (match["slashes"] or match["header"] or find_opener(line)):
         return line
     return f"{line[: match.end('indent')]}\\{line[match.end('indent') :]}"

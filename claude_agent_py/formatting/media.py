@@ -55,16 +55,16 @@ class _Binary:
 
 
 class Image(_Binary):
-    """An image. The API supports PNG, JPEG, GIF and WebP; the CLI saves others to a file that it names."""
+    """An image. The API supports PNG, JPEG, GIF and WebP; the CLI saves others to a file and sends the path."""
 
 
 class Audio(_Binary):
-    """Audio. The CLI saves it to a file and tells the model the path, since models do not support audio."""
+    """Audio. The CLI saves it to a file and sends the model the path, because models do not support audio."""
 
 
 @dataclass(frozen=True)
 class File:
-    """A file. The model sees text; the CLI saves other data to a file and tells the model the path."""
+    """A file. The model sees text; the CLI saves other data to a file and sends the model the path."""
 
     data: str | bytes = field(repr=False)
     name: str
@@ -145,13 +145,13 @@ def mcp_block(media: Media) -> JSONObject:
     match media:
         case Image() | Audio():
             kind = "image" if isinstance(media, Image) else "audio"
-            return {"type": kind, "data": _base64(media.data), "mimeType": media.media_type}
+            return {"type": kind, "data": _encode_base64(media.data), "mimeType": media.media_type}
         case File():
             return {"type": "resource", "resource": resource_contents(media)}
         case ResourceLink():
-            told = {"title": media.title, "description": media.description, "mimeType": media.media_type}
+            details = {"title": media.title, "description": media.description, "mimeType": media.media_type}
             link = {"type": "resource_link", "uri": media.uri, "name": media.name or media.uri}
-            return link | {name: value for name, value in told.items() if value}
+            return link | {name: value for name, value in details.items() if value}
         case _:
             assert_never(media)
 
@@ -163,37 +163,39 @@ def read_mcp_block(block: Any) -> str | Media | None:
             case {"type": "text", "text": str(text)}:
                 return text
             case {"type": "image", "data": str(data), "mimeType": str(media_type)}:
-                return Image(_bytes(data), media_type)
+                return Image(_decode_base64(data), media_type)
             case {"type": "audio", "data": str(data), "mimeType": str(media_type)}:
-                return Audio(_bytes(data), media_type)
+                return Audio(_decode_base64(data), media_type)
             case {"type": "resource", "resource": {"uri": str(uri)} as contents}:
-                return _file(uri, contents)
+                return _read_resource(uri, contents)
             case {"type": "resource_link", "uri": str(uri)}:
                 names = ("name", "description", "mimeType", "title")
                 return ResourceLink(uri, *(str(block.get(name) or "") for name in names))
-    except ValueError:  # invalid base64
-        pass
+    except ValueError:
+        # Invalid base64.
+        return None
     return None
 
 
-def _file(uri: str, contents: Mapping[str, Any]) -> File | None:
-    media_type, name = str(contents.get("mimeType") or ""), uri.rpartition("/")[2] or uri
+def _read_resource(uri: str, contents: Mapping[str, Any]) -> File | None:
+    media_type = str(contents.get("mimeType") or "")
+    name = uri.rpartition("/")[2] or uri
     match contents:
         case {"text": str(text)}:
             return File(text, name, media_type, uri)
         case {"blob": str(blob)}:
-            return File(_bytes(blob), name, media_type, uri)
+            return File(_decode_base64(blob), name, media_type, uri)
     return None
 
 
-def _bytes(base64: str) -> bytes:
+def _decode_base64(base64: str) -> bytes:
     """Decode base64, ignoring white space. Raises ValueError if it is invalid."""
     return b64decode("".join(base64.split()), validate=True)
 
 
 def resource_contents(file: File) -> JSONObject:
     """Convert a file to the contents of an MCP resource."""
-    content = {"text": file.data} if isinstance(file.data, str) else {"blob": _base64(file.data)}
+    content = {"text": file.data} if isinstance(file.data, str) else {"blob": _encode_base64(file.data)}
     return {"uri": file.uri, "mimeType": file.media_type, **content}
 
 
@@ -215,8 +217,8 @@ def describe(media: Media) -> str:
     """Describe a media value in one line."""
     match media:
         case ResourceLink():
-            told = f" ({media.description})" if media.description else ""
-            return f"[Resource link: {media.name or media.uri}] {media.uri}{told}"
+            details = f" ({media.description})" if media.description else ""
+            return f"[Resource link: {media.name or media.uri}] {media.uri}{details}"
         case File():
             return f"[File: {media.name}, {media.media_type}, {len(media.data)} {_unit(media.data)}]"
         case _:
@@ -230,7 +232,7 @@ def _fill_media_type(media: _Binary | File, guessed: str = "") -> None:
     object.__setattr__(media, "media_type", guessed or sniffed or OCTETS)
 
 
-def _base64(data: bytes) -> str:
+def _encode_base64(data: bytes) -> str:
     return b64encode(data).decode("ascii")
 
 

@@ -1,4 +1,4 @@
-"""What the formats in notations for data, JSON and YAML, have in common."""
+"""Code shared by the formats that use a data notation, JSON and YAML."""
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -13,25 +13,26 @@ class Notation(str):
     __slots__ = ()
 
 
-def mappings(sections: Sequence[Section], outline: Outline) -> Iterator[list[list[Section]]]:
-    """Split sections into mappings without repeated names. Sections of the same name in a row share an entry.
+def split_mappings(sections: Sequence[Section], outline: Outline) -> Iterator[list[list[Section]]]:
+    """Split sections into split_mappings without repeated names. Sections of the same name in a row share an entry.
 
-    A section that may not be repeated has an entry of its own, since a list under its name is its content.
+    A section that is not repeatable gets a separate entry, because a list under its name is its content.
     """
     entries: list[list[Section]] = []
     names: set[str] = set()
     for _, run in groupby(sections, key=lambda section: section.name):
         same = list(run)
-        for entry in [same] if repeats(same[0], outline) else [[section] for section in same]:
+        for entry in [same] if is_repeatable(same[0], outline) else [[section] for section in same]:
             if entry[0].name in names:
                 yield entries
-                entries, names = [], set()
+                entries = []
+                names = set()
             entries.append(entry)
             names.add(entry[0].name)
     yield entries
 
 
-def repeats(section: Section, outline: Outline) -> bool:
+def is_repeatable(section: Section, outline: Outline) -> bool:
     """Return whether a list under the name of a section means several sections."""
     spec = outline.find(section.name)
     return spec is None or spec.repeatable

@@ -1,4 +1,4 @@
-"""Which sections a text may have: looks names up, and finds missing, repeated and misplaced sections."""
+"""`Outline`: the sections that a text may contain. Finds missing, repeated and misplaced sections."""
 
 from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
@@ -6,10 +6,10 @@ from difflib import get_close_matches
 from claude_agent_py.formatting.problems import Place, Problem, ProblemKind
 from claude_agent_py.formatting.sections import Section, SectionSpec, is_name
 
-ALIKE = 0.8
-"""How similar a name must be to a registered one to be its misspelling. 1.0 is equal."""
+SIMILARITY = 0.8
+"""The similarity from which a name counts as a misspelling of a registered one; 1.0 means equal."""
 MOST_COMPARED = 100
-"""How many names are compared with the registered ones, as each comparison takes long."""
+"""The maximum number of names that are compared with the registered ones, because comparing is slow."""
 
 
 class Outline:
@@ -17,7 +17,7 @@ class Outline:
 
     Args:
         specs: The sections in order; None means that every name is a section.
-        keeps_unknown: Whether names that are not in `specs` are sections, too.
+        keeps_unknown: Whether names that are not in `specs` are also sections.
     """
 
     def __init__(self, specs: Iterable[SectionSpec] | None, *, keeps_unknown: bool = False) -> None:
@@ -29,7 +29,7 @@ class Outline:
         self._nearest: dict[str, str | None] = {}
 
     def find(self, name: str) -> SectionSpec | None:
-        """Return the section of that name, or None if there is none."""
+        """Return the section with this name, or None."""
         found = self._exact.get(name) or self._folded.get(name.casefold())
         if found is None and self._takes_any and is_name(name):
             return SectionSpec(name=name, required=False, repeatable=True)
@@ -42,26 +42,26 @@ class Outline:
     def inside(self, spec: SectionSpec) -> "Outline":
         """Return the outline of a section's content."""
         if not spec.sections:
-            return NOTHING
+            return NO_SECTIONS
         if spec.name not in self._inside:
             self._inside[spec.name] = Outline(spec.sections)
         return self._inside[spec.name]
 
     def nearest(self, name: str) -> str | None:
-        """Return the registered name of which `name` may be a misspelling, or None."""
+        """Return the registered name that `name` may misspell, or None."""
         if name not in self._nearest:
             if not is_name(name) or len(self._nearest) >= MOST_COMPARED:
                 return None
-            found = get_close_matches(name.casefold(), list(self._folded), n=1, cutoff=ALIKE)
+            found = get_close_matches(name.casefold(), list(self._folded), n=1, cutoff=SIMILARITY)
             self._nearest[name] = self._folded[found[0]].name if found else None
         return self._nearest[name]
 
     def problems(self, sections: Iterable[Section], end: Place) -> Iterator[Problem]:
-        """Yield what is missing, repeated or out of order.
+        """Yield a problem for each missing, repeated or misplaced section.
 
         Args:
             sections: The parsed sections of this level.
-            end: The place of what is missing.
+            end: The place that is reported for missing sections.
         """
         if self.specs is None:
             return
@@ -72,7 +72,7 @@ class Outline:
             if spec is None:
                 continue
             if section.name not in seen:
-                yield from self._misplaced(section, seen, rank, end)
+                yield from self._check_order(section, seen, rank, end)
             elif not spec.repeatable:
                 yield _problem(ProblemKind.REPEATED, section, "occurs again, but may occur only once", end)
             seen.setdefault(section.name, section)
@@ -81,7 +81,9 @@ class Outline:
             if spec.required and spec.name not in seen:
                 yield _problem(ProblemKind.MISSING, Section(spec.name, "", place=end), "is missing", end)
 
-    def _misplaced(self, section: Section, seen: Iterable[str], rank: dict[str, int], end: Place) -> Iterator[Problem]:
+    def _check_order(
+        self, section: Section, seen: Iterable[str], rank: dict[str, int], end: Place
+    ) -> Iterator[Problem]:
         at = rank.get(section.name)
         later = [name for name in seen if at is not None and rank.get(name, -1) > at]
         if later:
@@ -89,9 +91,9 @@ class Outline:
             yield _problem(ProblemKind.OUT_OF_ORDER, section, f"belongs before {first!r}", end)
 
 
-def _problem(kind: ProblemKind, section: Section, told: str, end: Place) -> Problem:
-    return Problem(kind=kind, name=section.name, place=section.place or end, detail=f"section {section.name!r} {told}")
+def _problem(kind: ProblemKind, section: Section, text: str, end: Place) -> Problem:
+    return Problem(kind=kind, name=section.name, place=section.place or end, detail=f"section {section.name!r} {text}")
 
 
-NOTHING = Outline(())
+NO_SECTIONS = Outline(())
 """The outline of a section without sections inside."""

@@ -1,24 +1,24 @@
-"""What is wrong with a text in sections, and where."""
+"""Problems of a text in sections, and their places."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 
 class ProblemKind(StrEnum):
-    """What is wrong."""
+    """The kind of a problem."""
 
     MISSING = "missing"
-    """A required section is not there. The place is the end of the text, or the section that it belongs in."""
+    """A required section is missing. The place is the end of the text, or the start of the enclosing section."""
     REPEATED = "repeated"
     """A section that may occur once occurs again."""
     UNCLOSED = "unclosed"
-    """The end of a section is not there: a closing tag, quotation mark, brace or code fence."""
+    """The end of a section is missing: a closing tag, quotation mark, brace or code fence."""
     UNKNOWN = "unknown"
-    """An unregistered section appears where a section may be."""
+    """An unregistered section appears in the position of a section."""
     OUT_OF_ORDER = "out_of_order"
     """A section first occurs after one that is registered later."""
     MALFORMED = "malformed"
-    """The text does not follow the format here."""
+    """The text violates the format at this place."""
 
 
 @dataclass(frozen=True, order=True)
@@ -38,14 +38,14 @@ class Place:
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """A problem of a text. `str(problem)` is a sentence that a person or a model can act on."""
+    """A problem of a text. `str(problem)` is a sentence for a person or a model."""
 
     kind: ProblemKind
     name: str
     """The section; empty if the problem is not about one."""
     place: Place
     detail: str
-    """What is wrong, without the place."""
+    """A description, without the place."""
 
     def __str__(self) -> str:
         return f"{self.place}: {self.detail}"

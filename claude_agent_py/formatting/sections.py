@@ -16,7 +16,7 @@ class Section:
 
     name: str
     content: str
-    """The text. If the section contains sections: the text before the first of them."""
+    """The text. If the section contains sections, the text before the first one."""
     sections: "tuple[Section, ...]" = ()
     """The sections inside it, and the text between them."""
     is_closed: bool = True
@@ -34,16 +34,16 @@ class SectionSpec:
     """
 
     name: str
-    """Matched without case."""
+    """Matched case-insensitively."""
     description: str = ""
-    """What the section contains, in a sentence or two."""
+    """A description of the content, in a sentence or two."""
     example: Any = None
     """Example content; values that are not text are encoded."""
     required: bool = True
     repeatable: bool = False
     """Whether the section may occur more than once."""
     anywhere: bool = False
-    """Whether the section may occur before those that are registered earlier, or after those registered later."""
+    """Whether the section may occur at any position, regardless of the order of registration."""
     sections: "Sequence[SectionSpec]" = ()
     """The sections that may occur inside this one, in order."""
 
@@ -78,8 +78,8 @@ def is_name(text: str) -> bool:
     return 0 < len(text) <= MAX_NAME_LENGTH and text == text.strip() and text.isprintable()
 
 
-def in_order(sections: LooseSections) -> "list[Section | tuple[str, Any]]":
-    """Return sections one by one, also from a mapping of names to contents or to lists of them."""
+def flatten_sections(sections: LooseSections) -> "list[Section | tuple[str, Any]]":
+    """Return sections as a list. A mapping may map names to contents or to lists of contents."""
     if isinstance(sections, Mapping):
         mapping: Any = sections
         return [

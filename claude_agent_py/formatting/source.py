@@ -43,7 +43,8 @@ class TextSource:
     @property
     def offset(self) -> int:
         """The number of characters of the whole text before `at`."""
-        text = self.text  # before `at`, which it may change
+        # Reading `text` may change `at`.
+        text = self.text
         return self._dropped + min(self.at, len(text))
 
     @property
@@ -58,8 +59,8 @@ class TextSource:
         Does not move `at`. While it waits, each chunk is searched once, which keeps parsing linear.
 
         Args:
-            find: Returns the index of the first match in a text from an index on, or -1. What is a match must not
-                depend on the text around it.
+            find: Returns the index of the first match in a text at or after an index, or -1. A match must not depend
+                on the surrounding text.
             longest: The length of the longest possible match, in characters.
             skip: The number of characters after `at` that are not searched.
         """
@@ -68,7 +69,8 @@ class TextSource:
         if found >= 0:
             return found
         window = text[max(self.at + skip, len(text) - longest + 1) :]
-        before = len(text) - self.at - len(window)  # the number of characters between `at` and the window
+        # The number of characters between `at` and the window.
+        before = len(text) - self.at - len(window)
         while not self.is_complete:
             count = len(self._later)
             yield
@@ -77,7 +79,8 @@ class TextSource:
             window = window[drop:] + "".join(self._later[count:])
             found = find(window, 0)
             if found >= 0:
-                _ = self.text  # joins the chunks, and moves `at` accordingly
+                # Reading `text` joins the chunks and moves `at` accordingly.
+                _ = self.text
                 return self.at + before + found
         return -1
 

@@ -1,7 +1,7 @@
 """Base class of the formats for text in named sections, and the parsing of such text while it arrives.
 
-A subclass says how sections are written and read. Registered sections, problems, events and instructions are the same
-for all formats and are done here, with the help of `outline` and `builder`.
+A subclass defines how sections are written and read. This class implements the parts that all formats share:
+registered sections, problems, events and instructions.
 """
 
 from abc import ABC, abstractmethod
@@ -11,10 +11,10 @@ from typing import Any, Literal
 from claude_agent_py._errors import TextFormatError
 from claude_agent_py.formatting.builder import SectionBuilder, SectionEvent
 from claude_agent_py.formatting.encoders import Encoder, JSONEncoder
-from claude_agent_py.formatting.outline import NOTHING, Outline
-from claude_agent_py.formatting.parsed import ParsedText
+from claude_agent_py.formatting.outline import NO_SECTIONS, Outline
+from claude_agent_py.formatting.parsed_text import ParsedText
 from claude_agent_py.formatting.problems import Problem
-from claude_agent_py.formatting.sections import LooseSections, Section, SectionSpec, check_name, in_order
+from claude_agent_py.formatting.sections import LooseSections, Section, SectionSpec, check_name, flatten_sections
 from claude_agent_py.formatting.source import Reading, TextSource
 
 MOST_PROBLEMS = 20
@@ -27,8 +27,8 @@ class TextFormat(ABC):
     For any text, `parse(format_sections(x)) == x`. Text that looks like structure is escaped; contents that are not
     text are encoded with `encoder`, JSON by default.
 
-    Without registered sections, every name is a section. Registered sections limit the names, and `parse` reports what
-    is missing, repeated, unknown or out of order. Register sections before you share an instance between threads.
+    Without registered sections, every name is a section. Registered sections limit the names, and `parse` reports
+    missing, repeated, unknown and misplaced sections. Register sections before you share an instance between threads.
 
     A subclass implements `write`, `read` and `rules`. `claude_agent_py.testing.check_text_format` tests it.
     """
@@ -46,7 +46,7 @@ class TextFormat(ABC):
             ValueError: The name is empty, too long, has several lines, or has surrounding white space.
             EncodingError: The content cannot be encoded.
         """
-        return self.write([self._section((name, content), self._outline())])
+        return self.write([self._build_section((name, content), self._build_outline())])
 
     def format_sections(self, sections: LooseSections) -> str:
         """Format sections, including the outer wrapper. Returns `""` if there are none.
@@ -60,26 +60,28 @@ class TextFormat(ABC):
             ValueError: A name is invalid, or a section contains sections that are not registered for it.
             EncodingError: A content cannot be encoded.
         """
-        written = [self._section(item, self._outline()) for item in in_order(sections)]
+        written = [self._build_section(item, self._build_outline()) for item in flatten_sections(sections)]
         return self.wrap(self.write(written)) if written else ""
 
     def encode(self, content: Any, encoder: Encoder | None = None) -> str:
         """Return text unchanged and other values encoded."""
         return content if isinstance(content, str) else (encoder or self.encoder).encode(content)
 
-    def _section(self, item: Section | tuple[str, Any], outline: Outline) -> Section:
+    def _build_section(self, item: Section | tuple[str, Any], outline: Outline) -> Section:
         """Return a section with text as content, and with valid sections inside."""
         content: Any
         inside: Iterable[Section | tuple[str, Any]]
         if isinstance(item, Section):
             name, content, inside = item.name, item.content, item.sections
         else:
-            (name, content), inside = item, ()
+            name, content = item
+            inside = ()
         spec = outline.find(check_name(name))
-        within = outline.inside(spec) if spec else NOTHING
+        within = outline.inside(spec) if spec else NO_SECTIONS
         if within.specs and not isinstance(content, str):
-            content, inside = "", in_order(content)
-        sections = tuple(self._section(each, within) for each in inside)
+            inside = flatten_sections(content)
+            content = ""
+        sections = tuple(self._build_section(each, within) for each in inside)
         for section in sections:
             if within.find(section.name) is None:
                 raise ValueError(f"section {section.name!r} is not registered inside {name!r}")
@@ -99,18 +101,18 @@ class TextFormat(ABC):
     ) -> ParsedText:
         """Parse a text, for example a model's answer.
 
-        Without `strict`, any text can be parsed: what is not a section is text. A section whose end is missing is
-        kept, with `is_closed=False`.
+        Without `strict`, any text can be parsed: everything outside sections is text. A section without an end is
+        included, with `is_closed=False`.
 
         Args:
             text: The text.
-            names: If given, only these sections are recognized, and none of them is required.
+            names: Recognize only these sections. None of them is required.
             strip: Whether to strip white space around contents, which is useful for text written by a model.
             strict: Whether to raise an error if there are problems.
-            unknown: What becomes of a section that is not registered where a section can stand. `"text"` leaves it
-                part of the text around it, `"section"` makes it a section. Both report it.
-            is_truncated: Whether the text is cut off, for example because the model reached its limit of tokens. In
-                Markdown and YAML, nothing else shows that the last section has no end.
+            unknown: How to treat an unregistered section: `"text"` includes it in the surrounding text, `"section"`
+                returns it as a section. Both report it.
+            is_truncated: Whether the text is cut off, for example because the model reached its token limit. Markdown
+                and YAML have no other sign that the last section is incomplete.
 
         Raises:
             TextFormatError: `strict` is set, and the text has problems.
@@ -132,10 +134,10 @@ class TextFormat(ABC):
         strip: bool = False,
         unknown: Literal["text", "section"] = "text",
     ) -> "TextStream":
-        """Parse a text while it arrives. The arguments are those of `parse`."""
-        return TextStream(self, SectionBuilder(self._outline(names, unknown == "section"), strip=strip))
+        """Parse a text while it arrives. See `parse` for the arguments."""
+        return TextStream(self, SectionBuilder(self._build_outline(names, unknown == "section"), strip=strip))
 
-    def _outline(self, names: Collection[str] | None = None, keeps_unknown: bool = False) -> Outline:
+    def _build_outline(self, names: Collection[str] | None = None, keeps_unknown: bool = False) -> Outline:
         if names is None:
             return Outline(self.registered or None, keeps_unknown=keeps_unknown)
         listed = [SectionSpec(name=name, required=False, repeatable=True, anywhere=True) for name in names]
@@ -172,8 +174,8 @@ class TextFormat(ABC):
         if self._specs:
             fixed = [spec for spec in self.registered if not spec.anywhere]
             lines += ["", "Sections, in this order:" if len(fixed) > 1 else "Sections:"]
-            lines += [line for spec in self.registered for line in _bullets(spec, "")]
-            lines += ["", "For example:", "", self.format_sections([_example(spec) for spec in self.registered])]
+            lines += [line for spec in self.registered for line in _describe_section(spec, "")]
+            lines += ["", "For example:", "", self.format_sections([_build_example(spec) for spec in self.registered])]
         return "\n".join(lines)
 
     describe_structure = describe
@@ -181,7 +183,7 @@ class TextFormat(ABC):
     def repair_prompt(self, problems: "ParsedText | Iterable[Problem]") -> str:
         """Return a prompt that asks a model to correct its answer.
 
-        Lists at most 20 problems, and repeats the instructions.
+        Lists at most 20 problems, and is_repeatable the instructions.
 
         Args:
             problems: The parsed answer, or its problems.
@@ -192,7 +194,7 @@ class TextFormat(ABC):
             lines.append(f"- and {len(found) - MOST_PROBLEMS} more")
         return "\n".join([*lines, "", "Write the whole answer again, in the required form.", "", self.describe()])
 
-    # To be implemented by subclasses
+    # For subclasses
 
     @abstractmethod
     def write(self, sections: Sequence[Section]) -> str:
@@ -200,10 +202,10 @@ class TextFormat(ABC):
 
     @abstractmethod
     def read(self, source: TextSource, builder: SectionBuilder) -> Reading:
-        """Read a text: a generator that tells `builder` what it finds in `source`, and yields to get more text.
+        """Read the text of `source` and call `builder` for each finding. A generator that yields to get more text.
 
-        Must accept any text, in any chunks, with the same result. Sections that are open at the end are closed, or
-        unclosed if the caller says that the text is cut off.
+        It must accept any text, and the chunks must not affect the result. The caller ends the sections that are open
+        at the end.
         """
 
     @abstractmethod
@@ -211,22 +213,23 @@ class TextFormat(ABC):
         """Describe the format to a model in a few sentences."""
 
     def wrap(self, text: str) -> str:
-        """Wrap formatted sections; by default, return them unchanged."""
+        """Wrap formatted sections. By default, return them unchanged."""
         return text
 
     def check(self, spec: SectionSpec) -> None:
-        """Check a section that is registered; by default, any is allowed.
+        """Check a section before it is registered. By default, every section is allowed.
 
         Raises:
-            ValueError: The format cannot have this section.
+            ValueError: The format does not support this section.
         """
         return
 
 
 class TextStream:
-    """Parses a text while it arrives, and returns what happens as events.
+    """Parses a text while it arrives, and returns events.
 
-    The chunks do not matter: the events of a section add up to the same text, and `parsed` is what `parse` returns.
+    The chunks do not affect the result: the texts of a section's events add up to its content, and `parsed` equals the
+    result of `parse`.
     """
 
     def __init__(self, text_format: TextFormat, builder: SectionBuilder) -> None:
@@ -236,7 +239,7 @@ class TextStream:
         self._parsed: ParsedText | None = None
 
     def feed(self, text: str) -> list[SectionEvent]:
-        """Read some more of the text, and return what it brought.
+        """Read a chunk of the text, and return the new events.
 
         Raises:
             RuntimeError: The stream is finished.
@@ -246,7 +249,7 @@ class TextStream:
         if text:
             self._add(text)
             next(self._reading, None)
-        return self._taken()
+        return self._take_events()
 
     def finish(self, text: str = "", *, is_truncated: bool = False) -> list[SectionEvent]:
         """Read the end of the text, and return the last events. Does nothing if the stream is finished.
@@ -261,11 +264,11 @@ class TextStream:
             for _ in self._reading:
                 raise RuntimeError("the format's read() asks for text after the end")
             self._parsed = self._builder.finish(is_truncated=is_truncated)
-        return self._taken()
+        return self._take_events()
 
     @property
     def parsed(self) -> ParsedText:
-        """The whole text.
+        """The result for the whole text.
 
         Raises:
             RuntimeError: The stream is not finished.
@@ -278,22 +281,28 @@ class TextStream:
         self._source.feed(text)
         self._builder.feed(text)
 
-    def _taken(self) -> list[SectionEvent]:
+    def _take_events(self) -> list[SectionEvent]:
         events = self._builder.events.copy()
         self._builder.events.clear()
         return events
 
 
-def _example(spec: SectionSpec) -> tuple[str, Any]:
-    if spec.example is None and spec.sections:
-        return spec.name, [_example(inside) for inside in spec.sections]
-    return spec.name, "..." if spec.example is None else spec.example
+def _build_example(spec: SectionSpec) -> tuple[str, Any]:
+    if spec.example is not None:
+        return spec.name, spec.example
+    if spec.sections:
+        return spec.name, [_build_example(inside) for inside in spec.sections]
+    return spec.name, "..."
 
 
-def _bullets(spec: SectionSpec, indent: str) -> Iterator[str]:
+def _describe_section(spec: SectionSpec, indent: str) -> Iterator[str]:
     may_be = {"optional": not spec.required, "may repeat": spec.repeatable, "anywhere": spec.anywhere}
     marks = [mark for mark, holds in may_be.items() if holds]
-    told = f" ({', '.join(marks)})" if marks else ""
-    yield f"{indent}- {spec.name}{told}" + (f": {spec.description}" if spec.description else "")
+    line = f"{indent}- {spec.name}"
+    if marks:
+        line += f" ({', '.join(marks)})"
+    if spec.description:
+        line += f": {spec.description}"
+    yield line
     for inside in spec.sections:
-        yield from _bullets(inside, f"{indent}  ")
+        yield from _describe_section(inside, f"{indent}  ")

@@ -10,7 +10,7 @@ MAX_INLINE_CHARS = 500_000
 """The highest limit that a tool can request."""
 
 ZERO_WIDTH_JOINER = "\u200d"
-_CONTINUING = ("Mn", "Me", "Mc")
+_COMBINING_CATEGORIES = ("Mn", "Me", "Mc")
 
 
 def text_length(text: str) -> int:
@@ -47,7 +47,7 @@ def truncation_note(kept: int, total: int) -> str:
 def take(text: str, limit: int) -> str:
     """Return the longest prefix of at most `limit` code units that does not split a character."""
     end = _index_at(text, limit)
-    while 0 < end < len(text) and _joined(text, end):
+    while 0 < end < len(text) and _continues_character(text, end):
         end -= 1
     return text[:end]
 
@@ -56,21 +56,22 @@ def _index_at(text: str, limit: int) -> int:
     if text.isascii():
         return min(limit, len(text))
     units = text[:limit].encode("utf-16-le", "surrogatepass")[: 2 * limit]
-    if units and 0xD8 <= units[-1] <= 0xDB:  # the first half of a surrogate pair
+    # Do not end with the first half of a surrogate pair.
+    if units and 0xD8 <= units[-1] <= 0xDB:
         units = units[:-2]
     return len(units.decode("utf-16-le", "surrogatepass"))
 
 
-def _joined(text: str, index: int) -> bool:
+def _continues_character(text: str, index: int) -> bool:
     """Return whether the code point at `index` continues the character before it."""
     before, after = text[index - 1], text[index]
     return (
         after == ZERO_WIDTH_JOINER
         or before == ZERO_WIDTH_JOINER
-        or unicodedata.category(after) in _CONTINUING
+        or unicodedata.category(after) in _COMBINING_CATEGORIES
         or (before == "\r" and after == "\n")
-        or "\U0001f3fb" <= after <= "\U0001f3ff"  # a skin tone
-        or (_is_regional(after) and _is_regional(before) and _regionals_before(text, index) % 2 == 1)
+        or "\U0001f3fb" <= after <= "\U0001f3ff"  # skin tones
+        or (_is_regional(after) and _is_regional(before) and _count_regionals_before(text, index) % 2 == 1)
     )
 
 
@@ -78,7 +79,7 @@ def _is_regional(char: str) -> bool:
     return "\U0001f1e6" <= char <= "\U0001f1ff"
 
 
-def _regionals_before(text: str, index: int) -> int:
+def _count_regionals_before(text: str, index: int) -> int:
     count = 0
     while index - count > 0 and _is_regional(text[index - count - 1]):
         count += 1

@@ -6,7 +6,7 @@ These rules make sure that parsing returns the formatted sections exactly:
 - Content with several lines starts and ends with a line break, which is not part of it.
 - A name that is not an XML name, or equals the wrapper's, becomes an attribute: `<section name="my notes">`.
 
-`xml_reading` reads them.
+`xml_reader` reads them.
 """
 
 import re
@@ -19,7 +19,7 @@ from claude_agent_py.formatting.encoders import Encoder
 from claude_agent_py.formatting.sections import Section
 from claude_agent_py.formatting.source import Reading, TextSource
 from claude_agent_py.formatting.text_format import TextFormat
-from claude_agent_py.formatting.xml_reading import NAME, XMLReader
+from claude_agent_py.formatting.xml_reader import NAME, XMLReader
 
 ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "\r": "&#13;"}
 """Includes the carriage return, which an XML parser would change to a line feed."""
@@ -51,21 +51,21 @@ class XMLFormat(TextFormat):
 
     @override
     def write(self, sections: Sequence[Section]) -> str:
-        return "\n".join(self._element(section) for section in sections)
+        return "\n".join(self._format_element(section) for section in sections)
 
     @override
     def wrap(self, text: str) -> str:
         return f"<{self.wrapper}>\n{text}\n</{self.wrapper}>" if self.wrapper else text
 
-    def _element(self, section: Section) -> str:
-        opening, closing = self._tags(section.name)
+    def _format_element(self, section: Section) -> str:
+        opening, closing = self._format_tags(section.name)
         content = escape(section.content)
         if section.sections:
             inner = self.write(section.sections)
             return "\n".join([opening, *([content] if content else []), inner, closing])
         return f"{opening}\n{content}\n{closing}" if "\n" in content else f"{opening}{content}{closing}"
 
-    def _tags(self, name: str) -> tuple[str, str]:
+    def _format_tags(self, name: str) -> tuple[str, str]:
         if re.fullmatch(NAME, name) and name.lower() not in ((self.wrapper or "").lower(), self._generic):
             return f"<{name}>", f"</{name}>"
         quoted = escape(name).replace('"', QUOTE)

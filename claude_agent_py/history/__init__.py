@@ -1,4 +1,4 @@
-"""The tasks of many sessions, kept in an SQLite file."""
+"""The tasks of many sessions, stored in an SQLite file."""
 
 from claude_agent_py.history.records import FinishedTask, RecordedTask, RecordedTree, RecordKind, TaskRecord
 from claude_agent_py.history.task_history import TaskHistory

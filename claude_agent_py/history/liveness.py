@@ -1,7 +1,7 @@
-"""A sign of life: a file that is locked as long as its process lives.
+"""Liveness of processes: each process locks a file for as long as it lives.
 
-The operating system releases the lock when the process ends, however it ends (on POSIX, once its forks without `exec`
-have ended, too). Not available where files cannot be locked.
+The operating system releases the lock when the process ends for any reason. (On POSIX, forks of the process without
+`exec` must also have ended.) Not available on file systems without locks.
 """
 
 import contextlib
@@ -26,31 +26,32 @@ else:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def give_sign(path: Path) -> int | None:
-    """Create and lock a new file. Return its descriptor, or None if that is impossible."""
-    descriptor = _created(path)
+def create_lock_file(path: Path) -> int | None:
+    """Create and lock a new file. Return its descriptor, or None if the file cannot be created or locked."""
+    descriptor = _create(path)
     if descriptor is not None:
         try:
             _lock(descriptor)
         except OSError:
-            end_sign(path, descriptor)
+            release_lock_file(path, descriptor)
             return None
     return descriptor
 
 
-def end_sign(path: Path, descriptor: int) -> None:
+def release_lock_file(path: Path, descriptor: int) -> None:
     """Unlock the file and delete it."""
     os.close(descriptor)
-    remove(path)
+    remove_lock_file(path)
 
 
-def _created(path: Path) -> int | None:
+def _create(path: Path) -> int | None:
     """Create a file and return its descriptor."""
     for _ in range(_ATTEMPTS):
         try:
             path.parent.mkdir(mode=0o700, exist_ok=True)
             return os.open(path, _FLAGS | os.O_CREAT | os.O_EXCL, 0o600)
-        except FileNotFoundError:  # another process removed the directory, which was empty
+        except FileNotFoundError:
+            # Another process has removed the empty directory since.
             continue
         except OSError:
             return None
@@ -58,12 +59,13 @@ def _created(path: Path) -> int | None:
 
 
 def is_alive(path: Path) -> bool:
-    """Return whether the process that locked a file is alive. A missing file was deleted after its process ended."""
+    """Return whether the process that locked a file is alive. A missing file means that the process has ended."""
     try:
         descriptor = os.open(path, _FLAGS)
     except FileNotFoundError:
         return False
-    except OSError:  # unreadable: nothing is known about the process
+    except OSError:
+        # The file is unreadable, so nothing is known about the process. Do not end the tasks of a live one.
         return True
     try:
         _lock(descriptor)
@@ -74,8 +76,8 @@ def is_alive(path: Path) -> bool:
     return False
 
 
-def remove(path: Path) -> None:
-    """Delete the file of a process that has ended, and the directory with the last one."""
+def remove_lock_file(path: Path) -> None:
+    """Delete the file of a process that has ended, and the directory if it is empty."""
     with contextlib.suppress(OSError):
         path.unlink()
         path.parent.rmdir()

@@ -1,9 +1,9 @@
-"""Turn what happens to the tasks of a session into records.
+"""Turn task events of a session into records.
 
-The recorder is called with each change at once, so that a record has the state of that moment; records may be stored
-later. It remembers the recorded state of every task. A step of one task is recorded together with all other changes, so
-that rebuilding from the records yields the tasks at that step. Changes that are not steps (mainly usage, which changes
-with every message of a subagent) are recorded with the next step.
+The recorder is called immediately after each change, so that a record has the state of that moment; records may be
+stored later. The recorder remembers the recorded state of every task. It records a step of one task together with all
+other changes, so that rebuilding from the records yields the tasks at that step. Changes that are not steps (mainly
+usage, which changes with every message of a subagent) are recorded with the next step.
 """
 
 import json
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Final
 
-from claude_agent_py.history.rebuild import TEXTS, fold
+from claude_agent_py.history.rebuild import TEXTS, apply_record
 from claude_agent_py.history.records import FinishedTask, RecordedTask, RecordKind, TaskRecord
 from claude_agent_py.tasks.events import (
     TaskAnswered,
@@ -52,18 +52,19 @@ class Recorder:
     """
 
     def __init__(self, manager: TaskManager) -> None:
-        self._manager = weakref.ref(manager)  # the history holds the recorder and outlives the session
+        # A weak reference, because the history holds the recorder and outlives the session.
+        self._manager = weakref.ref(manager)
         self._known: dict[str, RecordedTask] = {}
         self._touched: set[str] = set()
         """The tasks that may differ from their recorded state."""
         self._steps: Counter[str] = Counter()
-        self._heard: set[tuple[str, str | None, bool]] = set()
-        """The runs whose start (False) or end (True) was reported."""
+        self._reported_runs: set[tuple[str, str | None, bool]] = set()
+        """The runs whose start (False) or end (True) was recorded."""
         self._waiting: deque[TaskRecord | FinishedTask] = deque()
 
     @property
     def manager(self) -> TaskManager | None:
-        """The tasks; None if the session is gone."""
+        """The tasks of the session; None after the session was garbage-collected."""
         return self._manager()
 
     @property
@@ -73,7 +74,7 @@ class Recorder:
 
     @property
     def has_live(self) -> bool:
-        """Whether a task is not over according to the records."""
+        """Whether a task is still running according to the records."""
         return any(not task.status.is_terminal for task in self._known.values())
 
     def take(self) -> "list[TaskRecord | FinishedTask]":
@@ -84,52 +85,53 @@ class Recorder:
         """Undo `take`."""
         self._waiting.extendleft(reversed(rows))
 
-    # Hearing
+    # Events
 
     def catch_up(self, manager: TaskManager) -> None:
         """Record the existing tasks, with the start and the end of each run."""
         self._touched.update(task.id for task in manager)
-        self._record(manager, [event for event in manager.so_far() if _run_of(event) not in self._heard])
+        self._record(manager, [event for event in manager.so_far() if _identify_run(event) not in self._reported_runs])
 
-    def settle(self) -> None:
+    def record_pending_changes(self) -> None:
         """Record changes that would otherwise wait for the next step."""
         if (manager := self.manager) is not None:
             self._record(manager, [])
 
-    def hear(self, manager: TaskManager, touched: set[str], events: list[TaskEvent]) -> None:
-        """Record events."""
+    def record_events(self, manager: TaskManager, touched: set[str], events: list[TaskEvent]) -> None:
+        """Record the events if one of them is a step, otherwise remember the changed tasks."""
         self._touched |= touched
         if any(map(_is_step, events)):
             self._record(manager, events)
 
     def _record(self, manager: TaskManager, events: list[TaskEvent]) -> None:
         """Record events and all other changes."""
-        self._heard.update(filter(None, map(_run_of, events)))
-        touched, self._touched = self._touched | {event.task_id for event in events}, set()
-        tasks = {task.id: task for task in _in_order(manager, touched)}
+        self._reported_runs.update(filter(None, map(_identify_run, events)))
+        touched = self._touched | {event.task_id for event in events}
+        self._touched = set()
+        tasks = {task.id: task for task in _sort_tasks(manager, touched)}
         at_first = {event.task_id: event for event in reversed(events)}
-        drafts = [_created(task, at_first.get(task.id)) for task in tasks.values() if task.id not in self._known]
+        drafts = [_build_created(task, at_first.get(task.id)) for task in tasks.values() if task.id not in self._known]
         asking = {event.task_id for event in events if isinstance(event, TaskAsked)}
         for event in events:
-            drafts += _drafts(event, tasks[event.task_id], is_asked=event.task_id in asking)
+            drafts += _build_records(event, tasks[event.task_id], is_asked=event.task_id in asking)
             if isinstance(event, TaskFinished | TaskRevised):
                 self._waiting.append(FinishedTask.of(tasks[event.task_id], event.outcome, ""))
-        told = {draft.task_id for draft in drafts}
-        drafts += [_changed(task, at_first.get(task.id)) for task in tasks.values() if task.id not in told]
+        drafted = {draft.task_id for draft in drafts}
+        drafts += [_build_changed(task, at_first.get(task.id)) for task in tasks.values() if task.id not in drafted]
         last = {draft.task_id: index for index, draft in enumerate(drafts)}
         for index, draft in enumerate(drafts):
-            self._put(draft, tasks[draft.task_id] if last[draft.task_id] == index else None)
+            self._add(draft, tasks[draft.task_id] if last[draft.task_id] == index else None)
 
-    def _put(self, draft: TaskRecord, task: Task | None) -> None:
-        """Add a record. The last one about a task also has its other changes."""
+    def _add(self, draft: TaskRecord, task: Task | None) -> None:
+        """Add a record. The last record of a task also contains its other changes: then `task` is given."""
         before = self._known.get(draft.task_id)
-        after = fold(before, draft)
+        after = apply_record(before, draft)
         if task is not None:
             changed = dict(_differences(after, task))
             if draft.kind is RecordKind.CHANGED and not changed and after == before and after.status is task.status:
                 return
             draft = replace(draft, status=task.status, details={**draft.details, **changed})
-            after = fold(before, draft)
+            after = apply_record(before, draft)
         else:
             draft = replace(draft, status=after.status)
         self._known[draft.task_id] = after
@@ -138,7 +140,7 @@ class Recorder:
         self._waiting.append(draft)
 
 
-def _run_of(event: TaskEvent) -> tuple[str, str | None, bool] | None:
+def _identify_run(event: TaskEvent) -> tuple[str, str | None, bool] | None:
     if isinstance(event, TaskStarted | TaskReopened | TaskFinished):
         return event.task_id, event.run_id, isinstance(event, TaskFinished)
     return None
@@ -151,23 +153,26 @@ def _is_step(event: TaskEvent) -> bool:
     return not isinstance(event, TaskOutputAvailable)
 
 
-def _in_order(manager: TaskManager, ids: set[str]) -> list[Task]:
-    """Return tasks in the order in which they became known."""
-    return [manager[task_id] for task_id in ids] if len(ids) < 2 else [task for task in manager if task.id in ids]
+def _sort_tasks(manager: TaskManager, ids: set[str]) -> list[Task]:
+    """Return tasks in the order of the task manager."""
+    if len(ids) < 2:
+        return [manager[task_id] for task_id in ids]
+    return [task for task in manager if task.id in ids]
 
 
 def _differences(known: RecordedTask, task: Task) -> Iterator[tuple[str, Any]]:
-    """Yield the details in which the task differs from its records."""
+    """Yield the details of the task that differ from its records."""
     for name in _FACTS:
         now = None if name == "failure_reason" and not task.done else getattr(task, name)
         if now != getattr(known, name):
-            yield _DETAIL_OF.get(name, name), now.raw if isinstance(now, TaskUsage) else now
+            value = now.raw if isinstance(now, TaskUsage) else now
+            yield _DETAIL_OF.get(name, name), value
 
 
 # Records of events
 
 
-def _draft(
+def _build_record(
     kind: RecordKind,
     task: Task,
     at: float,
@@ -191,37 +196,45 @@ def _draft(
     )
 
 
-def _created(task: Task, event: TaskEvent | None) -> TaskRecord:
-    run_id, at = (event.run_id, event.at) if event else (task.run_id, task.started_at)
+def _build_created(task: Task, event: TaskEvent | None) -> TaskRecord:
+    run_id = event.run_id if event else task.run_id
+    at = event.at if event else task.started_at
     details: dict[str, Any] = {"type": task.type, "agent": task.subagent_type, "description": task.description}
     if task.prompt is not None:
         details["prompt"] = task.prompt
     if task.brief:
-        details["brief"] = _as_json(task.brief)
-    return _draft(RecordKind.CREATED, task, at, task.author, run_id=run_id, details=details)
+        details["brief"] = _to_json(task.brief)
+    return _build_record(RecordKind.CREATED, task, at, task.author, run_id=run_id, details=details)
 
 
-def _changed(task: Task, event: TaskEvent | None) -> TaskRecord:
-    at, author = (event.at, event.author) if event else (steady_time(), _actor(task))
-    return _draft(RecordKind.CHANGED, task, at, author)
+def _build_changed(task: Task, event: TaskEvent | None) -> TaskRecord:
+    if event is None:
+        return _build_record(RecordKind.CHANGED, task, steady_time(), _find_actor(task))
+    return _build_record(RecordKind.CHANGED, task, event.at, event.author)
 
 
-def _drafts(event: TaskEvent, task: Task, *, is_asked: bool) -> Iterator[TaskRecord]:
-    """Yield the records of an event, if it has any."""
-    kind = _kind_of(event, task)
-    if kind is None or (kind is RecordKind.AWAITING_USER and is_asked and not isinstance(event, TaskAsked)):
+def _build_records(event: TaskEvent, task: Task, *, is_asked: bool) -> Iterator[TaskRecord]:
+    """Yield the record of an event, if the event is a step."""
+    kind = _classify(event, task)
+    if kind is None:
+        return
+    # The status change that accompanies a question is the same step.
+    if kind is RecordKind.AWAITING_USER and is_asked and not isinstance(event, TaskAsked):
         return
     outcome = event.outcome if isinstance(event, TaskFinished | TaskRevised) else None
-    at = outcome.ended_at if outcome is not None and outcome.ended_at is not None else event.at
-    details = _details(event, outcome)
-    author = _actor(task) if kind is RecordKind.STARTED else event.author
-    yield _draft(kind, task, at, author, run_id=event.run_id, outcome=outcome, details=details)
+    at = event.at
+    if outcome is not None and outcome.ended_at is not None:
+        at = outcome.ended_at
+    details = _build_details(event, outcome)
+    author = _find_actor(task) if kind is RecordKind.STARTED else event.author
+    yield _build_record(kind, task, at, author, run_id=event.run_id, outcome=outcome, details=details)
 
 
-def _kind_of(event: TaskEvent, task: Task) -> RecordKind | None:
+def _classify(event: TaskEvent, task: Task) -> RecordKind | None:
     match event:
         case TaskStarted():
-            return None if task.type == CHILD_AGENT else RecordKind.STARTED  # its process has not started yet
+            # The process of a child agent starts later, which changes its status.
+            return None if task.type == CHILD_AGENT else RecordKind.STARTED
         case TaskReopened():
             return RecordKind.RESUMED
         case TaskBackgrounded():
@@ -232,8 +245,9 @@ def _kind_of(event: TaskEvent, task: Task) -> RecordKind | None:
             return RecordKind.AWAITING_USER
         case TaskAnswered():
             return RecordKind.ANSWERED
+        # Only the counts changed.
         case TaskRevised() if not differ(event.old, event.outcome):
-            return None  # only the counts changed
+            return None
         case TaskFinished() | TaskRevised():
             return _END_OF[event.outcome.status]
         case TaskStatusChanged():
@@ -251,23 +265,26 @@ _CHANGES: Final = (
 """The status changes that are steps: old (None means any), new, step. The first match counts."""
 
 
-def _details(event: TaskEvent, outcome: TaskOutcome | None) -> dict[str, Any]:
+def _build_details(event: TaskEvent, outcome: TaskOutcome | None) -> dict[str, Any]:
     if outcome is not None:
-        told: dict[str, Any] = {
+        details: dict[str, Any] = {
             "evidence": outcome.evidence.value,
             "usage": outcome.usage.raw if outcome.usage else None,
             "exit_code": outcome.exit_code,
             "output_file": outcome.output_file,
             "by": outcome.ended_by.value if outcome.ended_by else None,
         }
-        return {name: value for name, value in told.items() if value is not None}
+        return {name: value for name, value in details.items() if value is not None}
     match event:
         case TaskAsked(asked=asked):
             return {"question": asked.question, "asks": asked.kind, "interaction": asked.interaction_id}
         case TaskAnswered(answered=answered):
-            answer: Any = _as_json(answered.answer)
-            told = {"by": answered.by, "origin": answered.origin, "interaction": answered.interaction_id}
-            return {"answer": answer, **told}
+            return {
+                "answer": _to_json(answered.answer),
+                "by": answered.by,
+                "origin": answered.origin,
+                "interaction": answered.interaction_id,
+            }
         case TaskProgressed():
             return {"activity": event.activity, "tool": event.last_tool_name}
         case TaskReopened(prompt=prompt) if prompt is not None:
@@ -276,11 +293,13 @@ def _details(event: TaskEvent, outcome: TaskOutcome | None) -> dict[str, Any]:
             return {}
 
 
-def _actor(task: Task) -> str:
+def _find_actor(task: Task) -> str:
     """Return the author of a task's own actions."""
-    return task.subagent_type or task.id if task.is_agent else task.author
+    if task.is_agent:
+        return task.subagent_type or task.id
+    return task.author
 
 
-def _as_json(value: Any) -> Any:
+def _to_json(value: Any) -> Any:
     """Convert any value from handlers or callers to JSON."""
     return json.loads(json.dumps(value, default=str))

@@ -1,4 +1,4 @@
-"""The values of a history: finished runs of tasks, the steps that led to them, and the tasks as the steps tell them."""
+"""The values of a history: finished runs of tasks, the steps that led to them, and the tasks rebuilt from the steps."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from typing import Any
 
 from claude_agent_py.tasks.outcome import TaskOutcome
 from claude_agent_py.tasks.task import Task
-from claude_agent_py.tasks.tree import Forest, label_of, walk
+from claude_agent_py.tasks.tree import Forest, build_label, walk
 from claude_agent_py.wire.messages.tasks import TaskStatus, TaskUsage
 
 
@@ -15,27 +15,27 @@ class RecordKind(StrEnum):
     """A step in the life of a task."""
 
     CREATED = "created"
-    """It became known. Details: `type`, `agent`, `description`, `prompt`, and for a child agent its `brief`."""
+    """The task became known. Details: `type`, `agent`, `description`, `prompt`, and for a child agent its `brief`."""
     STARTED = "started"
     AWAITING_USER = "awaiting_user"
-    """It asks a person. Details: `question`, `asks` (the kind of question), `interaction` (the id in the inbox)."""
+    """The task asks a person. Details: `question`, `asks` (its kind), `interaction` (its id in the inbox)."""
     ANSWERED = "answered"
     """A person or a handler answered. Details: `answer`, `by`, `origin`, `interaction`. A question that times out or is
-    withdrawn has no answer."""
+    withdrawn has no such record."""
     PROGRESSED = "progressed"
-    """It called a tool. Details: `activity`, `tool`, `usage`."""
+    """The task called a tool. Details: `activity`, `tool`, `usage`."""
     PAUSED = "paused"
     RESUMED = "resumed"
-    """It runs again: after a pause or a wait, or as a new run. Details of a new run: `run_id`, `prompt`."""
+    """The task runs again: after a pause or a wait, or as a new run. Details of a new run: `run_id`, `prompt`."""
     BACKGROUNDED = "backgrounded"
     CHANGED = "changed"
-    """More became known about it; see the details and the status."""
+    """Details or the status changed without a step. See the details and the status."""
     COMPLETED = "completed"
     """A run ended. Details of all ends: `evidence`, `usage`, `exit_code`, `output_file`."""
     FAILED = "failed"
-    """A run failed. Details: as above, and `by` (a value of `EndedBy`) if something else ended it."""
+    """A run failed. Details: as above, and `by` (a value of `EndedBy`) if something outside the task ended it."""
     CANCELLED = "cancelled"
-    """A run was stopped. Details: as above; `by` is left out if it is unknown."""
+    """A run was stopped. Details: as above; `by` is omitted if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,21 +49,20 @@ class TaskRecord:
     """Seconds since the epoch."""
     run_id: str | None = None
     author: str = ""
-    """The name of the agent that acted; empty for the main agent and the program around it. A subagent is the author of
-    what it does itself; its launcher is the author of its creation, resumption, move or cancellation, and of everything
-    that a shell does."""
+    """The name of the agent that acted; empty for the main agent and its program. A subagent is the author of its
+    actions. Its launcher is the author of its creation, resumption, move and cancellation, and of all steps of a shell.
+    """
     parent_task_id: str | None = None
     summary: str = ""
     failure_reason: str | None = None
     step: int = 0
-    """The number of the step among those of its kind in one run, for example when it waits for the user several
-    times."""
+    """The number of earlier steps of the same kind in the run, for example of earlier questions to the user."""
     details: Mapping[str, Any] = field(default_factory=dict)
-    """Further values, as JSON. See `RecordKind`; each record also has the facts that changed since the last one."""
+    """Further values, as JSON. See `RecordKind`; each record also has the fields that changed since the last record."""
     status: TaskStatus | None = None
     """The status of the task after the step; None in records of older versions."""
     number: int = field(default=0, compare=False)
-    """Its number in the session: 1, 2, 3, ... without gaps. 0 until it is stored."""
+    """The number of the record in the session: 1, 2, 3, ... without gaps. 0 until the record is stored."""
 
     @property
     def key(self) -> str:
@@ -77,7 +76,7 @@ class TaskRecord:
 
 @dataclass(frozen=True, slots=True)
 class RecordedTask:
-    """A task as described by its records, with the tasks that it launched. The fields are those of `Task`."""
+    """A task, rebuilt from its records, with the tasks that it launched. The fields have the names of `Task`."""
 
     id: str
     parent_id: str | None = None
@@ -91,30 +90,30 @@ class RecordedTask:
     created_at: float | None = None
     """Seconds since the epoch."""
     ended_at: float | None = None
-    """Seconds since the epoch; None while it runs."""
+    """Seconds since the epoch; None while the task runs."""
     run_id: str | None = None
     prompt: str | None = None
     activity: str = ""
     output_file: str | None = None
     is_backgrounded: bool = False
     author: str = ""
-    """The name of the agent that launched it; empty for the main agent and the program around it."""
+    """The name of the agent that launched the task; empty for the main agent and its program."""
     brief: Mapping[str, Any] = field(default_factory=dict)
     children: tuple["RecordedTask", ...] = ()
 
     @property
     def label(self) -> str:
-        """Its line in a drawing."""
-        return label_of(self.description or self.id, self.subagent_type or self.type, self.status, self.usage)
+        """The line of the task in a drawing."""
+        return build_label(self.description or self.id, self.subagent_type or self.type, self.status, self.usage)
 
     def walk(self) -> "Iterator[RecordedTask]":
-        """Yield this task and all below it, parents before their children."""
+        """Yield this task and all of its descendants, parents before their children."""
         return walk([self])
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedTree(Forest[RecordedTask]):
-    """All tasks of a session, as a forest. `str()` draws it like the live tree."""
+    """All tasks of a session, as a forest. `str()` draws the forest like the live tree."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +135,7 @@ class FinishedTask:
     output_file: str | None = None
     exit_code: int | None = None
     evidence: str = ""
-    """How the end is known, a value of `Evidence`."""
+    """The evidence of the end, a value of `Evidence`."""
     total_tokens: float = 0
     tool_uses: float = 0
     started_at: float | None = None
@@ -145,7 +144,7 @@ class FinishedTask:
 
     @classmethod
     def of(cls, task: Task | RecordedTask, outcome: TaskOutcome, session_id: str) -> "FinishedTask":
-        """Create it from a task and the outcome of one of its runs."""
+        """Return the finished run for a task and the outcome of one of its runs."""
         usage = outcome.usage
         return cls(
             session_id=session_id,

@@ -38,25 +38,26 @@ SCHEMA: Final = (
     "CREATE INDEX IF NOT EXISTS records_by_writer ON records (writer)",
     _WRITERS_TABLE,
 )
-"""`sessions.last` is the number of the last record; `writers` has the processes that are recording."""
+"""`sessions.last` is the number of the last record; `writers` contains the processes that are recording."""
 VERSION: Final = 1
 FINISHED: Final = tuple(field.name for field in fields(FinishedTask))
 RECORD: Final = tuple(field.name for field in fields(TaskRecord))
 
 
-def _insert(verb: str, table: str, columns: Sequence[str]) -> str:
-    names, marks = ", ".join(columns), ", ".join("?" * len(columns))
+def _build_insert(verb: str, table: str, columns: Sequence[str]) -> str:
+    names = ", ".join(columns)
+    marks = ", ".join("?" * len(columns))
     return f"INSERT OR {verb} INTO {table} ({names}) VALUES ({marks})"  # noqa: S608 - names of ours, values are bound
 
 
-PUT_FINISHED: Final = _insert("REPLACE", "finished", FINISHED)
-ADD_FINISHED: Final = _insert("IGNORE", "finished", FINISHED)
-LAST_NAMED: Final = (
+PUT_FINISHED: Final = _build_insert("REPLACE", "finished", FINISHED)
+ADD_FINISHED: Final = _build_insert("IGNORE", "finished", FINISHED)
+LAST_STATUS: Final = (
     "SELECT status FROM records WHERE session_id = ? AND task_id = ? AND run_id IS NOT NULL"
     " ORDER BY number DESC LIMIT 1"
 )
 """The last status of a task with a known run id."""
-_PUT_RECORD: Final = _insert("IGNORE", "records", ("key", *RECORD, "writer"))
+_PUT_RECORD: Final = _build_insert("IGNORE", "records", ("key", *RECORD, "writer"))
 
 
 UNKNOWN_WRITER: Final = "0" * 16
@@ -64,7 +65,7 @@ UNKNOWN_WRITER: Final = "0" * 16
 
 
 def migrate(cursor: sqlite3.Cursor, version: int) -> None:
-    """Number the records of a version 0 file by session. They had one sequence for all sessions."""
+    """Number the records of a version 0 file by session. Version 0 had one sequence for all sessions."""
     columns = [row[1] for row in cursor.execute("PRAGMA table_info(records)")]
     if not columns:
         return
@@ -84,15 +85,16 @@ def migrate(cursor: sqlite3.Cursor, version: int) -> None:
 
 
 def put_records(cursor: sqlite3.Cursor, rows: Sequence[dict[str, Any]], writer: str | None) -> None:
-    """Store records with the next numbers of their sessions. Records that are already stored get no new number."""
+    """Store records with the next numbers of their sessions. Records that are already stored keep their numbers."""
     if not cursor.connection.in_transaction:
-        cursor.execute("BEGIN IMMEDIATE")  # so that no other process takes these numbers
+        # Lock the file, so that no other process assigns the same numbers.
+        cursor.execute("BEGIN IMMEDIATE")
     for row in rows:
-        if not _put(cursor, row, writer) and row["kind"] == RecordKind.CREATED:
-            _put_again(cursor, row, writer)
+        if not _put_record(cursor, row, writer) and row["kind"] == RecordKind.CREATED:
+            _put_changes(cursor, row, writer)
 
 
-def _put(cursor: sqlite3.Cursor, row: dict[str, Any], writer: str | None) -> bool:
+def _put_record(cursor: sqlite3.Cursor, row: dict[str, Any], writer: str | None) -> bool:
     session_id = row["session_id"]
     cursor.execute("INSERT OR IGNORE INTO sessions VALUES (?, 0)", (session_id,))
     (last,) = cursor.execute("SELECT last FROM sessions WHERE session_id = ?", (session_id,)).fetchone()
@@ -103,38 +105,39 @@ def _put(cursor: sqlite3.Cursor, row: dict[str, Any], writer: str | None) -> boo
     return True
 
 
-def _put_again(cursor: sqlite3.Cursor, row: dict[str, Any], writer: str | None) -> None:
+def _put_changes(cursor: sqlite3.Cursor, row: dict[str, Any], writer: str | None) -> None:
     """Store the changes of a task that another process created.
 
-    Of a task without a run id, this process knows only the end.
+    Skips a task without a run id: of such a task, this process knows only the end.
     """
     if row["run_id"] is None:
         return
     stored = cursor.execute("SELECT details FROM records WHERE key = ?", (row["key"],)).fetchone()
     if stored is not None and stored[0] != row["details"]:
         key = "\x1f".join((row["key"], row["run_id"] or ""))
-        _put(cursor, row | {"key": key, "kind": RecordKind.CHANGED.value}, writer)
+        _put_record(cursor, row | {"key": key, "kind": RecordKind.CHANGED.value}, writer)
 
 
-def finished_row(task: FinishedTask) -> tuple[Any, ...]:
+def encode_finished(task: FinishedTask) -> tuple[Any, ...]:
     """Return the row of a finished run."""
     values = dict(zip(FINISHED, astuple(task), strict=True))
-    return _storable((values | {"status": task.status.value, "run_id": task.run_id or ""}).values())
+    return _make_storable((values | {"status": task.status.value, "run_id": task.run_id or ""}).values())
 
 
 def read_finished(row: Sequence[Any]) -> FinishedTask:
     """Return a finished run. Raises ValueError if the row is invalid."""
     values = dict(zip(FINISHED, row, strict=True))
-    return convert(values | {"run_id": values["run_id"] or None}, FinishedTask)  # SQLite does not check types
+    # SQLite does not check types, so convert the values.
+    return convert(values | {"run_id": values["run_id"] or None}, FinishedTask)
 
 
-def record_row(record: TaskRecord) -> dict[str, Any]:
-    """Return the row of a record, by column. The number is assigned when it is stored."""
+def encode_record(record: TaskRecord) -> dict[str, Any]:
+    """Return the row of a record, by column. `put_records` assigns the number."""
     values = {name: getattr(record, name) for name in RECORD}
     words = {"kind": record.kind.value, "status": None if record.status is None else record.status.value}
     values |= words | {"details": json.dumps(dict(record.details), ensure_ascii=False)}
     row = {"key": record.key} | values
-    return dict(zip(row, _storable(row.values()), strict=True))
+    return dict(zip(row, _make_storable(row.values()), strict=True))
 
 
 def read_record(row: Sequence[Any]) -> TaskRecord:
@@ -144,9 +147,9 @@ def read_record(row: Sequence[Any]) -> TaskRecord:
 
 
 def read_session_id(row: Sequence[Any]) -> str:
-    """Return a session id. Raises ValueError if it is not text."""
+    """Return a session id. Raises ValueError if the id is not text."""
     return convert(row[0], str)
 
 
-def _storable(values: Iterable[Any]) -> tuple[Any, ...]:
+def _make_storable(values: Iterable[Any]) -> tuple[Any, ...]:
     return tuple(without_surrogates(value) if isinstance(value, str) else value for value in values)

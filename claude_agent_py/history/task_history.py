@@ -1,10 +1,10 @@
 """A history of tasks across sessions, in an SQLite file.
 
-File access runs in worker threads, and several processes may share a file. Writes are idempotent, so a session can be
-replayed.
+File access runs in worker threads, and several processes may share a file. Writes are idempotent, so replaying a
+session is safe.
 
-`recorder` turns events of tasks into records, `storage` has the tables, and `writers` ends the tasks of processes that
-died.
+`recorder` turns task events into records, `storage` contains the tables, and `writers` ends the tasks of processes
+that died.
 """
 
 import logging
@@ -28,18 +28,18 @@ from claude_agent_py.history.recorder import Recorder
 from claude_agent_py.history.records import FinishedTask, RecordedTree, TaskRecord
 from claude_agent_py.history.storage import (
     FINISHED,
-    LAST_NAMED,
+    LAST_STATUS,
     PUT_FINISHED,
     RECORD,
     SCHEMA,
     VERSION,
-    finished_row,
+    encode_finished,
+    encode_record,
     migrate,
     put_records,
     read_finished,
     read_record,
     read_session_id,
-    record_row,
 )
 from claude_agent_py.history.writers import Writers
 from claude_agent_py.tasks.events import TaskEvent
@@ -68,19 +68,19 @@ class TaskHistory:
         """Create a history.
 
         Args:
-            path: The SQLite file, created if missing; `:memory:` keeps everything in memory.
+            path: The SQLite file. A missing file is created; `:memory:` keeps everything in memory.
         """
         self._path = os.fspath(path)
         self._connection: sqlite3.Connection | None = None
         self.skipped_rows: int = 0
-        """How many rows were skipped so far. Each row is counted once."""
+        """The number of rows skipped so far. Each row is counted once."""
         self._skipped: set[int] = set()
         self._lock = threading.Lock()
         self._writers = Writers(None if self._path == IN_MEMORY else self._path)
-        self._attached: list[_Attached] = []
+        self._recordings: list[_Recording] = []
 
     async def open(self) -> Self:
-        """Open the file. Idempotent. Other methods call it on first use."""
+        """Open the file. Idempotent. Other methods open it on first use."""
         await self._run(lambda cursor: None)
         return self
 
@@ -92,10 +92,10 @@ class TaskHistory:
         """
         with anyio.CancelScope(shield=True):
             try:
-                self._settle()
+                self._record_pending_changes()
                 await self._flush(is_last=True)
             finally:
-                self._attached = [each for each in self._attached if each.is_in_use]
+                self._recordings = [each for each in self._recordings if each.is_in_use]
                 await run_file_work(self._close)
 
     async def __aenter__(self) -> Self:
@@ -108,73 +108,77 @@ class TaskHistory:
 
     async def add(self, *tasks: FinishedTask) -> None:
         """Store finished runs. A run that is already stored is replaced."""
-        with _typed_errors(self._path):
-            rows = [finished_row(task) for task in tasks]
+        with _convert_errors(self._path):
+            rows = [encode_finished(task) for task in tasks]
         await self._run(lambda cursor: cursor.executemany(PUT_FINISHED, rows))
 
     async def record(self, *records: TaskRecord) -> None:
-        """Store steps, with the next numbers of their sessions. A step that is already stored is kept unchanged."""
-        with _typed_errors(self._path):
-            rows = [record_row(record) for record in records]
+        """Store steps, with the next numbers of their sessions. A step that is already stored stays unchanged."""
+        with _convert_errors(self._path):
+            rows = [encode_record(record) for record in records]
         await self._run(lambda cursor: put_records(cursor, rows, None))
 
     def attach(self, manager: TaskManager, session_id: Callable[[], str | None] | str) -> Callable[[TaskEvent], Any]:
-        """Record everything that happens to a session's tasks from now on, and the start and end of each earlier run.
-        Records are stored soon after they are made; `flush` stores them now. Returns the listener, for
-        `TaskManager.off`. Call it while the session is open.
+        """Record all future steps of a session's tasks, and the start and end of each earlier run.
+
+        Records are stored soon after they are created; `flush` stores them immediately. Call this while the session is
+        open. Returns the listener, for `TaskManager.off`.
 
         Args:
             manager: The tasks of the session, `client.tasks`.
             session_id: The session's id, or a function that returns it once it is known. A task keeps the id that it
                 was first recorded with.
         """
-        for attached in self._attached:
-            if attached.is_of(manager, session_id):
+        for recording in self._recordings:
+            if recording.is_for(manager, session_id):
                 break
         else:
-            self._attached = [each for each in self._attached if each.is_in_use]
-            attached = _Attached(Recorder(manager), session_id, self._flush)
-            self._attached.append(attached)
-        attached.listen(manager)
-        return attached.keep
+            self._recordings = [each for each in self._recordings if each.is_in_use]
+            recording = _Recording(Recorder(manager), session_id, self._flush)
+            self._recordings.append(recording)
+        recording.listen(manager)
+        return recording.keep
 
     async def flush(self) -> None:
-        """Store all records so far, except those of a session whose id is not known yet.
+        """Store all records so far, except records of a session whose id is not known yet.
 
         Includes usage and other frequently changing details, which are otherwise stored with the next step of any task.
         """
-        self._settle()
+        self._record_pending_changes()
         await self._flush()
 
-    def _settle(self) -> None:
-        for attached in self._attached:
-            if attached.is_at_home:
-                attached.recorder.settle()
+    def _record_pending_changes(self) -> None:
+        for recording in self._recordings:
+            if recording.is_in_own_thread:
+                recording.recorder.record_pending_changes()
 
     async def _flush(self, *, is_last: bool = False) -> None:
-        """Store the waiting records; with `is_last`, including those of sessions whose id is unknown."""
-        waiting = [(each, each.session_id) for each in self._attached if each.recorder.has_waiting]
+        """Store the waiting records. `is_last` includes the records of sessions whose id is unknown."""
+        waiting = [(each, each.session_id) for each in self._recordings if each.recorder.has_waiting]
         ready = [(each, session_id or "") for each, session_id in waiting if session_id is not None or is_last]
         if ready:
             await run_file_work(self._store_all, ready)
 
-    def _store_all(self, ready: "list[tuple[_Attached, str]]") -> None:
-        self._locked(self._writers.end_dead)
-        self._locked(self._writers.join)
-        for attached, session_id in ready:
-            self._locked(lambda cursor: self._store(cursor, attached, session_id))  # noqa: B023 - it is called now
+    def _store_all(self, ready: "list[tuple[_Recording, str]]") -> None:
+        self._run_locked(self._writers.end_dead_writers)
+        self._run_locked(self._writers.join)
+        for recording, session_id in ready:
+            self._run_locked(lambda cursor: self._store(cursor, recording, session_id))  # noqa: B023 - it is called now
 
-    def _store(self, cursor: sqlite3.Cursor, attached: "_Attached", session_id: str) -> None:
-        rows = attached.recorder.take()  # here, to keep the order
+    def _store(self, cursor: sqlite3.Cursor, recording: "_Recording", session_id: str) -> None:
+        # Take the rows under the lock: concurrent flushes then store them in order.
+        rows = recording.recorder.take()
         try:
             placed = [
-                attached.placed(row, session_id) for row in rows if not _is_stored(cursor, attached, row, session_id)
+                recording.assign_session(row, session_id)
+                for row in rows
+                if not _check_stored(cursor, recording, row, session_id)
             ]
-            records = [record_row(row) for row in placed if isinstance(row, TaskRecord)]
+            records = [encode_record(row) for row in placed if isinstance(row, TaskRecord)]
             put_records(cursor, records, self._writers.own)
-            cursor.executemany(PUT_FINISHED, [finished_row(row) for row in placed if isinstance(row, FinishedTask)])
+            cursor.executemany(PUT_FINISHED, [encode_finished(row) for row in placed if isinstance(row, FinishedTask)])
         except BaseException:
-            attached.recorder.give_back(rows)
+            recording.recorder.give_back(rows)
             raise
 
     # Reading
@@ -196,13 +200,12 @@ class TaskHistory:
             session_id: Only runs of this session.
             agent: Only runs of this agent definition.
             status: Only runs with this status, or one of these.
-            task_id: Only of this task.
+            task_id: Only runs of this task.
             since: Only runs that ended at this time or later, in seconds since the epoch.
             until: Only runs that ended before this time.
             limit: The maximum number to return.
         """
-        statuses = None if status is None else [status] if isinstance(status, str) else list(status)
-        where, values = _conditions(
+        where, values = _build_where(
             [
                 ("session_id = ?", session_id),
                 ("agent = ?", agent),
@@ -211,38 +214,39 @@ class TaskHistory:
                 ("ended_at < ?", until),
             ]
         )
-        if statuses is not None:
+        if status is not None:
+            statuses = [status] if isinstance(status, str) else list(status)
             where += f" AND status IN ({', '.join('?' * len(statuses))})"
-            values += [_status(one).value for one in statuses]
+            values += [_parse_status(one).value for one in statuses]
         rows = await self._select(
             FINISHED, f"finished WHERE {where} ORDER BY ended_at DESC, task_id LIMIT ?", *values, limit
         )
-        return self._understood("finished", read_finished, rows)
+        return self._parse_rows("finished", read_finished, rows)
 
     async def records(self, session_id: str, task_id: str | None = None, *, after: int = 0) -> list[TaskRecord]:
-        """Return the steps in the lives of a session's tasks (or of one), in the order of their numbers.
+        """Return the steps of a session's tasks, or of one task, sorted by number.
 
         Args:
             session_id: The session.
-            task_id: Only of this task.
-            after: Only those with a greater number.
+            task_id: Only steps of this task.
+            after: Only steps with a greater number.
         """
-        where, values = _conditions([("session_id = ?", session_id), ("task_id = ?", task_id), ("number > ?", after)])
+        where, values = _build_where([("session_id = ?", session_id), ("task_id = ?", task_id), ("number > ?", after)])
         rows = await self._select(RECORD, f"records WHERE {where} ORDER BY number", *values)
-        return self._understood("records", read_record, rows)
+        return self._parse_rows("records", read_record, rows)
 
     def follow(
         self, session_id: str, task_id: str | None = None, *, after: int = 0, poll: float = POLL
     ) -> AsyncIterator[TaskRecord]:
-        """Iterate over the records of a session (or of one task): those so far and those to come, without end.
+        """Iterate over the records of a session, or of one task: first the stored ones, then new ones. Never ends.
 
         Another process may be recording. To continue after a cancellation, pass the number of the last record as
         `after`. Iterating raises SessionError if the file cannot be read.
 
         Args:
-            session_id: The session, which need not have begun.
-            task_id: Only of this task.
-            after: Only those with a greater number.
+            session_id: The session, which may begin later.
+            task_id: Only records of this task.
+            after: Only records with a greater number.
             poll: Seconds between two checks of the file.
 
         Raises:
@@ -263,21 +267,21 @@ class TaskHistory:
 
         Args:
             session_id: The session.
-            at: The number of a record, to return the tree at that moment. None means the current state
-                or, for a session recorded by another process, that of the last record.
+            at: The number of a record, to return the tree at that moment. None returns the current state or, for a
+                session recorded by another process, the state at the last record.
         """
         if at is None:
-            self._settle()
+            self._record_pending_changes()
         records = await self.records(session_id)
         if at is not None:
             records = [record for record in records if record.number <= at]
-        with _typed_errors(self._path):
+        with _convert_errors(self._path):
             return rebuild(records)
 
     async def sessions(self) -> list[str]:
         """Return the ids of the stored sessions."""
         both = "(SELECT session_id FROM finished UNION SELECT session_id FROM records) ORDER BY session_id"
-        return self._understood("sessions", read_session_id, await self._select(("session_id",), both))
+        return self._parse_rows("sessions", read_session_id, await self._select(("session_id",), both))
 
     async def forget(self, *, before: float) -> int:
         """Delete the runs that ended before a time (in seconds since the epoch), and return how many.
@@ -296,17 +300,18 @@ class TaskHistory:
 
         return await self._run(drop)
 
-    def _understood(self, table: str, read: Callable[[Sequence[Any]], T], rows: Sequence[Sequence[Any]]) -> list[T]:
+    def _parse_rows(self, table: str, read: Callable[[Sequence[Any]], T], rows: Sequence[Sequence[Any]]) -> list[T]:
         """Parse rows, skipping invalid ones."""
         found = []
         for row in rows:
             try:
                 found.append(read(row))
             except ValueError as error:
-                known, identity = len(self._skipped), hash((table, *row))
-                self._skipped.add(identity)
-                if len(self._skipped) == known:  # `follow` reads a row at the end again and again
+                # `follow` reads an invalid row at the end repeatedly. Count it once.
+                identity = hash((table, *row))
+                if identity in self._skipped:
                     continue
+                self._skipped.add(identity)
                 self.skipped_rows += 1
                 logger.warning("skipped a row of %s in the history %s: %s", table, self._path, error)
         return found
@@ -317,28 +322,29 @@ class TaskHistory:
         query = f"SELECT {', '.join(columns)} FROM {rest}"  # noqa: S608 - text of ours, values are bound
 
         def read(cursor: sqlite3.Cursor) -> list[tuple[Any, ...]]:
-            self._writers.end_dead(cursor)
+            self._writers.end_dead_writers(cursor)
             return cursor.execute(query, values).fetchall()
 
         await self._flush()
         return await self._run(read)
 
     async def _run(self, work: Callable[[sqlite3.Cursor], T]) -> T:
-        return await run_file_work(self._locked, work)
+        return await run_file_work(self._run_locked, work)
 
-    def _locked(self, work: Callable[[sqlite3.Cursor], T]) -> T:
-        with self._lock, _typed_errors(self._path):
+    def _run_locked(self, work: Callable[[sqlite3.Cursor], T]) -> T:
+        with self._lock, _convert_errors(self._path):
             if self._connection is None:
                 self._connection = open_shared(self._path, SCHEMA, version=VERSION, migrate=migrate)
-                self._connection.text_factory = _as_text
+                self._connection.text_factory = _decode_text
             return transact(self._connection, work)
 
     def _close(self) -> None:
-        """Close the file. The sign of life remains while recorded tasks are running."""
+        """Close the file. The lock of this process remains while recorded tasks are running."""
         with self._lock:
-            connection, self._connection = self._connection, None
+            connection = self._connection
+            self._connection = None
             try:
-                if connection is None or self._attached:
+                if connection is None or self._recordings:
                     return
                 transact(connection, self._writers.leave)
             except sqlite3.Error:
@@ -348,7 +354,7 @@ class TaskHistory:
                     connection.close()
 
 
-class _Attached:
+class _Recording:
     """A session that is recorded."""
 
     def __init__(
@@ -365,20 +371,20 @@ class _Attached:
         self.earlier: set[str] = set()
         """Tasks whose end was stored by an earlier process."""
         self._stop: Callable[[], None] | None = None
-        self._home = threading.get_ident()
+        self._thread = threading.get_ident()
 
     @property
-    def is_at_home(self) -> bool:
-        """Whether this is the session's thread, the only one that may access its tasks."""
-        return threading.get_ident() == self._home
+    def is_in_own_thread(self) -> bool:
+        """Whether the current thread is the session's thread, the only one that may access its tasks."""
+        return threading.get_ident() == self._thread
 
     @property
     def is_in_use(self) -> bool:
         """Whether some of its tasks are running or have records to store."""
         return self.recorder.has_live or self.recorder.has_waiting
 
-    def is_of(self, manager: TaskManager, session_id: Callable[[], str | None] | str) -> bool:
-        """Return whether it records this manager for this session."""
+    def is_for(self, manager: TaskManager, session_id: Callable[[], str | None] | str) -> bool:
+        """Return whether this object records this manager for this session."""
         return self.recorder.manager is manager and self._session_id == session_id
 
     @property
@@ -390,13 +396,14 @@ class _Attached:
         """Start recording, beginning with the past events."""
         if self._stop is None or not manager.listens(self.keep):
             self._unwatch()
-            self._stop = manager.watch(self._hear)
+            self._stop = manager.watch(self._on_change)
             manager.on(self.keep)
             self.recorder.catch_up(manager)
-            manager.catch_up(self.keep)  # so that it is called
+            # Call `keep` for the past events, so that it stores their records.
+            manager.catch_up(self.keep)
 
     async def keep(self, event: TaskEvent) -> None:
-        """Store the waiting records of many events together, so that most calls have nothing to do."""
+        """Store the waiting records. One call stores the records of many events, so most calls do nothing."""
         if self.recorder.has_waiting:
             await self._flush()
 
@@ -404,36 +411,40 @@ class _Attached:
         """Return whether any record of a task was stored."""
         return task_id in self._sessions
 
-    def placed(self, row: TaskRecord | FinishedTask, session_id: str) -> TaskRecord | FinishedTask:
-        """Return a row with the id of its session."""
+    def assign_session(self, row: TaskRecord | FinishedTask, session_id: str) -> TaskRecord | FinishedTask:
+        """Return a row with a session id. A task keeps the id of its first row."""
         return replace(row, session_id=self._sessions.setdefault(row.task_id, session_id))
 
-    def _hear(self, touched: set[str], events: list[TaskEvent]) -> None:
+    def _on_change(self, touched: set[str], events: list[TaskEvent]) -> None:
         manager = self.recorder.manager
-        if manager is None or not manager.listens(self.keep):  # `off` was called
+        # `TaskManager.off` removes `keep`.
+        if manager is None or not manager.listens(self.keep):
             self._unwatch()
         else:
-            self.recorder.hear(manager, touched, events)
+            self.recorder.record_events(manager, touched, events)
 
     def _unwatch(self) -> None:
-        stop, self._stop = self._stop, None
+        stop = self._stop
+        self._stop = None
         if stop is not None:
             stop()
 
 
-def _is_stored(cursor: sqlite3.Cursor, attached: _Attached, row: TaskRecord | FinishedTask, session_id: str) -> bool:
+def _check_stored(
+    cursor: sqlite3.Cursor, recording: _Recording, row: TaskRecord | FinishedTask, session_id: str
+) -> bool:
     """Return whether an earlier process has stored the run. A resumed session reports its end without a run id."""
     if row.run_id is not None:
         return False
-    if not attached.has(row.task_id):
-        last = cursor.execute(LAST_NAMED, (session_id, row.task_id)).fetchone()
+    if not recording.has(row.task_id):
+        last = cursor.execute(LAST_STATUS, (session_id, row.task_id)).fetchone()
         if last is not None and (status := TaskStatus.read(last[0])) is not None and status.is_terminal:
-            attached.earlier.add(row.task_id)
-    return row.task_id in attached.earlier
+            recording.earlier.add(row.task_id)
+    return row.task_id in recording.earlier
 
 
 class _Follow(AsyncIterator[TaskRecord]):
-    """The records of a session as they are made. Not a generator, so it needs no closing."""
+    """Iterates over the records of a session, including new ones. Not a generator, so it needs no closing."""
 
     def __init__(self, history: TaskHistory, session_id: str, task_id: str | None, after: int, poll: float) -> None:
         self._history = history
@@ -455,24 +466,26 @@ class _Follow(AsyncIterator[TaskRecord]):
 
 
 @contextmanager
-def _typed_errors(path: str) -> Iterator[None]:
+def _convert_errors(path: str) -> Iterator[None]:
     try:
         yield
     except (sqlite3.Error, ValueError, TypeError, OverflowError, RecursionError) as error:
-        raise SessionError(f"cannot use the history {path}: {error}") from error
+        raise SessionError(f"the history {path} cannot be used: {error}") from error
 
 
-def _status(word: TaskStatus | str) -> TaskStatus:
+def _parse_status(word: TaskStatus | str) -> TaskStatus:
     status = TaskStatus.read(word)
     if status is None:
-        raise OptionsError(f"unknown status {word!r}; expected one of {', '.join(TaskStatus)}", option="status")
+        raise OptionsError(f"must be one of {', '.join(TaskStatus)}, not {word!r}", option="status")
     return status
 
 
-def _conditions(parts: Sequence[tuple[str, Any]]) -> tuple[str, list[Any]]:
-    chosen = [(condition, value) for condition, value in parts if value is not None]
-    return " AND ".join(["1", *(condition for condition, _ in chosen)]), [value for _, value in chosen]
+def _build_where(parts: Sequence[tuple[str, Any]]) -> tuple[str, list[Any]]:
+    given = [(condition, value) for condition, value in parts if value is not None]
+    # "1" keeps the clause valid without conditions.
+    where = " AND ".join(["1", *(condition for condition, _ in given)])
+    return where, [value for _, value in given]
 
 
-def _as_text(data: bytes) -> str:
+def _decode_text(data: bytes) -> str:
     return data.decode("utf-8", "replace")

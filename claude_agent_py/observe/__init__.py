@@ -6,6 +6,7 @@ from claude_agent_py._lazy_names import attach
 
 if TYPE_CHECKING:
     from claude_agent_py.observe.fold import SpanFold as SpanFold
+    from claude_agent_py.observe.observer import Watch as Watch, watch as watch
     from claude_agent_py.observe.spans import (
         Span as Span,
         SpanKind as SpanKind,
@@ -19,6 +20,5 @@ if TYPE_CHECKING:
         uninstrument as uninstrument,
     )
     from claude_agent_py.observe.timeline import Timeline as Timeline
-    from claude_agent_py.observe.watching import Watch as Watch, watch as watch
 else:
     __getattr__, __dir__ = attach(__name__)

@@ -1,4 +1,4 @@
-"""Names and attributes of spans by OpenTelemetry's semantic conventions for generative AI (version 1.38)."""
+"""Names and attributes of spans, following OpenTelemetry's semantic conventions for generative AI (version 1.38)."""
 
 import json
 from typing import Any, Final
@@ -14,7 +14,7 @@ _OPERATIONS: Final[dict[SpanKind, str]] = {
     "model": "chat",
     "tool": "execute_tool",
 }
-_KEPT: Final = {
+_CUSTOM_ATTRIBUTES: Final = {
     name: f"claude_agent.{name}"
     for name in (
         "type",
@@ -27,24 +27,26 @@ _KEPT: Final = {
         "terminal_reason",
     )
 }
-"""Attributes without a convention, which go under `claude_agent.`: none of them is content."""
+"""Attributes without a convention, exported under `claude_agent.`. None of them is content."""
 _CONTENT: Final = ("prompt", "description", "input", "output", "error")
 
 
-def operation_of(span: Span) -> str | None:
+def get_operation(span: Span) -> str | None:
     """Return the `gen_ai.operation.name` of a span, or None if it has none."""
     return _OPERATIONS.get(span.kind)
 
 
-def name_of(span: Span, agent: str = "") -> str:
+def build_name(span: Span, agent: str = "") -> str:
     """Return the name of a span: `invoke_agent {name}`, `chat {model}`, `execute_tool {tool}`, `hook {event}`, ..."""
-    operation = operation_of(span)
+    operation = get_operation(span)
     if span.kind in ("run", "turn"):
         return f"invoke_agent {agent}".strip()
     return f"{operation or span.kind} {span.name}"
 
 
-def attributes_of(span: Span, agent_name: str = "", *, session_id: str = "", content: bool = False) -> dict[str, Any]:
+def build_attributes(
+    span: Span, agent_name: str = "", *, session_id: str = "", content: bool = False
+) -> dict[str, Any]:
     """Return the attributes of a span.
 
     Args:
@@ -53,7 +55,8 @@ def attributes_of(span: Span, agent_name: str = "", *, session_id: str = "", con
         session_id: The id of the session.
         content: Include prompts, inputs and outputs.
     """
-    kind, told = span.kind, span.attributes
+    kind = span.kind
+    attributes = span.attributes
     operation = _OPERATIONS.get(kind)
     if operation is None:
         found: dict[str, Any] = {"claude_agent.span.kind": kind}
@@ -67,20 +70,20 @@ def attributes_of(span: Span, agent_name: str = "", *, session_id: str = "", con
         found["gen_ai.agent.name"] = agent_name
     _add_kind(found, span)
     if span.tokens is not None:
-        _add_usage(found, span.tokens, is_complete="output_tokens_so_far" not in told)
+        _add_usage(found, span.tokens, is_complete="output_tokens_so_far" not in attributes)
     if span.cost_usd is not None:
         found["claude_agent.cost_usd"] = span.cost_usd
-    for key in told:
-        if key in _KEPT:
-            found[_KEPT[key]] = told[key]
+    found |= {_CUSTOM_ATTRIBUTES[key]: value for key, value in attributes.items() if key in _CUSTOM_ATTRIBUTES}
     if span.status != "ok":
         _add_failure(found, span)
-    return found | _content(span) if content else found
+    if content:
+        found |= _content_attributes(span)
+    return found
 
 
 def _add_failure(found: dict[str, Any], span: Span) -> None:
     if span.status in ("error", "denied"):
-        found["error.type"] = "denied" if span.status == "denied" else _error_of(span)
+        found["error.type"] = "denied" if span.status == "denied" else _error_type(span)
     elif span.status == "cancelled":
         found["claude_agent.cancelled"] = True
 
@@ -93,7 +96,8 @@ def _add_kind(found: dict[str, Any], span: Span) -> None:
         if reason := span.attributes.get("stop_reason"):
             found["gen_ai.response.finish_reasons"] = (reason,)
     elif kind == "tool":
-        found["gen_ai.tool.name"], found["gen_ai.tool.call.id"] = span.name, span.id
+        found["gen_ai.tool.name"] = span.name
+        found["gen_ai.tool.call.id"] = span.id
         found["gen_ai.tool.type"] = "function"
     elif kind in TASK_KINDS:
         found["claude_agent.task.id"] = span.agent
@@ -109,14 +113,16 @@ def _add_usage(found: dict[str, Any], tokens: Tokens, *, is_complete: bool) -> N
         found["gen_ai.usage.cache_creation.input_tokens"] = tokens.cache_write
 
 
-def _error_of(span: Span) -> str:
-    """Return what failed, in a word: a tool's own text would be content."""
-    told = span.attributes.get("error")
-    return told if span.kind == "model" and isinstance(told, str) else f"{span.kind}_error"
+def _error_type(span: Span) -> str:
+    """Return a low-cardinality error type. The error text of a tool is content, so it is never used."""
+    error = span.attributes.get("error")
+    if span.kind == "model" and isinstance(error, str):
+        return error
+    return f"{span.kind}_error"
 
 
-def _content(span: Span) -> dict[str, Any]:
-    said = {key: span.attributes[key] for key in _CONTENT if span.attributes.get(key)}
+def _content_attributes(span: Span) -> dict[str, Any]:
+    texts = {key: span.attributes[key] for key in _CONTENT if span.attributes.get(key)}
     names = {"error": "claude_agent.error", "description": "gen_ai.agent.description", "input": "claude_agent.input"}
     if span.kind == "tool":
         names |= {
@@ -124,15 +130,15 @@ def _content(span: Span) -> dict[str, Any]:
             "input": "gen_ai.tool.call.arguments",
             "output": "gen_ai.tool.call.result",
         }
-    elif operation_of(span) is not None:
+    elif get_operation(span) is not None:
         names |= {"prompt": "gen_ai.input.messages", "output": "gen_ai.output.messages"}
     found: dict[str, Any] = {}
-    for key, text in said.items():
+    for key, text in texts.items():
         name = names.get(key, f"claude_agent.{key}")
         role = "user" if key == "prompt" else "assistant"
-        found[name] = _message(role, text) if name.endswith("messages") else text
+        found[name] = _encode_message(role, text) if name.endswith("messages") else text
     return found
 
 
-def _message(role: str, text: str) -> str:
+def _encode_message(role: str, text: str) -> str:
     return json.dumps([{"role": role, "parts": [{"type": "text", "content": text}]}], ensure_ascii=False)

@@ -1,6 +1,6 @@
-"""Spans from what there is of a session: its messages, a recording, its transcript.
+"""Build spans from the messages, a recording or the transcript of a session.
 
-What each source lacks is in `docs/see-a-session.md`.
+`docs/see-a-session.md` lists the fields that each source lacks.
 """
 
 import os
@@ -12,8 +12,8 @@ import msgspec
 
 from claude_agent_py._errors import OptionsError
 from claude_agent_py._untrusted import LINE_BYTES, open_regular
-from claude_agent_py.observe.drafts import INTERRUPTED, status_of_task
 from claude_agent_py.observe.fold import SpanFold
+from claude_agent_py.observe.open_spans import INTERRUPTED, convert_task_status
 from claude_agent_py.sessions.session import Session
 from claude_agent_py.sessions.stored_tasks import StoredTask
 from claude_agent_py.tasks.files.transcript import TranscriptMessage
@@ -23,16 +23,16 @@ from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultM
 from claude_agent_py.wire.timestamps import seconds
 
 _TASK_ID: Final = re.compile(r"<task-id>([\w.-]{1,100})</task-id>")
-_OF_THE_CLI: Final = ("<local-command-", "<bash-")
-"""How entries begin that a local command wrote."""
+_LOCAL_COMMAND_PREFIXES: Final = ("<local-command-", "<bash-")
+"""The first characters of entries that a local command wrote."""
 _LAUNCHED: Final = "Async agent launched"
-_OPEN_ENDS: Final = frozenset({None, "tool_use"})
+_UNFINISHED_REASONS: Final = frozenset({None, "tool_use"})
 
 
 def fold_messages(fold: SpanFold, messages: Iterable[Any], sent: Iterable[UserMessage] = ()) -> None:
     """Fold the messages of a run, and the prompts that were sent."""
     messages = messages if isinstance(messages, Sequence) else list(messages)
-    began = _beginning(messages)
+    began = _find_start(messages)
     for prompt in sent:
         fold.sent(prompt, began)
     for index, message in enumerate(messages):
@@ -40,10 +40,10 @@ def fold_messages(fold: SpanFold, messages: Iterable[Any], sent: Iterable[UserMe
     fold.finish()
 
 
-def _beginning(messages: Iterable[Any]) -> float | None:
+def _find_start(messages: Iterable[Any]) -> float | None:
     """Return when the first turn began, in seconds since the epoch, or None if no message has a time.
 
-    Prompts and the first messages of a turn have none, so the length of the turn counts.
+    Prompts and the first messages of a turn have no time, so the duration of the turn is subtracted from its end.
     """
     first = latest = None
     took = 0.0
@@ -74,21 +74,23 @@ _read_line: Final = msgspec.json.Decoder(_Line).decode
 def fold_recording(fold: SpanFold, path: str | os.PathLike[str]) -> None:
     """Fold a recording: JSON Lines of `t` (seconds), `dir` (`in`: to the CLI, `out`: from it) and `m` (the frame).
 
-    A file of plain frames, as `claude --output-format stream-json` prints them, is one without times.
+    A file of plain frames, as printed by `claude --output-format stream-json`, is a recording without times.
 
     Raises:
-        OptionsError: The file cannot be read, or holds no frames.
+        OptionsError: The file cannot be read, or contains no frames.
     """
     try:
-        origin = next((began for frame, t, _ in _frames(path) if (began := _origin(frame, t)) is not None), 0.0)
+        origin = next(
+            (began for frame, t, _ in _read_frames(path) if (began := _find_recording_start(frame, t)) is not None), 0.0
+        )
         is_empty = True
-        for frame, t, is_sent in _frames(path):
+        for frame, t, is_sent in _read_frames(path):
             is_empty = False
             fold_frame(fold, frame, None if t is None else origin + t, is_sent=is_sent)
     except OSError as error:
-        raise OptionsError(f"the recording {os.fspath(path)} cannot be read: {error.strerror or error}") from error
+        raise OptionsError(f"cannot read the recording {os.fspath(path)}: {error.strerror or error}") from error
     if is_empty:
-        raise OptionsError(f"{os.fspath(path)} is not a recording: no line of it is a frame")
+        raise OptionsError(f"{os.fspath(path)} is not a recording: none of its lines is a frame")
     fold.finish()
 
 
@@ -100,8 +102,10 @@ def fold_frame(fold: SpanFold, frame: Any, at: float | None, *, is_sent: bool = 
         case ControlRequest() if not is_sent:
             fold.asked(frame.request_id, frame.request, at)
         case ControlResponse() if is_sent:
-            answer = frame.response
-            payload = answer.response or {} if isinstance(answer, ControlSuccess) else None
+            response = frame.response
+            payload = None
+            if isinstance(response, ControlSuccess):
+                payload = response.response or {}
             fold.answered(frame.request_id, payload, at, failed=payload is None)
         case ControlCancelRequest():
             fold.answered(frame.request_id, None, at)
@@ -109,7 +113,7 @@ def fold_frame(fold: SpanFold, frame: Any, at: float | None, *, is_sent: bool = 
             fold.feed(frame, at)
 
 
-def _frames(path: str | os.PathLike[str]) -> Iterator[tuple[Any, float | None, bool]]:
+def _read_frames(path: str | os.PathLike[str]) -> Iterator[tuple[Any, float | None, bool]]:
     with os.fdopen(open_regular(path), "rb") as file:
         while line := file.readline(LINE_BYTES):
             try:
@@ -119,15 +123,18 @@ def _frames(path: str | os.PathLike[str]) -> Iterator[tuple[Any, float | None, b
             if record.dir in ("in", "out"):
                 yield decode(bytes(record.m), report=False), record.t, record.dir == "in"
             elif record.dir:
-                yield None, record.t, False  # a note, the exit of the process
+                # A note of the recorder, such as the exit of the process.
+                yield None, record.t, False
             elif b'"type"' in line:
                 yield decode(line, report=False), None, False
 
 
-def _origin(frame: Any, t: float | None) -> float | None:
-    """Return when the recording began, in seconds since the epoch, by a frame that has a time of its own."""
-    own = seconds(getattr(frame, "timestamp", None))
-    return None if own is None or t is None else own - t
+def _find_recording_start(frame: Any, t: float | None) -> float | None:
+    """Return when the recording began, in seconds since the epoch, or None if the frame has no timestamp."""
+    timestamp = seconds(getattr(frame, "timestamp", None))
+    if timestamp is None or t is None:
+        return None
+    return timestamp - t
 
 
 # Transcripts -----------------------------------------------------------------------------------------------------
@@ -139,7 +146,7 @@ def fold_session(fold: SpanFold, session: Session) -> None:
     Raises:
         SessionError: The transcript cannot be read.
     """
-    transcript = _Transcript(fold)
+    transcript = _TranscriptReader(fold)
     for message in session.history:
         transcript.feed_main(message)
     transcript.end_main()
@@ -148,20 +155,21 @@ def fold_session(fold: SpanFold, session: Session) -> None:
     fold.finish()
 
 
-class _Transcript:
-    """Tells a fold what the entries of a transcript say without the frames that went with them."""
+class _TranscriptReader:
+    """Feeds the entries of a transcript to a fold, which has to work without the frames that are not stored."""
 
     def __init__(self, fold: SpanFold) -> None:
         self._fold = fold
         self._backgrounded: set[str] = set()
-        """The calls that did not wait for what they launched."""
+        """The calls that launched a background task."""
         self._stop_reason: str | None = None
         self._is_in_turn = False
 
     def feed_main(self, message: TranscriptMessage) -> None:
-        """Take a message of the main agent."""
+        """Feed a message of the main agent."""
         if isinstance(message, AssistantMessage):
-            self._stop_reason = "error" if message.is_api_error_message else message.message.stop_reason
+            reason = message.message.stop_reason
+            self._stop_reason = "error" if message.is_api_error_message else reason
         elif self._is_prompt(message):
             self._begin_turn(message)
             return
@@ -169,15 +177,16 @@ class _Transcript:
 
     def end_main(self) -> None:
         """End the last turn, unless the model or a tool was at work when the process ended."""
-        if self._is_in_turn and self._stop_reason not in _OPEN_ENDS:
+        if self._is_in_turn and self._stop_reason not in _UNFINISHED_REASONS:
             self._fold.end_turn()
 
     def feed_task(self, task: StoredTask) -> None:
-        """Take a task, and the messages of a subagent."""
-        agent, call = task.subagent, task.tool_use_id
+        """Feed a task, with the messages of a subagent."""
+        agent = task.subagent
+        call = task.tool_use_id
         times = [] if agent is None else [seconds(m.timestamp) for m in (*agent.messages[:1], *agent.messages[-1:])]
         known = [time for time in times if time is not None]
-        begun = task.started_at if agent is None or not known else known[0]
+        begun = known[0] if agent is not None and known else task.started_at
         self._fold.begin_task(
             task.id,
             task.type,
@@ -194,28 +203,34 @@ class _Transcript:
         outcome = task.outcome
         if outcome is not None:
             ended = outcome.ended_at or (known[-1] if known else None)
-            self._fold.end_task(task.id, ended, status_of_task(outcome.status), outcome.summary, usage=outcome.usage)
+            self._fold.end_task(
+                task.id, ended, convert_task_status(outcome.status), outcome.summary, usage=outcome.usage
+            )
 
     def _feed(self, message: TranscriptMessage) -> None:
         self._fold.feed(message)
         if isinstance(message, UserMessage):
-            told = message.tool_use_result
-            is_launch = isinstance(told, dict) and (
-                told.get("status") == "async_launched" or "backgroundTaskId" in told
+            result = message.tool_use_result
+            is_launch = isinstance(result, dict) and (
+                result.get("status") == "async_launched" or "backgroundTaskId" in result
             )
             results = (block for block in message.tool_results if is_launch or block.text.startswith(_LAUNCHED))
             self._backgrounded.update(block.tool_use_id for block in results)
 
     def _is_prompt(self, message: UserMessage) -> bool:
-        """Return whether a turn begins with a message: a prompt, or what the CLI tells the model of a task's end."""
+        """Return whether a message begins a turn: a prompt, or the CLI's notification about a finished task."""
         if message.tool_results or message.is_synthetic:
             return False
         text = message.text
-        return not text.startswith((INTERRUPTED, *_OF_THE_CLI)) and message.raw.get("isCompactSummary") is not True
+        return (
+            not text.startswith((INTERRUPTED, *_LOCAL_COMMAND_PREFIXES))
+            and message.raw.get("isCompactSummary") is not True
+        )
 
     def _begin_turn(self, message: UserMessage) -> None:
         at = seconds(message.timestamp)
-        self._is_in_turn, self._stop_reason = True, None
+        self._is_in_turn = True
+        self._stop_reason = None
         if message.origin is not None and not message.origin.is_human:
             self._fold.begin_turn((), at, causes=_TASK_ID.findall(message.text))
             return

@@ -1,4 +1,4 @@
-"""`Span`: one piece of work of a session, with its times, its status and what it cost. A plain value."""
+"""`Span`: one piece of work in a session, with its times, status and cost. A plain value."""
 
 from collections.abc import Iterable
 from typing import Any, Final, Literal, TypeAlias
@@ -8,11 +8,11 @@ import msgspec
 SpanKind: TypeAlias = Literal["run", "turn", "model", "tool", "waiting", "hook", "subagent", "task", "child"]
 """`run`: a prompt and all turns up to the next prompt. `turn`: from its start up to a `result`. `model`: one API
 message. `tool`: a tool call. `waiting`: a question to a person or to a permission handler. `hook`: a hook that ran.
-`subagent`, `child`: an agent inside the CLI, and one with a process of its own. `task`: any other background task, such
-as a shell."""
+`subagent`, `child`: an agent inside the CLI, and one in a separate process. `task`: any other background task, such as
+a shell."""
 
 SpanStatus: TypeAlias = Literal["ok", "error", "denied", "cancelled", "running"]
-"""`running` also stands for work whose end the source does not show."""
+"""`running` is also the status of work whose end the source does not contain."""
 
 MAIN: Final = ""
 """The `agent` of the spans of the main agent."""
@@ -44,29 +44,29 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
     """One piece of work. Two spans are equal if all their fields are."""
 
     id: str
-    """The CLI's id where it has one: of the tool call, the API message, the task."""
+    """The CLI's id of the tool call, API message or task; otherwise a made-up id."""
     kind: SpanKind
     name: str
     """The tool, the model, the agent, the event of a hook, or the first line of a prompt."""
     parent: str | None = None
-    """The id of the span that it is a part of. None for runs, and for background tasks, which outlive their run."""
+    """The id of the enclosing span. None for runs and for background tasks, which outlive their run."""
     agent: str = MAIN
-    """The agent whose work it is: the id of its task, or `""` for the main agent."""
+    """The agent that did the work: the id of its task, or `""` for the main agent."""
     start: float = 0.0
     """Seconds since the epoch."""
     end: float | None = None
-    """Seconds since the epoch; None while it runs, and if the source does not show its end."""
+    """Seconds since the epoch; None while it runs, or if the source does not contain its end."""
     status: SpanStatus = "running"
     tokens: Tokens | None = None
-    """Of a `model` span: its API message. Of a `turn`: the main agent's, as the CLI counts them. A live message has
-    only the output tokens of its beginning, which the attribute `output_tokens_so_far` says."""
+    """For a `model` span, the tokens of its API message; for a `turn`, the main agent's tokens as counted by the CLI.
+    A live message reports only the output tokens of its start; it has the attribute `output_tokens_so_far`."""
     cost_usd: float | None = None
-    """US dollars, as the CLI estimates them; None where the source has no cost."""
+    """US dollars, as estimated by the CLI; None if the source has no cost."""
     attributes: dict[str, Any] = {}
-    """What else is known, as JSON. Texts (`prompt`, `input`, `output`, ...) are cut, and without secrets."""
+    """Other fields, as JSON values. Texts (`prompt`, `input`, `output`, ...) are shortened, and secrets are removed."""
     links: tuple[str, ...] = ()
-    """The ids of spans that caused it without being its parent: a background task has the call that launched it, a turn
-    the tasks whose ends it answers."""
+    """The ids of spans that caused it without being its parent: for a background task, the call that launched it; for a
+    turn, the finished tasks that it responds to."""
 
     @property
     def duration(self) -> float | None:
@@ -75,15 +75,15 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_background(self) -> bool:
-        """Whether it is a background task, which goes on after the turn that started it."""
+        """Whether it is a background task, which continues after the turn that started it."""
         return self.kind in TASK_KINDS and self.parent is None
 
 
 TASK_KINDS: Final = frozenset({"subagent", "task", "child"})
-"""The kinds that have a lane of their own."""
+"""The kinds that have a separate lane in the timeline."""
 
 
 def by_start(spans: Iterable[Span]) -> list[Span]:
-    """Return spans in the order of their starts; parents before their children."""
+    """Return spans ordered by start time, parents before their children."""
     rank = {"run": 0, "turn": 1}
     return sorted(spans, key=lambda span: (span.start, rank.get(span.kind, 2), -(span.end or float("inf"))))

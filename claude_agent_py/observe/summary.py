@@ -1,4 +1,4 @@
-"""`Summary`: what spans add up to: time by kind, tokens and cost by model and by agent, what was slow, what failed."""
+"""`Summary`: totals of spans: time by kind, tokens and cost by model and agent, the slowest spans and the failures."""
 
 import heapq
 from typing import Final
@@ -7,12 +7,12 @@ import msgspec
 
 from claude_agent_py.observe.spans import MAIN, TASK_KINDS, Span, SpanKind, Tokens
 
-_MOST: Final = 10
-"""How many slow and how many failed spans are kept."""
+_MAX_LISTED: Final = 10
+"""The maximum number of slow, and of failed, spans."""
 
 
 class Used(msgspec.Struct, kw_only=True):
-    """What a model or an agent used."""
+    """The usage of a model or an agent."""
 
     tokens: Tokens = Tokens()
     cost_usd: float | None = None
@@ -21,17 +21,17 @@ class Used(msgspec.Struct, kw_only=True):
     tools: int = 0
     """Tool calls, of an agent."""
     seen: Tokens = Tokens()
-    """Tokens by the messages."""
+    """Tokens according to the messages."""
     told: Tokens = Tokens()
-    """Tokens by the results of turns."""
+    """Tokens according to the results of turns."""
 
     def settle(self) -> None:
-        """Choose the count: a message that arrives lacks most of its output tokens, a transcript lacks results."""
+        """Choose the larger count: live messages lack most of their output tokens, and transcripts lack results."""
         self.tokens = self.told if self.told.total >= self.seen.total else self.seen
 
 
 class Summary:
-    """Sums over spans. Times of work that goes on at the same time add up."""
+    """Totals of spans. The durations of parallel work are added up."""
 
     def __init__(self) -> None:
         self.count: int = 0
@@ -44,9 +44,9 @@ class Summary:
         """Seconds by kind."""
         self.counts: dict[SpanKind, int] = {}
         self.by_model: dict[str, Used] = {}
-        """By the name of the model. Tokens are those that the CLI counted, where it told, subagents included."""
+        """By model name. Tokens are the CLI's counts if it reported them, subagents included."""
         self.by_agent: dict[str, Used] = {}
-        """By the id of the agent's task; `""` is the main agent. Of subagents in a running session only the input
+        """By the id of the agent's task; `""` is the main agent. For subagents of a running session, only the input
         tokens are known."""
         self.names: dict[str, str] = {MAIN: "main"}
         """The names of the agents."""
@@ -73,46 +73,46 @@ class Summary:
         last = span.end if span.end is not None else span.start
         if self.end is None or last > self.end:
             self.end = last
-        self._note_time(span)
+        self._add_time(span)
         if span.status in ("error", "denied"):
             self.failures += 1
-            if len(self.failed) < _MOST:
+            if len(self.failed) < _MAX_LISTED:
                 self.failed.append(span)
         if span.kind in TASK_KINDS:
-            self._note_task(span)
+            self._add_task(span)
         if span.kind == "model":
-            self._note_answer(span)
+            self._add_model_call(span)
         elif span.kind == "tool":
             self._agent(span.agent).tools += 1
         elif span.kind in ("run", "child") and span.cost_usd is not None:
             self.cost_usd = (self.cost_usd or 0.0) + span.cost_usd
         elif span.kind == "turn":
-            self._note_turn(span)
+            self._add_turn(span)
 
-    def _note_time(self, span: Span) -> None:
+    def _add_time(self, span: Span) -> None:
         seconds = span.duration or 0.0
         self.seconds[span.kind] = self.seconds.get(span.kind, 0.0) + seconds
         if span.kind in ("model", "tool", "waiting", "hook"):
             entry = (seconds, self.count, span)
-            if len(self._slow) < _MOST:
+            if len(self._slow) < _MAX_LISTED:
                 heapq.heappush(self._slow, entry)
             else:
                 heapq.heappushpop(self._slow, entry)
 
-    def _note_task(self, span: Span) -> None:
+    def _add_task(self, span: Span) -> None:
         self.names[span.agent] = span.attributes.get("description") or span.name
         if span.cost_usd is not None:
             used = self._agent(span.agent)
             used.cost_usd = (used.cost_usd or 0.0) + span.cost_usd
 
-    def _note_answer(self, span: Span) -> None:
+    def _add_model_call(self, span: Span) -> None:
         for used in (self._agent(span.agent), self._model(span.name)):
             used.calls += 1
             used.seen += span.tokens or Tokens()
             used.settle()
 
-    def _note_turn(self, span: Span) -> None:
-        """Take the counts and the cost by model, which only the CLI knows."""
+    def _add_turn(self, span: Span) -> None:
+        """Add the tokens and the cost by model, which only the CLI knows."""
         for model, spent in (span.attributes.get("models") or {}).items():
             used = self._model(model)
             used.cost_usd = (used.cost_usd or 0.0) + spent["cost_usd"]

@@ -1,6 +1,6 @@
-"""`Telemetry`: what is traced with OpenTelemetry; the option `telemetry`, and `instrument` for a whole program.
+"""`Telemetry`: the option for tracing with OpenTelemetry, and `instrument`, which enables it for a whole program.
 
-OpenTelemetry itself is only imported by sessions that are traced.
+Only traced sessions import OpenTelemetry.
 """
 
 import os
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from claude_agent_py._errors import OptionsError
 
 if TYPE_CHECKING:
-    from claude_agent_py.observe.watching import Observer
+    from claude_agent_py.observe.observer import Observer
 
 CONTENT_VARIABLE: Final = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 _YES: Final = frozenset({"1", "true", "yes", "on"})
@@ -18,14 +18,14 @@ _YES: Final = frozenset({"1", "true", "yes", "on"})
 
 @dataclass(frozen=True, kw_only=True)
 class Telemetry:
-    """Spans and metrics for OpenTelemetry, by its conventions for generative AI. Needs the extra `otel`.
+    """Spans and metrics for OpenTelemetry, following its conventions for generative AI. Requires the extra `otel`.
 
-    What becomes of them is up to the program: install an SDK and an exporter, and set them up as for any library.
+    To export them, the program configures an SDK and an exporter, as for any other library.
     """
 
     content: bool | None = None
-    """Whether prompts, answers, and inputs and outputs of tools are recorded, cut to 2000 characters and without API
-    keys. None means as the variable OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT says, by default not."""
+    """Whether to record prompts, answers, and the inputs and outputs of tools, cut to 2000 characters and without API
+    keys. None follows the variable OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT, which is off by default."""
     agent_name: str = ""
     """The name of the main agent, for `gen_ai.agent.name`."""
     tracer_provider: Any = None
@@ -36,7 +36,9 @@ class Telemetry:
     @property
     def records_content(self) -> bool:
         """Whether content is recorded."""
-        return os.environ.get(CONTENT_VARIABLE, "").lower() in _YES if self.content is None else self.content
+        if self.content is not None:
+            return self.content
+        return os.environ.get(CONTENT_VARIABLE, "").lower() in _YES
 
     def observer(self) -> "Observer":
         """Return an observer for one session. Internal to this package.
@@ -75,13 +77,15 @@ def instrument(telemetry: Telemetry | None = None) -> None:
 
 
 def uninstrument() -> None:
-    """Undo `instrument`. Sessions that are open stay traced."""
+    """Undo `instrument`. Open sessions are still traced."""
     global _program
     _program = None
 
 
-def telemetry_of(option: "Telemetry | bool | None") -> Telemetry | None:
-    """Return what a session with this option records, or None for nothing."""
+def resolve_telemetry(option: "Telemetry | bool | None") -> Telemetry | None:
+    """Return the telemetry of a session with this option, or None if it is not traced."""
     if option is None:
         return _program
-    return option if isinstance(option, Telemetry) else Telemetry() if option else None
+    if isinstance(option, Telemetry):
+        return option
+    return Telemetry() if option else None

@@ -1,10 +1,10 @@
-"""`Tracer`: the spans of a running session as spans and metrics of OpenTelemetry.
+"""`Tracer`: exports the spans of a running session to OpenTelemetry, with metrics.
 
-A turn is an `invoke_agent` span in the trace that was current when its prompt was sent. Calls of the model and of
-tools, hooks, questions, and subagents that are waited for are below it. A background task has a trace of its own, with
-a link to the call that launched it: it may go on for hours after the turn is over.
+A turn is an `invoke_agent` span in the trace that was current when its prompt was sent. Its children are model calls,
+tool calls, hooks, requests to the user and foreground subagents. A background task is the root of a separate trace,
+with a link to the call that launched it, because it may continue for hours after the turn has ended.
 
-A span is started when it ends, with its own times, or when the first one below it does.
+An OpenTelemetry span is created when the span ends, with the original times, or earlier, with its first child.
 """
 
 from typing import Any, Final
@@ -14,18 +14,18 @@ from opentelemetry.context import Context
 from opentelemetry.trace import Link, NonRecordingSpan, SpanContext, SpanKind, Status, StatusCode
 
 from claude_agent_py._version import __version__
-from claude_agent_py.observe.conventions import PROVIDER, attributes_of, name_of, operation_of
+from claude_agent_py.observe.conventions import PROVIDER, build_attributes, build_name, get_operation
 from claude_agent_py.observe.fold import MAX_CHARS, SpanFold
+from claude_agent_py.observe.observer import Observer
 from claude_agent_py.observe.spans import MAIN, TASK_KINDS, Span
-from claude_agent_py.observe.watching import Observer
 from claude_agent_py.wire.messages.conversation import UserMessage
 
 NAME: Final = "claude_agent_py"
-_MOST: Final = 10_000
-"""How many ended spans are remembered, as parents and for links."""
+_MAX_REMEMBERED: Final = 10_000
+"""The maximum number of ended spans that are remembered, as parents and for links."""
 _TOKEN_BUCKETS: Final = [1.0, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864]
-_ABOVE: Final = frozenset({"turn", "tool", *TASK_KINDS})
-"""Kinds that others are below, or linked to."""
+_PARENT_KINDS: Final = frozenset({"turn", "tool", *TASK_KINDS})
+"""The kinds of spans that may have children or be the target of a link."""
 _NAMED: Final = {"model": "gen_ai.request.model", "tool": "gen_ai.tool.name"}
 _FAILED: Final = frozenset({"error", "denied"})
 _ERROR: Final = Status(StatusCode.ERROR)
@@ -37,39 +37,40 @@ class Tracer(Observer):
 
     def __init__(self, *, content: bool, agent_name: str, tracer_provider: Any, meter_provider: Any) -> None:
         self._content = content
-        super().__init__(SpanFold(self._over, max_chars=MAX_CHARS if self._content else 0))
+        super().__init__(SpanFold(self._record_ended, max_chars=MAX_CHARS if self._content else 0))
         self._names = {MAIN: agent_name}
         self._tracer = trace.get_tracer(NAME, __version__, tracer_provider)
         self._meters = _Meters(metrics.get_meter(NAME, __version__, meter_provider))
         self._cli = trace.get_current_span().get_span_context()
-        """Where the CLI's own spans belong: it got this context when it was started."""
-        self._prompted_in: _Latest = _Latest()
+        """The parent of the CLI's own spans: the CLI is started with this context."""
+        self._prompt_contexts: _BoundedDict = _BoundedDict()
         """The contexts in which prompts were sent, by their uuids."""
         self._live: dict[str, trace.Span] = {}
-        self._ended: _Latest = _Latest()
-        """The contexts of spans, by id."""
+        self._ended: _BoundedDict = _BoundedDict()
+        """The contexts of ended spans, by id."""
         self._latest: tuple[str | None, Context] = (None, Context())
-        """The span that the latest one was below, and the context for what is below it."""
+        """The latest parent, and the context for its children. A cache of one entry."""
 
     def sent(self, prompt: UserMessage) -> None:
-        """Note in which context a prompt is sent."""
+        """Record the context in which a prompt is sent."""
         if prompt.uuid:
-            self._prompted_in.put(f"run:{prompt.uuid}", contexts.get_current())
+            self._prompt_contexts.put(f"run:{prompt.uuid}", contexts.get_current())
         super().sent(prompt)
 
-    def _over(self, span: Span) -> None:
-        """Record a span that is over."""
+    def _record_ended(self, span: Span) -> None:
+        """Export a span that has ended."""
         kind = span.kind
         if kind == "run":
-            return  # its turns are the spans
-        live = self._live.pop(span.id, None) if kind in _ABOVE else None
+            # A run is not exported: its turns are.
+            return
+        live = self._live.pop(span.id, None) if kind in _PARENT_KINDS else None
         if live is None:
             recorded = self._start(span, attributes=True)
         else:
             recorded = live
-            recorded.set_attributes(self._attributes(span))
+            recorded.set_attributes(self._build_attributes(span))
         if kind == "turn":
-            for link in self._links(span):
+            for link in self._build_links(span):
                 recorded.add_link(link.context, link.attributes)
         if span.status in _FAILED:
             recorded.set_status(_ERROR)
@@ -77,53 +78,55 @@ class Tracer(Observer):
         self._meters.note(span, self._names.get(span.agent, ""))
 
     def _start(self, span: Span, *, attributes: bool) -> trace.Span:
-        """Start a span of OpenTelemetry, and remember where it is if others may be below it or linked to it."""
+        """Start an OpenTelemetry span, and remember its context if it may have children or be linked to."""
         kind = span.kind
-        context = self._parent_of(span)  # starts the agent's span, which names it
+        # Find the parent first: this may start the span of the agent, which sets the agent's name.
+        context = self._parent_context(span)
         if kind in TASK_KINDS:
             self._names[span.agent] = span.name
         recorded = self._tracer.start_span(
-            name_of(span, self._names.get(span.agent, "")),
+            build_name(span, self._names.get(span.agent, "")),
             context=context,
             kind=SpanKind.CLIENT if kind == "model" else SpanKind.INTERNAL,
-            attributes=self._attributes(span) if attributes else None,
-            links=self._links(span) if span.links and kind != "turn" else None,
+            attributes=self._build_attributes(span) if attributes else None,
+            links=self._build_links(span) if span.links and kind != "turn" else None,
             start_time=_nanoseconds(span.start),
         )
-        if kind in _ABOVE:
-            where = recorded.get_span_context()
-            self._ended.put(span.id, where)
+        if kind in _PARENT_KINDS:
+            span_context = recorded.get_span_context()
+            self._ended.put(span.id, span_context)
             if kind == "turn":
-                self._keep_together(span.parent or "", where)
+                self._group_follow_ups(span.parent or "", span_context)
         return recorded
 
-    def _keep_together(self, run: str, turn: SpanContext) -> None:
-        """Let the follow-up turns of a run be below its first turn, if its prompt was sent outside of any trace."""
-        context = self._prompted_in.get(run) or Context()
+    def _group_follow_ups(self, run: str, turn: SpanContext) -> None:
+        """Make the follow-up turns of a run children of its first turn, if the prompt was sent outside of any trace."""
+        context = self._prompt_contexts.get(run) or Context()
         if not trace.get_current_span(context).get_span_context().is_valid:
-            self._prompted_in.put(run, trace.set_span_in_context(NonRecordingSpan(turn), context))
+            self._prompt_contexts.put(run, trace.set_span_in_context(NonRecordingSpan(turn), context))
 
-    def _parent_of(self, span: Span) -> Context:
-        """Return the context of the span above; an empty one for a background task."""
+    def _parent_context(self, span: Span) -> Context:
+        """Return the context of the parent span; an empty context for a background task."""
         if span.kind == "turn":
-            return self._prompted_in.get(span.parent or "") or Context()
-        above = span.parent
-        if above is None:
-            return Context() if span.is_background else self._below(self._fold.turn_id)
-        return self._below(above) or self._below(self._fold.turn_id)
+            return self._prompt_contexts.get(span.parent or "") or Context()
+        if span.parent is not None:
+            return self._child_context(span.parent) or self._child_context(self._fold.turn_id)
+        if span.is_background:
+            return Context()
+        return self._child_context(self._fold.turn_id)
 
-    def _below(self, span_id: str | None) -> Context:
-        """Return the context for what is below a span; an empty one if it is unknown."""
+    def _child_context(self, span_id: str | None) -> Context:
+        """Return the context for the children of a span; an empty context if the span is unknown."""
         if span_id == self._latest[0]:
             return self._latest[1]
-        above = self._context_of(span_id)
-        if above is None:
+        parent = self._find_otel_span(span_id)
+        if parent is None:
             return Context()
-        self._latest = (span_id, trace.set_span_in_context(above, Context()))
+        self._latest = (span_id, trace.set_span_in_context(parent, Context()))
         return self._latest[1]
 
-    def _context_of(self, span_id: str | None) -> trace.Span | None:
-        """Return the span of OpenTelemetry with an id, which is started if it has not been."""
+    def _find_otel_span(self, span_id: str | None) -> trace.Span | None:
+        """Return the OpenTelemetry span for a span id, starting it if necessary; None if the id is unknown."""
         if span_id is None:
             return None
         live = self._live.get(span_id)
@@ -132,26 +135,27 @@ class Tracer(Observer):
         known = self._ended.get(span_id)
         if known is not None:
             return NonRecordingSpan(known)
-        is_open = self._fold.open(span_id)
-        if is_open is None or is_open.kind == "run":
+        open_span = self._fold.open(span_id)
+        if open_span is None or open_span.kind == "run":
             return None
-        live = self._live[span_id] = self._start(is_open, attributes=False)
+        live = self._start(open_span, attributes=False)
+        self._live[span_id] = live
         return live
 
-    def _links(self, span: Span) -> list[Link]:
-        found = [self._context_of(link) for link in span.links]
+    def _build_links(self, span: Span) -> list[Link]:
+        found = [self._find_otel_span(link) for link in span.links]
         links = [Link(one.get_span_context()) for one in found if one is not None]
-        if span.kind == "turn" and self._cli.is_valid and self._cli.trace_id != self._trace_of(span):
+        if span.kind == "turn" and self._cli.is_valid and self._cli.trace_id != self._trace_id(span):
             links.append(Link(self._cli, {"claude_agent.link": "cli"}))
         return links
 
-    def _trace_of(self, span: Span) -> int:
+    def _trace_id(self, span: Span) -> int:
         known = self._ended.get(span.id)
         return known.trace_id if known is not None else 0
 
-    def _attributes(self, span: Span) -> dict[str, Any]:
+    def _build_attributes(self, span: Span) -> dict[str, Any]:
         name = self._names.get(span.agent, "")
-        return attributes_of(span, name, session_id=self._fold.session_id, content=self._content)
+        return build_attributes(span, name, session_id=self._fold.session_id, content=self._content)
 
 
 class _Meters:
@@ -173,39 +177,39 @@ class _Meters:
         self._cost = meter.create_counter("claude_agent.cost", unit="USD", description="Cost, estimated by the CLI.")
 
     def note(self, span: Span, agent: str) -> None:
-        """Record what a span adds."""
-        operation = operation_of(span)
+        """Add a span to the metrics."""
+        operation = get_operation(span)
         if operation is None or span.end is None:
             return
         shared: dict[str, Any] = {"gen_ai.operation.name": operation, "gen_ai.provider.name": PROVIDER}
         if agent:
             shared["gen_ai.agent.name"] = agent
-        where = shared.copy()
+        attributes = shared.copy()
         if span.kind in _NAMED:
-            where[_NAMED[span.kind]] = span.name
+            attributes[_NAMED[span.kind]] = span.name
         if span.status in _FAILED:
-            where["error.type"] = "denied" if span.status == "denied" else f"{span.kind}_error"
-        self._durations.record(max(0.0, span.end - span.start), where)
+            attributes["error.type"] = "denied" if span.status == "denied" else f"{span.kind}_error"
+        self._durations.record(max(0.0, span.end - span.start), attributes)
         if span.kind == "turn":
-            self._note_spent(span, shared)
+            self._record_usage(span, shared)
 
-    def _note_spent(self, turn: Span, shared: dict[str, Any]) -> None:
+    def _record_usage(self, turn: Span, shared: dict[str, Any]) -> None:
         for model, spent in (turn.attributes.get("models") or {}).items():
-            where = {**shared, "gen_ai.operation.name": "chat", "gen_ai.request.model": model}
+            attributes = {**shared, "gen_ai.operation.name": "chat", "gen_ai.request.model": model}
             tokens = spent["tokens"]
             sums = {"input": tokens.total - tokens.output, "output": tokens.output}
             for kind, count in sums.items():
-                self._tokens.record(count, {**where, "gen_ai.token.type": kind})
+                self._tokens.record(count, {**attributes, "gen_ai.token.type": kind})
             self._cost.add(spent["cost_usd"], {"gen_ai.request.model": model})
 
 
-class _Latest(dict[str, Any]):
+class _BoundedDict(dict[str, Any]):
     """A dict that forgets the oldest entries."""
 
     def put(self, key: str, value: Any) -> None:
         """Set an entry."""
         self[key] = value
-        if len(self) > _MOST:
+        if len(self) > _MAX_REMEMBERED:
             del self[next(iter(self))]
 
 

@@ -1,8 +1,8 @@
 """Conversations on disk: list, read, search and change the sessions of the CLI, without a process.
 
-The functions are plain ones, which block while they read files; in an async program call them with
-`anyio.to_thread.run_sync`, and read messages with `async for`. Each takes `config_dir` for a configuration folder other
-than `CLAUDE_CONFIG_DIR` or `~/.claude`.
+The functions are synchronous and block while they read files. In an async program, call them with
+`anyio.to_thread.run_sync` and read messages with `async for`. Each function accepts `config_dir`, a configuration
+folder other than `CLAUDE_CONFIG_DIR` or `~/.claude`.
 """
 
 from typing import TYPE_CHECKING
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
         unarchive_session as unarchive_session,
     )
     from claude_agent_py.sessions.folders import project_key_for_directory as project_key_for_directory
-    from claude_agent_py.sessions.forking import fork_session as fork_session
-    from claude_agent_py.sessions.info import SessionInfo as SessionInfo
-    from claude_agent_py.sessions.lines import DamagedLine as DamagedLine
-    from claude_agent_py.sessions.listing import (
+    from claude_agent_py.sessions.fork import fork_session as fork_session
+    from claude_agent_py.sessions.index import (
         get_session_info as get_session_info,
         list_sessions as list_sessions,
     )
-    from claude_agent_py.sessions.running import (
+    from claude_agent_py.sessions.info import SessionInfo as SessionInfo
+    from claude_agent_py.sessions.lines import DamagedLine as DamagedLine
+    from claude_agent_py.sessions.processes import (
         RunningProcess as RunningProcess,
         RunningSession as RunningSession,
         running_sessions as running_sessions,
@@ -46,21 +46,20 @@ if TYPE_CHECKING:
         get_subagent_messages as get_subagent_messages,
         list_subagents as list_subagents,
     )
-    from claude_agent_py.sessions.spent import SessionUsage as SessionUsage
     from claude_agent_py.sessions.stored_tasks import StoredTask as StoredTask
-    from claude_agent_py.sessions.stores.changing import (
-        delete_session_via_store as delete_session_via_store,
-        fork_session_via_store as fork_session_via_store,
-        rename_session_via_store as rename_session_via_store,
-        tag_session_via_store as tag_session_via_store,
-    )
-    from claude_agent_py.sessions.stores.copying import (
+    from claude_agent_py.sessions.stores.copies import (
         copy_session as copy_session,
         export_session as export_session,
         import_session as import_session,
         push as push,
     )
     from claude_agent_py.sessions.stores.directory import DirectoryStore as DirectoryStore
+    from claude_agent_py.sessions.stores.edits import (
+        delete_session_via_store as delete_session_via_store,
+        fork_session_via_store as fork_session_via_store,
+        rename_session_via_store as rename_session_via_store,
+        tag_session_via_store as tag_session_via_store,
+    )
     from claude_agent_py.sessions.stores.leases import Lease as Lease, LeasingStore as LeasingStore
     from claude_agent_py.sessions.stores.memory import MemoryStore as MemoryStore
     from claude_agent_py.sessions.stores.postgres import PostgresStore as PostgresStore
@@ -73,7 +72,7 @@ if TYPE_CHECKING:
         SessionStoreListEntry as SessionStoreListEntry,
         SessionSummaryEntry as SessionSummaryEntry,
     )
-    from claude_agent_py.sessions.stores.reading import (
+    from claude_agent_py.sessions.stores.queries import (
         get_session_from_store as get_session_from_store,
         get_session_info_from_store as get_session_info_from_store,
         get_session_messages_from_store as get_session_messages_from_store,
@@ -87,6 +86,7 @@ if TYPE_CHECKING:
     from claude_agent_py.sessions.stores.summary import fold_session_summary as fold_session_summary
     from claude_agent_py.sessions.subagent import StoredSubagent as StoredSubagent
     from claude_agent_py.sessions.transcript import Transcript as Transcript
+    from claude_agent_py.sessions.usage import SessionUsage as SessionUsage
     from claude_agent_py.tasks.files.transcript import TranscriptMessage as TranscriptMessage
 else:
     __getattr__, __dir__ = attach(__name__)

@@ -7,8 +7,9 @@ before, or continues through it. Only the offsets of messages are kept: 8 bytes 
 
 Measured with CLI 2.1.328. An answer with several tool calls is written as one entry per call, each the parent of the
 next; each result has its own call as parent, and the next prompt has only one of the results. So the other calls and
-results of an answer on the path belong to the conversation, too. Messages that a compaction keeps are not written
-again: it lists their uuids, and the entries after it may continue either its summary or the last one kept.
+results of an answer on the path also belong to the conversation. A compaction does not write the messages that it
+preserves again: it lists their uuids, and the entries after it may continue either its summary or the last preserved
+message.
 """
 
 from array import array
@@ -17,15 +18,15 @@ from typing import Final
 
 from msgspec import UNSET
 
-from claude_agent_py.sessions.entries import Entry, read_entry
+from claude_agent_py.sessions.entries import Entry, PreservedMessages, read_entry
 from claude_agent_py.sessions.lines import DamagedLine, Snapshot
 
 MOST_DAMAGE: Final = 1000
 """The maximum number of damaged lines to report."""
 _MOST_GAPS: Final = 100
-"""The maximum number of missing parents to bridge; each costs another pass over the file."""
-_MOST_ASIDE: Final = 20_000
-"""The maximum number of entries off the path to remember until the answer they belong to is found."""
+"""The maximum number of missing parents to skip; each costs another pass over the file."""
+_MOST_SIDE_ENTRIES: Final = 20_000
+"""The maximum number of entries off the path to remember until their answer is found."""
 _BOUNDARY: Final = "compact_boundary"
 
 
@@ -51,7 +52,7 @@ def find_chain(snapshot: Snapshot, *, whole: bool = False, is_subagent: bool = F
     damage: dict[int, str] = {}
     gaps: set[str] = set()
     while True:
-        walk = _Walk(whole, is_subagent, gaps)
+        traversal = _Traversal(whole, is_subagent, gaps)
         for offset, line in snapshot.backwards():
             entry = None
             try:
@@ -61,84 +62,96 @@ def find_chain(snapshot: Snapshot, *, whole: bool = False, is_subagent: bool = F
                 damage[offset] = "not complete (yet)" if is_half else f"not an entry: {error}"
             if line is None:
                 damage[offset] = "longer than any line of the CLI"
-            if entry is not None and walk.is_over(entry, offset, line or b""):
+            if entry is not None and traversal.feed(entry, offset, line or b""):
                 break
-        missing = walk.missing
+        missing = traversal.missing
         if missing is None or missing in gaps or len(gaps) >= _MOST_GAPS:
             break
         gaps.add(missing)
-    walk.finish()
-    damage |= dict.fromkeys(walk.bridged, "its parent is missing; continued with the entry before it")
-    return Chain(walk.kept, [DamagedLine(*line) for line in sorted(damage.items())[:MOST_DAMAGE]])
+    traversal.finish()
+    damage |= dict.fromkeys(traversal.gap_filled, "the parent is missing; continued with the previous entry")
+    return Chain(traversal.kept, [DamagedLine(*line) for line in sorted(damage.items())[:MOST_DAMAGE]])
 
 
-class _Walk:
+class _Traversal:
     """The path back from the newest message. `kept` is in reverse order."""
 
     def __init__(self, whole: bool, is_subagent: bool, gaps: set[str]) -> None:
         self.kept: array[int] = array("Q")
-        self.bridged: list[int] = []
+        self.gap_filled: list[int] = []
         """The entries whose parents are missing."""
         self._last = 0
         self._uuid: str | None = None
-        """The last entry on the path, which may have been written twice."""
+        """The last entry on the path. The CLI may have written it twice."""
         self._whole = whole
         self._is_subagent = is_subagent
         self._gaps = gaps
-        self._has_begun = self._is_rewound = False
+        self._has_begun = False
+        self._is_rewound = False
         self._wanted: str | None = None
         """The uuid of the next entry on the path."""
-        self._aside = _Aside()
+        self._side_entries = _SideEntries()
         self._answer: str | None = None
         """The id of the last answer on the path."""
-        self._first = self._low = 0
-        """Its blocks are `kept[_first:]`, its results `kept[_low:_first]`."""
+        self._first = 0
+        self._low = 0
+        """The blocks of the last answer are `kept[_first:]`, the results of its calls `kept[_low:_first]`."""
         self._results = 0
-        """How many tool results were kept last."""
+        """The number of consecutive tool results at the end of `kept`."""
         self._summary: tuple[str, int] | None = None
-        """The uuid of the summary that was last kept, and its index."""
+        """The uuid of the last summary on the path, and its index in `kept`."""
         self._summaries: dict[str, int] = {}
         """The offsets of summaries off the path."""
-        self._to_keep: set[str] | None = None
-        """Messages that a compaction kept and that have not been found yet."""
-        self._after: list[int] = []
-        """The summary, which comes before the kept messages."""
+        self._to_preserve: set[str] | None = None
+        """The messages preserved by a compaction that have not been found yet; None before such a compaction."""
+        self._after_preserved: list[int] = []
+        """The summary, which precedes the preserved messages."""
 
     @property
     def missing(self) -> str | None:
-        """The entry that was missing when the beginning of the file was reached."""
-        return self._wanted if self._to_keep is None else None
+        """The uuid that was still wanted at the beginning of the file."""
+        return self._wanted if self._to_preserve is None else None
 
-    def is_over(self, entry: Entry, offset: int, line: bytes) -> bool:
-        """Process the next entry, and return whether it was the last."""
+    def feed(self, entry: Entry, offset: int, line: bytes) -> bool:
+        """Process the next entry. Return True after the first entry of the conversation."""
         if not entry.is_linked:
-            self._note(entry)
+            self._apply_rewind(entry)
             return False
+        # Early versions of the CLI wrote the entries of subagents into the main transcript.
         if bool(entry.is_sidechain) is not self._is_subagent:
             return False
-        if self._to_keep is not None:
-            return self._keep_listed(entry, offset)
+        if self._to_preserve is not None:
+            self._collect_preserved(entry, offset, self._to_preserve)
+            return not self._to_preserve
         if not self._has_begun:
-            if self._wanted is None and not entry.is_message:
-                return False
-            if self._wanted is not None and entry.uuid != self._wanted:
+            if not self._is_start(entry):
                 return False
             self._has_begun = True
         elif entry.uuid != self._wanted:
             if self._wanted not in self._gaps:
-                return self._pass_by(entry, offset, line)
-            self.bridged.append(self._last)
-        self._last, self._uuid = offset, entry.uuid
-        self._step(entry, offset, line)
-        if entry.subtype == _BOUNDARY and self._compacted(entry):
-            return False
+                self._handle_off_path(entry, offset, line)
+                return False
+            # An earlier pass did not find the wanted parent, so continue with the previous entry of the file.
+            self.gap_filled.append(self._last)
+        self._last = offset
+        self._uuid = entry.uuid
+        self._keep_entry(entry, offset, line)
+        if entry.subtype == _BOUNDARY and not self._whole:
+            preserved = _read_preserved(entry)
+            if preserved is not None and preserved.uuids:
+                self._start_preserved(preserved)
+                return False
         self._wanted = entry.parent_uuid or (entry.logical_parent_uuid if self._whole else None)
         return self._wanted is None
 
-    def _note(self, entry: Entry) -> None:
-        """A rewind that is not followed by a prompt leaves a note of the conversation's current message.
+    def _is_start(self, entry: Entry) -> bool:
+        """Return whether the path starts at an entry: the newest message, unless a rewind named another one."""
+        return entry.is_message if self._wanted is None else entry.uuid == self._wanted
 
-        The last note counts.
+    def _apply_rewind(self, entry: Entry) -> None:
+        """Start at the message that a rewind made the current one.
+
+        A rewind that is not followed by a prompt leaves a note with the uuid of that message. The last note counts.
         """
         if self._has_begun or self._is_rewound or not entry.explicit or entry.leaf_uuid is UNSET:
             return
@@ -146,7 +159,7 @@ class _Walk:
         if isinstance(entry.leaf_uuid, str) and entry.leaf_uuid not in self._gaps:
             self._wanted = entry.leaf_uuid
 
-    def _step(self, entry: Entry, offset: int, line: bytes) -> None:
+    def _keep_entry(self, entry: Entry, offset: int, line: bytes) -> None:
         """Keep an entry on the path, with the rest of its answer."""
         if not entry.is_shown:
             return
@@ -167,7 +180,7 @@ class _Walk:
             self._answer = answer
             self._first = len(self.kept)
             self._low = self._first - self._results
-        blocks, results = self._aside.take(entry.uuid or "", answer if is_last else None)
+        blocks, results = self._side_entries.take(entry.uuid or "", answer if is_last else None)
         self.kept.extend(blocks)
         self.kept.append(offset)
         for result in results:
@@ -175,66 +188,62 @@ class _Walk:
         self._results = 0
 
     def _insert_result(self, offset: int) -> None:
-        """Put a result after the blocks of its answer, among the other results in the order of the file."""
+        """Put a result after the blocks of its answer, sorted among the other results by its position in the file."""
         place = self._first
         while place > self._low and self.kept[place - 1] < offset:
             place -= 1
         self.kept.insert(place, offset)
         self._first += 1
 
-    def _pass_by(self, entry: Entry, offset: int, line: bytes) -> bool:
-        """Process an entry off the path; return whether the path ends here."""
+    def _handle_off_path(self, entry: Entry, offset: int, line: bytes) -> None:
+        """Remember an entry off the path that may still belong to the conversation."""
         if entry.subtype == _BOUNDARY:
-            kept = entry.compact_metadata.preserved_messages if entry.compact_metadata else None
-            if kept is not None and self._wanted in kept.uuids:
-                return self._continue_kept(kept.anchor_uuid, kept.uuids)
+            preserved = _read_preserved(entry)
+            if preserved is not None and self._wanted in preserved.uuids:
+                self._continue_preserved(preserved)
         elif entry.is_compact_summary and entry.uuid:
             self._summaries[entry.uuid] = offset
         elif entry.is_shown and entry.parent_uuid and entry.uuid and entry.uuid != self._uuid:
             answer = entry.message.id if entry.message and entry.type == "assistant" else None
             if answer is not None or b'"tool_result"' in line:
-                self._aside.add(entry.parent_uuid, offset, entry.uuid, answer)
-        return False
+                self._side_entries.add(entry.parent_uuid, offset, entry.uuid, answer)
 
-    # Compactions that kept messages
+    # Compactions that preserved messages
 
-    def _compacted(self, entry: Entry) -> bool:
-        """Process the end of a compacted part on the path; return whether it kept messages."""
-        kept = entry.compact_metadata.preserved_messages if entry.compact_metadata else None
-        if kept is None or not kept.uuids or self._whole:
-            return False
-        if self._summary is not None and self._summary[0] == kept.anchor_uuid:
-            self._after = list(self.kept[self._summary[1] :])
+    def _start_preserved(self, preserved: PreservedMessages) -> None:
+        """Collect the messages that a compaction on the path preserved."""
+        if self._summary is not None and self._summary[0] == preserved.anchor_uuid:
+            self._after_preserved = list(self.kept[self._summary[1] :])
             del self.kept[self._summary[1] :]
-        self._to_keep = set(kept.uuids)
-        return True
+        self._to_preserve = set(preserved.uuids)
 
-    def _continue_kept(self, anchor: str | None, uuids: list[str]) -> bool:
-        """The path leads past the summary to a message that the compaction kept."""
-        summary = self._summaries.get(anchor or "")
+    def _continue_preserved(self, preserved: PreservedMessages) -> None:
+        """Collect the preserved messages when the path bypasses the summary and leads to one of them."""
+        summary = self._summaries.get(preserved.anchor_uuid or "")
         if self._whole:
             if summary is not None:
                 self.kept.append(summary)
-            return False
-        self._after = [] if summary is None else [summary]
-        self._to_keep = set(uuids)
-        return False
+            return
+        self._after_preserved = [] if summary is None else [summary]
+        self._to_preserve = set(preserved.uuids)
 
-    def _keep_listed(self, entry: Entry, offset: int) -> bool:
-        assert self._to_keep is not None  # noqa: S101 - the caller checked
-        if entry.uuid in self._to_keep:
-            self._to_keep.discard(entry.uuid)
+    def _collect_preserved(self, entry: Entry, offset: int, left: set[str]) -> None:
+        if entry.uuid in left:
+            left.discard(entry.uuid)
             if entry.is_shown:
                 self.kept.append(offset)
-        return not self._to_keep
 
     def finish(self) -> None:
         """Put the messages in order."""
-        self.kept.extend(self._after)
+        self.kept.extend(self._after_preserved)
         self.kept.reverse()
 
 
-class _Aside:
+def _read_preserved(entry: Entry) -> PreservedMessages | None:
+    return entry.compact_metadata.preserved_messages if entry.compact_metadata else None
+
+
+class _SideEntries:
     """Entries off the path that may continue an answer on it: its other blocks, and the results of its calls."""
 
     def __init__(self) -> None:
@@ -245,8 +254,9 @@ class _Aside:
         known = self._by_parent.setdefault(parent, [])
         if not any(own == uuid for _, own, _ in known):
             known.append((offset, uuid, answer))
-        while len(self._by_parent) > _MOST_ASIDE:
-            self._by_parent.pop(next(iter(self._by_parent)))  # read first, so farthest from here
+        while len(self._by_parent) > _MOST_SIDE_ENTRIES:
+            # The file is read backwards, so the first one added is the farthest away.
+            self._by_parent.pop(next(iter(self._by_parent)))
 
     def take(self, uuid: str, answer: str | None) -> tuple[list[int], list[int]]:
         """Remove and return the blocks of an answer that continue an entry, and their results, last first."""
@@ -254,10 +264,10 @@ class _Aside:
         results: list[int] = []
         parents = [uuid]
         while parents:
-            for offset, own, of in self._by_parent.pop(parents.pop(), ()):
-                if of is None:
+            for offset, own, of_answer in self._by_parent.pop(parents.pop(), ()):
+                if of_answer is None:
                     results.append(offset)
-                elif of == answer:
+                elif of_answer == answer:
                     blocks.append(offset)
                     parents.append(own)
         return sorted(blocks, reverse=True), results

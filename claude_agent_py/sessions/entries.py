@@ -1,8 +1,8 @@
-"""The entries of a transcript and what links them.
+"""The entries of a transcript and their links.
 
 One line is one entry. `user`, `assistant`, `system` and `attachment` entries form the conversation: each has a uuid and
-names its parent. All others are notes of the CLI (title, tag, cost, the requests that it sent, ...). One entry of the
-model's answer holds one content block; those of one answer share their `message.id`.
+names its parent. All other entries are notes of the CLI (title, tag, cost, the requests that it sent, ...). Each entry
+of a model's answer holds one content block; all entries of one answer share their `message.id`.
 """
 
 from typing import Final
@@ -19,13 +19,13 @@ _READ: Final = frozenset(kind.encode() for kind in (*LINKED, "last-prompt"))
 _NOTE: Final = b'{"type":"'
 
 
-class Ids(msgspec.Struct, gc=False):
+class MessageId(msgspec.Struct, gc=False):
     """The part of a message that identifies its answer."""
 
     id: str | None = None
 
 
-class Kept(msgspec.Struct, rename="camel", gc=False):
+class PreservedMessages(msgspec.Struct, rename="camel", gc=False):
     """The messages that a compaction kept unchanged."""
 
     anchor_uuid: str | None = None
@@ -33,9 +33,9 @@ class Kept(msgspec.Struct, rename="camel", gc=False):
 
 
 class Compaction(msgspec.Struct, rename="camel", gc=False):
-    """What a compaction did."""
+    """The effect of a compaction."""
 
-    preserved_messages: Kept | None = None
+    preserved_messages: PreservedMessages | None = None
 
 
 class Entry(msgspec.Struct, rename="camel", gc=False):
@@ -51,24 +51,24 @@ class Entry(msgspec.Struct, rename="camel", gc=False):
     team_name: str | None = None
     is_compact_summary: bool | None = None
     subtype: str | None = None
-    message: Ids | None = None
+    message: MessageId | None = None
     compact_metadata: Compaction | None = None
     leaf_uuid: str | UnsetType | None = UNSET
     explicit: bool | None = None
 
     @property
     def is_linked(self) -> bool:
-        """Whether it is part of a conversation."""
+        """Whether the entry is part of a conversation."""
         return self.uuid is not None and self.type in LINKED
 
     @property
     def is_message(self) -> bool:
-        """Whether it is a message of the user, the model or a tool."""
+        """Whether the entry is a message of the user, the model or a tool."""
         return self.type == "user" or self.type == "assistant"
 
     @property
     def is_shown(self) -> bool:
-        """Whether it is a message that people should see, rather than one for the model only or from a teammate."""
+        """Whether the entry is a message for people, not one for the model only or from a teammate."""
         return self.is_message and not self.is_meta and not self.team_name
 
 
@@ -76,7 +76,7 @@ _decode: Final = msgspec.json.Decoder(Entry).decode
 
 
 def read_entry(line: bytes) -> Entry | None:
-    """Return the entry in a line, or None for a note that says nothing about the conversation.
+    """Return the entry in a line, or None for a note unrelated to the conversation.
 
     Raises:
         ValueError: The line is not a JSON object.
@@ -88,13 +88,14 @@ def read_entry(line: bytes) -> Entry | None:
     except (msgspec.ValidationError, RecursionError):
         return _read_carefully(line)
     except msgspec.DecodeError:
-        if line[:1] != b"\0":  # a crash of the machine can leave a hole of zeros
+        # A crash of the machine can leave a hole of zeros in the file.
+        if line[:1] != b"\0":
             raise
         return read_entry(line.lstrip(b"\0"))
 
 
 def _read_carefully(line: bytes) -> Entry:
-    """Read an entry without its fields of unexpected types."""
+    """Read an entry, dropping fields of unexpected types."""
     value = read_json(line)
     if not isinstance(value, dict):
         raise ValueError("not a JSON object")

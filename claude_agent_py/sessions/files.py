@@ -1,6 +1,7 @@
 """Change files that other programs read and write. All calls block."""
 
 import contextlib
+import errno
 import os
 import secrets
 import time
@@ -12,16 +13,16 @@ _COMPLETES_WITHIN: Final = 1.0
 _FLAGS: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 
 
-def write_whole(path: str, parts: Iterable[bytes], *, replace: bool = False) -> None:
+def write_atomically(path: str, parts: Iterable[bytes], *, replace: bool = False) -> None:
     """Write a file atomically, readable by this user only.
 
     Args:
-        path: Where to write it.
-        parts: Its content.
+        path: The file.
+        parts: The content, in pieces.
         replace: Replace an existing file.
 
     Raises:
-        OSError: It cannot be written or exists already.
+        OSError: The file cannot be written, or exists already.
     """
     folder, name = os.path.split(path)
     draft = os.path.join(folder, f".{name}.{secrets.token_hex(8)}")
@@ -42,12 +43,12 @@ def write_whole(path: str, parts: Iterable[bytes], *, replace: bool = False) -> 
 
 
 def append_line(path: str, line: bytes, *, has_writer: bool) -> None:
-    """Append a line in one write, on a line of its own. Other programs may append at the same time.
+    """Append a line in one write, completing the last line if necessary. Other programs may append concurrently.
 
     Args:
         path: The file.
         line: The line, with its line break.
-        has_writer: Another program may be writing a line: wait until it is complete.
+        has_writer: Another program may be writing a line. Wait until that line is complete.
 
     Raises:
         OSError: The file is missing, empty, a link or not writable.
@@ -64,10 +65,11 @@ def append_line(path: str, line: bytes, *, has_writer: bool) -> None:
         start = os.fstat(descriptor).st_size
         data = line if _ends_with_break(descriptor) else b"\n" + line
         written = os.write(descriptor, data)
-        if written != len(data):  # the disk is full
+        if written != len(data):
+            # The disk is full. A concurrent writer may have appended since, so truncate only without one.
             if not has_writer:
                 os.ftruncate(descriptor, start)
-            raise OSError(28, os.strerror(28), path)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
     finally:
         os.close(descriptor)
 
@@ -75,6 +77,6 @@ def append_line(path: str, line: bytes, *, has_writer: bool) -> None:
 def _ends_with_break(descriptor: int) -> bool:
     size = os.lseek(descriptor, 0, os.SEEK_END)
     if not size:
-        raise FileNotFoundError(2, "the file is empty")
+        raise FileNotFoundError(errno.ENOENT, "the file is empty")
     os.lseek(descriptor, -1, os.SEEK_END)
     return os.read(descriptor, 1) == b"\n"

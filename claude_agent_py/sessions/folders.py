@@ -1,8 +1,8 @@
-"""Where the CLI keeps sessions, and how to find one.
+"""The CLI's session folders, and how to find a session.
 
-`<config>/projects/<key of the directory>/<session id>.jsonl` is a transcript; `<session id>/` beside it has those of
-the subagents. Ids and links are checked here, so that nothing outside of the projects folder is read or changed. All
-calls block.
+`<config>/projects/<key of the directory>/<session id>.jsonl` is a transcript. `<session id>/` next to it contains
+the subagents' transcripts. This module checks ids and links, so that nothing outside the projects folder is read or
+changed. All calls block.
 """
 
 import os
@@ -25,14 +25,14 @@ _MOST_POINTER: Final = 64 * 1024
 
 
 def is_id(session_id: object) -> bool:
-    """Return whether a value is a session id, that is, a uuid."""
+    """Return whether a value is a session id, that is, a UUID."""
     return isinstance(session_id, str) and _ID.fullmatch(session_id) is not None
 
 
 def check_id(session_id: str) -> str:
-    """Return a session id, or raise OptionsError if it is not a uuid."""
+    """Return a session id. Raises OptionsError if it is not a UUID."""
     if not is_id(session_id):
-        raise OptionsError(f"{session_id!r} is not a uuid", option="session_id")
+        raise OptionsError(f"must be a UUID, not {session_id!r}", option="session_id")
     return session_id
 
 
@@ -43,10 +43,10 @@ def config_folder(config_dir: AnyPath | None = None) -> str:
 
 
 def project_key_for_directory(directory: AnyPath | None = None) -> str:
-    """Return the name of the folder in which the CLI keeps the sessions of a directory.
+    """Return the name of the CLI's project folder for the sessions of a directory.
 
-    Links are resolved, every character except ASCII letters and digits becomes `-`, and a long name is cut and gets a
-    hash.
+    Links are resolved, every character except ASCII letters and digits becomes `-`, and a long name is truncated and
+    extended with a hash.
 
     Args:
         directory: The working directory; by default the current one.
@@ -60,24 +60,27 @@ def projects_folder(config_dir: AnyPath | None) -> str:
     return os.path.join(config_folder(config_dir), "projects")
 
 
-def project_folders(
+def find_project_folders(
     config_dir: AnyPath | None, directory: AnyPath | None = None, *, include_worktrees: bool = True
 ) -> list[str]:
     """Return the project folders of a directory and its repository's other working trees, or all of them."""
     root = projects_folder(config_dir)
     if directory is None:
-        return [os.path.join(root, name) for name in _folders_in(root)]
-    trees = [os.fspath(directory), *(worktrees(directory) if include_worktrees else ())]
+        return [os.path.join(root, name) for name in _list_folders(root)]
+    trees = [os.fspath(directory)]
+    if include_worktrees:
+        trees += list_worktrees(directory)
     keys = dict.fromkeys(map(project_key_for_directory, trees))
     if all(len(key) <= SLUG_CHARS for key in keys):
         found = [key for key in keys if _is_inside(root, key)]
-    else:  # earlier versions of the CLI had another hash
+    else:
+        # Earlier versions of the CLI used another hash, so compare the truncated names without it.
         cut = {key[: SLUG_CHARS + 1] for key in keys if len(key) > SLUG_CHARS}
-        found = [name for name in _folders_in(root) if name in keys or name[: SLUG_CHARS + 1] in cut]
+        found = [name for name in _list_folders(root) if name in keys or name[: SLUG_CHARS + 1] in cut]
     return [os.path.join(root, key) for key in found]
 
 
-def _folders_in(root: str) -> list[str]:
+def _list_folders(root: str) -> list[str]:
     try:
         with os.scandir(root) as entries:
             return [entry.name for entry in entries if entry.is_dir() and _is_inside(root, entry.name)]
@@ -86,7 +89,7 @@ def _folders_in(root: str) -> list[str]:
 
 
 def _is_inside(root: str, name: str) -> bool:
-    """Return whether a name is a folder in the root. A link must not lead out of the root."""
+    """Return whether the root contains a folder with this name. A link must not lead out of the root."""
     path = os.path.join(root, name)
     if not os.path.isdir(path):
         return False
@@ -94,27 +97,27 @@ def _is_inside(root: str, name: str) -> bool:
 
 
 def find_session(session_id: str, directory: AnyPath | None, config_dir: AnyPath | None) -> str:
-    """Return the path of a session's transcript, the newest if there are several.
+    """Return the path of a session's transcript, the newest one if there are several.
 
     Raises:
-        OptionsError: The id is not a uuid.
-        SessionNotFoundError: There is no such session.
+        OptionsError: The id is not a UUID.
+        SessionNotFoundError: The session does not exist.
     """
     name = check_id(session_id) + _SUFFIX
     found = []
-    for folder in project_folders(config_dir, directory):
+    for folder in find_project_folders(config_dir, directory):
         path = os.path.join(folder, name)
         status = regular_file(path)
         if status is not None and status.st_size:
             found.append((status.st_mtime_ns, path))
     if not found:
-        where = f"{projects_folder(config_dir)}" if directory is None else f"the project of {os.fspath(directory)}"
-        raise SessionNotFoundError(f"there is no session {session_id} in {where}", session_id=session_id)
+        where = projects_folder(config_dir) if directory is None else f"the project of {os.fspath(directory)}"
+        raise SessionNotFoundError(f"session {session_id} does not exist in {where}", session_id=session_id)
     return max(found)[1]
 
 
 def regular_file(path: str) -> os.stat_result | None:
-    """Return the status of a regular file, or None for anything else, links included."""
+    """Return the status of a regular file, or None for a missing file, a link or any other kind."""
     try:
         status = os.lstat(path)
     except (OSError, ValueError):
@@ -122,7 +125,7 @@ def regular_file(path: str) -> os.stat_result | None:
     return status if stat.S_ISREG(status.st_mode) else None
 
 
-def session_id_of(name: str) -> str | None:
+def parse_session_id(name: str) -> str | None:
     """Return the session id in a transcript's file name, or None for other files."""
     stem = name[:_ID_CHARS]
     return stem if name[_ID_CHARS:] == _SUFFIX and _ID.fullmatch(stem) else None
@@ -131,32 +134,37 @@ def session_id_of(name: str) -> str | None:
 # Working trees of a repository -----------------------------------------------------------------------------------
 
 
-def worktrees(directory: AnyPath) -> list[str]:
-    """Return the working trees of a directory's git repository. Reads git's files instead of running git."""
-    common = _git_folder(os.path.realpath(directory))
+def list_worktrees(directory: AnyPath) -> list[str]:
+    """Return the working trees of a directory's git repository, from git's files, without running git."""
+    common = _find_git_folder(os.path.realpath(directory))
     if common is None:
         return []
-    trees = [os.path.dirname(common)] if os.path.basename(common) == ".git" else []
+    trees = []
+    # A bare repository has no main working tree.
+    if os.path.basename(common) == ".git":
+        trees.append(os.path.dirname(common))
     pointers = sorted(Path(common).glob("worktrees/*/gitdir"))
-    return [*trees, *(os.path.dirname(tree) for tree in map(_pointer, pointers) if tree is not None)]
+    return [*trees, *(os.path.dirname(tree) for tree in map(_read_pointer, pointers) if tree is not None)]
 
 
-def _git_folder(directory: str) -> str | None:
-    """Return the folder that the working trees of the repository share."""
+def _find_git_folder(directory: str) -> str | None:
+    """Return the git folder shared by the working trees of the repository, or None outside a repository."""
     for folder in map(str, [Path(directory), *Path(directory).parents]):
         dot_git = os.path.join(folder, ".git")
         if os.path.isdir(dot_git):
             return dot_git
-        target = _pointer(dot_git)
+        target = _read_pointer(dot_git)
         if target is not None:
-            own = target.removeprefix("gitdir:").strip()
-            own = os.path.normpath(os.path.join(folder, own))
-            shared = _pointer(os.path.join(own, "commondir"))
-            return own if shared is None else os.path.normpath(os.path.join(own, shared))
+            # `.git` is a file in an additional working tree, and points to that tree's part of the git folder.
+            git_folder = os.path.normpath(os.path.join(folder, target.removeprefix("gitdir:").strip()))
+            common = _read_pointer(os.path.join(git_folder, "commondir"))
+            if common is None:
+                return git_folder
+            return os.path.normpath(os.path.join(git_folder, common))
     return None
 
 
-def _pointer(path: AnyPath) -> str | None:
+def _read_pointer(path: AnyPath) -> str | None:
     """Return the path stored in a file of git, or None if the file does not exist."""
     try:
         return os.fsdecode(read_bytes(path, most_bytes=_MOST_POINTER)[0]).strip() or None

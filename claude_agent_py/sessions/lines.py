@@ -1,7 +1,7 @@
 """Read the lines of a transcript, forwards or backwards, in bounded memory.
 
-A transcript is a JSON Lines file that grows while its CLI runs. A `Snapshot` is its state at one size: later lines are
-not read, so that two passes see the same lines. All calls block.
+A transcript is a JSON Lines file that grows while its CLI runs. A `Snapshot` is the file at one size: it ignores
+later lines, so that two passes see the same lines. All calls block.
 """
 
 import os
@@ -21,13 +21,13 @@ class DamagedLine:
     """A line of a transcript that was skipped, wholly or in part."""
 
     offset: int
-    """Where the line begins, in bytes."""
+    """The position of the line in the file, in bytes."""
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A transcript file as it was at one moment."""
+    """A transcript file at one moment."""
 
     path: str
     size: int
@@ -41,14 +41,15 @@ class Snapshot:
             yield file
 
     def forwards(self, start: int = 0) -> Iterator[tuple[int, bytes | None]]:
-        """Yield each line, without its line break, with its offset; None in place of one that is too long."""
+        """Yield each line's offset and content, without the line break. The content of an overlong line is None."""
         with self.open() as file:
             yield from lines_of(file, start, self.size)
 
     def backwards(self) -> Iterator[tuple[int, bytes | None]]:
-        """Yield each line, last first, as `forwards` does."""
+        """Yield the lines like `forwards`, last line first."""
         with self.open() as file:
-            end, rest = self.size, _Rest()
+            end = self.size
+            rest = _PartialLine()
             while end > 0:
                 size = min(CHUNK, end)
                 end -= size
@@ -58,15 +59,15 @@ class Snapshot:
                 start = end + len(block)
                 for piece in reversed(others):
                     start -= len(piece)
-                    yield start, rest.before(piece)
+                    yield start, rest.complete(piece)
                     start -= 1
                 rest.add(first)
             if rest:
-                yield 0, rest.before(b"")
+                yield 0, rest.complete(b"")
 
 
-class _Rest:
-    """The pieces of a line whose start was not read yet, last first."""
+class _PartialLine:
+    """The pieces of a line whose start has not been read yet, last piece first."""
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
@@ -82,8 +83,8 @@ class _Rest:
         else:
             self._pieces.append(piece)
 
-    def before(self, piece: bytes) -> bytes | None:
-        """Return the complete line, which starts with `piece`, and clear it. None if it is too long."""
+    def complete(self, piece: bytes) -> bytes | None:
+        """Return the complete line, which starts with `piece`, and clear the pieces. None if the line is too long."""
         if not self._size:
             return piece
         self.add(piece)

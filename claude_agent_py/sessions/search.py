@@ -9,9 +9,9 @@ from typing import Final
 
 from claude_agent_py._errors import OptionsError, SessionError
 from claude_agent_py.sessions.folders import AnyPath
+from claude_agent_py.sessions.index import list_sessions
 from claude_agent_py.sessions.info import SessionInfo
 from claude_agent_py.sessions.lines import CHUNK, Snapshot
-from claude_agent_py.sessions.listing import list_sessions
 from claude_agent_py.sessions.session import Session
 from claude_agent_py.tasks.files.transcript import TranscriptMessage
 from claude_agent_py.wire.messages.content import TextBlock, ToolResultBlock, ToolUseBlock
@@ -25,7 +25,7 @@ _PLAIN: Final = re.compile(r"[A-Za-z0-9_.,:;!?=() -]+")
 
 @dataclass(frozen=True, slots=True)
 class SearchHit:
-    """A message in which a text was found."""
+    """A message that contains the text."""
 
     session: SessionInfo
     message: TranscriptMessage
@@ -48,11 +48,11 @@ def search_sessions(
 ) -> Iterator[SearchHit]:
     """Yield the messages that contain a text, newest sessions first, each session from its beginning.
 
-    Searches prompts, answers, and the arguments and results of tool calls, including compacted parts, ignoring case.
-    Abandoned branches and subagents are not searched. Unreadable sessions are skipped.
+    The search ignores case and covers prompts, answers, and the arguments and results of tool calls, including
+    compacted parts. It does not cover abandoned branches and subagents, and skips unreadable sessions.
 
     Args:
-        text: The text.
+        text: The text to find.
         directory: The working directory of the sessions; by default all directories.
         limit: The maximum number of messages to find.
         include_worktrees: Include the sessions of the other working trees of the directory's git repository.
@@ -68,54 +68,59 @@ def search_sessions(
 
 
 def _search(text: str, sessions: list[SessionInfo]) -> Iterator[SearchHit]:
-    pattern = _raw_pattern(text)
+    pattern = _build_pattern(text)
     for info in sessions:
         try:
             if pattern is not None and not _may_contain(Snapshot(info.path, info.file_size), pattern):
                 continue
             for message in Session(info).history:
-                excerpt = find_in(message, text)
+                excerpt = find_excerpt(message, text)
                 if excerpt is not None:
                     yield SearchHit(info, message, excerpt)
         except (OSError, SessionError):
             continue
 
 
-def find_in(message: TranscriptMessage, text: str) -> str | None:
-    """Return an excerpt of a message around a text, or None."""
+def find_excerpt(message: TranscriptMessage, text: str) -> str | None:
+    """Return an excerpt of a message around a text, or None if the message does not contain it."""
     wanted = text.casefold()
-    for part in _texts(message):
+    for part in _iter_texts(message):
         place = part.casefold().find(wanted)
         if place >= 0:
-            start, end = max(0, place - _AROUND), place + len(text) + _AROUND
-            return f"{'…' if start else ''}{part[start:end]}{'…' if end < len(part) else ''}"
+            start = max(0, place - _AROUND)
+            end = place + len(text) + _AROUND
+            before = "…" if start else ""
+            after = "…" if end < len(part) else ""
+            return f"{before}{part[start:end]}{after}"
     return None
 
 
-def _texts(message: TranscriptMessage) -> Iterator[str]:
-    content = message.content
-    for block in [TextBlock(text=content)] if isinstance(content, str) else content:
+def _iter_texts(message: TranscriptMessage) -> Iterator[str]:
+    if isinstance(message.content, str):
+        yield message.content
+        return
+    for block in message.content:
         if isinstance(block, TextBlock | ToolResultBlock):
             yield block.text
         elif isinstance(block, ToolUseBlock) and isinstance(message, AssistantMessage):
-            yield from _strings(block.input)
+            yield from _iter_strings(block.input)
 
 
-def _strings(value: object) -> Iterator[str]:
+def _iter_strings(value: object) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
         for part in value.values():
-            yield from _strings(part)
+            yield from _iter_strings(part)
     elif isinstance(value, list):
         for part in value:
-            yield from _strings(part)
+            yield from _iter_strings(part)
     elif value is not None:
         yield json.dumps(value)
 
 
-def _raw_pattern(text: str) -> "re.Pattern[bytes] | None":
-    """Return a pattern that matches every file containing the text, however it is escaped, or None if there is none."""
+def _build_pattern(text: str) -> "re.Pattern[bytes] | None":
+    """Return a pattern that matches every file containing the text, however it is escaped; None if no pattern can."""
     plain = max(_PLAIN.findall(text), key=len, default="")
     return re.compile(re.escape(plain.encode()), re.IGNORECASE) if len(plain) > 2 else None
 

@@ -1,6 +1,7 @@
-"""The background tasks of a session on disk, from the results of the tools that launched them and from their ends.
+"""The background tasks of a session on disk, from the tool results and notifications in its transcripts.
 
-The end of a task is in a notification to the model, or else inferred from the task's own files. All calls block.
+The end of a task is reported in a notification to the model; without one, it is inferred from the task's own files. All
+calls block.
 """
 
 import contextlib
@@ -12,19 +13,19 @@ from typing import Any, Final
 from claude_agent_py._errors import SessionError
 from claude_agent_py._untrusted import read_json
 from claude_agent_py.sessions.lines import Snapshot
-from claude_agent_py.sessions.subagent import StoredSubagent, snapshot_of
+from claude_agent_py.sessions.subagent import StoredSubagent, take_snapshot
 from claude_agent_py.sessions.transcript import Transcript
-from claude_agent_py.tasks.files.transcript import TranscriptMessage, look_at_transcript
-from claude_agent_py.tasks.ledger.announcements import TASK_TOOLS, Announcement, OpenCalls, announcements
+from claude_agent_py.tasks.files.transcript import TranscriptMessage, inspect_transcript
+from claude_agent_py.tasks.ledger.announcements import TASK_TOOLS, Announcement, OpenCalls, find_announcements
 from claude_agent_py.tasks.ledger.spending import Counts, count_transcript
 from claude_agent_py.tasks.ledger.state import Evidence
-from claude_agent_py.tasks.outcome import EndedBy, Finding, TaskOutcome, exit_code_in
-from claude_agent_py.tasks.waiting.reconcile import look_at_shell
+from claude_agent_py.tasks.outcome import EndedBy, Finding, TaskOutcome, parse_exit_code
+from claude_agent_py.tasks.waiting.reconcile import inspect_shell
 from claude_agent_py.wire.messages.conversation import AssistantMessage
 from claude_agent_py.wire.messages.tasks import TaskStatus, TaskUsage
 from claude_agent_py.wire.timestamps import seconds
 
-LEFT_BEHIND: Final = "its process ended before it did"
+LEFT_BEHIND: Final = "the CLI process ended before the task"
 _WITH_PROCESS: Final = "the previous session ended"
 """The CLI's (2.1.328) text for a task that was running when its process ended."""
 _SENDER: Final = "task-notification"
@@ -52,31 +53,32 @@ class StoredTask:
     """Seconds since the epoch."""
     output_file: str | None = None
     outcome: TaskOutcome | None = None
-    """How it ended; None while it runs."""
+    """The outcome; None while the task runs."""
     subagent: StoredSubagent | None = None
-    """Its conversation, if it is a subagent."""
+    """The conversation of a subagent; None for other tasks."""
     parent_id: str | None = None
-    """The task of the subagent that launched it; None for the main agent, or if unknown."""
+    """The task id of the subagent that launched it; None for the main agent, or if unknown."""
     spent: Mapping[str, Counts] = field(default_factory=dict, repr=False)
     """The tokens counted in its transcript, by model. Internal to this package."""
 
     @property
     def status(self) -> TaskStatus:
-        """Its status."""
+        """The status."""
         return TaskStatus.RUNNING if self.outcome is None else self.outcome.status
 
 
-def tasks_in(
+def load_tasks(
     snapshot: Snapshot, session_id: str, subagents: Sequence[StoredSubagent], *, is_running: bool
 ) -> list[StoredTask]:
-    """Return the tasks of a session, in the order of their launches, those of subagents last."""
+    """Return the tasks of a session in launch order, tasks of subagents last."""
     found = Launches()
     found.read(snapshot, Transcript(snapshot, session_id, whole=True), None)
     for agent in subagents:
-        with contextlib.suppress(SessionError):  # it was removed meanwhile
-            found.read(snapshot_of(agent.path, session_id, agent.owner), agent.messages, agent.agent_id)
-    spent = {agent.agent_id: _spent(agent.path) for agent in subagents}
-    return found.tasks_with(subagents, spent, is_running=is_running)
+        # The transcript may have been removed since.
+        with contextlib.suppress(SessionError):
+            found.read(take_snapshot(agent.path, session_id, agent.owner), agent.messages, agent.agent_id)
+    spent = {agent.agent_id: _count_tokens(agent.path) for agent in subagents}
+    return found.build_tasks(subagents, spent, is_running=is_running)
 
 
 class Launches:
@@ -86,33 +88,33 @@ class Launches:
         self.tasks: dict[str, StoredTask] = {}
         self.ends: dict[str, TaskOutcome] = {}
         self.writes: dict[str, str] = {}
-        """The output files."""
+        """The output files, by task."""
         self.callers: dict[str, str | None] = {}
-        """By call: the subagent that made it; None for the main agent."""
+        """The subagent that made each call; None for the main agent."""
 
     def read(self, snapshot: Snapshot, messages: Iterable[TranscriptMessage], agent_id: str | None) -> None:
-        """Read one transcript: that of a subagent, or of the main agent."""
+        """Read the transcript of a subagent, or of the main agent (None)."""
         for _, line in snapshot.forwards():
-            self.note_ends(line)
+            self.record_ends(line)
         reader = LaunchReader(self, agent_id)
         for message in messages:
             reader.read(message)
 
-    def note_ends(self, line: bytes | None) -> None:
-        """Note the ends of tasks of which a line notifies the model."""
-        for end in _notified(line):
+    def record_ends(self, line: bytes | None) -> None:
+        """Record the task ends in a line that notifies the model."""
+        for end in _parse_notifications(line):
             self.ends[end.task_id] = end
 
-    def tasks_with(
+    def build_tasks(
         self,
         subagents: Sequence[StoredSubagent],
         spent: Mapping[str, Mapping[str, Counts]],
         *,
         is_running: bool,
     ) -> list[StoredTask]:
-        """Return the tasks in the order in which they were launched, those of subagents last.
+        """Return the tasks in launch order, tasks of subagents last.
 
-        `spent` is what the subagents used, by id and model.
+        `spent` contains the tokens of the subagents, by id and model.
         """
         tasks = dict(self.tasks)
         for agent in subagents:
@@ -127,14 +129,14 @@ class Launches:
                 spent=spent.get(agent.agent_id, {}),
             )
         written = [replace(task, output_file=task.output_file or self.writes.get(task.id)) for task in tasks.values()]
-        return [_ended(task, self.ends.get(task.id), is_running) for task in written]
+        return [_add_outcome(task, self.ends.get(task.id), is_running) for task in written]
 
-    def take(self, said: Announcement, given: dict[str, Any], at: float | None, agent_id: str | None) -> None:
-        """Take what the CLI said in a tool result of an agent."""
+    def apply(self, said: Announcement, given: dict[str, Any], at: float | None, agent_id: str | None) -> None:
+        """Apply an announcement in a tool result of an agent. `given` is the input of the call."""
         if said.word == "writes":
             self.writes[said.task_id] = said.output_file
         elif said.word in ("launched", "completed"):
-            self.tasks.setdefault(said.task_id, _launched(said, given, at, agent_id))
+            self.tasks.setdefault(said.task_id, _build_task(said, given, at, agent_id))
             if said.word == "completed":
                 end = TaskOutcome(said.task_id, TaskStatus.COMPLETED, Evidence.TOOL_RESULT, said.report)
                 self.ends.setdefault(said.task_id, replace(end, usage=said.usage, ended_at=at))
@@ -143,7 +145,7 @@ class Launches:
 
 
 class LaunchReader:
-    """Reads one transcript, message by message: that of a subagent, or of the main agent (None)."""
+    """Reads the transcript of a subagent, or of the main agent (None), message by message."""
 
     def __init__(self, launches: Launches, agent_id: str | None) -> None:
         self._launches = launches
@@ -152,28 +154,28 @@ class LaunchReader:
         self._inputs: dict[str, dict[str, Any]] = {}
 
     def read(self, message: TranscriptMessage) -> None:
-        """Take the next message."""
+        """Process the next message."""
         if isinstance(message, AssistantMessage):
-            self._calls.note(message)
+            self._calls.add(message)
             self._inputs |= {block.id: block.input for block in message.tool_uses if block.name in TASK_TOOLS}
             self._launches.callers |= dict.fromkeys((block.id for block in message.tool_uses), self._agent_id)
             return
         at = seconds(message.timestamp)
-        for said in announcements(message, self._calls):
-            self._launches.take(said, self._inputs.get(said.tool_use_id or "", {}), at, self._agent_id)
+        for said in find_announcements(message, self._calls):
+            self._launches.apply(said, self._inputs.get(said.tool_use_id or "", {}), at, self._agent_id)
         for block in message.tool_results:
             self._inputs.pop(block.tool_use_id, None)
 
 
-def _spent(path: str) -> Mapping[str, Counts]:
+def _count_tokens(path: str) -> Mapping[str, Counts]:
     try:
         return count_transcript(path).by_model
     except OSError:
         return {}
 
 
-def _launched(said: Announcement, given: dict[str, Any], at: float | None, agent_id: str | None) -> StoredTask:
-    """Return a task, described by the result of the call that launched it, otherwise by the call's input."""
+def _build_task(said: Announcement, given: dict[str, Any], at: float | None, agent_id: str | None) -> StoredTask:
+    """Return a task, described by the result of the call that launched it or, if that is empty, by the call's input."""
     described = (said.description, given.get("description"), given.get("command"))
     return StoredTask(
         id=said.task_id,
@@ -187,10 +189,10 @@ def _launched(said: Announcement, given: dict[str, Any], at: float | None, agent
     )
 
 
-def _ended(task: StoredTask, end: TaskOutcome | None, is_running: bool) -> StoredTask:
-    """Add the end of a task: the reported one, otherwise the one shown by its files, otherwise that of its process."""
+def _add_outcome(task: StoredTask, end: TaskOutcome | None, is_running: bool) -> StoredTask:
+    """Add the outcome of a task: the reported end, otherwise the end in its files, otherwise the end of its process."""
     if end is None:
-        finding = _look(task)
+        finding = _inspect_files(task)
         if finding is not None and finding.status is not None:
             end = TaskOutcome(
                 task.id,
@@ -208,30 +210,32 @@ def _ended(task: StoredTask, end: TaskOutcome | None, is_running: bool) -> Store
         return task
     file = end.output_file or task.output_file
     end = replace(
-        end, description=task.description, started_at=task.started_at, output_file=file, usage=_usage(task, end)
+        end, description=task.description, started_at=task.started_at, output_file=file, usage=_merge_usage(task, end)
     )
     return replace(task, outcome=end, output_file=file)
 
 
-def _usage(task: StoredTask, end: TaskOutcome) -> TaskUsage | None:
-    """Return the reported usage, with all tokens of the transcript: the CLI reports those of one request."""
+def _merge_usage(task: StoredTask, end: TaskOutcome) -> TaskUsage | None:
+    """Return the reported usage with the tokens of the whole transcript: the CLI reports the tokens of one request."""
     written = sum(map(sum, task.spent.values()))
     if not written or (end.usage is not None and end.usage.total_tokens >= written):
         return end.usage
     return (end.usage or TaskUsage()).replace(total_tokens=written)
 
 
-def _look(task: StoredTask) -> Finding | None:
+def _inspect_files(task: StoredTask) -> Finding | None:
     if task.subagent is not None:
-        return look_at_transcript(task.subagent.path)
-    return look_at_shell(task.output_file) if task.output_file and task.type == "local_bash" else None
+        return inspect_transcript(task.subagent.path)
+    if task.output_file and task.type == "local_bash":
+        return inspect_shell(task.output_file)
+    return None
 
 
 # Notifications ---------------------------------------------------------------------------------------------------
 
 
-def _notified(line: bytes | None) -> Iterator[TaskOutcome]:
-    """Yield the ends of tasks in a notification to the model, in its own turn or within another."""
+def _parse_notifications(line: bytes | None) -> Iterator[TaskOutcome]:
+    """Yield the task ends in a notification to the model, delivered in its own turn or within another."""
     if line is None or b"<task-notification>" not in line or b'"task-notification"' not in line:
         return
     try:
@@ -239,12 +243,12 @@ def _notified(line: bytes | None) -> Iterator[TaskOutcome]:
     except ValueError:
         return
     if isinstance(entry, dict):
-        for text in _texts(entry):
-            yield from (_outcome(found["body"], entry) for found in _NOTIFICATION.finditer(text))
+        for text in _iter_notification_texts(entry):
+            yield from (_parse_outcome(found["body"], entry) for found in _NOTIFICATION.finditer(text))
 
 
-def _texts(entry: dict[str, Any]) -> Iterator[str]:
-    """Yield the texts in an entry that the CLI wrote about tasks. A prompt with the same text has another origin."""
+def _iter_notification_texts(entry: dict[str, Any]) -> Iterator[str]:
+    """Yield the texts of a task notification from the CLI. A prompt with the same text has another origin."""
     attachment = entry.get("attachment")
     holder = attachment if isinstance(attachment, dict) else entry
     origin = holder.get("origin")
@@ -252,11 +256,15 @@ def _texts(entry: dict[str, Any]) -> Iterator[str]:
         return
     message = holder.get("message")
     content = message.get("content") if isinstance(message, dict) else holder.get("prompt")
-    blocks = [{"text": content}] if isinstance(content, str) else content if isinstance(content, list) else []
-    yield from (block["text"] for block in blocks if isinstance(block, dict) and isinstance(block.get("text"), str))
+    if isinstance(content, str):
+        yield content
+    elif isinstance(content, list):
+        for block in content:
+            if isinstance(block, dict) and isinstance(block.get("text"), str):
+                yield block["text"]
 
 
-def _outcome(body: str, entry: dict[str, Any]) -> TaskOutcome:
+def _parse_outcome(body: str, entry: dict[str, Any]) -> TaskOutcome:
     head, mark, _ = body.partition("<result>")
     fields = {found["name"]: found["value"] for found in _FIELD.finditer(head)}
     report = _REPORT.search(body) if mark else None
@@ -273,7 +281,7 @@ def _outcome(body: str, entry: dict[str, Any]) -> TaskOutcome:
         failure_reason=reason or None,
         output_file=fields.get("output-file"),
         usage=TaskUsage(**spent) if spent else None,
-        exit_code=exit_code_in(fields.get("summary", "")),
+        exit_code=parse_exit_code(fields.get("summary", "")),
         is_report=report is not None,
         ended_by=EndedBy.PROCESS if status is TaskStatus.STOPPED and _WITH_PROCESS in head else None,
         ended_at=seconds(entry.get("timestamp")),

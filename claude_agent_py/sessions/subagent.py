@@ -24,7 +24,7 @@ class StoredSubagent:
     """A subagent of a session on disk."""
 
     agent_id: str
-    """Its id, which is also its task's."""
+    """The id, which is also the id of its task."""
     path: str
     """Its transcript."""
     agent_type: str | None = None
@@ -44,22 +44,22 @@ class StoredSubagent:
     def messages(self) -> Transcript:
         """Its messages."""
         return Transcript(
-            snapshot_of(self.path, self.session_id, self.owner),
+            take_snapshot(self.path, self.session_id, self.owner),
             self.session_id,
             agent_id=self.agent_id,
             parent_tool_use_id=self.tool_use_id,
         )
 
 
-def snapshot_of(path: str, session_id: str, owner: object = None) -> Snapshot:
-    """Return a snapshot of a transcript. Raises SessionError if it is gone."""
+def take_snapshot(path: str, session_id: str, owner: object = None) -> Snapshot:
+    """Return a snapshot of a transcript. Raises SessionError if the file does not exist."""
     status = regular_file(path)
     if status is None:
         raise SessionError(f"the transcript {path} cannot be read: no such file", session_id=session_id)
     return Snapshot(path, status.st_size, owner)
 
 
-def agent_files(folder: str) -> Iterator[str]:
+def find_agent_files(folder: str) -> Iterator[str]:
     """Yield the transcripts of subagents in a session's folder. Links are not followed."""
     root = os.path.join(folder, "subagents")
     if os.path.islink(folder) or os.path.islink(root):
@@ -70,17 +70,17 @@ def agent_files(folder: str) -> Iterator[str]:
 
 
 def read_subagent(path: str, session_id: str, owner: object = None) -> StoredSubagent:
-    """Return the subagent with a transcript."""
+    """Return the subagent of a transcript."""
     named = _AGENT.fullmatch(os.path.basename(path))
     agent_id = named["id"] if named else ""
     notes = msgspec.structs.asdict(read_notes(path) or Notes())
     return StoredSubagent(agent_id=agent_id, path=path, session_id=session_id, owner=owner, **notes)
 
 
-def started_at(agent: StoredSubagent) -> str:
-    """Return the time of the first entry of a subagent; empty if it has none or cannot be read."""
+def read_start_time(agent: StoredSubagent) -> str:
+    """Return the time of a subagent's first entry; empty if there is no entry or it cannot be read."""
     try:
-        _, line = next(snapshot_of(agent.path, agent.session_id).forwards(), (0, None))
+        _, line = next(take_snapshot(agent.path, agent.session_id).forwards(), (0, None))
         return str(read_json(line or b"{}").get("timestamp") or "")
     except (OSError, SessionError, ValueError, AttributeError):
         return ""

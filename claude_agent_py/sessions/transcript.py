@@ -14,17 +14,17 @@ from claude_agent_py.tasks.files.transcript import TranscriptMessage, read_messa
 from claude_agent_py.wire.base import keep_source
 
 _PAGE: Final = 200
-"""How many messages `async for` reads at a time."""
+"""The number of messages that `async for` reads at a time."""
 
 
 class Transcript(Sequence[TranscriptMessage]):
     """The messages of a conversation, in order, as a sequence that reads them from the file on demand.
 
-    It shows the file as it was when the transcript was created, without what the CLI writes later. Iterating reads one
-    message at a time, a slice reads those in it, and `async for` reads in a thread. The first use reads the file once,
-    to find the messages that belong to the conversation, and keeps 8 bytes for each.
+    It shows the file at the moment when the `Transcript` was created, without later messages. Iterating reads one
+    message at a time, a slice reads only its messages, and `async for` reads in a thread. The first use reads the file
+    once to find the messages of the conversation, and keeps 8 bytes for each.
 
-    Reading raises `SessionError` if the file is gone, cannot be read, or was replaced in between.
+    Reading raises `SessionError` if the file is missing, unreadable or was replaced since.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class Transcript(Sequence[TranscriptMessage]):
         self._whole = whole
         self._agent_id = agent_id
         self._call = parent_tool_use_id
-        self._misfits: dict[int, str] = {}
+        self._problems: dict[int, str] = {}
 
     def __repr__(self) -> str:
         return f"<Transcript of {self._agent_id or self._session_id}, {self._snapshot.size} bytes>"
@@ -51,13 +51,13 @@ class Transcript(Sequence[TranscriptMessage]):
         try:
             return find_chain(self._snapshot, whole=self._whole, is_subagent=self._agent_id is not None)
         except OSError as error:
-            raise self._unreadable(error) from error
+            raise self._build_read_error(error) from error
 
     @property
     def damage(self) -> Sequence[DamagedLine]:
-        """The lines read so far that were skipped or do not match their model, at most 1000."""
+        """The lines read so far that were skipped or do not match their model; at most 1000 skipped lines."""
         known = {line.offset: line for line in self._chain.damage}
-        known |= {offset: DamagedLine(offset, reason) for offset, reason in self._misfits.items()}
+        known |= {offset: DamagedLine(offset, reason) for offset, reason in self._problems.items()}
         return [known[offset] for offset in sorted(known)]
 
     def __len__(self) -> int:
@@ -71,7 +71,7 @@ class Transcript(Sequence[TranscriptMessage]):
         return self._read(offsets[i] for i in range(len(offsets) - 1, -1, -1))
 
     async def __aiter__(self) -> AsyncIterator[TranscriptMessage]:
-        """Yield the messages; the file is read in a thread."""
+        """Yield the messages. Reads the file in a thread."""
         size = await run_file_work(len, self, abandon_on_cancel=True)
         for start in range(0, size, _PAGE):
             for message in await run_file_work(self.__getitem__, slice(start, start + _PAGE), abandon_on_cancel=True):
@@ -93,11 +93,11 @@ class Transcript(Sequence[TranscriptMessage]):
                 for offset in offsets:
                     file.seek(offset)
                     line = file.readline(min(LINE_BYTES, self._snapshot.size - offset))
-                    yield self._message(offset, line.removesuffix(b"\n"))
+                    yield self._parse(offset, line.removesuffix(b"\n"))
         except OSError as error:
-            raise self._unreadable(error) from error
+            raise self._build_read_error(error) from error
 
-    def _message(self, offset: int, line: bytes) -> TranscriptMessage:
+    def _parse(self, offset: int, line: bytes) -> TranscriptMessage:
         try:
             message, problem = read_message(line, self._call)
         except ValueError:
@@ -106,11 +106,12 @@ class Transcript(Sequence[TranscriptMessage]):
                 session_id=self._session_id,
             ) from None
         if problem is not None:
-            self._misfits[offset] = problem
-        keep_source(message, "_source", line.lstrip(b"\0"))  # `raw` is the entry as the CLI wrote it
+            self._problems[offset] = problem
+        # `raw` returns the entry as the CLI wrote it.
+        keep_source(message, "_source", line.lstrip(b"\0"))
         return message
 
-    def _unreadable(self, error: OSError) -> SessionError:
+    def _build_read_error(self, error: OSError) -> SessionError:
         reason = error.strerror or type(error).__name__
         return SessionError(
             f"the transcript {self._snapshot.path} cannot be read: {reason}", session_id=self._session_id

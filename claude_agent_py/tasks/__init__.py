@@ -33,7 +33,7 @@ if TYPE_CHECKING:
         TaskStarted as TaskStarted,
         TaskStatusChanged as TaskStatusChanged,
     )
-    from claude_agent_py.tasks.files.reading import TaskOutput as TaskOutput
+    from claude_agent_py.tasks.files.output_reader import TaskOutput as TaskOutput
     from claude_agent_py.tasks.intake import TaskIntake as TaskIntake
     from claude_agent_py.tasks.ledger.registry import Grace as Grace
     from claude_agent_py.tasks.ledger.spending import ModelPrice as ModelPrice

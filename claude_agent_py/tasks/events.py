@@ -1,8 +1,8 @@
-"""What happens to tasks, as values that listeners and `TaskManager.events()` receive.
+"""Task events, received by listeners and `TaskManager.events()`.
 
 The events of one run, in this order: `TaskStarted` (or `TaskReopened`, for a later run); any number of
 `TaskProgressed`, `TaskStatusChanged`, `TaskAsked`, `TaskAnswered`, `TaskChanged`, `TaskBackgrounded` and
-`TaskOutputAvailable`; **exactly one** `TaskFinished`. `TaskRevised` follows if more becomes known of the same end.
+`TaskOutputAvailable`; **exactly one** `TaskFinished`. `TaskRevised` follows if the outcome is corrected later.
 """
 
 from collections.abc import Mapping
@@ -15,10 +15,10 @@ from claude_agent_py.wire.messages.tasks import TaskNotificationMessage, TaskSta
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a task asks a person."""
+    """A question of a task to a person."""
 
     question: str = ""
-    """In one line."""
+    """The question, in one line."""
     kind: str = ""
     """`permission`, `question`, `plan`, `elicitation` or `dialog`."""
     interaction_id: str | None = None
@@ -27,14 +27,15 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """The answer to what a task asked."""
+    """The answer to a question of a task."""
 
     answer: Mapping[str, Any]
-    """The essence of the reply to the CLI: a decision with its message, answers by question, or a form."""
+    """The main fields of the reply to the CLI: a decision with its message, answers by question, or a form."""
     by: str = ""
-    """Who answered: a name passed to `Interaction.resolve`, the user of the answering process, or a handler."""
+    """The person or handler that answered: a name passed to `Interaction.resolve`, the user of the answering process,
+    or the handler."""
     origin: str = ""
-    """From where: the answering process and its machine, or the option of the handler."""
+    """The source of the answer: the answering process and its machine, or the option of the handler."""
     interaction_id: str | None = None
     """The id in the inbox; None if a handler asked."""
 
@@ -47,11 +48,11 @@ class TaskEvent:
 
     task_id: str
     at: float
-    """When this process noticed, in seconds since the epoch."""
+    """The time when this process noticed the event, in seconds since the epoch."""
     run_id: str | None = None
     author: str = field(default="", kw_only=True, compare=False)
-    """The name of the agent that acted; empty for the main agent and the program around it. A subagent is the author of
-    what it does itself; its launcher is the author of its start, move or stop, and of everything that a shell does."""
+    """The name of the agent that acted; empty for the main agent and the program. A subagent is the author of its
+    actions; its launcher is the author of its start, move or stop, and of all events of a shell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +108,7 @@ class TaskStatusChanged(TaskEvent):
 
 @dataclass(frozen=True, slots=True)
 class TaskAsked(TaskEvent):
-    """The task asks a person a question. Its status is `awaiting_user` until all its questions are settled."""
+    """The task asks a person a question. Its status is `awaiting_user` until all its questions are resolved."""
 
     kind: ClassVar[str] = "asked"
 
@@ -116,7 +117,7 @@ class TaskAsked(TaskEvent):
 
 @dataclass(frozen=True, slots=True)
 class TaskAnswered(TaskEvent):
-    """A question of the task was answered. A question that times out or is withdrawn is not."""
+    """A question of the task was answered. There is no event if a question times out or is withdrawn."""
 
     kind: ClassVar[str] = "answered"
 
@@ -146,7 +147,7 @@ class TaskOutputAvailable(TaskEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskFinished(TaskEvent):
-    """A run is over. Emitted exactly once per run, even if the CLI reports the end twice or never."""
+    """A run ended. Emitted exactly once per run, even if the CLI reports the end twice or never."""
 
     kind: ClassVar[str] = "finished"
 
@@ -169,7 +170,7 @@ class TaskFinished(TaskEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskRevised(TaskEvent):
-    """More became known about an end reported earlier, for example from a late notification."""
+    """An outcome reported earlier was corrected, for example by a late notification."""
 
     kind: ClassVar[str] = "revised"
 

@@ -1,7 +1,7 @@
 """`TaskIntake`: tracks tasks from the messages of a session, and notifies waiters and listeners.
 
-The runtime creates it, feeds it from its pump and runs its two workers; `TaskManager` is the user's view of it. Methods
-that the pump calls do no I/O and never raise. Use it only in the thread of the event loop.
+The runtime creates it, feeds it from its pump and runs its two workers; `TaskManager` is its public interface. The
+methods that the pump calls do no I/O and never raise. Use it only in the thread of the event loop.
 """
 
 import logging
@@ -42,7 +42,7 @@ from claude_agent_py.wire.messages.tasks import TaskProgressMessage, TaskStarted
 
 logger: logging.Logger = logging.getLogger(__name__)
 
-_TURNING_POINTS: Final = frozenset({TaskStarted, TaskReopened, TaskFinished, TaskRevised})
+_START_AND_END_EVENTS: Final = frozenset({TaskStarted, TaskReopened, TaskFinished, TaskRevised})
 _EPOCH: Final = time.time() - time.monotonic()
 _FAILED: Final = "The task ledger failed; the session continues"
 
@@ -70,9 +70,9 @@ class TaskIntake:
         """Create an intake.
 
         Args:
-            config_dir: The CLI's configuration directory, which has the transcripts of subagents.
+            config_dir: The CLI's configuration directory, which contains the transcripts of subagents.
             grace: How long to wait before inferring the end of a task.
-            message_limit: How many messages of subagents to keep for `Task.messages()`, over all tasks.
+            message_limit: The maximum number of messages kept for `Task.messages()`, over all tasks.
             clock: Returns the time, in seconds since the epoch.
         """
         self.clock = clock
@@ -86,13 +86,13 @@ class TaskIntake:
         self.stoppers: dict[str, Callable[[], Awaitable[object]]] = {}
         """Functions that stop adopted tasks, by task id."""
         self.is_copy = False
-        """Whether the tasks were unpickled and therefore no longer change."""
+        """Whether the tasks were unpickled, and therefore never change."""
         self._ledger = Ledger(self.registry)
         self._reconciler = Reconciler(self.registry, self.paths, clock, self.publish)
         self._reconciling = 0
-        """How many workers run `reconcile_forever`."""
-        self._agenda = RepeatingEvent()
-        """Set when there is something to decide before `_next_check`."""
+        """The number of workers that run `reconcile_forever`."""
+        self._reconcile_now = RepeatingEvent()
+        """Set when a decision is due before `_next_check`."""
         self._next_check = math.inf
         self._start_reconciling: Callable[[], object] | None = None
         """Starts the worker of `reconcile_forever`; None once started."""
@@ -100,52 +100,52 @@ class TaskIntake:
         self._observers: list[tuple[Observer, Callable[[], bool]]] = []
         self._watchers: list[Watcher] = []
         self._streams: weakref.WeakSet[EventStream[Any]] | tuple[()] = ()
-        self._is_over = False
+        self._is_closed = False
         self._is_orphaned = False
         """Whether the CLI has ended while adopted tasks are still running."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle what is known, without the session."""
-        return _copy_of, (dict(self.registry.records), self.paths)
+        """Pickle the records, without the session."""
+        return _build_copy, (dict(self.registry.records), self.paths)
 
     # From the session
 
     def track(self, message: Any, line: bytes = b"", /) -> None:
         """Track a message of any type; `line` is the line it was decoded from, if any. Never raises."""
-        take = self._TAKERS.get(type(message))
-        if take is not None:
-            if self._is_over:
+        handler = self._HANDLERS.get(type(message))
+        if handler is not None:
+            if self._is_closed:
                 self._reopen()
             try:
-                take(self, message, line)
+                handler(self, message, line)
             except Exception:
                 logger.exception(_FAILED)
 
     def track_hook(self, event: str, data: Mapping[str, Any], /) -> None:
         """Track the input of a hook, in wire form. Never raises."""
-        if self._is_over:
+        if self._is_closed:
             self._reopen()
-        self._safely(self._take_hook, event, data)
+        self._run_safely(self._apply_hook, event, data)
 
     def track_prompt(self, request_id: str, agent_id: str | None, asked: Asked | None = None) -> None:
         """Record that a subagent asks the user (for permission, or a question); it is `awaiting_user`. Never raises."""
-        self._safely(self._apply, self._ledger.asked, request_id, agent_id or "", asked or Asked())
+        self._run_safely(self._change, self._ledger.open_question, request_id, agent_id or "", asked or Asked())
 
     def track_answer(self, agent_id: str | None, answered: Answered) -> None:
         """Record the answer to a subagent's question. Never raises."""
-        self._safely(self._apply, self._ledger.told_answer, agent_id or "", answered)
+        self._run_safely(self._change, self._ledger.record_answer, agent_id or "", answered)
 
     def track_prompt_end(self, request_id: str) -> None:
         """Record that a question was answered or withdrawn. Never raises."""
-        self._safely(self._apply, self._ledger.answered, request_id)
+        self._run_safely(self._change, self._ledger.close_question, request_id)
 
     def process_exited(self, reason: str) -> None:
-        """The CLI's process ended: mark its tasks as failed for this reason, and end the streams of events.
+        """Mark the tasks of the CLI's process as failed for this reason, and end the streams of events.
 
-        If adopted tasks are running, the streams continue until they end. Messages of a new process may follow.
+        If adopted tasks are running, the streams continue until these end. Messages of a new process may follow.
         """
         self._is_orphaned = True
-        self._safely(self._apply, self._ledger.process_exited, reason)
+        self._run_safely(self._change, self._ledger.process_exited, reason)
 
     def adopt(
         self,
@@ -158,14 +158,16 @@ class TaskIntake:
         """Add a task that the SDK runs, not the CLI. Report its progress and its end with `track`.
 
         Args:
-            message: Its start.
-            stop: Called to stop the task, in place of a request to the CLI.
+            message: The message about its start.
+            stop: Called to stop the task, instead of a request to the CLI.
             brief: Its input besides the prompt, for `Task.brief`.
-            author: Who launched it; None means the agent of its parent.
+            author: The agent that launched it; None means the agent of its parent.
         """
         self.stoppers[message.task_id] = stop
-        record = self.registry.record(message.task_id, self.clock())
-        record.is_external, record.brief, record.launched_by = True, brief or {}, author
+        record = self.registry.ensure_record(message.task_id, self.clock())
+        record.is_external = True
+        record.brief = brief or {}
+        record.launched_by = author
         self.track(message)
 
     def recall(
@@ -186,13 +188,13 @@ class TaskIntake:
         Args:
             outcome: How it ended.
             task_type: For example `local_agent`.
-            prompt: What a subagent was asked.
+            prompt: The prompt of a subagent.
             tool_use_id: The call that launched it.
             subagent_type: The name of the agent definition.
             spawn_depth: Its level in the tree.
             transcript_path: A subagent's transcript.
             parent_id: The task of the subagent that launched it.
-            spent: The tokens counted in its transcript, by model.
+            spent: The tokens in its transcript, by model.
         """
         if outcome.task_id in self.registry.records:
             return
@@ -206,76 +208,78 @@ class TaskIntake:
             output_file=outcome.output_file,
             transcript_path=transcript_path,
         )
-        self.registry.recall(
+        self.registry.load(
             record, outcome, prompt=prompt, tool_use_id=tool_use_id, parent_id=parent_id, spent=spent or {}
         )
         if outcome.output_file:
-            self.paths.note_output(record.id, outcome.output_file)
+            self.paths.record_output(record.id, outcome.output_file)
 
     def ends_by(self, task_id: str, by: EndedBy) -> None:
-        """Record who or what is ending the current run of a task. The first call counts."""
+        """Record the cause of the end of the current run. Only the first call has an effect."""
         record = self.registry.records.get(task_id)
         if record is not None and record.runs:
             record.run.ended_by = record.run.ended_by or by
 
     def writes_to(self, task_id: str, path: str) -> None:
-        """Record where an adopted task writes its output or transcript."""
+        """Record the path of the output or transcript of an adopted task."""
         record = self.registry.records.get(task_id)
         if record is not None and record.runs:
-            record.transcript_path = path if record.is_agent else record.transcript_path
+            if record.is_agent:
+                record.transcript_path = path
             self.registry.set_output(record, record.run, path, self.clock())
             self.publish()
 
     def paths_of(self, task_id: str) -> list[str]:
         """Return the possible paths of a task's output (or a subagent's transcript), most likely first."""
-        return self.paths.of(self.registry.records[task_id])
+        return self.paths.list_candidates(self.registry.records[task_id])
 
-    def _safely(self, take: Callable[..., None], *args: Any) -> None:
+    def _run_safely(self, handler: Callable[..., None], *args: Any) -> None:
         try:
-            take(*args)
+            handler(*args)
         except Exception:
             logger.exception(_FAILED)
 
-    def _apply(self, change: Callable[..., None], *args: Any) -> None:
+    def _change(self, change: Callable[..., None], *args: Any) -> None:
         change(*args, self.clock())
         self.publish()
 
-    def _take(self, message: Any, line: bytes) -> None:
-        Ledger.FOLDS[type(message)](self._ledger, message, self.clock())
+    def _on_message(self, message: Any, line: bytes) -> None:
+        Ledger.HANDLERS[type(message)](self._ledger, message, self.clock())
         self.publish()
 
-    def _take_progress(self, message: TaskProgressMessage, line: bytes) -> None:
-        self._take(message, line)
-        self._wake(message.task_id)  # even without an event
+    def _on_progress(self, message: TaskProgressMessage, line: bytes) -> None:
+        self._on_message(message, line)
+        # `Task.activity` changes even if nothing asked for an event.
+        self._wake(message.task_id)
 
-    def _take_conversation(self, message: Any, line: bytes) -> None:
-        self._take(message, line)
-        self._keep(message, line)
+    def _on_conversation(self, message: Any, line: bytes) -> None:
+        self._on_message(message, line)
+        self._store_message(message, line)
 
-    def _keep(self, message: Any, line: bytes) -> None:
-        """Keep a message of a subagent."""
+    def _store_message(self, message: Any, line: bytes) -> None:
+        """Store a message of a subagent."""
         agent_id = message.agent_id
         if agent_id is not None and agent_id in self.registry.records:
             self.messages.add(agent_id, message, line)
             self._wake(agent_id)
 
-    def _take_init(self, message: InitMessage, line: bytes) -> None:
+    def _on_init(self, message: InitMessage, line: bytes) -> None:
         self._is_orphaned = False
-        self.paths.note_init(message.cwd, message.session_id)
+        self.paths.record_init(message.cwd, message.session_id)
 
-    _TAKERS: ClassVar[Mapping[type, Callable[[Any, Any, bytes], None]]] = {
-        **dict.fromkeys(Ledger.FOLDS, _take),
-        **dict.fromkeys((AssistantMessage, UserMessage), _take_conversation),
-        PermissionDeniedMessage: _keep,
-        TaskProgressMessage: _take_progress,
-        InitMessage: _take_init,
+    _HANDLERS: ClassVar[Mapping[type, Callable[[Any, Any, bytes], None]]] = {
+        **dict.fromkeys(Ledger.HANDLERS, _on_message),
+        **dict.fromkeys((AssistantMessage, UserMessage), _on_conversation),
+        PermissionDeniedMessage: _store_message,
+        TaskProgressMessage: _on_progress,
+        InitMessage: _on_init,
     }
     """Handlers by message type. Other messages are ignored."""
 
-    def _take_hook(self, event: str, data: Mapping[str, Any]) -> None:
-        self.paths.note_hook(data)
+    def _apply_hook(self, event: str, data: Mapping[str, Any]) -> None:
+        self.paths.record_hook(data)
         if event in HOOKS_ABOUT_TASKS or "background_tasks" in data:
-            self._apply(self._ledger.fold_hook, event, data)
+            self._change(self._ledger.apply_hook, event, data)
 
     # Events
 
@@ -284,16 +288,16 @@ class TaskIntake:
 
         Args:
             observer: Receives the events in the thread of the loop.
-            wants_progress: Returns whether it needs `TaskProgressed` now.
+            wants_progress: Returns whether it currently needs `TaskProgressed`.
         """
         entry = (observer, wants_progress)
         self._observers.append(entry)
         return partial(self._observers.remove, entry)
 
     def stream(self, what: What) -> EventStream[Any]:
-        """Return a stream of all further events."""
+        """Return a stream of the events from now on."""
         stream: EventStream[Any] = EventStream(event_kind(what))
-        if self._is_over:
+        if self._is_closed:
             stream.close()
         self._streams = self._streams or weakref.WeakSet()
         self._streams.add(stream)
@@ -307,10 +311,10 @@ class TaskIntake:
     def publish(self) -> None:
         """Publish the events of the registry."""
         registry = self.registry
-        if registry.agenda:
-            self._wake_agenda()
+        if registry.wake_ids:
+            self._wake_waiting()
         if registry.touched or registry.events:
-            registry.say_changes(self.clock)
+            registry.emit_changes(self.clock)
             for watcher in tuple(self._watchers):
                 try:
                     watcher(registry.touched, registry.events)
@@ -318,7 +322,7 @@ class TaskIntake:
                     logger.exception("A watcher of tasks failed")
             registry.touched.clear()
         if registry.events:
-            self._tell(registry.take_events())
+            self._deliver(registry.take_events())
         if self._is_orphaned and not registry.has_external:
             self._end_streams()
 
@@ -328,16 +332,16 @@ class TaskIntake:
         for _, wants_progress in self._observers:
             if wants_progress():
                 return True
-        if self.listeners.want(TaskProgressed):
+        if self.listeners.has_listener_for(TaskProgressed):
             return True
-        return any(issubclass(TaskProgressed, stream.kind) for stream in self._streams) if self._streams else False
+        return any(issubclass(TaskProgressed, stream.kind) for stream in self._streams)
 
-    def _tell(self, events: list[TaskEvent]) -> None:
-        is_turning_point = False
+    def _deliver(self, events: list[TaskEvent]) -> None:
+        is_start_or_end = False
         for event in events:
-            is_turning_point |= type(event) in _TURNING_POINTS
+            is_start_or_end |= type(event) in _START_AND_END_EVENTS
             if isinstance(event, TaskOutputAvailable):
-                self.paths.note_output(event.task_id, event.path)
+                self.paths.record_output(event.task_id, event.path)
             self.listeners.put(event)
             for stream in self._streams:
                 stream.put(event)
@@ -347,11 +351,11 @@ class TaskIntake:
                 observer(events)
             except Exception:
                 logger.exception("An observer of task events failed")
-        if is_turning_point:
+        if is_start_or_end:
             self.changed.set()
 
     def _end_streams(self) -> None:
-        self._is_over = True
+        self._is_closed = True
         self._is_orphaned = False
         self.listeners.close()
         for stream in self._streams:
@@ -360,27 +364,29 @@ class TaskIntake:
         self._wake_all()
 
     def _reopen(self) -> None:
-        self._is_over = False
+        self._is_closed = False
         self.listeners.reopen()
 
     # Waiting
 
     def event(self, task_id: str) -> RepeatingEvent:
-        """Return the event that is set whenever something happens to a task."""
+        """Return the event that is set whenever a task changes."""
         return self._events.setdefault(task_id, RepeatingEvent())
 
     async def wait(self, event: RepeatingEvent, timeout: float | None = None) -> None:
         """Wait for an event, at most `timeout` seconds, and reconcile unless a worker does.
 
-        This ends even if the message about the end of a task was lost. Raises TaskError for an unpickled copy, which
-        never changes, unless there is a timeout.
+        Reconciling detects the end of a task even if the message about it was lost.
+
+        Raises:
+            TaskError: The tasks are an unpickled copy, which never changes, and there is no timeout.
         """
         if self.is_copy and timeout is None:
             raise TaskError("cannot wait for an unpickled copy of a task that was still running", task_id="")
         if self._reconciling:
             await event.wait(timeout)
             return
-        times = [time for time in (timeout, self._reconciler.pause()) if time is not None]
+        times = [time for time in (timeout, self._reconciler.seconds_until_check()) if time is not None]
         await event.wait(min(times, default=None))
         await self._reconciler.check()
 
@@ -394,21 +400,22 @@ class TaskIntake:
         self._start_reconciling = start
 
     async def reconcile_forever(self) -> None:
-        """Infer unreported ends of tasks until cancelled. Run by a worker of the session."""
+        """Infer unreported ends of tasks until cancelled. A worker of the session runs this."""
         self._reconciling += 1
         try:
             while True:
-                pause = self._reconciler.pause()
+                pause = self._reconciler.seconds_until_check()
                 self._next_check = math.inf if pause is None else self.clock() + pause
-                await self._agenda.wait(pause)
+                await self._reconcile_now.wait(pause)
                 await self._reconciler.check()
         finally:
             self._reconciling -= 1
             self._next_check = math.inf
-            self._wake_all()  # waiters reconcile themselves again
+            # Without this worker, the waiters must reconcile themselves.
+            self._wake_all()
 
     async def deliver_forever(self, report: Report | None = None) -> None:
-        """Call the listeners until the session is over and their queues are empty. Run by a worker of the session."""
+        """Call the listeners until the session ends and their queues are empty. A worker of the session runs this."""
         await self.listeners.deliver_forever(report)
 
     def _wake(self, task_id: str) -> None:
@@ -416,23 +423,24 @@ class TaskIntake:
         if event is not None:
             event.set()
 
-    def _wake_agenda(self) -> None:
-        task_ids, due = self.registry.take_agenda()
+    def _wake_waiting(self) -> None:
+        task_ids, due = self.registry.take_wakeups()
         for task_id in task_ids:
             self._wake(task_id)
         if due < self._next_check or self._next_check == math.inf:
-            self._agenda.set()
+            self._reconcile_now.set()
         if self._start_reconciling is not None:
-            start, self._start_reconciling = self._start_reconciling, None
+            start = self._start_reconciling
+            self._start_reconciling = None
             start()
         self.changed.set()
 
     def _wake_all(self) -> None:
-        for event in (self.changed, self._agenda, *self._events.values()):
+        for event in (self.changed, self._reconcile_now, *self._events.values()):
             event.set()
 
 
-def _copy_of(records: dict[str, Record], paths: Paths) -> TaskIntake:
+def _build_copy(records: dict[str, Record], paths: Paths) -> TaskIntake:
     intake = TaskIntake()
     vars(intake.paths).update(vars(paths))
     intake.registry.restore(records)

@@ -1,4 +1,4 @@
-"""Deliver task events to streams, which are iterated, and to listeners, which are called."""
+"""Deliver task events to streams and listeners."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ from claude_agent_py._listeners import ListenerQueue
 from claude_agent_py._streams import QUEUE_LIMIT, RepeatingEvent, Stream
 from claude_agent_py.tasks.events import EVENT_TYPES, TaskEvent, TaskFinished, TaskProgressed
 
-Told = TypeVar("Told")
-TaskListener: TypeAlias = Callable[[Told], object]
-"""A function that is called with task events. Async or plain; a plain one runs in a worker thread."""
+ItemT = TypeVar("ItemT")
+TaskListener: TypeAlias = Callable[[ItemT], object]
+"""An async or plain function that is called with task events. A plain function runs in a worker thread."""
 Listener: TypeAlias = TaskListener[Any]
 What: TypeAlias = str | type[TaskEvent] | None
-"""Which events: a class, a `kind`, `"notification"`, or None for all."""
+"""A selection of events: a class, a `kind`, `"notification"`, or None for all."""
 
 NOTIFICATION: Final = "notification"
 _KINDS: Final = {kind.kind: kind for kind in EVENT_TYPES}
@@ -32,7 +32,7 @@ class EventStream(Stream[EventT]):
         self.kind = kind
         self._limit = limit
         self.skipped: int = 0
-        """How many progress events were dropped."""
+        """The number of dropped progress events."""
 
     def put(self, item: EventT) -> None:
         """Add an event if it is of the stream's kind."""
@@ -63,7 +63,7 @@ class _Registered:
 
 
 class Listeners:
-    """The listeners of one manager. Each has a queue and a worker of its own, so that a slow one delays only itself."""
+    """The listeners of one manager. Each has a separate queue and worker, so that a slow listener delays no other."""
 
     def __init__(self) -> None:
         self._registered: list[_Registered] = []
@@ -75,31 +75,31 @@ class Listeners:
     def add(self, listener: Listener, what: object = None) -> None:
         """Add a listener for events from now on. Raises OptionsError if it or `what` is invalid."""
         if not callable(listener):
-            raise OptionsError(f"expected a function, not {listener!r}", option="listener")
+            raise OptionsError(f"must be a function, not {listener!r}", option="listener")
         is_for_notifications = what == NOTIFICATION
         kind = TaskFinished if is_for_notifications else event_kind(what)
-        self._registered.append(_Registered(listener, kind, is_for_notifications, self._queue(listener)))
+        self._registered.append(_Registered(listener, kind, is_for_notifications, self._create_queue(listener)))
         self._is_closed = False
         self._changed.set()
         if self._start is not None:
             self._start()
 
     def deliver_with(self, start: Callable[[], object]) -> None:
-        """Call `start`, which runs `deliver_forever`, when a listener is added, and now if there is one."""
+        """Call `start`, which runs `deliver_forever`, whenever a listener is added, and now if there is one."""
         self._start = start
         if self._registered:
             start()
 
     def remove(self, listener: Listener) -> None:
-        """Remove a listener wherever it was added."""
-        for registered in self._of(listener):
+        """Remove all registrations of a listener."""
+        for registered in self._find(listener):
             self._registered.remove(registered)
             registered.queue.end()
 
-    def tell(self, listener: Listener, events: Iterable[TaskEvent]) -> None:
+    def replay(self, listener: Listener, events: Iterable[TaskEvent]) -> None:
         """Queue events for one listener alone."""
         for event in events:
-            for registered in self._of(listener):
+            for registered in self._find(listener):
                 registered.put(event)
 
     def __contains__(self, listener: object) -> bool:
@@ -110,7 +110,7 @@ class Listeners:
         for registered in self._registered:
             registered.put(event)
 
-    def want(self, kind: type[TaskEvent]) -> bool:
+    def has_listener_for(self, kind: type[TaskEvent]) -> bool:
         """Return whether any listener receives events of a kind."""
         return bool(self._registered) and any(issubclass(kind, registered.kind) for registered in self._registered)
 
@@ -124,11 +124,11 @@ class Listeners:
     def reopen(self) -> None:
         """Start again for a new process, with the same listeners and new queues."""
         for registered in self._registered:
-            registered.queue = self._queue(registered.listener)
+            registered.queue = self._create_queue(registered.listener)
         self._is_closed = False
 
     async def deliver_forever(self, report: Report | None = None) -> None:
-        """Call the listeners until the session is over and their queues are empty. `report` gets their failures."""
+        """Call the listeners until the session ends and their queues are empty. `report` receives their failures."""
         self._report = report or log_failure
         started: set[ListenerQueue] = set()
         async with anyio.create_task_group() as workers:
@@ -141,10 +141,10 @@ class Listeners:
                     return
                 await self._changed.wait()
 
-    def _queue(self, listener: Listener) -> ListenerQueue:
+    def _create_queue(self, listener: Listener) -> ListenerQueue:
         return ListenerQueue(listener, lambda error: self._report(error))
 
-    def _of(self, listener: Listener) -> list[_Registered]:
+    def _find(self, listener: Listener) -> list[_Registered]:
         return [registered for registered in self._registered if registered.listener == listener]
 
 
@@ -157,7 +157,7 @@ def event_kind(what: object) -> type[TaskEvent]:
             return _KINDS[what]
         except KeyError:
             kinds = ", ".join([NOTIFICATION, *_KINDS])
-            raise OptionsError(f"unknown event kind {what!r}; expected one of {kinds}", option="what") from None
+            raise OptionsError(f"must be one of {kinds}, not {what!r}", option="what") from None
     if not (isinstance(what, type) and issubclass(what, TaskEvent)):
-        raise OptionsError(f"expected an event class or its kind, not {what!r}", option="what")
+        raise OptionsError(f"must be an event class or its kind, not {what!r}", option="what")
     return what

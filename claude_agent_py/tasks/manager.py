@@ -1,7 +1,7 @@
 """All tasks of a session: `client.tasks`.
 
-`TaskManager` is the user's view of `TaskIntake`. It can be used alone, for example on recorded messages: without a
-session, everything works except requests to the CLI.
+`TaskManager` is the public interface of `TaskIntake`. It also works without a session, for example on recorded
+messages, except for requests to the CLI.
 """
 
 import os
@@ -16,7 +16,7 @@ from claude_agent_py.tasks.events import (
     TaskEvent,
     TaskFinished,
 )
-from claude_agent_py.tasks.files.reading import OutputReader, TaskOutput
+from claude_agent_py.tasks.files.output_reader import OutputReader, TaskOutput
 from claude_agent_py.tasks.intake import TaskIntake, Watcher, steady_time
 from claude_agent_py.tasks.ledger.record import Record
 from claude_agent_py.tasks.ledger.registry import Grace
@@ -34,11 +34,11 @@ OtherKind: TypeAlias = Literal[
     "started", "reopened", "progressed", "backgrounded", "status_changed", "asked", "answered", "changed",
     "output_available", "revised",
 ]  # fmt: skip
-"""Kinds of events whose listeners are not checked; pass the class of the events for that."""
+"""Kinds of events for which type checkers do not check the listener; pass the event class instead."""
 
 
 class TaskManager:
-    """The background tasks of a session. Iterating yields every `Task`, in the order in which they became known."""
+    """The background tasks of a session. Iterating yields every `Task`, in the order of discovery."""
 
     def __init__(
         self,
@@ -50,14 +50,14 @@ class TaskManager:
         message_limit: int = MESSAGE_LIMIT,
         clock: Callable[[], float] = steady_time,
     ) -> None:
-        """Make a manager.
+        """Create a manager.
 
         Args:
             control: Sends requests to the CLI. Without it, `stop` and `move_to_background` raise TaskError.
-            intake: Tracks the session's messages. By default the manager makes one from the other arguments.
-            config_dir: The CLI's configuration directory, which has the transcripts of subagents.
+            intake: Tracks the session's messages. By default, one is created from the other arguments.
+            config_dir: The CLI's configuration directory, which contains the transcripts of subagents.
             grace: How long to wait before inferring the end of a task.
-            message_limit: How many messages of subagents to keep for `Task.messages()`, over all tasks.
+            message_limit: The maximum number of messages kept for `Task.messages()`, over all tasks.
             clock: Returns the time, in seconds since the epoch.
         """
         if intake is None:
@@ -70,15 +70,15 @@ class TaskManager:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the tasks without the session. The tasks of the copy no longer change."""
-        return _copy_of, (self._intake,)
+        return _build_copy, (self._intake,)
 
     def __repr__(self) -> str:
         return f"<TaskManager {len(self)} tasks, {len(self.live_ids())} live>"
 
-    # Looking
+    # Queries
 
     def __iter__(self) -> Iterator[Task]:
-        return iter([self._task(record) for record in self._records.values()])
+        return iter([self._get_task(record) for record in self._records.values()])
 
     def __len__(self) -> int:
         return len(self._records)
@@ -90,11 +90,11 @@ class TaskManager:
         """Return a task. Raises TaskNotFoundError."""
         task_id = task.id if isinstance(task, Task) else task
         if not isinstance(task_id, str):
-            raise OptionsError(f"expected a task or its id, not {task_id!r}", option="task_id")
+            raise OptionsError(f"must be a task or its id, not {task_id!r}", option="task_id")
         record = self._records.get(task_id)
         if record is None:
             raise TaskNotFoundError(task_id)
-        return self._task(record)
+        return self._get_task(record)
 
     def get(self, task_id: str | None) -> Task | None:
         """Return a task, or None if the id is unknown.
@@ -102,9 +102,9 @@ class TaskManager:
         `get(message.agent_id)` returns the task of the subagent that sent a message, and None for the main agent's.
         """
         record = self._records.get(task_id) if task_id is not None else None
-        return None if record is None else self._task(record)
+        return None if record is None else self._get_task(record)
 
-    def _task(self, record: Record) -> Task:
+    def _get_task(self, record: Record) -> Task:
         task = self._tasks.get(record.id)
         if task is None:
             task = self._tasks[record.id] = Task(record, self, self._intake, self._reader, self._control)
@@ -112,21 +112,21 @@ class TaskManager:
 
     @property
     def prices(self) -> dict[str, ModelPrice]:
-        """The prices used to derive the cost of subagents, by model. Add those that you know.
+        """The prices used to derive the cost of subagents, by model. Add your own prices here.
 
-        A model without a price here has the one that the CLI's own sums imply (`ResultMessage.model_usage`), known once
-        a turn is over; until then the cost is None.
+        For other models, the price is derived from the CLI's totals (`ResultMessage.model_usage`) after each turn;
+        until then, the cost is None.
         """
         return self._intake.registry.prices.given
 
     @property
     def running(self) -> list[Task]:
-        """The tasks that are not over, including those that are paused or wait for the user."""
+        """The tasks that have not ended, including paused tasks and tasks that wait for the user."""
         return [task for task in self if not task.done]
 
     @property
     def finished(self) -> list[Task]:
-        """The tasks that are over."""
+        """The tasks that have ended."""
         return [task for task in self if task.done]
 
     @property
@@ -135,11 +135,11 @@ class TaskManager:
         return [task for task in self if task.parent is None]
 
     def tree(self) -> TaskTree:
-        """Return all tasks as a tree: subagents with what they launched. `print()` draws it."""
+        """Return all tasks as a tree: subagents with their own tasks below them. `print()` draws it."""
         return build_tree(self.roots, lambda task: task.children)
 
     def live_ids(self) -> frozenset[str]:
-        """Return the ids of the tasks that are not over, without ambient ones. Cheap."""
+        """Return the ids of the tasks that have not ended, except ambient tasks. Cheap."""
         return self._intake.registry.live_ids()
 
     # Events
@@ -170,9 +170,9 @@ class TaskManager:
     def events(self, what: What) -> EventStream[Any]: ...
 
     def events(self, what: What = None) -> EventStream[Any]:
-        """Return the events from now on, to be iterated with `async for`. It ends when the session is over.
+        """Return an async iterator of the events from now on. It ends with the session.
 
-        If the CLI dies, the tasks that fail with it are reported first, and the iteration ends without an error.
+        If the CLI dies, the tasks that fail with it are reported first; then the iteration ends without an error.
 
         Args:
             what: The events to yield: an event class or its `kind`. None means all.
@@ -180,7 +180,7 @@ class TaskManager:
         return self._intake.stream(what)
 
     @overload
-    def on(  # type: ignore[overload-overlap]  # a class is a function, too; it is taken for its events
+    def on(  # type: ignore[overload-overlap]  # a class is also callable, but selects its events
         self, what: type[EventT], listener: None = None
     ) -> Callable[[TaskListener[EventT]], TaskListener[EventT]]: ...
 
@@ -225,11 +225,11 @@ class TaskManager:
     def on(self, what: What | Listener = None, listener: Listener | None = None) -> Any:
         """Call a function for each event: `on(f)` for all, `on(TaskFinished, f)` or `on("finished", f)` for some.
 
-        A type checker checks `f` for a class of events, `"finished"` and `"notification"`, not for the other words.
+        A type checker checks `f` for an event class, `"finished"` and `"notification"`, not for the other words.
         `on("notification", f)` calls it once for each end, with a `TaskNotificationMessage` (made up if the CLI sent
-        none). Without a function it is a decorator. The function is plain or async; it runs in a worker of its own, a
-        plain one in a thread. Its exceptions are logged and reported, and do not end the calls. A slow listener misses
-        progress events.
+        none). Without a function it is a decorator. The function may be async or plain; it runs in a separate worker,
+        or in a thread if it is plain. Its exceptions are logged and reported, and do not stop later calls. A slow
+        listener misses progress events.
         """
         if listener is not None:
             return self._listen(what, listener)
@@ -248,18 +248,20 @@ class TaskManager:
     def so_far(self) -> list[TaskEvent]:
         """Return the start and the end of each run so far."""
         records = self._records
-        return [event for record in records.values() for event in record.retold(records.get(record.parent_id or ""))]
+        return [
+            event for record in records.values() for event in record.replay_events(records.get(record.parent_id or ""))
+        ]
 
     def catch_up(self, listener: Listener) -> None:
         """Call a listener added by `on` with the start and the end of each run so far."""
-        self._intake.listeners.tell(listener, self.so_far())
+        self._intake.listeners.replay(listener, self.so_far())
 
     def listens(self, listener: Listener) -> bool:
         """Return whether `on` added a function, and `off` has not removed it."""
         return listener in self._intake.listeners
 
     def off(self, listener: Listener) -> None:
-        """Remove a function that `on` added, if it is there."""
+        """Remove a function that was added by `on`. Does nothing for other functions."""
         self._intake.listeners.remove(listener)
 
     # Waiting
@@ -269,23 +271,24 @@ class TaskManager:
 
         Raises:
             TaskNotFoundError: The id is unknown.
-            TaskTimeoutError: It did not end in time.
+            TaskTimeoutError: The task did not end in time.
         """
         return await self[task_id].wait(timeout)
 
     async def wait_all(
         self, task_ids: Iterable[TaskOrId] | None = None, *, timeout: float | None = None
     ) -> list[TaskOutcome]:
-        """Wait until these tasks are over, or (None) until no task runs, including those that start meanwhile.
+        """Wait for the end of these tasks; with None, until no task is running, including tasks that start meanwhile.
 
-        Returns the outcomes in the order in which the tasks became known. Ambient tasks are not waited for.
+        Returns the outcomes, in the given order or (for None) the order of discovery. With None, ambient tasks are
+        ignored.
 
         Raises:
             TaskNotFoundError: An id is unknown.
-            TaskTimeoutError: Some did not end in time; `task_ids` has them.
+            TaskTimeoutError: Some tasks did not end in time; `task_ids` lists them.
         """
         check_timeout(timeout)
-        chosen = self._chosen(task_ids)
+        chosen = self._resolve_tasks(task_ids)
 
         def live_ids() -> Collection[str]:
             return self.live_ids() if chosen is None else [task.id for task in chosen if task.outcome is None]
@@ -296,35 +299,36 @@ class TaskManager:
         if late:
             in_order = [task_id for task_id in self._records if task_id in late]
             raise TaskTimeoutError(in_order[0], timeout or 0.0, in_order)
-        over = list(self) if chosen is None else chosen
-        return [await task.wait() for task in over if task.done]
+        tasks = list(self) if chosen is None else chosen
+        return [await task.wait() for task in tasks if task.done]
 
     async def wait_any(self, task_ids: Iterable[TaskOrId] | None = None, *, timeout: float | None = None) -> Task:
-        """Wait until one of these tasks (None means all) is over, and return it. A task that is already over counts.
+        """Wait until one of these tasks (None means all) has ended, and return it. It may have ended before the call.
 
         Raises:
             TaskNotFoundError: An id is unknown.
-            TaskTimeoutError: None ended in time.
-            TaskError: There is no task to wait for.
+            TaskTimeoutError: No task ended in time.
+            TaskError: No task is given or known.
         """
         async for task in self.as_completed(task_ids, timeout=timeout):
             return task
         raise TaskError("no task to wait for", task_id="")
 
     def as_completed(self, task_ids: Iterable[TaskOrId] | None = None, *, timeout: float | None = None) -> Completions:
-        """Iterate over tasks as they end: first those that are over, then each one when its run ends.
+        """Iterate over tasks as they end: first the tasks that have already ended, then each task when its run ends.
 
-        Without `task_ids` it continues while any task runs, including those that start meanwhile. Iterating raises
-        TaskTimeoutError if it takes longer than `timeout` seconds, counted from the first step.
+        Without `task_ids`, the iteration continues while any task is running, including tasks that start meanwhile. It
+        raises TaskTimeoutError after `timeout` seconds, counted from the first step.
         """
         check_timeout(timeout)
-        return Completions(self, self.events(TaskFinished), self._chosen(task_ids), timeout)
+        return Completions(self, self.events(TaskFinished), self._resolve_tasks(task_ids), timeout)
 
-    def _chosen(self, tasks: Iterable[TaskOrId] | None) -> list[Task] | None:
+    def _resolve_tasks(self, tasks: Iterable[TaskOrId] | None) -> list[Task] | None:
         if tasks is None:
             return None
         if isinstance(tasks, str | bytes | Task) or not isinstance(tasks, Iterable):
-            raise OptionsError(f"expected several tasks or ids, for example [{tasks!r}]", option="task_ids")
+            problem = f"must be an iterable of tasks or ids, such as [{tasks!r}], not {tasks!r}"
+            raise OptionsError(problem, option="task_ids")
         return [self[task] for task in tasks]
 
     async def until(self, is_true: Callable[[], bool], task_id: str | None = None) -> None:
@@ -340,12 +344,12 @@ class TaskManager:
         Args:
             task_id: The task, or its id.
             block: Whether to wait for its end.
-            timeout: How long to wait, in seconds. If it runs out, `retrieval_status` says so; nothing is raised.
+            timeout: How long to wait, in seconds. After that, `retrieval_status` is `timeout`; nothing is raised.
             tail_bytes: Read only about this many bytes from the end.
 
         Raises:
             TaskNotFoundError: The id is unknown.
-            TaskOutputError: It is over, and its output cannot be read.
+            TaskOutputError: The task has ended, and its output cannot be read.
         """
         check_timeout(timeout)
         task = self[task_id]
@@ -355,30 +359,31 @@ class TaskManager:
                 await self.until(lambda: task.done, task.id)
         if not task.done:
             return await self._reader.output(record, "timeout" if block else "not_ready", tail_bytes)
-        await task.wait()  # for the report, which is at most a moment behind
+        # The report may arrive a moment after the status.
+        await task.wait()
         return await self._reader.output(record, "success", tail_bytes)
 
-    # Acting
+    # Actions
 
     async def stop(self, task_id: TaskOrId, timeout: float = 10.0) -> TaskOutcome:
-        """Stop a task, and return its outcome once it is over. See `Task.stop`.
+        """Stop a task, wait for its end, and return its outcome. See `Task.stop`.
 
         Raises:
             TaskNotFoundError: The id is unknown.
-            TaskTimeoutError: It did not end within `timeout` seconds of the request.
+            TaskTimeoutError: The task did not end within `timeout` seconds of the request.
             ControlError: The request failed.
         """
         return await self[task_id].stop(timeout)
 
     async def stop_all(self, timeout: float = 10.0) -> list[TaskOutcome]:
-        """Stop every task that runs except ambient ones, and return the outcomes.
+        """Stop every running task except ambient tasks, and return the outcomes.
 
         Subagents are stopped first, so that they launch nothing more and are not woken when their shells end. The
-        outcomes of shells that end meanwhile are included.
+        outcomes of shells that end in the meantime are included.
 
         Raises:
-            TaskTimeoutError: Some did not end in time; the others are stopped.
-            ControlError: A request failed; the others are stopped.
+            TaskTimeoutError: Some tasks did not end in time; the others are stopped.
+            ControlError: A request failed; the other tasks are stopped.
         """
         check_timeout(timeout)
         outcomes: list[TaskOutcome] = []
@@ -387,7 +392,8 @@ class TaskManager:
         async def stop(task: Task) -> None:
             try:
                 outcomes.append(await task.stop(timeout))
-            except Exception as error:  # so that the others are still stopped
+            except Exception as error:
+                # Raised at the end, so that the other tasks are still stopped.
                 failures.append(error)
 
         chosen = self.running
@@ -423,5 +429,5 @@ class TaskManager:
         await self._control.control("background_tasks")
 
 
-def _copy_of(intake: TaskIntake) -> TaskManager:
+def _build_copy(intake: TaskIntake) -> TaskManager:
     return TaskManager(intake=intake)

@@ -1,7 +1,7 @@
 """Store the messages of subagents by task, up to a common limit.
 
-Beyond the limit the oldest are dropped, and a reader sees a `MessageGap` in their place. The transcript on disk still
-has them. Messages are stored as their lines if possible, which takes a tenth of the memory.
+Beyond the limit, the oldest messages are dropped, and a reader receives a `MessageGap` instead. The transcript on disk
+still contains them. Messages are stored as their lines if possible, which takes a tenth of the memory.
 """
 
 from collections import deque
@@ -22,17 +22,17 @@ SubagentMessage: TypeAlias = AssistantMessage | UserMessage | PermissionDeniedMe
 
 @dataclass(frozen=True, slots=True)
 class MessageGap:
-    """Takes the place of messages that were dropped."""
+    """Stands for messages that were dropped."""
 
     task_id: str
     missed: int
-    """How many messages are missing."""
+    """The number of missing messages."""
 
 
 @dataclass(slots=True)
-class _Kept:
+class _TaskMessages:
     first: int = 0
-    """The number of the oldest message kept, counted from the task's first."""
+    """The position of the oldest stored message, counted from the first message of the task."""
     messages: deque[SubagentMessage | bytes] = field(default_factory=deque)
 
 
@@ -41,54 +41,60 @@ class MessageLog:
 
     def __init__(self, limit: int = MESSAGE_LIMIT) -> None:
         self._limit = limit
-        self._by_task: dict[str, _Kept] = {}
-        self._order: deque[_Kept] | None = None
-        """The order in which messages came; None before the first one, because an empty deque takes 600 bytes."""
+        self._by_task: dict[str, _TaskMessages] = {}
+        self._order: deque[_TaskMessages] | None = None
+        """The task of each message, in order of arrival. None before the first message: an empty deque takes 600
+        bytes."""
 
     def add(self, task_id: str, message: SubagentMessage, line: bytes = b"") -> None:
         """Store a message, or the line it was decoded from."""
         if self._limit <= 0:
             return
-        kept = self._by_task.get(task_id)
-        if kept is None:
-            kept = self._by_task[task_id] = _Kept()
-        kept.messages.append(line or message)
-        order = self._order = deque() if self._order is None else self._order
-        order.append(kept)
-        if len(order) > self._limit:
-            oldest = order.popleft()
+        stored = self._by_task.get(task_id)
+        if stored is None:
+            stored = self._by_task[task_id] = _TaskMessages()
+        stored.messages.append(line or message)
+        if self._order is None:
+            self._order = deque()
+        self._order.append(stored)
+        if len(self._order) > self._limit:
+            oldest = self._order.popleft()
             oldest.messages.popleft()
             oldest.first += 1
 
-    def of(self, task_id: str) -> list[SubagentMessage]:
-        """Return the messages of a task that are kept."""
-        kept = self._by_task.get(task_id)
-        return [_message(each) for each in kept.messages] if kept else []
+    def get(self, task_id: str) -> list[SubagentMessage]:
+        """Return the stored messages of a task."""
+        stored = self._by_task.get(task_id)
+        return [_decode_message(each) for each in stored.messages] if stored else []
 
     def read(self, task_id: str, position: int) -> tuple[SubagentMessage | MessageGap | None, int]:
         """Return the message at a position (a gap if dropped, None if not received yet) and the next position."""
-        kept = self._by_task.get(task_id)
-        if kept is None:
+        stored = self._by_task.get(task_id)
+        if stored is None:
             return None, position
-        if position < kept.first:
-            return MessageGap(task_id, kept.first - position), kept.first
-        index = position - kept.first
-        return (_message(kept.messages[index]), position + 1) if index < len(kept.messages) else (None, position)
+        if position < stored.first:
+            return MessageGap(task_id, stored.first - position), stored.first
+        index = position - stored.first
+        return (
+            (_decode_message(stored.messages[index]), position + 1)
+            if index < len(stored.messages)
+            else (None, position)
+        )
 
 
-def _message(kept: SubagentMessage | bytes) -> SubagentMessage:
-    return cast(SubagentMessage, decode(kept)) if isinstance(kept, bytes) else kept
+def _decode_message(stored: SubagentMessage | bytes) -> SubagentMessage:
+    return cast(SubagentMessage, decode(stored)) if isinstance(stored, bytes) else stored
 
 
 class Conversation(AsyncIterator[SubagentMessage | MessageGap]):
-    """The messages of a subagent, those so far and then live: iterate it with `async for`."""
+    """The messages of a subagent so far, then live. Iterate it with `async for`."""
 
     def __init__(
-        self, task_id: str, log: MessageLog, is_over: Callable[[], bool], wait: Callable[[], Awaitable[None]]
+        self, task_id: str, log: MessageLog, has_ended: Callable[[], bool], wait: Callable[[], Awaitable[None]]
     ) -> None:
         self._task_id = task_id
         self._log = log
-        self._is_over = is_over
+        self._has_ended = has_ended
         self._wait = wait
         self._position = 0
 
@@ -98,6 +104,6 @@ class Conversation(AsyncIterator[SubagentMessage | MessageGap]):
             message, self._position = self._log.read(self._task_id, self._position)
             if message is not None:
                 return message
-            if self._is_over():
+            if self._has_ended():
                 raise StopAsyncIteration
             await self._wait()

@@ -1,4 +1,4 @@
-"""`Task`: the user's handle of a task, to inspect it, wait for it, read its output and stop it.
+"""`Task`: a handle of a task, to inspect it, wait for it, read its output and stop it.
 
 A handle is a view of the task's record. It stays valid when the task is resumed.
 """
@@ -13,14 +13,14 @@ import anyio
 from claude_agent_py._errors import OptionsError, TaskError, TaskTimeoutError
 from claude_agent_py._protocol.ports import ControlPort
 from claude_agent_py.tasks.files.follow import AgentDecoder, Follow, ShellDecoder
-from claude_agent_py.tasks.files.reading import OutputReader
+from claude_agent_py.tasks.files.output_reader import OutputReader
 from claude_agent_py.tasks.files.transcript import TranscriptMessage
 from claude_agent_py.tasks.intake import TaskIntake
 from claude_agent_py.tasks.ledger.record import Record
 from claude_agent_py.tasks.ledger.state import Evidence
 from claude_agent_py.tasks.messages import Conversation, MessageGap, SubagentMessage
 from claude_agent_py.tasks.outcome import EndedBy, TaskOutcome
-from claude_agent_py.tasks.tree import Forest, add_usage, label_of, walk
+from claude_agent_py.tasks.tree import Forest, add_usage, build_label, walk
 from claude_agent_py.wire.messages.tasks import TaskStatus, TaskUsage
 
 STOPPED_HERE: Final = "stopped by this program"
@@ -30,11 +30,11 @@ STOPPED_HERE: Final = "stopped by this program"
 def check_timeout(timeout: object) -> None:
     """Raise OptionsError unless this is None or a number of seconds."""
     if timeout is not None and not (isinstance(timeout, int | float) and timeout >= 0):
-        raise OptionsError(f"expected a number of seconds, 0 or more, or None, not {timeout!r}", option="timeout")
+        raise OptionsError(f"must be a number of seconds, 0 or more, or None, not {timeout!r}", option="timeout")
 
 
 class Tasks(Protocol):
-    """The tasks of a session. A `TaskManager` has them."""
+    """The interface of `TaskManager` that `Task` uses."""
 
     def __iter__(self) -> "Iterator[Task]": ...
     def __getitem__(self, task_id: str, /) -> "Task": ...
@@ -44,7 +44,7 @@ class Tasks(Protocol):
         ...
 
     def live_ids(self) -> frozenset[str]:
-        """Return the ids of the tasks that are not over, without ambient ones."""
+        """Return the ids of the tasks that have not ended, except ambient tasks."""
         ...
 
     async def until(self, is_true: Callable[[], bool]) -> None:
@@ -53,7 +53,7 @@ class Tasks(Protocol):
 
 
 class Task:
-    """A background task of the CLI: a subagent, a shell, a workflow, a monitor. `await task` gives its outcome."""
+    """A background task of the CLI: a subagent, a shell, a workflow, a monitor. `await task` returns its outcome."""
 
     __slots__ = ("_control", "_intake", "_manager", "_reader", "_record")
 
@@ -81,7 +81,7 @@ class Task:
     def __await__(self) -> Generator[Any, Any, TaskOutcome]:
         return self.wait().__await__()
 
-    # What it is
+    # Identity
 
     @property
     def id(self) -> str:
@@ -130,7 +130,7 @@ class Task:
 
     @property
     def author(self) -> str:
-        """The name of the agent that launched it; empty for the main agent and the program around it."""
+        """The name of the agent that launched it; empty for the main agent and the program."""
         parent = self.parent
         return self._record.author(parent._record if parent else None, acts=False)
 
@@ -154,7 +154,7 @@ class Task:
         """The tool calls that launched its runs, the first run's first."""
         return [run.tool_use_id for run in self._record.runs if run.tool_use_id is not None]
 
-    # How it is
+    # State
 
     @property
     def status(self) -> TaskStatus:
@@ -163,7 +163,7 @@ class Task:
 
     @property
     def done(self) -> bool:
-        """Whether it is over: completed, failed or stopped."""
+        """Whether it has ended: completed, failed or stopped."""
         return self.status.is_terminal
 
     @property
@@ -175,9 +175,11 @@ class Task:
     def summary(self) -> str:
         """A subagent's report, its last text if it was stopped, or the CLI's line about the end.
 
-        Before the end, the latest line of progress. Empty if none of these came.
+        Before the end, the latest line of progress. Empty if nothing was reported.
         """
-        return self._record.run.summary or ("" if self.done else self._record.progress_summary or "")
+        if self._record.run.summary or self.done:
+            return self._record.run.summary
+        return self._record.progress_summary or ""
 
     @property
     def activity(self) -> str:
@@ -186,7 +188,7 @@ class Task:
 
     @property
     def failure_reason(self) -> str | None:
-        """Why it failed, or by whom it was stopped; None otherwise, or if unknown."""
+        """Why it failed or was stopped; None otherwise, or if unknown."""
         return self._record.run.end_reason
 
     @property
@@ -198,17 +200,17 @@ class Task:
     def usage(self) -> TaskUsage | None:
         """The usage of the current run so far, summed over its messages; None for a shell.
 
-        While it runs `total_tokens` is a lower bound, because output tokens are only in the transcript, which is
-        counted at the end; it never falls. `cost_usd` is derived (see `TaskManager.prices`), or None.
+        While it runs, `total_tokens` is a lower bound that never decreases: output tokens are only in the transcript,
+        which is counted at the end. `cost_usd` is derived (see `TaskManager.prices`), or None.
         """
-        return self._record.usage_of(self._record.run, self._intake.registry.prices)
+        return self._record.compute_usage(self._record.run, self._intake.registry.prices)
 
     @property
     def total_usage(self) -> TaskUsage:
         """The usage of all runs of the task and of everything below it."""
         below = [node.task for node in self.tree().walk()]
         prices = self._intake.registry.prices
-        return add_usage([task._record.usage_of(run, prices) for task in below for run in task._record.runs])
+        return add_usage([task._record.compute_usage(run, prices) for task in below for run in task._record.runs])
 
     @property
     def last_tool_name(self) -> str | None:
@@ -217,7 +219,7 @@ class Task:
 
     @property
     def started_at(self) -> float:
-        """When the current run began, in seconds since the epoch, by this side's clock (by the CLI's in a replay)."""
+        """When the current run began, in seconds since the epoch, by the client's clock (by the CLI's in a replay)."""
         return self._record.run.started_at
 
     @property
@@ -237,10 +239,10 @@ class Task:
 
     @property
     def exit_code(self) -> int | None:
-        """The exit status of a shell that is over, if known."""
+        """The exit status of an ended shell, if known."""
         return self._record.run.exit_code
 
-    # Its place in the tree
+    # Tree
 
     @property
     def parent_id(self) -> str | None:
@@ -269,47 +271,54 @@ class Task:
         """Return the task with everything below it."""
         return build_tree([self], lambda task: task.children).roots[0]
 
-    # What to do with it
+    # Actions
 
     async def wait(self, timeout: float | None = None) -> TaskOutcome:
-        """Wait for the end of the current run, and return its outcome. A failed task has an outcome, too.
+        """Wait for the end of the current run, and return its outcome. A failed task also has an outcome.
 
-        Any number of coroutines may wait. A timeout or a cancellation of the wait never disturbs the task.
+        For a subagent, this also waits until its transcript was counted, for at most half a second, so that the usage
+        in the outcome is complete. Any number of coroutines may wait. A timeout or a cancellation does not affect the
+        task.
 
         Args:
-            timeout: Seconds; None waits as long as it takes.
+            timeout: The maximum time to wait, in seconds; None means no limit.
 
         Raises:
-            TaskTimeoutError: It did not end in time.
+            TaskTimeoutError: The task did not end in time.
         """
         check_timeout(timeout)
-        intake, record, run = self._intake, self._record, self._record.run
+        intake = self._intake
+        record = self._record
+        run = record.run
         with anyio.move_on_after(timeout):
             await intake.wait_until(lambda: run.outcome is not None and not run.is_to_count, intake.event(record.id))
-        if run.outcome is None and run.status.is_terminal:  # it is over, but its report is late
-            intake.registry.conclude(record, None, intake.clock())
+        # The task has ended, but its report is late: return the outcome without it.
+        if run.outcome is None and run.status.is_terminal:
+            intake.registry.resolve(record, None, intake.clock())
             intake.publish()
         if run.outcome is None:
             raise TaskTimeoutError(record.id, timeout or 0.0)
         return run.outcome
 
     async def stop(self, timeout: float = 10.0) -> TaskOutcome:
-        """Stop it, and return its outcome once it is over. Does nothing to a task that is over.
+        """Stop the task, wait for its end, and return its outcome. An ended task is not affected.
 
         Raises:
-            TaskTimeoutError: It did not end within `timeout` seconds of the request.
+            TaskTimeoutError: The task did not end within `timeout` seconds of the request.
             ControlError: The request failed.
         """
         check_timeout(timeout)
         if not self.done:
             run = self._record.run
             earlier = run.ended_by
-            run.stop_reason = STOPPED_HERE  # set first, because the end may arrive before the confirmation
+            # Set these before the request, because the end may arrive before the confirmation.
+            run.stop_reason = STOPPED_HERE
             run.ended_by = earlier or EndedBy.PROGRAM
             try:
                 await self._request_stop()
             except Exception:
-                run.stop_reason, run.ended_by = None, earlier
+                run.stop_reason = None
+                run.ended_by = earlier
                 raise
         return await self.wait(timeout)
 
@@ -320,8 +329,8 @@ class Task:
             await stop()
             return
         await self._port().control("stop_task", task_id=self.id)
-        # The CLI confirms a stop of any id: if no end follows, the task was over before.
-        intake.registry.doubt(self._record, Evidence.STOP_REQUEST, intake.clock())
+        # The CLI confirms a stop of any id. If no end follows, the task had already ended.
+        intake.registry.suspect(self._record, Evidence.STOP_REQUEST, intake.clock())
         intake.publish()
 
     async def move_to_background(self, timeout: float = 10.0) -> bool:
@@ -353,44 +362,45 @@ class Task:
         return self._control
 
     async def read_output(self, tail_bytes: int | None = None) -> str:
-        """Read a shell's text so far, or a subagent's report (its latest text, before there is a report).
+        """Read the text of a shell so far, or the report of a subagent (its latest text if there is no report).
 
-        The end marker that the CLI writes after a shell's text is left out; see `exit_code`. Bytes that are not UTF-8
+        The end marker that the CLI appends to the text of a shell is removed; see `exit_code`. Bytes that are not UTF-8
         become U+FFFD.
 
         Args:
             tail_bytes: Read only about this many bytes from the end, without loading a long output into memory.
 
         Raises:
-            TaskOutputError: The output cannot be read; has the path and the reason.
+            TaskOutputError: The output cannot be read. The error has the path and the reason.
         """
         return (await self._reader.read(self._record, tail_bytes)).text
 
     def follow(self) -> Follow:
-        """Follow the output live: `async for chunk in task.follow()`, from its beginning until the task is over.
+        """Follow the output live: `async for chunk in task.follow()`, from its beginning until the task ends.
 
-        Chunks are text as it came, not lines. One piece of a large file is in memory at a time. After the end of a
-        subagent, it waits up to 10 s for the report, because the CLI writes it late. Iterating raises TaskOutputError
-        if the file is missing, unreadable or deleted.
+        Chunks are pieces of text, not lines. Only one piece of a large file is in memory at a time. After the end of a
+        subagent, the iteration waits up to 10 s for the report, because the CLI writes it late. Iterating raises
+        TaskOutputError if the file is missing, unreadable or deleted.
         """
-        intake, record = self._intake, self._record
+        intake = self._intake
+        record = self._record
         event = intake.event(record.id)
         return Follow(
             record.id,
-            lambda: intake.paths.of(record),
-            lambda: record.is_over or intake.is_copy,
+            lambda: intake.paths.list_candidates(record),
+            lambda: record.is_done or intake.is_copy,
             lambda pause: intake.wait(event, pause),
             AgentDecoder(record) if record.is_agent else ShellDecoder(),
         )
 
     async def transcript(self, *, nested: bool = True) -> list[TranscriptMessage]:
-        """Read the messages of a subagent and, with `nested`, those of the subagents below it, in chronological order.
+        """Read the messages of a subagent and, with `nested`, of the subagents below it, in chronological order.
 
-        `agent_id` of a message identifies its subagent. Reads the CLI's file or, if that is impossible, the received
-        messages.
+        `agent_id` of a message identifies its subagent. The messages are read from the CLI's file or, if this fails,
+        from the messages received so far.
 
         Raises:
-            TaskOutputError: There are none, or the task is a shell, which has no messages.
+            TaskOutputError: The subagent has no messages yet, or the task is a shell.
         """
         below = [node.task._record for node in self.tree().walk() if node.task.is_agent]
         others = [record for record in below if record is not self._record] if nested else []
@@ -398,23 +408,24 @@ class Task:
 
     @property
     def seen_messages(self) -> list[SubagentMessage]:
-        """The stored messages of a subagent. See `messages` for which ones the CLI sends."""
-        return self._intake.messages.of(self.id)
+        """The messages of a subagent received so far. See `messages` for the limits."""
+        return self._intake.messages.get(self.id)
 
     def messages(self) -> AsyncIterator[SubagentMessage | MessageGap]:
-        """Iterate over the messages of a subagent: those so far, then live until the current run is over.
+        """Iterate over the messages of a subagent: the messages so far, then live messages until the current run ends.
 
         A foreground subagent sends only its tool calls and their results, unless `forward_subagent_text` is on. A
-        `MessageGap` takes the place of messages that were dropped.
+        `MessageGap` stands for messages that were dropped.
         """
-        intake, record = self._intake, self._record
+        intake = self._intake
+        record = self._record
         event = intake.event(record.id)
         return Conversation(record.id, intake.messages, lambda: not record.is_live, lambda: intake.wait(event))
 
 
 @dataclass(frozen=True, slots=True)
 class TaskNode:
-    """A task with everything that it launched."""
+    """A task with all tasks below it."""
 
     task: Task
     children: tuple["TaskNode", ...] = ()
@@ -423,7 +434,7 @@ class TaskNode:
     def label(self) -> str:
         """The task's line in a drawing."""
         task = self.task
-        return label_of(task.description or task.id, task.subagent_type or task.type, task.status, task.usage)
+        return build_label(task.description or task.id, task.subagent_type or task.type, task.status, task.usage)
 
     def walk(self) -> Iterator["TaskNode"]:
         """Yield this node and all below it, parents before their children."""

@@ -21,7 +21,7 @@ def add_usage(parts: Sequence[TaskUsage | None]) -> TaskUsage:
 
 
 class Node(Protocol):
-    """A task with those that it launched."""
+    """A task with the tasks that it launched."""
 
     @property
     def label(self) -> str:
@@ -76,7 +76,7 @@ def _draw(node: Node, first: str, others: str) -> Iterator[str]:
         yield from _draw(child, others + ("└── " if is_last else "├── "), others + ("    " if is_last else "│   "))
 
 
-def label_of(what: str, kind: str | None, status: TaskStatus, usage: TaskUsage | None) -> str:
+def build_label(what: str, kind: str | None, status: TaskStatus, usage: TaskUsage | None) -> str:
     """Return a task's line in a drawing."""
     used = f", {usage.total_tokens} tokens" if usage and usage.total_tokens else ""
     return f"{what} [{kind or 'task'}] {status.value}{used}"

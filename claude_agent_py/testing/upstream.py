@@ -12,7 +12,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from claude_agent_py._errors import OptionsError
-from claude_agent_py.sessions.stores.private_folder import credentials_of
+from claude_agent_py.sessions.stores.private_folder import read_credentials
 
 ANTHROPIC: Final = "https://api.anthropic.com"
 TIMEOUT: Final = 600.0
@@ -88,7 +88,7 @@ def _read_login_token() -> str:
     Raises OptionsError if the login is missing or has expired. Does not renew it, which would log the CLI out.
     """
     given = os.environ.get("CLAUDE_CONFIG_DIR")
-    found = credentials_of(os.environ, Path(given) if given else Path.home() / ".claude")
+    found = read_credentials(os.environ, Path(given) if given else Path.home() / ".claude")
     try:
         login = json.loads(found or "{}").get("claudeAiOauth") or {}
         token = str(login.get("accessToken") or "")

@@ -18,7 +18,7 @@ from claude_agent_py import Client, ClientOptions, ResultMessage, UserMessage
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.observe import Telemetry, instrument, uninstrument
 from claude_agent_py.observe.sources import fold_frame
-from claude_agent_py.observe.telemetry import telemetry_of
+from claude_agent_py.observe.telemetry import resolve_telemetry
 from claude_agent_py.observe.tracing import Tracer
 from claude_agent_py.testing import FakeCLI, Gate, frames, steps
 from claude_agent_py.wire import decode
@@ -221,16 +221,16 @@ def test_many_messages_at_once_are_folded_before_they_take_memory(sdk: Recorded)
 
 
 def test_the_option_and_the_program_decide(sdk: Recorded) -> None:
-    assert telemetry_of(None) is None
-    assert telemetry_of(True) == Telemetry()
+    assert resolve_telemetry(None) is None
+    assert resolve_telemetry(True) == Telemetry()
     instrument(sdk.telemetry())
     try:
-        assert telemetry_of(None) == sdk.telemetry()
-        assert telemetry_of(False) is None
-        assert telemetry_of(Telemetry(agent_name="own")) == Telemetry(agent_name="own")
+        assert resolve_telemetry(None) == sdk.telemetry()
+        assert resolve_telemetry(False) is None
+        assert resolve_telemetry(Telemetry(agent_name="own")) == Telemetry(agent_name="own")
     finally:
         uninstrument()
-    assert telemetry_of(None) is None
+    assert resolve_telemetry(None) is None
     with pytest.raises(OptionsError, match="telemetry"):
         ClientOptions(telemetry="yes")
 

@@ -25,7 +25,7 @@ from claude_agent_py.sessions import (
     project_key_for_directory,
     push,
 )
-from claude_agent_py.sessions.stores import materialise, private_folder
+from claude_agent_py.sessions.stores import access, private_folder
 from claude_agent_py.sessions.stores.protocol import Place
 
 pytestmark = pytest.mark.anyio
@@ -57,7 +57,7 @@ async def test_a_session_goes_to_a_store_to_another_and_back(stored: Stored, tmp
     [meta] = Path(path).with_suffix("").rglob("*.meta.json")
     assert json.loads(meta.read_text()) == {"agentType": "Explore", "toolUseId": "t1"}
     assert os.stat(path).st_mode & 0o077 == 0 or os.name == "nt"
-    with pytest.raises(SessionError, match="there already"):
+    with pytest.raises(SessionError, match="already exists"):
         await export_session(second, SESSION, "/elsewhere", config_dir=tmp_path / "other", project_key="tenant")
 
 
@@ -146,7 +146,7 @@ async def test_what_a_killed_process_left_of_other_sessions_stays(
     store = MemoryStore()
     for session_id, is_last in ((SESSION, False), (other, True)):
         place = Place("p", session_id)
-        await materialise.send_leftovers(place, lambda place: store.load(place.key), store.append)
+        await access.send_leftovers(place, lambda place: store.load(place.key), store.append)
         assert len(store.entries(place.key)) == 1
         assert left.exists() is not is_last
 

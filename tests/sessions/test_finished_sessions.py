@@ -106,7 +106,7 @@ def test_a_notification_within_a_turn_counts_and_one_that_a_person_wrote_does_no
     assert second is not None
     assert (first.status, first.exit_code, first.evidence) == (TaskStatus.FAILED, 3, Evidence.NOTIFICATION)
     assert (second.status, second.evidence) == (TaskStatus.STOPPED, Evidence.PROCESS_EXIT)
-    assert second.failure_reason == "its process ended before it did"
+    assert second.failure_reason == "the CLI process ended before the task"
 
 
 def test_a_task_that_the_cli_says_was_cut_off_has_that_as_its_reason(stored: Stored) -> None:

@@ -17,7 +17,7 @@ from claude_agent_py.sessions import (
     project_key_for_directory,
     search_sessions,
 )
-from claude_agent_py.sessions.folders import worktrees
+from claude_agent_py.sessions.folders import list_worktrees
 
 
 def session_id(number: int) -> str:
@@ -188,7 +188,7 @@ def test_a_project_includes_its_working_trees(tmp_path: Path) -> None:
         return {found.first_prompt for found in list_sessions(folder, config_dir=tmp_path, **more)}
 
     (tree / "below").mkdir()
-    assert {os.path.realpath(path) for path in worktrees(tree / "below")} == {str(repository), str(tree)}
+    assert {os.path.realpath(path) for path in list_worktrees(tree / "below")} == {str(repository), str(tree)}
     assert listed(repository) == listed(tree) == {"repo", "tree"}
     assert listed(tree, include_worktrees=False) == {"tree"}
     assert listed(other) == {"other"}

@@ -346,7 +346,7 @@ async def test_a_transcript_that_is_gone_has_not_caught_up(tmp_path: Path, monke
         running.path.unlink()
         await running.mirror.drain(anyio.current_time() + 60)
     assert [is_last for _, is_last in running.errors] == [False, True]
-    assert "is not there" in running.errors[1][0]
+    assert "does not exist" in running.errors[1][0]
 
 
 async def test_leases_are_renewed_until_they_are_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

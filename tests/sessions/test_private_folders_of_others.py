@@ -28,7 +28,7 @@ def test_only_files_of_the_user_itself_are_copied(tmp_path: Path, caplog: pytest
     copied = {path.name for path in folder.path.iterdir() if path.is_file()}
     folder.remove()
     assert copied == ({".claude.json"} if os.getuid() == 0 else set())
-    assert "settings.json is left out" in caplog.text
+    assert f"runs without {config / 'settings.json'}" in caplog.text
 
     folder = make_folder({"HOME": str(config.parent)}, os.getuid())
     assert (folder.path / "settings.json").read_text() == "SECRET"  # no other user is concerned

@@ -232,8 +232,8 @@ async def test_a_schema_of_version_1_is_brought_up_to_date(
             for store in stores:  # at once: one of them migrates
                 readers.start_soon(load, store)
         assert loaded == [[{"type": "user", "uuid": "a"}]] * 4
-        assert store._rows("SELECT owner FROM {schema}.sessions") == [(None,)]
-        assert store._rows("SELECT version FROM {schema}.version ORDER BY 1") == [(1,), (2,)]
+        assert store._query("SELECT owner FROM {schema}.sessions") == [(None,)]
+        assert store._query("SELECT version FROM {schema}.version ORDER BY 1") == [(1,), (2,)]
         for store in stores:
             store.close()
     again = PostgresStore(postgres_server, schema="migrated")

@@ -236,7 +236,7 @@ def test_the_conversation_goes_on_before_an_entry_that_was_lost(stored: Stored) 
     stored.user("two", after=lost)
     messages = session(stored).messages
     assert said(messages) == ["one", "first answer", "two"]
-    assert [line.reason.split(";")[0] for line in messages.damage] == ["its parent is missing"]
+    assert [line.reason.split(";")[0] for line in messages.damage] == ["the parent is missing"]
 
 
 def test_an_entry_that_fits_no_model_is_still_a_message(stored: Stored) -> None:
@@ -376,7 +376,7 @@ def test_memory_does_not_grow_with_the_messages(stored: Stored) -> None:
 @pytest.mark.parametrize("wrong", ["", "..", "../../x", "not-a-uuid", f"{SESSION}/..", f"{SESSION}\n", "*"])
 def test_an_id_is_a_uuid(stored: Stored, wrong: str) -> None:
     stored.user("one")
-    with pytest.raises(OptionsError, match="is not a uuid"):
+    with pytest.raises(OptionsError, match="must be a UUID"):
         get_session(wrong, config_dir=stored.config)
 
 

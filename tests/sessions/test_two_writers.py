@@ -106,7 +106,7 @@ async def test_a_session_that_stays_locked_is_an_error_and_holds_up_no_other(
                 for number in range(3):
                     await store.append(OTHER, entry(str(number)))
             monkeypatch.setattr(directory, "LOCK_SECONDS", 0.1, raising=False)
-            with anyio.fail_after(60), pytest.raises(StoreError, match="locked"):
+            with anyio.fail_after(60), pytest.raises(StoreError, match="has held the lock"):
                 await store.acquire_lease(KEY, "me")
             monkeypatch.undo()
             fcntl.flock(file, fcntl.LOCK_UN)
@@ -164,7 +164,7 @@ async def test_the_server_ends_the_transaction_of_a_process_that_was_stopped_wit
 
     async def go_on_in_a_transaction_after_another() -> None:
         with frozen._transaction() as cursor:
-            frozen._locked(cursor, KEY["project_key"], KEY["session_id"])
+            frozen._lock_session(cursor, KEY["project_key"], KEY["session_id"])
             with anyio.fail_after(30):
                 await other.acquire_lease(KEY, "other")
             cursor.execute("SELECT 1")

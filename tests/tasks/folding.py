@@ -61,8 +61,8 @@ class Desk:
     def pass_time(self, seconds: float) -> list[TaskEvent]:
         """Advance the clock and decide about due tasks, without reading files."""
         self.clock.now += seconds
-        for record in self.registry.due(self.clock.now):
-            self.registry.conclude(record, None, self.clock.now)
+        for record in self.registry.find_due(self.clock.now):
+            self.registry.resolve(record, None, self.clock.now)
         return self.caused_by(self.intake.publish)
 
     def run(self, task_id: str) -> Any:

@@ -295,14 +295,14 @@ def test_files_decide_where_they_can(desk: Desk) -> None:
     desk.fold(shell_started("b1"), level())
     desk.clock.now += 3
     finding = Finding(Evidence.END_MARKER, TaskStatus.FAILED, exit_code=3, failure_reason="exit code 3")
-    desk.registry.conclude(desk.registry.records["b1"], finding, desk.clock.now)
+    desk.registry.resolve(desk.registry.records["b1"], finding, desk.clock.now)
     outcome = desk.run("b1").outcome
     assert (outcome.status, outcome.evidence, outcome.exit_code) == ("failed", Evidence.END_MARKER, 3)
 
 
 def test_a_stop_that_is_confirmed_but_not_followed_by_an_end(desk: Desk) -> None:
     desk.fold(frames.task_started("a1"))
-    desk.registry.doubt(desk.registry.records["a1"], Evidence.STOP_REQUEST, desk.clock.now)
+    desk.registry.suspect(desk.registry.records["a1"], Evidence.STOP_REQUEST, desk.clock.now)
     desk.pass_time(3)
     assert (desk.status("a1"), desk.run("a1").outcome.evidence) == ("stopped", Evidence.STOP_REQUEST)
 

@@ -15,8 +15,8 @@ from claude_agent_py._untrusted import open_regular
 from claude_agent_py.errors import ControlRejectedError, TaskOutputError
 from claude_agent_py.tasks.files.output_file import (
     EndMarker,
-    held_back,
     last_bytes,
+    partial_marker_length,
     read_marker,
     read_shell,
     split_marker,
@@ -72,12 +72,12 @@ def test_what_may_become_a_marker_is_held_back_wherever_it_is_cut(text: bytes, m
     for cut in range(1, len(marker) + 1):
         # Two bytes of it are enough to tell a marker from an ordinary line break.
         if cut >= 2:
-            assert held_back(whole[: len(text) + cut]) >= cut
+            assert partial_marker_length(whole[: len(text) + cut]) >= cut
 
 
 def test_ordinary_text_is_not_held_back() -> None:
     for text in (b"line\n", b"a [killed] b", b"\n[info] starting\n", b"\n[1/3] compiling", b"", b"x\n[exited]x"):
-        assert held_back(text) == 0, text
+        assert partial_marker_length(text) == 0, text
 
 
 @given(st.text(), st.integers(0, 40))

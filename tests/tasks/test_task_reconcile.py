@@ -19,7 +19,7 @@ def with_worker(request: pytest.FixtureRequest) -> bool:
     return bool(request.param == "with a worker")
 
 
-async def outcome_of(manager: TaskManager, task_id: str, with_worker: bool) -> tuple[TaskStatus, Evidence]:
+async def build_outcome(manager: TaskManager, task_id: str, with_worker: bool) -> tuple[TaskStatus, Evidence]:
     """Wait for a task, with the session's worker or without."""
     with anyio.fail_after(30):
         async with anyio.create_task_group() as workers:
@@ -67,14 +67,14 @@ async def test_an_end_that_only_the_marker_tells_of(
     tmp_path: Path, with_worker: bool, text: str, status: TaskStatus, code: int | None
 ) -> None:
     manager = shell(tmp_path, text)
-    assert await outcome_of(manager, "b1", with_worker) == (status, Evidence.END_MARKER)
+    assert await build_outcome(manager, "b1", with_worker) == (status, Evidence.END_MARKER)
     assert manager["b1"].exit_code == code
     assert manager["b1"].failure_reason == ("exit code 2" if code else None)
 
 
 async def test_the_marker_decides_how_a_shell_ended_that_is_no_longer_listed(tmp_path: Path, with_worker: bool) -> None:
     manager = tracking(shell(tmp_path, "no\n\n[exited with code 2]\n"), level())
-    assert await outcome_of(manager, "b1", with_worker) == (TaskStatus.FAILED, Evidence.END_MARKER)
+    assert await build_outcome(manager, "b1", with_worker) == (TaskStatus.FAILED, Evidence.END_MARKER)
 
 
 @pytest.mark.parametrize("path", ["/x/\0.jsonl", "/x/\ud800.jsonl"])
@@ -84,24 +84,24 @@ async def test_what_is_no_path_does_not_end_the_worker(tmp_path: Path, with_work
     intake_of(manager).track_hook("SubagentStop", stop)
     said = f"Command running in background with ID: b1. Output is being written to: {path}. You will be notified."
     tracking(manager, frames.tool_result("toolu_b1", said), level())
-    assert (await outcome_of(manager, "a1", with_worker))[0].is_terminal
-    assert (await outcome_of(manager, "b1", with_worker))[0].is_terminal
+    assert (await build_outcome(manager, "a1", with_worker))[0].is_terminal
+    assert (await build_outcome(manager, "b1", with_worker))[0].is_terminal
 
 
 async def test_an_end_that_only_the_notes_of_the_cli_tell_of(tmp_path: Path, with_worker: bool) -> None:
     manager = agent(tmp_path, {"finished": True})
-    assert await outcome_of(manager, "a1", with_worker) == (TaskStatus.COMPLETED, Evidence.TRANSCRIPT)
+    assert await build_outcome(manager, "a1", with_worker) == (TaskStatus.COMPLETED, Evidence.TRANSCRIPT)
     assert manager["a1"].summary == "report"
 
 
 async def test_an_agent_that_the_cli_notes_as_stopped(tmp_path: Path, with_worker: bool) -> None:
     manager = agent(tmp_path, {"stoppedByUser": True})
-    assert await outcome_of(manager, "a1", with_worker) == (TaskStatus.STOPPED, Evidence.TRANSCRIPT)
+    assert await build_outcome(manager, "a1", with_worker) == (TaskStatus.STOPPED, Evidence.TRANSCRIPT)
 
 
 async def test_the_report_of_an_update_that_no_notification_followed(tmp_path: Path, with_worker: bool) -> None:
     manager = tracking(agent(tmp_path, {"finished": True}), frames.task_updated("a1", "completed"))
-    assert await outcome_of(manager, "a1", with_worker) == (TaskStatus.COMPLETED, Evidence.UPDATE)
+    assert await build_outcome(manager, "a1", with_worker) == (TaskStatus.COMPLETED, Evidence.UPDATE)
     assert manager["a1"].summary == "report"
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from claude_agent_py.tasks.ledger.state import TRANSITIONS, Evidence, Guard, Signal, move, signal_of
+from claude_agent_py.tasks.ledger.state import TRANSITIONS, Evidence, Guard, Signal, move, signal_for
 from claude_agent_py.wire.messages.tasks import TaskStatus
 
 TERMINAL = [status for status in TaskStatus if status.is_terminal]
@@ -41,7 +41,7 @@ def test_a_sign_of_life_opens_an_inferred_end_only(status: TaskStatus) -> None:
     for evidence in Evidence:
         is_final = evidence.is_certain or evidence is Evidence.PROCESS_EXIT
         expected = status if is_final else TaskStatus.RUNNING
-        assert move(status, Signal.SIGN_OF_LIFE, known_by=evidence) is expected
+        assert move(status, Signal.ACTIVITY, known_by=evidence) is expected
 
 
 def test_better_evidence_replaces_worse_and_never_the_other_way_round() -> None:
@@ -67,13 +67,13 @@ def test_a_signal_without_a_row_changes_nothing() -> None:
 
 
 def test_every_status_of_an_update_has_a_signal() -> None:
-    assert {status: signal_of(status) for status in TaskStatus}[TaskStatus.STOPPED] is Signal.STOPPED
-    assert signal_of(TaskStatus.PAUSED) is Signal.PAUSED
+    assert {status: signal_for(status) for status in TaskStatus}[TaskStatus.STOPPED] is Signal.STOPPED
+    assert signal_for(TaskStatus.PAUSED) is Signal.PAUSED
 
 
 def test_pausing_and_asking() -> None:
     assert move(TaskStatus.RUNNING, Signal.PAUSED) is TaskStatus.PAUSED
-    assert move(TaskStatus.PAUSED, Signal.SIGN_OF_LIFE) is TaskStatus.PAUSED
+    assert move(TaskStatus.PAUSED, Signal.ACTIVITY) is TaskStatus.PAUSED
     assert move(TaskStatus.PAUSED, Signal.RESUMED) is TaskStatus.RUNNING
     assert move(TaskStatus.RUNNING, Signal.ASKED) is TaskStatus.AWAITING_USER
     assert move(TaskStatus.AWAITING_USER, Signal.ANSWERED) is TaskStatus.RUNNING

@@ -6,7 +6,7 @@ import pytest
 from folding import Desk, kinds, level, message
 
 from claude_agent_py.tasks import Evidence
-from claude_agent_py.tasks.ledger.announcements import Announcement, OpenCalls, announcements
+from claude_agent_py.tasks.ledger.announcements import Announcement, OpenCalls, find_announcements
 from claude_agent_py.testing import frames
 
 ASYNC_AGENT = {
@@ -193,7 +193,7 @@ def test_a_message_to_a_running_agent_changes_nothing(desk: Desk) -> None:
 def test_open_calls_are_bounded() -> None:
     calls = OpenCalls()
     for number in range(10_000):
-        calls.note(message(call("Bash", f"toolu_{number}")))
+        calls.add(message(call("Bash", f"toolu_{number}")))
     assert calls.get("toolu_0") is None
     assert calls.get("toolu_9999") is not None
     assert calls.close("toolu_9999") is not None
@@ -202,7 +202,7 @@ def test_open_calls_are_bounded() -> None:
 
 def test_a_message_with_several_results() -> None:
     blocks = [{"type": "tool_result", "tool_use_id": f"toolu_{n}", "content": "x"} for n in (1, 2)]
-    assert list(announcements(message(frames.user(blocks)), OpenCalls())) == []
-    assert list(announcements(message(result(SHELL)), OpenCalls())) == [
+    assert list(find_announcements(message(frames.user(blocks)), OpenCalls())) == []
+    assert list(find_announcements(message(result(SHELL)), OpenCalls())) == [
         Announcement("launched", "b1", "toolu_1", type="local_bash")
     ]

@@ -11,9 +11,9 @@ from folding import child, intake_of, shell_started, tracking
 
 from claude_agent_py import TaskManager
 from claude_agent_py.errors import TaskOutputError
-from claude_agent_py.tasks.files import ending
+from claude_agent_py.tasks.files import completion
 from claude_agent_py.tasks.files.paths import Paths, project_slug
-from claude_agent_py.tasks.files.transcript import look_at_transcript, parse_entry, read_notes, read_transcript
+from claude_agent_py.tasks.files.transcript import inspect_transcript, parse_entry, read_notes, read_transcript
 from claude_agent_py.tasks.ledger.state import Evidence
 from claude_agent_py.tasks.outcome import Finding
 from claude_agent_py.testing import frames
@@ -106,7 +106,7 @@ def test_notes_that_cannot_be_read_are_none(tmp_path: Path, content: str | None)
     ],
 )
 def test_recorded_ends(agent_id: str, status: TaskStatus, summary: str) -> None:
-    finding = look_at_transcript(recorded(agent_id))
+    finding = inspect_transcript(recorded(agent_id))
     assert finding is not None
     assert (finding.evidence, finding.status, finding.summary) == (Evidence.TRANSCRIPT, status, summary)
 
@@ -114,7 +114,7 @@ def test_recorded_ends(agent_id: str, status: TaskStatus, summary: str) -> None:
 def test_an_agent_that_runs_has_notes_that_do_not_say_finished(tmp_path: Path) -> None:
     shutil.copy(recorded(OUTER), tmp_path / "agent-a1.jsonl")
     (tmp_path / "agent-a1.meta.json").write_text('{"agentType":"x"}')
-    assert look_at_transcript(str(tmp_path / "agent-a1.jsonl")) == Finding(Evidence.TRANSCRIPT)
+    assert inspect_transcript(str(tmp_path / "agent-a1.jsonl")) == Finding(Evidence.TRANSCRIPT)
 
 
 @pytest.mark.parametrize(
@@ -140,20 +140,20 @@ def test_an_agent_that_runs_has_notes_that_do_not_say_finished(tmp_path: Path) -
 def test_without_notes_the_last_message_has_to_do(tmp_path: Path, lines: list[str], status: str | None) -> None:
     path = tmp_path / "agent-a1.jsonl"
     path.write_text("".join(lines))
-    finding = look_at_transcript(str(path))
+    finding = inspect_transcript(str(path))
     assert finding is not None
     assert finding.status == (None if status is None else TaskStatus(status))
 
 
 def test_nothing_to_look_at(tmp_path: Path) -> None:
-    assert look_at_transcript(str(tmp_path / "agent-a1.jsonl")) is None
+    assert inspect_transcript(str(tmp_path / "agent-a1.jsonl")) is None
 
 
 def test_only_the_end_of_a_long_transcript_is_looked_at(tmp_path: Path) -> None:
     path = tmp_path / "agent-a1.jsonl"
     last = entry("assistant", [{"type": "text", "text": "the end"}], message={"stop_reason": "end_turn"})
     path.write_text(entry("user", "x" * 1000) * 2000 + last)
-    finding = look_at_transcript(str(path))
+    finding = inspect_transcript(str(path))
     assert finding is not None
     assert (finding.status, finding.summary) == (TaskStatus.COMPLETED, "the end")
 
@@ -197,8 +197,8 @@ def write_report(path: Path, report: str, **fields: Any) -> None:
 async def test_the_transcript_of_an_agent_that_just_ended_is_awaited(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ending, "LAST_WORDS", 0.0)
-    monkeypatch.setattr(ending, "LAST_REPORT", 3600.0)
+    monkeypatch.setattr(completion, "ENTRY_DELAY", 0.0)
+    monkeypatch.setattr(completion, "REPORT_DELAY", 3600.0)
     path = tmp_path / "agent-a1.jsonl"
     task = finished_agent(path, "the report")["a1"]
     read: list[str] = []
@@ -218,8 +218,8 @@ async def test_following_a_subagent_waits_for_the_report_of_its_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An earlier run ended with the same words, so that only the times tell that the latest are missing."""
-    monkeypatch.setattr(ending, "LAST_WORDS", 0.0)
-    monkeypatch.setattr(ending, "LAST_REPORT", 3600.0)
+    monkeypatch.setattr(completion, "ENTRY_DELAY", 0.0)
+    monkeypatch.setattr(completion, "REPORT_DELAY", 3600.0)
     path = tmp_path / "agent-a1.jsonl"
     final = {"stop_reason": "end_turn"}
     path.write_text(entry("user", "do it"))
@@ -253,10 +253,10 @@ async def test_following_a_subagent_waits_for_the_report_of_its_run(
 async def test_a_report_that_never_gets_into_the_transcript_is_awaited_only_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ending, "LAST_REPORT", 0.05)
+    monkeypatch.setattr(completion, "REPORT_DELAY", 0.05)
     task = finished_agent(tmp_path / "agent-a1.jsonl", "handed back otherwise")["a1"]
     assert [message.text for message in await task.transcript()] == ["do it"]
-    monkeypatch.setattr(ending, "LAST_REPORT", 3600.0)
+    monkeypatch.setattr(completion, "REPORT_DELAY", 3600.0)
     with anyio.fail_after(30):
         assert [message.text for message in await task.transcript()] == ["do it"]
 
@@ -315,21 +315,21 @@ def test_hooks_tell_where_transcripts_are() -> None:
     manager = tracking(TaskManager(), frames.task_started("a1"))
     paths = intake_of(manager).paths
     entry_of = intake_of(manager).registry.records["a1"]
-    assert paths.of(entry_of) == []
+    assert paths.list_candidates(entry_of) == []
     intake_of(manager).track_hook("Stop", {"transcript_path": "/c/projects/p/session.jsonl"})
-    assert paths.of(entry_of) == ["/c/projects/p/session/subagents/agent-a1.jsonl"]
+    assert paths.list_candidates(entry_of) == ["/c/projects/p/session/subagents/agent-a1.jsonl"]
     intake_of(manager).track_hook(
         "SubagentStop",
         {"agent_id": "a1", "agent_type": "x", "agent_transcript_path": "/elsewhere/agent-a1.jsonl"},
     )
-    assert paths.of(entry_of)[0] == "/elsewhere/agent-a1.jsonl"
+    assert paths.list_candidates(entry_of)[0] == "/elsewhere/agent-a1.jsonl"
 
 
 def test_without_a_configuration_directory_nothing_is_guessed() -> None:
     paths = Paths()
-    paths.note_init("/work", "session")
+    paths.record_init("/work", "session")
     manager = tracking(TaskManager(), frames.task_started("a1"))
-    assert paths.of(intake_of(manager).registry.records["a1"]) == []
+    assert paths.list_candidates(intake_of(manager).registry.records["a1"]) == []
 
 
 def test_the_slug_of_a_directory() -> None:

@@ -73,9 +73,9 @@ async def test_a_task_stands_for_its_id() -> None:
 async def test_what_is_no_list_of_tasks_is_refused(wrong: Any) -> None:
     manager = running("a1")
     for wait in (manager.wait_all, manager.wait_any):
-        with pytest.raises(OptionsError, match="expected"):
+        with pytest.raises(OptionsError, match="must be"):
             await wait(wrong)
-    with pytest.raises(OptionsError, match="expected"):
+    with pytest.raises(OptionsError, match="must be"):
         await manager.wait_all(manager["a1"])  # type: ignore[arg-type]
 
 
@@ -84,9 +84,9 @@ async def test_what_is_no_timeout_is_refused(timeout: Any) -> None:
     manager = running("a1")
     task = manager["a1"]
     for use in (task.wait, task.stop, task.move_to_background, manager.wait_any, manager.stop_all, manager.wait_all):
-        with pytest.raises(OptionsError, match="timeout: expected a number of seconds"):
+        with pytest.raises(OptionsError, match="timeout: must be a number of seconds"):
             await use(timeout=timeout)
-    with pytest.raises(OptionsError, match="timeout: expected a number of seconds"):
+    with pytest.raises(OptionsError, match="timeout: must be a number of seconds"):
         await manager.output("a1", timeout=timeout)
 
 

@@ -17,7 +17,7 @@ from claude_agent_py._protocol.events import RequestCancelled, RequestReceived
 if TYPE_CHECKING:
     from claude_agent_py._runtime.answering.answers import Answers
     from claude_agent_py._runtime.answering.parent import ParentSession
-    from claude_agent_py.observe.watching import Observer
+    from claude_agent_py.observe.observer import Observer
 
 logger: logging.Logger = logging.getLogger("claude_agent_py")
 

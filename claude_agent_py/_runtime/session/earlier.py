@@ -10,7 +10,7 @@ from claude_agent_py._event_loop import run_file_work
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.options.output_shape import Output
 from claude_agent_py.sessions.folders import find_session
-from claude_agent_py.sessions.listing import list_sessions
+from claude_agent_py.sessions.index import list_sessions
 from claude_agent_py.sessions.session import Session as StoredSession, get_session
 from claude_agent_py.sessions.stored_tasks import StoredTask
 from claude_agent_py.tasks import TaskIntake

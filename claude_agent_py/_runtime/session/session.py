@@ -67,7 +67,7 @@ from claude_agent_py._runtime.session.waiter import Waiter
 from claude_agent_py._runtime.session.wire_log import WireLog, wire_log
 from claude_agent_py._streams import LazyEvent
 from claude_agent_py.agents.definition import AgentDefinition, validate_agents
-from claude_agent_py.observe.telemetry import telemetry_of
+from claude_agent_py.observe.telemetry import resolve_telemetry
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.options.checks import HOOKS_OFF, turns_hooks_off
 from claude_agent_py.tasks import TaskIntake, TaskManager
@@ -80,7 +80,7 @@ from claude_agent_py.wire.unknown import MalformedFrame
 if TYPE_CHECKING:
     from claude_agent_py._runtime.answering.parent import ParentSession
     from claude_agent_py._runtime.session.storing import Storing
-    from claude_agent_py.observe.watching import Observer
+    from claude_agent_py.observe.observer import Observer
     from claude_agent_py.tasks.events import TaskEvent
     from claude_agent_py.transport.base import Transport
     from claude_agent_py.wire.control.initialize import InitializeReply
@@ -150,7 +150,9 @@ class Session:
         """The runs that the death of the CLI ended."""
         self.live_changes: LiveChanges = LiveChanges()
         """The changes made to the running session, for its next process."""
-        telemetry = telemetry_of(options.telemetry) if parent is None else None  # its parent's session traces a child
+        telemetry = (
+            resolve_telemetry(options.telemetry) if parent is None else None
+        )  # its parent's session traces a child
         self.observers: tuple[Observer, ...] = () if telemetry is None else (telemetry.observer(),)
         """Receive every message, prompt, request and answer of the session. Replaced, never mutated."""
         self._now: Callable[[], float] = anyio.current_time

@@ -14,26 +14,26 @@ from claude_agent_py._launch.environment import config_directory, environment
 from claude_agent_py._runtime.answering.failures import FailureLog
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.sessions.folders import find_session, is_id, project_key_for_directory
-from claude_agent_py.sessions.stores.leases import Lease, append, new_holder
-from claude_agent_py.sessions.stores.local import (
-    SUFFIX,
-    add_missing,
-    path_below,
-    reported_at_start,
-    transcripts_of,
-)
-from claude_agent_py.sessions.stores.materialise import (
-    asked,
+from claude_agent_py.sessions.stores.access import (
+    find_newest_session,
     find_project,
     load,
-    newest_session,
     send_leftovers,
+    store_call,
     write_session,
 )
+from claude_agent_py.sessions.stores.leases import Lease, append, new_holder
 from claude_agent_py.sessions.stores.mirror import Mirror
-from claude_agent_py.sessions.stores.private_folder import PrivateFolder, give_away, make_folder
+from claude_agent_py.sessions.stores.private_folder import PrivateFolder, change_owner, make_folder
 from claude_agent_py.sessions.stores.protocol import Place, SessionKey, SessionStoreEntry, implements
-from claude_agent_py.sessions.stores.reported import Reported
+from claude_agent_py.sessions.stores.report_cursor import ReportCursor
+from claude_agent_py.sessions.stores.transfers import (
+    SUFFIX,
+    add_missing,
+    join_subpath,
+    list_transcripts,
+    read_cursor,
+)
 from claude_agent_py.wire.messages.conversation import ResultMessage
 from claude_agent_py.wire.messages.notices import TranscriptMirrorMessage
 from claude_agent_py.wire.messages.occasional import MirrorErrorMessage, MirrorKey
@@ -69,10 +69,10 @@ def _check_resumed(session_id: str) -> None:
         raise OptionsError(problem, option="resume")
 
 
-def _merge_transcript(source: str, target: str, stored: list[SessionStoreEntry]) -> Reported | None:
+def _merge_transcript(source: str, target: str, stored: list[SessionStoreEntry]) -> ReportCursor | None:
     if not os.path.isfile(target) or not add_missing(source, target, stored):
         return None
-    return reported_at_start(target)
+    return read_cursor(target)
 
 
 class Storing:
@@ -132,7 +132,7 @@ class Storing:
         options, timeout = self._given, self._given.load_timeout
         session_id = options.resume
         if session_id is None:
-            session_id = await newest_session(self._store, self._project, timeout)
+            session_id = await find_newest_session(self._store, self._project, timeout)
             if session_id is None:
                 return  # nothing to continue there; maybe on this machine
         else:
@@ -156,19 +156,19 @@ class Storing:
         if not is_there:
             await self._resume_local(session_id, env)
             return
-        for own, subpath in await run_file_work(transcripts_of, str(written)):
-            self.mirror.begin(place._replace(subpath=subpath), await run_file_work(reported_at_start, own))
+        for own, subpath in await run_file_work(list_transcripts, str(written)):
+            self.mirror.begin(place._replace(subpath=subpath), await run_file_work(read_cursor, own))
         for each, transcript in left:
             await self._go_on_with(each, transcript, folder.projects / project)
         if options.user is not None:
-            await run_file_work(give_away, folder, options.user)
+            await run_file_work(change_owner, folder, options.user)
         self.options = options.replace(resume=session_id, continue_conversation=False)
 
     async def _go_on_with(self, place: Place, transcript: str, folder: Path) -> None:
         """Also give the CLI the entries of this machine that the store lacks, and send them to the store later."""
         own = str(folder / place.session) + SUFFIX
         if place.subpath:
-            own = path_below(str(folder / place.session), place.subpath)
+            own = join_subpath(str(folder / place.session), place.subpath)
         stored = await load(self._store, place, self._given.load_timeout) or []
         reported = await run_file_work(_merge_transcript, transcript, own, stored)
         if reported is not None:
@@ -176,7 +176,7 @@ class Storing:
 
     async def _acquire(self, place: Place) -> None:
         if implements(self._store, "acquire_lease"):
-            async with asked(f"acquire the lease of session {place.session}", self._given.load_timeout):
+            async with store_call(f"acquire the lease of session {place.session}", self._given.load_timeout):
                 self._lease = await self._store.acquire_lease(place.key, self._holder)
             assert self._lease is not None  # noqa: S101 - it returns one
             self.mirror.hold(self._lease)
@@ -195,8 +195,8 @@ class Storing:
             path = await run_file_work(find_session, session_id, None, env.get("CLAUDE_CONFIG_DIR"))
         except Exception:
             return  # the CLI says so
-        for transcript, subpath in await run_file_work(transcripts_of, path):
-            reported = await run_file_work(reported_at_start, transcript)
+        for transcript, subpath in await run_file_work(list_transcripts, path):
+            reported = await run_file_work(read_cursor, transcript)
             self.mirror.expect_behind(Place(self._project, session_id, subpath), transcript, reported)
 
     # While it runs -----------------------------------------------------------------------------------------------
@@ -256,9 +256,9 @@ class Storing:
         spool = self.mirror.spool
         if self._folder is None and self._given.home is True and not self.mirror.is_spooled(place):
             try:  # the home is about to be removed
-                await run_file_work(spool.keep, place, self.mirror.file_of(place))
+                await run_file_work(spool.keep, place, self.mirror.find_file(place))
             except (OSError, StoreError) as failure:
-                logger.error("%s cannot be kept: %s", self.mirror.file_of(place), failure)
+                logger.error("%s cannot be kept: %s", self.mirror.find_file(place), failure)
                 return None
         elif not self.mirror.is_spooled(place):
             own = config_directory(environment(self._given, os.environ))

@@ -74,7 +74,7 @@ async def _say_goodbye(client: Client[Any]) -> None:
 
 def _earlier(options: ClientOptions[Any]) -> Sequence[Any]:
     """Return the last messages of the session to resume; none if it is not found: then the CLI says so."""
-    from claude_agent_py.sessions.listing import list_sessions
+    from claude_agent_py.sessions.index import list_sessions
     from claude_agent_py.sessions.session import get_session
 
     wanted = options.resume

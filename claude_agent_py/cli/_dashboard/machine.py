@@ -13,12 +13,12 @@ from claude_agent_py.cli._dashboard.rows import Row, Spent, nested
 from claude_agent_py.cli._dashboard.tails import Tail
 from claude_agent_py.cli.terminal import one_line
 from claude_agent_py.sessions.folders import AnyPath, find_session, regular_file
+from claude_agent_py.sessions.index import describe_session, list_sessions
 from claude_agent_py.sessions.lines import Snapshot
-from claude_agent_py.sessions.listing import info_of, list_sessions
-from claude_agent_py.sessions.running import RunningProcess, RunningSession, running_sessions
-from claude_agent_py.sessions.spent import CostNote, last_cost
+from claude_agent_py.sessions.processes import RunningProcess, RunningSession, running_sessions
 from claude_agent_py.sessions.stored_tasks import Launches, StoredTask
-from claude_agent_py.sessions.subagent import StoredSubagent, agent_files, read_subagent
+from claude_agent_py.sessions.subagent import StoredSubagent, find_agent_files, read_subagent
+from claude_agent_py.sessions.usage import CostNote, read_last_cost
 from claude_agent_py.tasks.ledger.spending import Counts, Prices, add_counts
 from claude_agent_py.transport.processes import ProcessID, Table, process_table
 
@@ -97,18 +97,18 @@ class _Watched:
             self._look_at_agents(deadline)
         if has_new:
             try:
-                self._title = info_of(self._path, self._session_id).summary
+                self._title = describe_session(self._path, self._session_id).summary
             except OSError:  # it was removed meanwhile
                 return
 
     def _look_at_agents(self, deadline: float) -> None:
-        for path in agent_files(self._path.removesuffix(".jsonl")):
+        for path in find_agent_files(self._path.removesuffix(".jsonl")):
             if path not in self._agents:
                 agent = self._agents[path] = read_subagent(path, self._session_id)
                 self._tails[agent.agent_id] = Tail(path, self._launches, agent.agent_id)
         for agent in self._agents.values():
             self._tails[agent.agent_id].look(deadline)
-        found = self._launches.tasks_with(list(self._agents.values()), {}, is_running=True)
+        found = self._launches.build_tasks(list(self._agents.values()), {}, is_running=True)
         self._tasks = [task for task in found if not task.status.is_terminal]
 
     def row(self, running: RunningSession, entry: tuple[int, str] | None) -> Row:
@@ -192,7 +192,7 @@ def _known_prices(config_dir: AnyPath | None) -> Prices:
     for info in list_sessions(limit=PRICED_SESSIONS, config_dir=config_dir):
         if info.cost_usd and info.file_size <= MOST_PRICED_BYTES and regular_file(info.path) is not None:
             try:
-                _learn(prices, last_cost(Snapshot(info.path, info.file_size)))
+                _learn(prices, read_last_cost(Snapshot(info.path, info.file_size)))
             except OSError:  # it was removed meanwhile
                 continue
     return prices
@@ -200,7 +200,7 @@ def _known_prices(config_dir: AnyPath | None) -> Prices:
 
 def _learn(prices: Prices, note: CostNote) -> None:
     if not note.has_unknown_model_cost:
-        prices.learn(note.model_usage)
+        prices.derive(note.model_usage)
 
 
 # Hosts ------------------------------------------------------------------------------------------------------------

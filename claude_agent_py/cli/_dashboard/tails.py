@@ -8,8 +8,8 @@ from typing import Final
 from claude_agent_py.cli.terminal import one_line
 from claude_agent_py.sessions.folders import regular_file
 from claude_agent_py.sessions.lines import Snapshot
-from claude_agent_py.sessions.spent import CostNote, read_cost
 from claude_agent_py.sessions.stored_tasks import Launches, LaunchReader
+from claude_agent_py.sessions.usage import CostNote, read_cost
 from claude_agent_py.tasks.files.transcript import TranscriptMessage, read_message
 from claude_agent_py.tasks.ledger.spending import Counts, Spending
 from claude_agent_py.wire.messages.conversation import SYNTHETIC_MODEL, AssistantMessage
@@ -100,7 +100,7 @@ class Tail:
         self._offset, self.is_partial = snapshot.size, False
 
     def _take(self, line: bytes) -> None:
-        self._launches.note_ends(line)
+        self._launches.record_ends(line)
         if (cost := read_cost(line)) is not None:
             self.reported = cost.total_cost_usd
             self._on_cost(cost)
@@ -111,7 +111,7 @@ class Tail:
     def _fold(self, message: TranscriptMessage) -> None:
         self._reader.read(message)
         if isinstance(message, AssistantMessage):
-            self._spending.note(message)
+            self._spending.add_message(message)
             for call in message.tool_uses:
                 if len(self._calls) < _MOST_CALLS:
                     told = call.input.get("file_path") or next(iter(call.input.values()), "")

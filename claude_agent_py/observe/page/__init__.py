@@ -1,7 +1,7 @@
-"""The page of a timeline: one HTML file with its style, its script and its data, which needs nothing else.
+"""The page of a timeline: one self-contained HTML file with its style, script and data.
 
-The data is JSON in a script element that no browser runs, with `<`, `>` and `&` escaped, and the script writes it as
-text only. A content security policy lets exactly this style and this script in.
+The data is JSON in a script element that browsers do not run, with `<`, `>` and `&` escaped, and the script inserts it
+only as text. A content security policy allows only this style and this script.
 """
 
 import base64
@@ -16,41 +16,41 @@ from claude_agent_py.observe.spans import Span
 from claude_agent_py.observe.summary import Summary, Used
 
 MOST_TEXT: Final = 12_000_000
-"""How many characters of prompts, inputs and outputs a page has; beyond that, all of them are cut shorter."""
+"""The maximum number of characters of prompts, inputs and outputs on a page. Beyond that, all texts are shortened."""
 _KINDS: Final = ("run", "turn", "model", "tool", "waiting", "hook", "subagent", "task", "child")
-_ESCAPED: Final = ("<", ">", "&", "\u2028", "\u2029")
+_UNSAFE: Final = ("<", ">", "&", "\u2028", "\u2029")
 
 
-def page_of(spans: list[Span], summary: Summary, *, title: str, source: str, dropped: int) -> str:
+def build_page(spans: list[Span], summary: Summary, *, title: str, source: str, dropped: int) -> str:
     """Return the page."""
-    data = json.dumps(_data(spans, summary, title, source, dropped), separators=(",", ":"), ensure_ascii=False)
-    style, script = _file("page.css"), _file("page.js")
+    data = json.dumps(_encode_page(spans, summary, title, source, dropped), separators=(",", ":"), ensure_ascii=False)
+    style, script = _read_asset("page.css"), _read_asset("page.js")
     parts = {
-        "@SCRIPT_HASH@": _hash(script),
-        "@STYLE_HASH@": _hash(style),
+        "@SCRIPT_HASH@": _hash_source(script),
+        "@STYLE_HASH@": _hash_source(style),
         "@TITLE@": html.escape(title),
         "@STYLE@": style,
         "@SCRIPT@": script,
-        "@DATA@": _escaped(data).encode("utf-8", "replace").decode(),
+        "@DATA@": _escape_json(data).encode("utf-8", "replace").decode(),
     }
     pieces = []
-    rest = _file("page.html")
-    for mark, text in sorted(
-        parts.items(), key=lambda part: rest.index(part[0])
-    ):  # each once: texts may look like marks
+    rest = _read_asset("page.html")
+    # Replace each mark once, from left to right, because the inserted texts may contain marks.
+    for mark, text in sorted(parts.items(), key=lambda part: rest.index(part[0])):
         before, _, rest = rest.partition(mark)
         pieces += [before, text]
     return "".join([*pieces, rest])
 
 
-def _escaped(data: str) -> str:
-    for char in _ESCAPED:  # `str.translate` takes far longer
+def _escape_json(data: str) -> str:
+    # `str.translate` is much slower.
+    for char in _UNSAFE:
         data = data.replace(char, f"\\u{ord(char):04x}")
     return data
 
 
-def frame_of(page: str, height: int = 620) -> str:
-    """Return a page in a frame that keeps it apart from the notebook around it."""
+def build_iframe(page: str, height: int = 620) -> str:
+    """Return a page in an iframe that isolates it from the surrounding notebook."""
     return (
         f'<iframe sandbox="allow-scripts" srcdoc="{html.escape(page)}" width="100%" height="{height}" '
         'style="border:1px solid #8884;border-radius:8px"></iframe>'
@@ -58,15 +58,15 @@ def frame_of(page: str, height: int = 620) -> str:
 
 
 @cache
-def _file(name: str) -> str:
+def _read_asset(name: str) -> str:
     return files(__name__).joinpath(name).read_text(encoding="utf-8").strip()
 
 
-def _hash(text: str) -> str:
+def _hash_source(text: str) -> str:
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-def _data(spans: list[Span], summary: Summary, title: str, source: str, dropped: int) -> dict[str, Any]:
+def _encode_page(spans: list[Span], summary: Summary, title: str, source: str, dropped: int) -> dict[str, Any]:
     start = summary.start or 0.0
     size = sum(len(value) for span in spans for value in span.attributes.values() if isinstance(value, str))
     limit = None if size <= MOST_TEXT else max(40, MOST_TEXT // (4 * len(spans)))
@@ -81,21 +81,21 @@ def _data(spans: list[Span], summary: Summary, title: str, source: str, dropped:
         "counts": summary.counts,
         "seconds": {kind: round(seconds, 6) for kind, seconds in summary.seconds.items()},
         "agents": summary.names,
-        "byModel": {name: _used(used) for name, used in summary.by_model.items()},
-        "byAgent": {name: _used(used) for name, used in summary.by_agent.items()},
+        "byModel": {name: _encode_usage(used) for name, used in summary.by_model.items()},
+        "byAgent": {name: _encode_usage(used) for name, used in summary.by_agent.items()},
         "slow": [span.id for span in summary.slow],
         "failed": [span.id for span in summary.failed],
-        "spans": [_row(span, start, limit) for span in spans],
+        "spans": [_encode_span(span, start, limit) for span in spans],
     }
 
 
-def _used(used: Used) -> dict[str, Any]:
+def _encode_usage(used: Used) -> dict[str, Any]:
     tokens = used.tokens
     counts = [tokens.input, tokens.output, tokens.cache_read, tokens.cache_write]
     return {"calls": used.calls, "tools": used.tools, "tokens": counts, "cost": used.cost_usd}
 
 
-def _row(span: Span, start: float, limit: int | None) -> list[Any]:
+def _encode_span(span: Span, start: float, limit: int | None) -> list[Any]:
     tokens = span.tokens
     return [
         span.id,
@@ -108,10 +108,12 @@ def _row(span: Span, start: float, limit: int | None) -> list[Any]:
         span.status,
         None if tokens is None else [tokens.input, tokens.output, tokens.cache_read, tokens.cache_write],
         span.cost_usd,
-        {key: _cut(value, limit) for key, value in span.attributes.items() if key != "models"},
+        {key: _shorten(value, limit) for key, value in span.attributes.items() if key != "models"},
         list(span.links),
     ]
 
 
-def _cut(value: Any, limit: int | None) -> Any:
-    return f"{value[:limit]}..." if limit is not None and isinstance(value, str) and len(value) > limit else value
+def _shorten(value: Any, limit: int | None) -> Any:
+    if limit is not None and isinstance(value, str) and len(value) > limit:
+        return f"{value[:limit]}..."
+    return value

@@ -1,4 +1,4 @@
-"""Session stores, which keep transcripts outside of the CLI's machine.
+"""Session stores, which keep transcripts outside the CLI's machine.
 
-`claude_agent_py.sessions` has the public names.
+`claude_agent_py.sessions` exports the public names.
 """

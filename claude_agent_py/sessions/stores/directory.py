@@ -1,8 +1,8 @@
 """`DirectoryStore`: sessions as files, laid out as in the CLI's configuration folder.
 
-`<root>/projects/<project>/<session>.jsonl`, `<root>/projects/<project>/<session>/<subpath>.jsonl`, and beside them
-`<root>/state/<project>/<session>.json` with the summary and the lease. A lock file per session orders the writers.
-Nothing in the root may be a link: it could lead to files that are not the store's.
+`<root>/projects/<project>/<session>.jsonl`, `<root>/projects/<project>/<session>/<subpath>.jsonl`, and next to
+`projects`, `<root>/state/<project>/<session>.json` with the summary and the lease. A lock file per session orders the
+writers. Nothing in the root may be a link, because a link could lead to files that are not the store's.
 """
 
 import contextlib
@@ -21,21 +21,21 @@ from typing import Any, BinaryIO, Final
 from urllib.parse import quote, unquote
 
 from claude_agent_py._errors import StoreError
-from claude_agent_py.sessions.files import write_whole
+from claude_agent_py.sessions.files import write_atomically
 from claude_agent_py.sessions.folders import regular_file
-from claude_agent_py.sessions.stores.blocking import (
+from claude_agent_py.sessions.stores.base import (
     ChangeLease,
     Row,
     SummarisingStore,
-    next_summary,
-    without_known,
+    drop_known,
+    update_summary,
 )
 from claude_agent_py.sessions.stores.leases import LeaseState, check_epoch
 from claude_agent_py.sessions.stores.protocol import Place
 
 VERSION: Final = 1
 LOCK_SECONDS: Final = 30.0
-"""How long to wait for another process, which may have been stopped while writing."""
+"""How many seconds to wait for another process, which may have been suspended while writing."""
 _RETRY_SECONDS: Final = 0.002
 _SUFFIX: Final = ".jsonl"
 _FLAGS: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
@@ -44,7 +44,7 @@ _KNOWN: Final = 64
 
 
 class _Uuids:
-    """The uuids in the first bytes of a transcript."""
+    """The uuids in the first `size` bytes of a transcript."""
 
     def __init__(self) -> None:
         self.size = 0
@@ -55,114 +55,116 @@ class _Uuids:
 class DirectoryStore(SummarisingStore):
     """Keeps sessions as JSON Lines files, which `list_sessions(config_dir=root)` and the other functions can read.
 
-    Several processes may use it at once, also over a network file system whose locks work. Links in the folder are not
-    followed: they are left out of lists, and using one raises an error.
+    Several processes may use the folder concurrently, also over a network file system with working locks. Links in the
+    folder are not followed: lists omit them, and accessing one raises an error.
 
     Args:
-        root: The folder; created if missing, readable by this user only.
+        root: The folder. A missing folder is created, readable by this user only.
 
     Raises:
-        StoreError: The folder cannot be made, has links in the wrong place, or was made by a newer version.
+        StoreError: The folder cannot be created, contains links, or was created by a newer version.
     """
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self.root: Path = Path(root).expanduser().absolute()
-        self._threads = threading.Lock()
-        self._read: OrderedDict[Place, _Uuids] = OrderedDict()
+        self._cache_lock = threading.Lock()
+        self._known_uuids: OrderedDict[Place, _Uuids] = OrderedDict()
         try:
-            for folder in (self.root, self._below("projects"), self._below("state")):
+            for folder in (self.root, self._resolve("projects"), self._resolve("state")):
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            version = self._below("state", "version")
+            version = self._resolve("state", "version")
             if not version.exists():
-                write_whole(str(version), [str(VERSION).encode()], replace=True)
+                write_atomically(str(version), [str(VERSION).encode()], replace=True)
             if int(version.read_text()) > VERSION:
-                raise StoreError(f"{self.root} was made by a newer version")
+                raise StoreError(f"{self.root} was created by a newer version")
         except (OSError, ValueError) as error:
             raise StoreError(f"{self.root} cannot be used as a session store: {error}") from error
 
     def __repr__(self) -> str:
         return f"DirectoryStore({str(self.root)!r})"
 
-    # Where things are
+    # Paths
 
-    def _below(self, *parts: str) -> Path:
+    def _resolve(self, *parts: str) -> Path:
         """Return a path in the root. Raises StoreError if any part of it is a link."""
         path = self.root
         for part in parts:
             path /= part
             if path.is_symlink():
-                raise StoreError(f"{path} is a link, and this store does not follow links")
+                raise StoreError(f"{path} is a link; DirectoryStore does not follow links")
         return path
 
-    def _path(self, place: Place) -> Path:
+    def _transcript_path(self, place: Place) -> Path:
         parts = [place.project, place.session, *(place.subpath.split("/") if place.subpath else ())]
         if "" in parts[2:]:
-            raise StoreError(f"{place.subpath!r} is not a subpath")
-        *folders, name = map(_name, parts)
-        return self._below("projects", *folders, name + _SUFFIX)
+            raise StoreError(f"the parts of a subpath must not be empty: {place.subpath!r}")
+        *folders, name = map(_encode_name, parts)
+        return self._resolve("projects", *folders, name + _SUFFIX)
 
-    def _folder(self, place: Place) -> Path:
+    def _subagent_folder(self, place: Place) -> Path:
         """Return the folder of the transcripts of a session's subagents."""
-        return self._below("projects", _name(place.project), _name(place.session))
+        return self._resolve("projects", _encode_name(place.project), _encode_name(place.session))
 
-    def _notes(self, place: Place, suffix: str) -> Path:
-        return self._below("state", _name(place.project), _name(place.session) + suffix)
+    def _state_path(self, place: Place, suffix: str) -> Path:
+        return self._resolve("state", _encode_name(place.project), _encode_name(place.session) + suffix)
 
     @contextlib.contextmanager
-    def _locked(self, place: Place) -> Iterator[None]:
-        """Hold the lock of a session, in this process and among others."""
-        path = self._notes(place, ".lock")
+    def _hold_lock(self, place: Place) -> Iterator[None]:
+        """Hold the lock of a session, which excludes other threads and processes."""
+        path = self._state_path(place, ".lock")
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with _opened(path) as file:
+        with _open_for_writing(path) as file:
             deadline = time.monotonic() + LOCK_SECONDS
-            while not _lock(file):
+            while not _try_lock(file):
                 if time.monotonic() > deadline:
-                    raise StoreError(f"another process has {path} locked for more than {LOCK_SECONDS:g} s")
+                    raise StoreError(f"another process has held the lock {path} for more than {LOCK_SECONDS:g} s")
                 time.sleep(_RETRY_SECONDS)
-            yield  # closing the file unlocks it
+            # Closing the file unlocks it.
+            yield
 
-    def _noted(self, place: Place) -> dict[str, Any]:
+    def _read_state(self, place: Place) -> dict[str, Any]:
         try:
-            noted = json.loads(_content(self._notes(place, ".json")))
+            state = json.loads(_read_content(self._state_path(place, ".json")))
         except FileNotFoundError:
             return {}
-        return noted if isinstance(noted, dict) else {}
+        return state if isinstance(state, dict) else {}
 
-    def _note(self, place: Place, noted: dict[str, Any]) -> None:
-        write_whole(str(self._notes(place, ".json")), [json.dumps(noted).encode()], replace=True)
+    def _write_state(self, place: Place, state: dict[str, Any]) -> None:
+        write_atomically(str(self._state_path(place, ".json")), [json.dumps(state).encode()], replace=True)
 
     # Writing and reading
 
     def _append(self, place: Place, rows: list[Row], epoch: int | None) -> None:
-        path = self._path(place)
-        with self._locked(place):
-            noted = self._noted(place)
-            check_epoch(LeaseState(*noted.get("lease", ())), place.key, epoch)
+        path = self._transcript_path(place)
+        with self._hold_lock(place):
+            state = self._read_state(place)
+            check_epoch(LeaseState(*state.get("lease", ())), place.key, epoch)
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with _opened(path) as file:
-                known = self._uuids(place, file)
-                new = without_known(rows, known.uuids)
+            with _open_for_writing(path) as file:
+                known = self._load_uuids(place, file)
+                new = drop_known(rows, known.uuids)
                 data = "".join(f"{row.text}\n" for row in new).encode("ascii")
-                _write(file, data)
+                _write_durably(file, data)
                 known.size += len(data)
                 known.uuids.update(row.uuid for row in new if row.uuid is not None)
             if not place.subpath:
-                before = noted.get("summary")
+                before = state.get("summary")
                 text = None if before is None else json.dumps(before)
-                noted["summary"] = json.loads(next_summary(text, place, new))
-                self._note(place, noted)
+                state["summary"] = json.loads(update_summary(text, place, new))
+                self._write_state(place, state)
 
-    def _uuids(self, place: Place, file: BinaryIO) -> _Uuids:
-        """Return the uuids of a transcript, reading only its new part. Cuts off an incomplete last line."""
-        with self._threads:
-            known = self._read.pop(place, None) or _Uuids()
+    def _load_uuids(self, place: Place, file: BinaryIO) -> _Uuids:
+        """Return the uuids of a transcript. Reads only its new part, and truncates an incomplete last line."""
+        with self._cache_lock:
+            known = self._known_uuids.pop(place, None) or _Uuids()
         status = os.fstat(file.fileno())
         if status.st_size < known.size or status.st_ino != known.inode:
             known = _Uuids()
         known.inode = status.st_ino
         file.seek(known.size)
         for line in file:
-            if not line.endswith(b"\n"):  # its writer died, and its batch was not acknowledged
+            # The writer died before the batch was acknowledged, so it will be sent again.
+            if not line.endswith(b"\n"):
                 file.truncate(known.size)
                 break
             known.size += len(line)
@@ -170,88 +172,89 @@ class DirectoryStore(SummarisingStore):
                 entry = json.loads(line)
                 if isinstance(entry, dict) and entry.get("uuid") is not None:
                     known.uuids.add(str(entry["uuid"]))
-        with self._threads:
-            self._read[place] = known
-            while len(self._read) > _KNOWN:
-                self._read.popitem(last=False)
+        with self._cache_lock:
+            self._known_uuids[place] = known
+            while len(self._known_uuids) > _KNOWN:
+                self._known_uuids.popitem(last=False)
         return known
 
     def _load(self, place: Place) -> list[bytes]:
         try:
-            data = _content(self._path(place))
+            data = _read_content(self._transcript_path(place))
         except FileNotFoundError:
             return []
         return [line for line in data[: data.rfind(b"\n") + 1].split(b"\n") if line]
 
-    def _list(self, project: str) -> dict[str, int]:
-        return {unquote(path.name.removesuffix(_SUFFIX)): _mtime(path) for path in self._transcripts(project)}
+    def _list_sessions(self, project: str) -> dict[str, int]:
+        return {unquote(path.name.removesuffix(_SUFFIX)): _read_mtime(path) for path in self._list_transcripts(project)}
 
-    def _transcripts(self, project: str) -> list[Path]:
-        return _regular(self._below("projects", _name(project)).glob(f"*{_SUFFIX}"))
+    def _list_transcripts(self, project: str) -> list[Path]:
+        return _keep_regular_files(self._resolve("projects", _encode_name(project)).glob(f"*{_SUFFIX}"))
 
-    def _summaries(self, project: str) -> list[tuple[str, int, str | bytes]]:
+    def _list_summaries(self, project: str) -> list[tuple[str, int, str | bytes]]:
         found: list[tuple[str, int, str | bytes]] = []
-        for path in self._transcripts(project):
+        for path in self._list_transcripts(project):
             session = unquote(path.name.removesuffix(_SUFFIX))
-            summary = self._noted(Place(project, session)).get("summary")
+            summary = self._read_state(Place(project, session)).get("summary")
             if summary is not None:
-                found.append((session, _mtime(path), json.dumps(summary)))
+                found.append((session, _read_mtime(path), json.dumps(summary)))
         return found
 
-    def _subpaths(self, place: Place) -> list[str]:
-        folder = self._folder(place)
-        paths = (path.relative_to(folder).as_posix() for path in _regular(folder.rglob(f"*{_SUFFIX}")))
+    def _list_subpaths(self, place: Place) -> list[str]:
+        folder = self._subagent_folder(place)
+        paths = (path.relative_to(folder).as_posix() for path in _keep_regular_files(folder.rglob(f"*{_SUFFIX}")))
         return [unquote(path.removesuffix(_SUFFIX)) for path in paths]
 
     def _delete(self, place: Place) -> None:
-        with self._locked(place):
-            path, folder = self._path(place), self._folder(place)
+        with self._hold_lock(place):
+            path = self._transcript_path(place)
+            folder = self._subagent_folder(place)
             path.unlink(missing_ok=True)
             if place.subpath:
                 return
             with contextlib.suppress(FileNotFoundError):
                 shutil.rmtree(folder)
-            noted = self._noted(place)
-            if noted.pop("summary", None) is not None:
-                self._note(place, noted)
+            state = self._read_state(place)
+            if state.pop("summary", None) is not None:
+                self._write_state(place, state)
 
-    def _find(self, session: str) -> list[str]:
-        found = _regular(self._below("projects").glob(f"*/{_name(session)}{_SUFFIX}"))
+    def _find_projects(self, session: str) -> list[str]:
+        found = _keep_regular_files(self._resolve("projects").glob(f"*/{_encode_name(session)}{_SUFFIX}"))
         return [unquote(path.parent.name) for path in found if not path.parent.is_symlink()]
 
     def _change_lease(self, place: Place, change: ChangeLease) -> LeaseState:
-        with self._locked(place):
-            noted = self._noted(place)
-            state = change(LeaseState(*noted.get("lease", ())), time.time())
-            self._note(place, noted | {"lease": list(state)})
-            return state
+        with self._hold_lock(place):
+            state = self._read_state(place)
+            lease = change(LeaseState(*state.get("lease", ())), time.time())
+            self._write_state(place, state | {"lease": list(lease)})
+            return lease
 
 
-def _name(part: str) -> str:
-    """Return a part of a key as a file name. Letters, digits and some punctuation are kept."""
+def _encode_name(part: str) -> str:
+    """Return a part of a key as a file name. Letters, digits and some punctuation stay unchanged."""
     name = quote(part, safe="~@+=, ")
     return name.replace(".", "%2E") if not part.strip(".") else name
 
 
-def _mtime(path: Path) -> int:
+def _read_mtime(path: Path) -> int:
     return path.stat().st_mtime_ns // 1_000_000
 
 
-def _regular(paths: Iterable[Path]) -> list[Path]:
+def _keep_regular_files(paths: Iterable[Path]) -> list[Path]:
     return [path for path in paths if regular_file(str(path)) is not None]
 
 
-def _opened(path: Path) -> BinaryIO:
+def _open_for_writing(path: Path) -> BinaryIO:
     return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | _FLAGS, stat.S_IRUSR | stat.S_IWUSR), "r+b")
 
 
-def _content(path: Path) -> bytes:
+def _read_content(path: Path) -> bytes:
     with os.fdopen(os.open(path, os.O_RDONLY | _FLAGS), "rb") as file:
         return file.read()
 
 
-def _write(file: BinaryIO, data: bytes) -> None:
-    """Append data and wait until it is on disk. On failure, restore the file."""
+def _write_durably(file: BinaryIO, data: bytes) -> None:
+    """Append data and flush it to disk. Restores the file on failure."""
     start = file.seek(0, os.SEEK_END)
     try:
         file.write(data)
@@ -263,8 +266,8 @@ def _write(file: BinaryIO, data: bytes) -> None:
         raise
 
 
-def _lock(file: BinaryIO) -> bool:
-    """Lock a file, and return False if another process, or another thread, has it locked."""
+def _try_lock(file: BinaryIO) -> bool:
+    """Lock a file. Return False if another process or thread holds the lock."""
     try:
         if sys.platform == "win32":
             import msvcrt

@@ -3,15 +3,15 @@
 import threading
 import time
 
-from claude_agent_py.sessions.stores.blocking import (
+from claude_agent_py.sessions.stores.base import (
     ChangeLease,
     Row,
     SummarisingStore,
-    next_summary,
-    without_known,
+    drop_known,
+    update_summary,
 )
 from claude_agent_py.sessions.stores.leases import LeaseState, check_epoch
-from claude_agent_py.sessions.stores.protocol import Place, SessionKey, SessionStoreEntry, checked
+from claude_agent_py.sessions.stores.protocol import Place, SessionKey, SessionStoreEntry, parse_key
 
 
 class MemoryStore(SummarisingStore):
@@ -33,11 +33,12 @@ class MemoryStore(SummarisingStore):
         return sum(not place.subpath for place in self._rows)
 
     def __bool__(self) -> bool:
-        return True  # even when it is empty
+        # An empty store is still a store, although it has a length.
+        return True
 
     def entries(self, key: SessionKey) -> list[SessionStoreEntry]:
-        """Return the entries of a transcript, none for an unknown one. For tests."""
-        return self._load_all(checked(key))
+        """Return the entries of a transcript; an empty list for an unknown one. For tests."""
+        return self._load_all(parse_key(key))
 
     @property
     def keys(self) -> list[SessionKey]:
@@ -49,27 +50,27 @@ class MemoryStore(SummarisingStore):
         with self._lock:
             check_epoch(self._leases.get(session, LeaseState()), place.key, epoch)
             known = self._uuids.setdefault(place, set())
-            new = without_known(rows, known)
+            new = drop_known(rows, known)
             known.update(row.uuid for row in new if row.uuid is not None)
             self._rows.setdefault(place, []).extend(row.text for row in new)
             self._last = max(self._last + 1, int(time.time() * 1000))
             self._times[place] = self._last
             if not place.subpath:
-                self._data[place] = next_summary(self._data.get(place), place, new)
+                self._data[place] = update_summary(self._data.get(place), place, new)
 
     def _load(self, place: Place) -> list[str]:
         with self._lock:
             return list(self._rows.get(place, ()))
 
-    def _list(self, project: str) -> dict[str, int]:
+    def _list_sessions(self, project: str) -> dict[str, int]:
         with self._lock:
             return {p.session: at for p, at in self._times.items() if p.project == project and not p.subpath}
 
-    def _summaries(self, project: str) -> list[tuple[str, int, str | bytes]]:
+    def _list_summaries(self, project: str) -> list[tuple[str, int, str | bytes]]:
         with self._lock:
             return [(p.session, self._times[p], text) for p, text in self._data.items() if p.project == project]
 
-    def _subpaths(self, place: Place) -> list[str]:
+    def _list_subpaths(self, place: Place) -> list[str]:
         with self._lock:
             return [p.subpath for p in self._rows if p[:2] == place[:2] and p.subpath]
 
@@ -80,11 +81,12 @@ class MemoryStore(SummarisingStore):
                 for table in (self._rows, self._uuids, self._times, self._data):
                     table.pop(each, None)
 
-    def _find(self, session: str) -> list[str]:
+    def _find_projects(self, session: str) -> list[str]:
         with self._lock:
             return [p.project for p in self._rows if p.session == session and not p.subpath]
 
     def _change_lease(self, place: Place, change: ChangeLease) -> LeaseState:
         with self._lock:
-            state = self._leases[place] = change(self._leases.get(place, LeaseState()), time.time())
+            state = change(self._leases.get(place, LeaseState()), time.time())
+            self._leases[place] = state
             return state

@@ -1,9 +1,9 @@
-"""`Mirror`: appends to a store what the CLI writes to its transcripts.
+"""`Mirror`: appends the entries of the CLI's transcripts to a store.
 
-The CLI reports entries after it has written them. They wait in memory, in a bounded queue, for the one worker that
-sends them. A transcript whose entries cannot be delivered, or do not fit into the queue, is *behind*: from then on its
-file is the queue. The worker compares it with the store at growing intervals, and at the end, and appends what is
-missing, in order. If its file is not on this machine, the entries are kept in one that is.
+The CLI reports entries after it has written them. They wait in a bounded queue in memory until the only worker sends
+them. A transcript whose entries cannot be delivered, or do not fit into the queue, is *behind*: from then on, its file
+is the queue. The worker compares the file with the store at growing intervals and when it stops, and appends the
+missing entries in order. If the file is not on this machine, the entries are kept in a local file.
 """
 
 import logging
@@ -17,43 +17,43 @@ import anyio
 
 from claude_agent_py._errors import SessionError, StaleLeaseError, StoreError
 from claude_agent_py.sessions.stores.leases import LEASE_SECONDS, Lease, LeasingStore, append
-from claude_agent_py.sessions.stores.local import Tail, place_of, send_missing
 from claude_agent_py.sessions.stores.protocol import (
     Place,
     SessionKey,
     SessionStore,
     SessionStoreEntry,
-    described,
+    format_key,
     implements,
 )
-from claude_agent_py.sessions.stores.reported import Mark, Reported, mark_of
+from claude_agent_py.sessions.stores.report_cursor import Mark, ReportCursor, identify
 from claude_agent_py.sessions.stores.spool import Spool
+from claude_agent_py.sessions.stores.transfers import Tail, parse_place, send_missing
 
 logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 Flush = Literal["batched", "eager"]
 
 BATCH_SECONDS: Final = 1.0
-"""How long entries wait to be batched, in seconds; the end of a turn sends them at once."""
+"""How long entries wait to be batched, in seconds. The end of a turn sends them immediately."""
 BATCH_BYTES: Final = 1024 * 1024
 BATCH_ENTRIES: Final = 500
 QUEUE_BYTES: Final = 16 * 1024 * 1024
-"""How many bytes may wait in memory."""
+"""The maximum size of the queue in memory, in bytes."""
 PAUSES: Final = (0.2, 0.8)
 """Seconds between attempts to deliver a batch."""
 BEHIND_SECONDS: Final = (5.0, 60.0)
-"""Seconds until the worker tries again to catch up: initially, and at most."""
+"""Seconds until the worker tries to catch up again: the first and the longest interval."""
 
 LAST_ATTEMPTS: Final = 2
-"""How many times to catch up at the end: meanwhile, more may be reported than fits the queue."""
+"""How many times to catch up at the end: while catching up, more may be reported than the queue can hold."""
 
 Report = Callable[[StoreError, bool], Awaitable[None]]
 """Called with an error and whether it is final."""
 
 
 @dataclass(slots=True)
-class _Waiting:
-    """The entries of one transcript that wait."""
+class _Queued:
+    """The queued entries of one transcript."""
 
     entries: list[SessionStoreEntry] = field(default_factory=list)
     size: int = 0
@@ -66,9 +66,9 @@ class Mirror:
         store: The store.
         project: The project in the store.
         holder: The name of the writer, for leases.
-        report: Called with entries that cannot be delivered.
-        flush: `batched` collects the entries of a turn, `eager` sends them at once.
-        timeout: Seconds that each call of the store may take.
+        report: Called when entries cannot be delivered.
+        flush: `batched` collects the entries of a turn; `eager` sends them immediately.
+        timeout: The time limit of each store call, in seconds.
     """
 
     def __init__(
@@ -88,83 +88,87 @@ class Mirror:
         self._is_eager = flush == "eager"
         self._timeout = timeout
         self._leases: dict[str, Lease] | None = {} if implements(store, "acquire_lease") else None
-        """By session; None if the store has no leases."""
-        self._lost: set[str] = set()
+        """The leases by session; None if the store has no leases."""
+        self._lost_sessions: set[str] = set()
         """The sessions that another process has taken over."""
         self._files: dict[Place, str] = {}
-        """The file of each transcript: the CLI's, or the one in which its entries are kept."""
+        """The file of each transcript: the CLI's, or the local one that keeps its entries."""
         self.spool: Spool = Spool()
         self._spooled: set[Place] = set()
-        """The transcripts whose entries are kept on this machine while they are behind."""
-        self._reported: dict[Place, Reported] = {}
-        self._queue: dict[Place, _Waiting] = {}
+        """The transcripts whose entries are kept in the spool while they are behind."""
+        self._reported: dict[Place, ReportCursor] = {}
+        self._queue: dict[Place, _Queued] = {}
         self._sending: tuple[Place, list[SessionStoreEntry]] | None = None
-        """Transcripts with entries that are neither queued nor delivered."""
+        """The transcript and the entries that are neither queued nor delivered."""
         self._catching_up: Place | None = None
         """The transcript whose file is being sent."""
-        self._meanwhile: list[Mark] = []
-        """Its entries reported meanwhile."""
+        self._reported_while_sending: list[Mark] = []
+        """Its entries that were reported since the sending began."""
         self._behind: dict[Place, StoreError] = {}
-        self._pause = BEHIND_SECONDS[0]
-        self._something = anyio.Event()
-        self._now = anyio.Event()
+        self._retry_after = BEHIND_SECONDS[0]
+        self._has_work = anyio.Event()
+        self._is_flush_due = anyio.Event()
         self._is_draining = False
         self._drained = anyio.Event()
 
     @property
     def undelivered(self) -> list[Place]:
-        """The transcripts of which the store lacks entries."""
-        busy = [self._sending[0] if self._sending is not None else None, self._catching_up]
-        return list(dict.fromkeys([*self._behind, *(place for place in busy if place is not None), *self._queue]))
+        """The transcripts with entries that the store lacks."""
+        places = [*self._behind]
+        if self._sending is not None:
+            places.append(self._sending[0])
+        if self._catching_up is not None:
+            places.append(self._catching_up)
+        return list(dict.fromkeys([*places, *self._queue]))
 
-    # From the pump: no waiting -----------------------------------------------------------------------------------
+    # Called by the pump; never waits -----------------------------------------------------------------------------
 
     def take(self, file_path: str, entries: list[dict[str, Any]], size: int) -> None:
         """Queue entries that the CLI wrote to a file; `size` in bytes."""
-        place = place_of(file_path, self._project)
+        place = parse_place(file_path, self._project)
         if place is None:
-            logger.warning("the session store does not get %s: it is not the transcript of a session", file_path)
+            logger.warning("%s is not the transcript of a session and is not sent to the session store", file_path)
             return
-        reported = self._reported.setdefault(place, Reported())
-        given = [(mark_of(entry), entry) for entry in cast("list[SessionStoreEntry]", entries)]
+        reported = self._reported.setdefault(place, ReportCursor())
+        given = [(identify(entry), entry) for entry in cast("list[SessionStoreEntry]", entries)]
         new = [entry for mark, entry in given if reported.take(mark)]
         if place == self._catching_up:
-            self._meanwhile += [mark for mark, _ in given]
+            self._reported_while_sending += [mark for mark, _ in given]
         if place not in self._spooled:
             self._files[place] = file_path
         if place not in self._behind:
             self._enqueue(place, new, size)
         elif place in self._spooled:
-            self._spool(place, new)
-        self._something.set()
+            self._add_to_spool(place, new)
+        self._has_work.set()
         count = sum(len(each.entries) for each in self._queue.values())
-        if self._is_eager or count >= BATCH_ENTRIES or self._queued_bytes() >= BATCH_BYTES:
-            self._now.set()
+        if self._is_eager or count >= BATCH_ENTRIES or self._count_queued_bytes() >= BATCH_BYTES:
+            self._is_flush_due.set()
 
     def _enqueue(self, place: Place, entries: list[SessionStoreEntry], size: int) -> None:
-        waiting = self._queue.setdefault(place, _Waiting())
+        waiting = self._queue.setdefault(place, _Queued())
         waiting.entries += entries
         waiting.size += size
-        if self._queued_bytes() > QUEUE_BYTES:
+        if self._count_queued_bytes() > QUEUE_BYTES:
             for each, left in self._queue.items():
                 self._behind.setdefault(each, StoreError("the store is too slow", key=each.key))
-                self._keep(each, left.entries)
+                self._keep_entries(each, left.entries)
             self._queue.clear()
 
-    def _queued_bytes(self) -> int:
+    def _count_queued_bytes(self) -> int:
         return sum(each.size for each in self._queue.values())
 
-    def _keep(self, place: Place, entries: list[SessionStoreEntry], *, is_older: bool = False) -> None:
-        """Keep the entries of a transcript that is behind, unless the CLI's file is here and does."""
+    def _keep_entries(self, place: Place, entries: list[SessionStoreEntry], *, is_older: bool = False) -> None:
+        """Spool the entries of a transcript that is behind, unless the CLI's file is on this machine."""
         if entries and (place in self._spooled or not os.path.isfile(self._files[place])):
-            self._spool(place, entries, is_older=is_older)
+            self._add_to_spool(place, entries, is_older=is_older)
 
-    def _spool(self, place: Place, entries: list[SessionStoreEntry], *, is_older: bool = False) -> None:
+    def _add_to_spool(self, place: Place, entries: list[SessionStoreEntry], *, is_older: bool = False) -> None:
         self._spooled.add(place)
         self._files[place] = self.spool.add(place, entries, is_older=is_older)
 
-    def file_of(self, place: Place) -> str:
-        """Return the file that has the entries of a transcript; empty if none is known."""
+    def find_file(self, place: Place) -> str:
+        """Return the file with the entries of a transcript; empty if unknown."""
         return self._files.get(place, "")
 
     def is_spooled(self, place: Place) -> bool:
@@ -172,31 +176,32 @@ class Mirror:
         return place in self._spooled
 
     def flush(self) -> None:
-        """Send the waiting entries soon, because a turn is over."""
-        self._now.set()
+        """Send the queued entries soon, because a turn has ended."""
+        self._is_flush_due.set()
 
-    def begin(self, place: Place, reported: Reported) -> None:
+    def begin(self, place: Place, reported: ReportCursor) -> None:
         """Record the state of a transcript when the CLI starts."""
         self._reported[place] = reported
 
-    def expect_behind(self, place: Place, file_path: str, reported: Reported) -> None:
-        """Record that the store may lack earlier entries of a transcript."""
+    def expect_behind(self, place: Place, file_path: str, reported: ReportCursor) -> None:
+        """Mark a transcript as behind, because the store may lack earlier entries."""
         self._files[place] = file_path
         self._reported[place] = reported
-        self._behind[place] = StoreError("it was not compared yet", key=place.key)
-        self._something.set()
+        self._behind[place] = StoreError("the transcript has not been compared with the store yet", key=place.key)
+        self._has_work.set()
 
-    # The workers -------------------------------------------------------------------------------------------------
+    # Workers -----------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
         """Send entries until the mirror is drained."""
         while not self._is_draining:
-            with anyio.move_on_after(self._pause if self._behind else None):
-                await self._something.wait()
+            with anyio.move_on_after(self._retry_after if self._behind else None):
+                await self._has_work.wait()
             if not self._is_eager:
                 with anyio.move_on_after(BATCH_SECONDS):
-                    await self._now.wait()
-            self._something, self._now = anyio.Event(), anyio.Event()
+                    await self._is_flush_due.wait()
+            self._has_work = anyio.Event()
+            self._is_flush_due = anyio.Event()
             await self._send_all()
         for _ in range(LAST_ATTEMPTS):
             await self._send_all()
@@ -207,23 +212,23 @@ class Mirror:
         self._drained.set()
 
     async def drain(self, deadline: float) -> None:
-        """Send all waiting entries, and end `run`. Reports those not delivered by the deadline, in event loop time."""
+        """Send all queued entries and end `run`. Reports entries not delivered by the deadline, in event loop time."""
         self._is_draining = True
-        self._something.set()
-        self._now.set()
+        self._has_work.set()
+        self._is_flush_due.set()
         with anyio.CancelScope(deadline=deadline):
             await self._drained.wait()
             return
         for place in self.undelivered:
-            sending = self._sending[1] if self._sending is not None and self._sending[0] == place else []
-            self._keep(place, sending, is_older=True)
-            self._keep(place, self._drop_queued(place))
-            late = StoreError("the store did not take it in time", key=place.key)
+            if self._sending is not None and self._sending[0] == place:
+                self._keep_entries(place, self._sending[1], is_older=True)
+            self._keep_entries(place, self._drop_queued(place))
+            late = StoreError("the store did not accept the entries in time", key=place.key)
             await self._give_up(place, self._behind.get(place, late))
 
     async def _give_up(self, place: Place, error: StoreError) -> None:
-        told = f"the store lacks entries of {described(place.key)}: {error}"
-        last = StoreError(told, key=place.key, session_id=place.session)
+        message = f"the store lacks entries of {format_key(place.key)}: {error}"
+        last = StoreError(message, key=place.key, session_id=place.session)
         last.__cause__ = error.__cause__ or error
         await self._report(last, True)
 
@@ -237,17 +242,21 @@ class Mirror:
                 self._sending = None
         for place in [*self._behind]:
             await self._catch_up(place)
-        self._pause = min(self._pause * 2, BEHIND_SECONDS[1]) if self._behind else BEHIND_SECONDS[0]
+        if self._behind:
+            self._retry_after = min(self._retry_after * 2, BEHIND_SECONDS[1])
+        else:
+            self._retry_after = BEHIND_SECONDS[0]
 
     async def _send(self, place: Place, entries: list[SessionStoreEntry]) -> None:
         for pause in (*PAUSES, None):
             try:
                 await self._append(place.key, entries)
             except Exception as error:
-                is_final = isinstance(error, StaleLeaseError | TimeoutError)  # a call that timed out may still succeed
+                # A call that timed out may still succeed, so repeating it could store entries without a uuid twice.
+                is_final = isinstance(error, StaleLeaseError | TimeoutError)
                 if pause is None or is_final:
-                    self._keep(place, entries, is_older=True)
-                    self._keep(place, self._drop_queued(place))
+                    self._keep_entries(place, entries, is_older=True)
+                    self._keep_entries(place, self._drop_queued(place))
                     await self._fall_behind(place, error)
                     return
                 if not self._is_draining:
@@ -256,68 +265,77 @@ class Mirror:
                 return
 
     async def _append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
-        given: Any = [{**entry} for entry in entries]  # the store may change them, and they may be sent again
+        # Copy the entries: the store may change them, and they may be sent again.
+        given: Any = [{**entry} for entry in entries]
         with anyio.fail_after(self._timeout):
-            await append(self._store, key, given, await self._lease(key))
+            await append(self._store, key, given, await self._get_lease(key))
 
     async def _fall_behind(self, place: Place, cause: Exception) -> None:
-        error = _failure(place, cause)
+        error = _convert_error(place, cause)
         is_new = place not in self._behind
         self._behind[place] = error
         if isinstance(cause, StaleLeaseError):
-            self._lost.add(place.session)
+            self._lost_sessions.add(place.session)
         if is_new:
             await self._report(error, False)
 
     async def _catch_up(self, place: Place) -> None:
         """Send the entries of a transcript that the store lacks. After a failure, the transcript is behind again."""
-        if place.session in self._lost:
+        if place.session in self._lost_sessions:
             return
         before = self._behind.pop(place)
-        self._drop_queued(place)  # the file has them
-        self._catching_up, self._meanwhile = place, []
+        # The file also has the queued entries.
+        self._drop_queued(place)
+        self._catching_up = place
+        self._reported_while_sending = []
         try:
-            sent = await (self._send_spooled(place) if place in self._spooled else self._send_file(place))
+            if place in self._spooled:
+                sent = await self._send_spooled(place)
+            else:
+                sent = await self._send_file(place)
         except BaseException as error:
             self._behind[place] = before
             if place in self._spooled:
-                self._spool(place, self._drop_queued(place))
+                self._add_to_spool(place, self._drop_queued(place))
             if not isinstance(error, Exception):
                 raise
             await self._fall_behind(place, error)
         else:
-            logger.info("the session store has caught up with %s: %d entries", described(place.key), sent)
+            logger.info("the session store has caught up with %s: %d entries", format_key(place.key), sent)
         finally:
-            self._catching_up, self._meanwhile = None, []
+            self._catching_up = None
+            self._reported_while_sending = []
 
     async def _send_spooled(self, place: Place) -> int:
         sent = await self.spool.send(place, self._append)
-        if not self.spool.has(place):  # otherwise entries were added meanwhile
+        # If the spool has the transcript again, entries were added during the sending.
+        if not self.spool.has(place):
             self._spooled.discard(place)
         return sent
 
     async def _send_file(self, place: Place) -> int:
-        reported = self._reported.setdefault(place, Reported()).copy()
+        reported = self._reported.setdefault(place, ReportCursor()).copy()
         tail = Tail(reported.last)
         with anyio.fail_after(self._timeout):
             stored = await self._store.load(place.key)
         sent = await send_missing(self._files[place], place.key, stored or [], self._append, tail.add)
-        self._note_sent(place, reported.after_sending(tail.marks))
+        self._drop_sent(place, reported.with_sent(tail.marks))
         return sent
 
     def _drop_queued(self, place: Place) -> list[SessionStoreEntry]:
         waiting = self._queue.pop(place, None)
         return [] if waiting is None else waiting.entries
 
-    def _note_sent(self, place: Place, reported: Reported) -> None:
-        """Remove entries from the queue that were sent with the file."""
+    def _drop_sent(self, place: Place, reported: ReportCursor) -> None:
+        """Remove entries from the queue that were already sent with the file."""
         self._reported[place] = reported
-        left = Counter(mark for mark in self._meanwhile if reported.take(mark))
+        left = Counter(mark for mark in self._reported_while_sending if reported.take(mark))
         waiting = self._queue.get(place)
         if waiting is not None:
             new: list[SessionStoreEntry] = []
-            for entry in reversed(waiting.entries):  # entries sent earlier come first
-                mark = mark_of(entry)
+            # Entries that were sent with the file come first, so keep the last ones.
+            for entry in reversed(waiting.entries):
+                mark = identify(entry)
                 if left[mark] > 0:
                     left[mark] -= 1
                     new.append(entry)
@@ -330,7 +348,7 @@ class Mirror:
         if self._leases is not None:
             self._leases[lease.key["session_id"]] = lease
 
-    async def _lease(self, key: SessionKey) -> Lease | None:
+    async def _get_lease(self, key: SessionKey) -> Lease | None:
         if self._leases is None:
             return None
         session = key["session_id"]
@@ -340,7 +358,7 @@ class Mirror:
         return self._leases[session]
 
     async def keep_leases(self) -> None:
-        """Renew the leases until it is cancelled."""
+        """Renew the leases until cancelled."""
         while self._leases is not None:
             await anyio.sleep(LEASE_SECONDS / 3)
             for session, lease in [*self._leases.items()]:
@@ -348,14 +366,15 @@ class Mirror:
                     with anyio.fail_after(LEASE_SECONDS / 3):
                         self._leases[session] = await cast("LeasingStore", self._store).renew_lease(lease)
                 except StaleLeaseError as error:
-                    if session not in self._lost:
+                    if session not in self._lost_sessions:
                         await self._fall_behind(Place(self._project, session), error)
                 except Exception as error:
                     logger.warning("the lease of session %s cannot be renewed: %s", session, error)
 
     async def release_leases(self) -> None:
         """Release the leases. Never raises."""
-        leases, self._leases = self._leases or {}, {}
+        leases = self._leases or {}
+        self._leases = {}
         for lease in leases.values():
             try:
                 await cast("LeasingStore", self._store).release_lease(lease)
@@ -363,15 +382,15 @@ class Mirror:
                 logger.warning("the lease of session %s cannot be released: %s", lease.key["session_id"], error)
 
 
-def _failure(place: Place, cause: Exception) -> StoreError:
+def _convert_error(place: Place, cause: Exception) -> StoreError:
     if isinstance(cause, StoreError):
-        told = str(cause)
+        message = str(cause)
     elif isinstance(cause, TimeoutError) and not str(cause):
-        told = f"the store did not answer in time about {described(place.key)}"
+        message = f"the store did not answer in time about {format_key(place.key)}"
     else:
-        told = f"the store failed with {described(place.key)}: {type(cause).__name__}: {cause}"
+        message = f"the store failed with {format_key(place.key)}: {type(cause).__name__}: {cause}"
     kind = type(cause) if isinstance(cause, SessionError) and isinstance(cause, StaleLeaseError) else StoreError
-    error = kind(told, session_id=place.session)
+    error = kind(message, session_id=place.session)
     error.key = place.key
     error.__cause__ = cause
     return error

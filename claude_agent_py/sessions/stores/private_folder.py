@@ -1,7 +1,7 @@
-"""Private configuration folders: one from which the CLI resumes a session of a store, or one to read a session in.
+"""Private configuration folders, for resuming a session of a store or for reading it.
 
-The CLI's has what a login needs (credentials, settings), links to the user's own agents, skills and the like, and the
-transcripts. Only this user can read it. It is removed when the CLI has ended. If this process is killed, the next one
+The CLI's folder contains the login (credentials, settings), links to the user's agents, skills and similar, and the
+transcripts. Only this user can read it. It is removed when the CLI has exited. If this process is killed, the next one
 removes the secrets from its folder, and the transcripts are sent to the store when their session is resumed.
 """
 
@@ -32,26 +32,26 @@ SETTINGS: Final = ("settings.json", "cowork_settings.json")
 LINKED: Final = ("CLAUDE.md", "agents", "commands", "output-styles", "plugins", "rules", "skills")
 """The linked parts of the user's folder: files for the model, which the CLI only reads, and plugins."""
 KEPT_DAYS: Final = 7
-"""How long the transcripts of a killed process are kept."""
+"""How many days the transcripts of a killed process are kept."""
 NEW_SECONDS: Final = 60.0
 KEYCHAIN_SECONDS: Final = 5.0
 _MOST_BYTES: Final = 16 * 1024 * 1024
 
 
 class PrivateFolder:
-    """A configuration folder in the system's folder for temporary files. Making one blocks; raises OSError.
+    """A configuration folder in the system's temporary folder. Creating one blocks; raises OSError.
 
     Args:
-        prefix: The beginning of its name.
-        at_exit: What is done with the folder if nobody removes it: when this object or the interpreter goes.
+        prefix: The prefix of the folder's name.
+        at_exit: Called with the path when this object is collected or the interpreter exits before `remove` is called.
     """
 
     def __init__(self, prefix: str, at_exit: Callable[[Path], object]) -> None:
-        self.path: Path = _parent() / f"{prefix}{secrets.token_hex(8)}"
+        self.path: Path = _find_parent_folder() / f"{prefix}{secrets.token_hex(8)}"
         self.path.mkdir(mode=0o700)
         lock(self.path)
         self._owner = os.getpid()
-        self._at_exit = weakref.finalize(self, _leave, self.path, self._owner, at_exit)
+        self._at_exit = weakref.finalize(self, _clean_up, self.path, self._owner, at_exit)
 
     @property
     def projects(self) -> Path:
@@ -59,62 +59,62 @@ class PrivateFolder:
         return self.path / "projects"
 
     def remove(self, *, keep_transcripts: bool = False) -> None:
-        """Remove it, or everything except the transcripts. Blocks; never raises. Idempotent."""
+        """Remove the folder, or everything in it except the transcripts. Blocks; never raises. Idempotent."""
         if self._at_exit.detach() is not None:
-            _leave(self.path, self._owner, _strip if keep_transcripts else remove_tree)
+            _clean_up(self.path, self._owner, _remove_private_files if keep_transcripts else remove_tree)
 
 
-def _parent() -> Path:
+def _find_parent_folder() -> Path:
     return Path(tempfile.gettempdir()).resolve()
 
 
-def _leave(path: Path, owner: int, at_exit: Callable[[Path], object]) -> None:
+def _clean_up(path: Path, owner: int, at_exit: Callable[[Path], object]) -> None:
     if owner == os.getpid():
         at_exit(path)
         unlock(path)
 
 
-def left_behind(prefix: str, min_age: float = 0.0) -> Iterator[Path]:
-    """Yield the folders with a prefix whose process was killed. See `leftovers`."""
-    return leftovers(_parent(), re.compile(rf"{prefix}[0-9a-f]{{16}}"), min_age=min_age)
+def find_left_behind(prefix: str, min_age: float = 0.0) -> Iterator[Path]:
+    """Yield the folders with a prefix that killed processes left behind. See `leftovers`."""
+    return leftovers(_find_parent_folder(), re.compile(rf"{prefix}[0-9a-f]{{16}}"), min_age=min_age)
 
 
 def make_folder(env: Mapping[str, str] | None, user: str | int | None = None) -> PrivateFolder:
-    """Make a private configuration folder with what a login needs. Blocks.
+    """Create a private configuration folder with the user's login. Blocks.
 
     Args:
-        env: The environment of the CLI, which determines the user's own folder; None uses nothing from there.
-        user: The operating system user who gets the folder, if not that of this process. Only that user's own files
-            are copied: a link in its home could lead to files that only this process may read.
+        env: The environment of the CLI, which determines the user's configuration folder; None copies nothing from it.
+        user: The operating system user who gets the folder; by default the user of this process. Only files owned by
+            that user are copied: a link in their home could lead to files that only this process may read.
 
     Raises:
-        StoreError: It cannot be created.
+        StoreError: The folder cannot be created.
     """
-    _sweep()
+    _remove_leftovers()
     try:
-        folder = PrivateFolder(PREFIX, _strip)
+        folder = PrivateFolder(PREFIX, _remove_private_files)
     except OSError as error:
-        raise StoreError(f"the folder to resume in cannot be made: {error}") from error
+        raise StoreError(f"the private folder cannot be created: {error}") from error
     try:
         folder.projects.mkdir(mode=0o700)
         if env is not None:
-            _carry_over(env, folder.path, _uid(user))
+            _copy_user_configuration(env, folder.path, _resolve_uid(user))
     except OSError as error:
         folder.remove()
-        raise StoreError(f"the folder to resume in cannot be filled: {error}") from error
+        raise StoreError(f"the private folder cannot be filled: {error}") from error
     return folder
 
 
-def give_away(folder: PrivateFolder, user: str | int) -> None:
-    """Make another user the owner of all files. Blocks."""
+def change_owner(folder: PrivateFolder, user: str | int) -> None:
+    """Make another user the owner of the folder and its files. Blocks."""
     for place, _, names in os.walk(folder.path):
         for path in (place, *(os.path.join(place, name) for name in names)):
             if not os.path.islink(path):
                 shutil.chown(path, user)
 
 
-def _uid(user: str | int | None) -> int | None:
-    """Return the id of a user, or None for that of this process."""
+def _resolve_uid(user: str | int | None) -> int | None:
+    """Return the id of a user, or None for the user of this process."""
     if user is None or sys.platform == "win32":
         return None
     import pwd
@@ -123,46 +123,51 @@ def _uid(user: str | int | None) -> int | None:
     return None if uid == os.getuid() else uid
 
 
-def _carry_over(env: Mapping[str, str], target: Path, uid: int | None) -> None:
+def _copy_user_configuration(env: Mapping[str, str], target: Path, uid: int | None) -> None:
     home = Path(env.get("HOME") or env.get("USERPROFILE") or Path.home())
     given = env.get("CLAUDE_CONFIG_DIR")
     source = Path(given) if given else home / ".claude"
-    _write(target / ".credentials.json", credentials_of(env, source, uid))
-    _write(target / ".claude.json", _content(source / ".claude.json" if given else home / ".claude.json", uid))
+    _write_private_file(target / ".credentials.json", read_credentials(env, source, uid))
+    _write_private_file(
+        target / ".claude.json", _read_file(source / ".claude.json" if given else home / ".claude.json", uid)
+    )
     for name in LINKED:
         if (source / name).exists():
             try:
                 (target / name).symlink_to((source / name).resolve(), target_is_directory=(source / name).is_dir())
-            except OSError as error:  # Windows allows it to few users
-                logger.warning("%s of %s is not there for a session that is resumed from a store: %s",
-                               name, source, error)  # fmt: skip
+            except OSError as error:
+                # Windows permits symbolic links to few users.
+                logger.warning("a session resumed from a store runs without %s of %s: %s", name, source, error)
     has_plugins = (target / "plugins").exists()
     for name in SETTINGS:
-        _write(target / name, _settings(_content(source / name, uid), has_plugins=has_plugins))
+        _write_private_file(target / name, _filter_settings(_read_file(source / name, uid), has_plugins=has_plugins))
 
 
-def _write(path: Path, content: bytes | None) -> None:
+def _write_private_file(path: Path, content: bytes | None) -> None:
     if content is not None:
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(content)
 
 
-def _content(path: Path, uid: int | None) -> bytes | None:
+def _read_file(path: Path, uid: int | None) -> bytes | None:
     try:
         return read_bytes(path, most_bytes=_MOST_BYTES, uid=uid)[0]
     except FileNotFoundError:
         return None
     except OSError as error:
-        logger.warning("%s is left out of a session that is resumed from a store: %s", path, error)
+        logger.warning("a session resumed from a store runs without %s: %s", path, error)
         return None
 
 
-def credentials_of(env: Mapping[str, str], source: Path, uid: int | None = None) -> bytes | None:
-    """Return the credentials without the refresh token. It works only once: using the copy would log the user out."""
-    content = _content(source / ".credentials.json", uid)
+def read_credentials(env: Mapping[str, str], source: Path, uid: int | None = None) -> bytes | None:
+    """Return the credentials without the refresh token, or None.
+
+    A refresh token works only once: if the CLI used the copy, the user would be logged out.
+    """
+    content = _read_file(source / ".credentials.json", uid)
     if content is None and sys.platform == "darwin" and "CLAUDE_CONFIG_DIR" not in env:
-        content = _keychain(env)
-    parsed = _object(content)
+        content = _read_keychain(env)
+    parsed = _parse_object(content)
     login = None if parsed is None else parsed.get("claudeAiOauth")
     if parsed is None or not isinstance(login, dict) or "refreshToken" not in login:
         return content
@@ -171,7 +176,7 @@ def credentials_of(env: Mapping[str, str], source: Path, uid: int | None = None)
     ).encode()
 
 
-def _keychain(env: Mapping[str, str]) -> bytes | None:
+def _read_keychain(env: Mapping[str, str]) -> bytes | None:
     if env.get("ANTHROPIC_API_KEY") or env.get("CLAUDE_CODE_OAUTH_TOKEN"):
         return None
     account = env.get("USER") or "claude-code-user"
@@ -183,9 +188,9 @@ def _keychain(env: Mapping[str, str]) -> bytes | None:
     return found.stdout.strip() or None
 
 
-def _settings(content: bytes | None, *, has_plugins: bool) -> bytes | None:
-    """Return the user's settings without those that point outside the folder or install plugins into it."""
-    parsed = _object(content)
+def _filter_settings(content: bytes | None, *, has_plugins: bool) -> bytes | None:
+    """Return the user's settings without the ones that point outside the folder or install plugins into it."""
+    parsed = _parse_object(content)
     if parsed is None:
         return content
     if not has_plugins:
@@ -196,7 +201,7 @@ def _settings(content: bytes | None, *, has_plugins: bool) -> bytes | None:
     return json.dumps(parsed).encode()
 
 
-def _object(content: bytes | None) -> dict[str, Any] | None:
+def _parse_object(content: bytes | None) -> dict[str, Any] | None:
     try:
         parsed = json.loads((content or b"").decode("utf-8-sig"))
     except (ValueError, RecursionError):
@@ -204,20 +209,20 @@ def _object(content: bytes | None) -> dict[str, Any] | None:
     return parsed if isinstance(parsed, dict) else None
 
 
-# Removing it ---------------------------------------------------------------------------------------------------
+# Removal -------------------------------------------------------------------------------------------------------
 
 
-def _sweep() -> None:
+def _remove_leftovers() -> None:
     """Remove the secrets from folders of killed processes, and remove old folders entirely."""
-    for path in left_behind(PREFIX, min_age=NEW_SECONDS):
+    for path in find_left_behind(PREFIX, min_age=NEW_SECONDS):
         age = time.time() - path.stat().st_mtime
         if age > KEPT_DAYS * 24 * 3600:
             remove_tree(path)
         else:
-            _strip(path)
+            _remove_private_files(path)
 
 
-def _strip(path: Path) -> None:
+def _remove_private_files(path: Path) -> None:
     """Remove everything except the transcripts."""
     with contextlib.suppress(OSError):
         for each in path.iterdir():
@@ -231,8 +236,8 @@ def _strip(path: Path) -> None:
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a folder. Programs that the CLI started may still write into it for a moment."""
-    _strip(path)
+    """Remove a folder. Retries, because programs that the CLI started may still write into it for a moment."""
+    _remove_private_files(path)
     for _ in range(5):
         shutil.rmtree(path, ignore_errors=True)
         if not path.exists():

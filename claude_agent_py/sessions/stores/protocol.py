@@ -1,7 +1,7 @@
-"""`SessionStore`: what a store of transcripts implements. Call-compatible with the official Python SDK.
+"""`SessionStore`: the interface of transcript stores. Call-compatible with the official Python SDK.
 
-The optional methods are in `FullSessionStore`. A store implements those that it can; callers check with `implements`
-first.
+`FullSessionStore` has the optional methods. A store implements the ones that it supports; callers check with
+`implements` first.
 """
 
 from typing import Any, NamedTuple, NotRequired, Protocol, Required, TypedDict, runtime_checkable
@@ -15,7 +15,7 @@ class SessionKey(TypedDict):
     project_key: str
     session_id: str
     subpath: NotRequired[str]
-    """Such as `subagents/agent-<id>`. Absent for the session itself."""
+    """For example `subagents/agent-<id>`. Absent for the session itself."""
 
 
 class Place(NamedTuple):
@@ -55,38 +55,41 @@ class SessionStoreListEntry(TypedDict):
 
     session_id: str
     mtime: int
-    """When it was last written, in milliseconds since the epoch."""
+    """The time of the last write, in milliseconds since the epoch."""
 
 
 class SessionSummaryEntry(TypedDict):
-    """What `fold_session_summary` derives from the entries of a session."""
+    """The summary that `fold_session_summary` derives from the entries of a session."""
 
     session_id: str
     mtime: int
-    """When it was last written, in milliseconds since the epoch, by the same clock as `SessionStoreListEntry.mtime`."""
+    """The time of the last write, in milliseconds since the epoch, by the clock of `SessionStoreListEntry.mtime`."""
     data: dict[str, Any]
     """Opaque to stores."""
 
 
 @runtime_checkable
 class SessionStore(Protocol):
-    """Keeps transcripts. These two methods are required; those of `FullSessionStore` are optional."""
+    """Keeps transcripts. These two methods are required; the methods of `FullSessionStore` are optional."""
 
     async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
         """Append entries to a transcript, in order.
 
         A batch may be sent again after an error or a timeout: skip entries whose `uuid` is already stored. Always
-            append entries without a `uuid`.
+        append entries without a `uuid`.
         """
         ...
 
     async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
-        """Return all entries of a transcript, equal to what was appended, or None if there are none."""
+        """Return all entries of a transcript, equal to the appended ones, or None if there are none."""
         ...
 
 
 class FullSessionStore(SessionStore, Protocol):
-    """A store with all optional methods of the official SDK. Without `list_subkeys`, resuming has no subagents."""
+    """A store with all optional methods of the official SDK.
+
+    Without `list_subkeys`, a resumed session lacks its subagents.
+    """
 
     async def list_sessions(self, project_key: str) -> list[SessionStoreListEntry]:
         """Return the sessions of a project, without its subagents. Needed for `continue_conversation`."""
@@ -115,22 +118,25 @@ def implements(store: object, method: str) -> bool:
     return not getattr(owner, "_is_protocol", False)
 
 
-def described(key: SessionKey) -> str:
-    """Return a key for errors and logs."""
+def format_key(key: SessionKey) -> str:
+    """Return a key as text for errors and logs."""
     return "/".join(part for part in (key["project_key"], key["session_id"], key.get("subpath")) if part)
 
 
-def checked(key: SessionKey) -> Place:
-    """Return the place that a key names.
+def parse_key(key: SessionKey) -> Place:
+    """Return the place named by a key.
 
     Raises:
-        StoreError: A part is missing, not text, or empty.
+        StoreError: A part of the key is missing, not text, or empty.
     """
-    given: dict[str, Any] = {**key}  # callers may not use a type checker
-    project, session, subpath = given.get("project_key"), given.get("session_id"), given.get("subpath")
+    # Check the types at run time, because callers may not use a type checker.
+    given: dict[str, Any] = {**key}
+    project = given.get("project_key")
+    session = given.get("session_id")
+    subpath = given.get("subpath")
     for name, value in (("project_key", project), ("session_id", session)):
         if not isinstance(value, str) or not value or "\0" in value:
             raise StoreError(f"the {name} of a key must be text, not {value!r}")
     if subpath is not None and (not isinstance(subpath, str) or not subpath or "\0" in subpath):
-        raise StoreError(f"the subpath of a key must be text, or left out, not {subpath!r}")
+        raise StoreError(f"the subpath of a key must be text or absent, not {subpath!r}")
     return Place(str(project), str(session), subpath or "")

@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 
 from claude_agent_py._errors import StoreError
 from claude_agent_py._shared_sqlite import open_shared, transact
-from claude_agent_py.sessions.stores.blocking import ChangeLease, Row, SummarisingStore, next_summary
+from claude_agent_py.sessions.stores.base import ChangeLease, Row, SummarisingStore, update_summary
 from claude_agent_py.sessions.stores.leases import LeaseState, check_epoch
 from claude_agent_py.sessions.stores.protocol import Place
 
@@ -39,19 +39,19 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
         )""",
     ),
 )
-"""The statements that lead from each version of the schema to the next, beginning with an empty file."""
+"""The statements that upgrade the schema from each version to the next, starting with an empty file."""
 
 
 class SQLiteStore(SummarisingStore):
-    """Keeps sessions in an SQLite file, which several processes of one machine may use at once.
+    """Keeps sessions in an SQLite file, which several processes of one machine may use concurrently.
 
-    The file must be on a local disk: SQLite's write-ahead log does not work over a network.
+    The file must be on a local disk: SQLite's write-ahead log does not work on network file systems.
 
     Args:
-        path: The file; created if missing, readable by this user only.
+        path: The file. A missing file is created, readable by this user only.
 
     Raises:
-        StoreError: The file is not a database, cannot be written, or was made by a newer version.
+        StoreError: The file is not a database, cannot be written, or was created by a newer version.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -60,8 +60,9 @@ class SQLiteStore(SummarisingStore):
         self._connection: sqlite3.Connection | None = None
         self._owner = 0
         try:
-            with self._opened():
-                pass  # creates it
+            # Create the file and report its problems now.
+            with self._borrow_connection():
+                pass
         except (sqlite3.Error, OSError) as error:
             raise StoreError(f"{self.path} cannot be used as a session store: {error}") from error
 
@@ -69,15 +70,15 @@ class SQLiteStore(SummarisingStore):
         return f"SQLiteStore({str(self.path)!r})"
 
     def close(self) -> None:
-        """Close the file. It is reopened when needed."""
+        """Close the file. Later calls reopen it."""
         with self._lock:
             if self._connection is not None and self._owner == os.getpid():
                 self._connection.close()
             self._connection = None
 
     @contextlib.contextmanager
-    def _opened(self) -> Iterator[sqlite3.Connection]:
-        """Lend the connection, which one thread uses at a time. A forked process opens its own."""
+    def _borrow_connection(self) -> Iterator[sqlite3.Connection]:
+        """Lend the connection to one thread at a time. A forked process opens a new connection."""
         with self._lock:
             if self._connection is None or self._owner != os.getpid():
                 with contextlib.suppress(FileExistsError):
@@ -85,21 +86,22 @@ class SQLiteStore(SummarisingStore):
                 self._connection = open_shared(self.path, [], version=len(MIGRATIONS), migrate=_migrate)
                 self._connection.execute("PRAGMA synchronous = NORMAL")
                 self._owner = os.getpid()
-                weakref.finalize(self, _close, self._connection, self._owner)
+                weakref.finalize(self, _close_connection, self._connection, self._owner)
             yield self._connection
 
     def _write(self, work: Callable[[sqlite3.Cursor], T]) -> T:
-        def begun(cursor: sqlite3.Cursor) -> T:
-            cursor.execute("BEGIN IMMEDIATE")  # reads its dependencies after other writers are done
+        def begin(cursor: sqlite3.Cursor) -> T:
+            # Wait for other writers before reading the rows that the change depends on.
+            cursor.execute("BEGIN IMMEDIATE")
             return work(cursor)
 
-        with self._opened() as connection:
-            return transact(connection, begun)
+        with self._borrow_connection() as connection:
+            return transact(connection, begin)
 
     def _append(self, place: Place, rows: list[Row], epoch: int | None) -> None:
         def write(cursor: sqlite3.Cursor) -> None:
             if epoch is not None:
-                check_epoch(_lease(cursor, place), place.key, epoch)
+                check_epoch(_read_lease(cursor, place), place.key, epoch)
             new = []
             for row in rows:
                 cursor.execute("INSERT OR IGNORE INTO entries VALUES (NULL, ?, ?, ?, ?, ?)", (*place, *row[:2]))
@@ -108,7 +110,7 @@ class SQLiteStore(SummarisingStore):
             if not place.subpath:
                 query = "SELECT summary FROM sessions WHERE project = ? AND session = ?"
                 (before,) = cursor.execute(query, place[:2]).fetchone() or (None,)
-                values = (*place[:2], int(time.time() * 1000), next_summary(before, place, new))
+                values = (*place[:2], int(time.time() * 1000), update_summary(before, place, new))
                 cursor.execute("INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, ?)", values)
 
         self._write(write)
@@ -118,18 +120,18 @@ class SQLiteStore(SummarisingStore):
         return [entry for (entry,) in self._read(query, *place)]
 
     def _read(self, query: str, *values: str) -> list[tuple[str, ...]]:
-        with self._opened() as connection, contextlib.closing(connection.cursor()) as cursor:
+        with self._borrow_connection() as connection, contextlib.closing(connection.cursor()) as cursor:
             return cursor.execute(query, values).fetchall()
 
-    def _list(self, project: str) -> dict[str, int]:
+    def _list_sessions(self, project: str) -> dict[str, int]:
         rows = self._read("SELECT session, mtime FROM sessions WHERE project = ?", project)
         return {session: int(mtime) for session, mtime in rows}
 
-    def _summaries(self, project: str) -> list[tuple[str, int, str | bytes]]:
+    def _list_summaries(self, project: str) -> list[tuple[str, int, str | bytes]]:
         rows = self._read("SELECT session, mtime, summary FROM sessions WHERE project = ?", project)
         return [(session, int(mtime), summary) for session, mtime, summary in rows]
 
-    def _subpaths(self, place: Place) -> list[str]:
+    def _list_subpaths(self, place: Place) -> list[str]:
         query = "SELECT DISTINCT subpath FROM entries WHERE project = ? AND session = ? AND subpath != ''"
         return [subpath for (subpath,) in self._read(query, *place[:2])]
 
@@ -143,20 +145,20 @@ class SQLiteStore(SummarisingStore):
 
         self._write(write)
 
-    def _find(self, session: str) -> list[str]:
+    def _find_projects(self, session: str) -> list[str]:
         query = "SELECT DISTINCT project FROM entries WHERE session = ? AND subpath = ''"
         return [project for (project,) in self._read(query, session)]
 
     def _change_lease(self, place: Place, change: ChangeLease) -> LeaseState:
         def write(cursor: sqlite3.Cursor) -> LeaseState:
-            state = change(_lease(cursor, place), time.time())
+            state = change(_read_lease(cursor, place), time.time())
             cursor.execute("INSERT OR REPLACE INTO leases VALUES (?, ?, ?, ?, ?)", (*place[:2], *state))
             return state
 
         return self._write(write)
 
 
-def _lease(cursor: sqlite3.Cursor, place: Place) -> LeaseState:
+def _read_lease(cursor: sqlite3.Cursor, place: Place) -> LeaseState:
     query = "SELECT epoch, holder, expires_at FROM leases WHERE project = ? AND session = ?"
     return LeaseState(*(cursor.execute(query, place[:2]).fetchone() or ()))
 
@@ -167,6 +169,6 @@ def _migrate(cursor: sqlite3.Cursor, version: int) -> None:
             cursor.execute(statement)
 
 
-def _close(connection: sqlite3.Connection, owner: int) -> None:
+def _close_connection(connection: sqlite3.Connection, owner: int) -> None:
     if owner == os.getpid():
         connection.close()

@@ -1,6 +1,6 @@
 """`fold_session_summary`: the summary of a session, kept up to date batch by batch.
 
-The result equals that of the official Python SDK (0.2.187), so that stores are readable by both.
+The result equals the result of the official Python SDK (0.2.187), so that both can read a store.
 """
 
 import re
@@ -17,7 +17,7 @@ _LAST: Final[Mapping[str, str]] = {
     "summary": "summary_hint",
     "gitBranch": "git_branch",
 }
-"""Fields of entries whose last value counts, with their names in the summary."""
+"""The entry fields whose last value counts, with their names in the summary."""
 _COMMAND: Final = re.compile(r"<command-name>(.*?)</command-name>")
 _NOT_TYPED: Final = re.compile(
     r"^(?:<local-command-stdout>|<session-start-hook>|<tick>|<goal>|"
@@ -31,31 +31,31 @@ _MOST_CHARS: Final = 200
 def fold_session_summary(
     prev: SessionSummaryEntry | None, key: SessionKey, entries: Iterable[SessionStoreEntry]
 ) -> SessionSummaryEntry:
-    """Return the summary of a session after a batch of entries. Stores call it in `append`, not for subagents.
+    """Return the summary of a session after a batch of entries. Stores call this in `append`, except for subagents.
 
     Args:
         prev: The summary before the batch; None for a new session.
         key: The session.
         entries: The batch.
 
-    `mtime` stays as it was: the store sets it to the time of its write.
+    `mtime` is unchanged: the store sets it to the time of its write.
     """
     data: dict[str, Any] = dict(prev["data"]) if prev is not None else {}
     for entry in entries:
-        _fold(data, entry)
+        _apply_entry(data, entry)
     before = prev["mtime"] if prev is not None else 0
     return {"session_id": key["session_id"], "mtime": before, "data": data}
 
 
-def _fold(data: dict[str, Any], entry: Mapping[str, Any]) -> None:
+def _apply_entry(data: dict[str, Any], entry: Mapping[str, Any]) -> None:
     data.setdefault("is_sidechain", entry.get("isSidechain") is True)
-    created = _milliseconds(entry.get("timestamp"))
+    created = _to_milliseconds(entry.get("timestamp"))
     if created is not None:
         data.setdefault("created_at", created)
     if isinstance(cwd := entry.get("cwd"), str) and cwd:
         data.setdefault("cwd", cwd)
     if not data.get("first_prompt_locked"):
-        _fold_prompt(data, entry)
+        _apply_prompt(data, entry)
     for source, name in _LAST.items():
         if isinstance(value := entry.get(source), str):
             data[name] = value
@@ -67,12 +67,12 @@ def _fold(data: dict[str, Any], entry: Mapping[str, Any]) -> None:
             data.pop("tag", None)
 
 
-def _fold_prompt(data: dict[str, Any], entry: Mapping[str, Any]) -> None:
-    """Record the first prompt typed by a person, or else the first command."""
+def _apply_prompt(data: dict[str, Any], entry: Mapping[str, Any]) -> None:
+    """Record the first prompt typed by a person and, as a fallback, the first command."""
     if entry.get("type") != "user" or entry.get("isMeta") is True or entry.get("isCompactSummary") is True:
         return
     message = entry.get("message")
-    for text in _texts(message.get("content") if isinstance(message, dict) else None):
+    for text in _extract_texts(message.get("content") if isinstance(message, dict) else None):
         line = text.replace("\n", " ").strip()
         if not line:
             continue
@@ -84,7 +84,7 @@ def _fold_prompt(data: dict[str, Any], entry: Mapping[str, Any]) -> None:
             return
 
 
-def _texts(content: object) -> list[str]:
+def _extract_texts(content: object) -> list[str]:
     if isinstance(content, str):
         return [content]
     blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
@@ -93,6 +93,6 @@ def _texts(content: object) -> list[str]:
     return [block["text"] for block in blocks if block.get("type") == "text" and isinstance(block.get("text"), str)]
 
 
-def _milliseconds(timestamp: object) -> int | None:
+def _to_milliseconds(timestamp: object) -> int | None:
     at = seconds(timestamp)
     return None if at is None else int(at * 1000)

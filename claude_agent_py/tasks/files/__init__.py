@@ -1,1 +1,1 @@
-"""The files that tasks write: where they are, what is in them, and following them as they grow."""
+"""The files that tasks write: finding, reading and following them."""

@@ -1,7 +1,7 @@
-"""Follow an output live: yield text as it is written, until the task is over.
+"""Follow an output live: yield text as it is written, until the task ends.
 
-The file is polled every `PAUSE` seconds; the end of the task wakes the reader at once. One piece of the file is in
-memory at a time.
+The file is polled every `POLL_SECONDS` seconds; the end of the task wakes the reader immediately. Only one piece of the
+file is in memory at a time.
 """
 
 import codecs
@@ -15,17 +15,17 @@ import anyio
 
 from claude_agent_py._event_loop import run_file_work
 from claude_agent_py._untrusted import Lines, open_regular
-from claude_agent_py.tasks.files.ending import LAST_WORDS, Ending
-from claude_agent_py.tasks.files.output_file import held_back, split_marker
-from claude_agent_py.tasks.files.reading import output_error
+from claude_agent_py.tasks.files.completion import ENTRY_DELAY, TranscriptEnd
+from claude_agent_py.tasks.files.output_file import partial_marker_length, split_marker
+from claude_agent_py.tasks.files.output_reader import output_error
 from claude_agent_py.tasks.files.transcript import parse_entry
 from claude_agent_py.tasks.ledger.record import Record
 from claude_agent_py.wire.messages.conversation import AssistantMessage
 
 CHUNK_BYTES: Final = 64 * 1024
-PAUSE: Final = 0.1
+POLL_SECONDS: Final = 0.1
 """Seconds between two reads of a file that does not grow."""
-REPLACED: Final = 1.0
+REPLACE_SECONDS: Final = 1.0
 """Seconds that a file may be missing while its task runs, once it existed."""
 
 
@@ -41,7 +41,7 @@ class Piece:
 
 
 class Tail:
-    """Reads a file from where the last read stopped."""
+    """Reads a file incrementally: each read continues after the previous one."""
 
     def __init__(self) -> None:
         self._offset = 0
@@ -54,7 +54,8 @@ class Tail:
             identity = (facts.st_dev, facts.st_ino)
             restarted = facts.st_size < self._offset or self._identity not in (None, identity)
             self._identity = identity
-            self._offset = 0 if restarted else self._offset
+            if restarted:
+                self._offset = 0
             file.seek(self._offset)
             data = file.read(CHUNK_BYTES)
         self._offset += len(data)
@@ -62,7 +63,7 @@ class Tail:
 
 
 class ShellDecoder:
-    """The text of a shell, without its end marker, which may come in two pieces."""
+    """Decodes the text of a shell, without its end marker, which may be split between two pieces."""
 
     def __init__(self) -> None:
         self.is_complete: bool = False
@@ -76,40 +77,41 @@ class ShellDecoder:
             self._held = b""
             self._utf8.reset()
         data = self._held + piece.data
-        keep = held_back(data)
+        keep = partial_marker_length(data)
         if not keep and not piece.is_end and data.endswith(b"\n"):
-            keep = 1  # a marker begins with a line break, and the piece may end right after it
+            # A marker begins with a line break, and the piece may end right after it.
+            keep = 1
         self._held = data[len(data) - keep :]
         self.is_complete = split_marker(self._held)[1] is not None
         return _some(self._utf8.decode(data[: len(data) - keep]))
 
     def finish(self) -> list[str]:
-        """Return what looked like the start of a marker."""
+        """Return the text that was held back because it looked like the start of a marker."""
         rest = b"" if self.is_complete else self._held
         self._held = b""
         return _some(self._utf8.decode(rest, True))
 
-    def patience(self) -> float:
+    def grace_period(self) -> float:
         """Return how long to wait for more after the end of the task, in seconds."""
-        return 0.0 if self.is_complete else LAST_WORDS
+        return 0.0 if self.is_complete else ENTRY_DELAY
 
 
 class AgentDecoder:
-    """The texts of a subagent: one chunk for each text block in its transcript."""
+    """Decodes the transcript of a subagent: one chunk for each text block."""
 
     def __init__(self, record: Record) -> None:
         self._record = record
-        self._ending = Ending()
+        self._transcript_end = TranscriptEnd()
         self._lines = Lines()
 
     def feed(self, piece: Piece) -> list[str]:
-        """Return the texts that a piece of the transcript completes."""
+        """Return the texts that this piece completes."""
         if piece.restarted:
             self._lines.reset()
         texts: list[str] = []
         for message in map(parse_entry, self._lines.feed(piece.data)):
             if message is not None:
-                self._ending.note(message)
+                self._transcript_end.add(message)
             if isinstance(message, AssistantMessage) and message.text:
                 texts.append(f"{message.text}\n")
         return texts
@@ -118,9 +120,9 @@ class AgentDecoder:
         """Return nothing: a transcript has whole lines only."""
         return []
 
-    def patience(self) -> float:
+    def grace_period(self) -> float:
         """Return how long to wait for more after the end of the task, in seconds."""
-        return self._ending.patience(self._record)
+        return self._transcript_end.grace_period(self._record)
 
 
 class Follow(AsyncIterator[str]):
@@ -130,21 +132,21 @@ class Follow(AsyncIterator[str]):
         self,
         task_id: str,
         paths: Callable[[], Sequence[str]],
-        is_over: Callable[[], bool],
+        has_ended: Callable[[], bool],
         wait: Callable[[float], Awaitable[None]],
         decoder: ShellDecoder | AgentDecoder,
     ) -> None:
         self._task_id = task_id
         self._paths = paths
-        self._is_over = is_over
+        self._has_ended = has_ended
         self._wait = wait
         self._decoder = decoder
         self._tail = Tail()
         self._path: str | None = None
         self._chunks: deque[str] = deque()
         self._is_done = False
-        self._over_since: float | None = None
-        self._away_since: float | None = None
+        self._ended_at: float | None = None
+        self._missing_since: float | None = None
 
     async def __anext__(self) -> str:
         while not self._chunks:
@@ -155,30 +157,31 @@ class Follow(AsyncIterator[str]):
 
     async def _advance(self) -> None:
         """Read once, and pause if there was nothing new."""
-        over_for = self._seconds_over()  # before reading, so that everything written until then is read
-        piece = await self._read(over_for)
+        # Check before reading: everything written before the end is then part of this read.
+        ended_for = self._seconds_since_end()
+        piece = await self._read(ended_for)
         if piece is None:
-            await self._wait(PAUSE)
+            await self._wait(POLL_SECONDS)
             return
         self._chunks.extend(self._decoder.feed(piece))
         if not piece.is_end:
             return
-        if over_for is not None and over_for >= self._decoder.patience():
+        if ended_for is not None and ended_for >= self._decoder.grace_period():
             self._chunks.extend(self._decoder.finish())
             self._is_done = True
         elif not self._chunks:
-            await self._wait(PAUSE)
+            await self._wait(POLL_SECONDS)
 
-    def _seconds_over(self) -> float | None:
+    def _seconds_since_end(self) -> float | None:
         """Return how many seconds ago the task ended; None while it runs."""
-        if not self._is_over():
-            self._over_since = None
+        if not self._has_ended():
+            self._ended_at = None
             return None
-        if self._over_since is None:
-            self._over_since = anyio.current_time()
-        return anyio.current_time() - self._over_since
+        if self._ended_at is None:
+            self._ended_at = anyio.current_time()
+        return anyio.current_time() - self._ended_at
 
-    async def _read(self, over_for: float | None) -> Piece | None:
+    async def _read(self, ended_for: float | None) -> Piece | None:
         """Read the next piece, or return None while the file is missing but may still appear."""
         paths = [self._path] if self._path else list(self._paths())
         failure: OSError | None = None
@@ -188,13 +191,15 @@ class Follow(AsyncIterator[str]):
             except OSError as error:
                 failure = failure or error
             else:
-                self._path, self._away_since = path, None
+                self._path = path
+                self._missing_since = None
                 return piece
         now = anyio.current_time()
-        self._away_since = now if self._away_since is None else self._away_since
+        if self._missing_since is None:
+            self._missing_since = now
         is_missing = failure is None or isinstance(failure, FileNotFoundError)
-        gone_for_good = self._path is not None and now >= self._away_since + REPLACED
-        if not is_missing or gone_for_good or (over_for is not None and over_for >= LAST_WORDS):
+        gone_for_good = self._path is not None and now >= self._missing_since + REPLACE_SECONDS
+        if not is_missing or gone_for_good or (ended_for is not None and ended_for >= ENTRY_DELAY):
             raise output_error(self._task_id, paths[0] if paths else "", failure)
         return None
 

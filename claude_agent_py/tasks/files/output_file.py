@@ -1,7 +1,7 @@
 """Read the output files of tasks: their text, its tail, and a shell's end marker.
 
-All calls block and may raise OSError. Any program that the model ran may have written the file, so `untrusted` opens
-it. Symbolic links are followed: the output of a subagent is a link to its transcript.
+All calls block and may raise OSError. Any program that the model ran may have written the file, so it is opened with
+`_untrusted`. Symbolic links are followed: the output of a subagent is a link to its transcript.
 """
 
 import re
@@ -18,7 +18,7 @@ MARKER_BYTES: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class EndMarker:
-    """What the CLI writes after a shell's output. `exit_code` is None for a shell that was killed."""
+    """The line that the CLI writes after a shell's output. `exit_code` is None for a killed shell."""
 
     exit_code: int | None
 
@@ -45,8 +45,8 @@ def split_marker(data: bytes) -> tuple[bytes, EndMarker | None]:
     return data[: found.start()], EndMarker(None if code is None else int(code))
 
 
-def held_back(data: bytes) -> int:
-    """Return how many bytes at the end may be the start of an end marker, and cannot be shown yet."""
+def partial_marker_length(data: bytes) -> int:
+    """Return the number of bytes at the end that may be the start of an end marker, and must be held back."""
     start = max(0, len(data) - MARKER_BYTES)
     found = _MARKER.search(data, start) or _PARTIAL_MARKER.search(data, start)
     return len(data) - found.start() if found else 0
@@ -73,7 +73,8 @@ def last_bytes(data: bytes, count: int) -> bytes:
         return data
     tail = data[len(data) - count :] if count else b""
     cut = 0
-    while cut < min(3, len(tail)) and tail[cut] & 0xC0 == 0x80:  # continues a character
+    # Skip continuation bytes of UTF-8.
+    while cut < min(3, len(tail)) and tail[cut] & 0xC0 == 0x80:
         cut += 1
     return tail[cut:]
 

@@ -1,8 +1,8 @@
 """Find the files of tasks, from paths that the CLI sends and from its directory layout. No I/O.
 
-The CLI names a shell's output file in the result of the tool, and a subagent's at its end. All output files of a
-session are in one directory, so one known path implies the others. Transcripts of subagents are in `subagents/`, next
-to the session's own.
+The CLI reports the output file of a shell in the tool result, and of a subagent at its end. All output files of a
+session are in one directory, so one known path implies the others. The transcripts of subagents are in `subagents/`,
+next to the transcript of the session.
 """
 
 import os
@@ -16,14 +16,14 @@ _NOT_IN_SLUG = re.compile(r"[^A-Za-z0-9]")
 _BEYOND_UTF16 = re.compile("[\U00010000-\U0010ffff]")
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 SLUG_CHARS = 200
-"""A longer slug is cut, and gets a hash."""
+"""A longer slug is cut, and a hash is appended."""
 _FILE_NAME = re.compile(r"[\w.-]+")
 
 
 def project_slug(cwd: str) -> str:
-    """Return the name of the directory in which the CLI keeps the sessions of a working directory, a real path.
+    """Return the name of the CLI's directory for the sessions of a working directory, which must be a real path.
 
-    Measured with CLI 2.1.328: it counts UTF-16 units.
+    Measured with CLI 2.1.328: characters are UTF-16 code units.
     """
     slug = _NOT_IN_SLUG.sub("-", _BEYOND_UTF16.sub("--", cwd))
     return slug if len(slug) <= SLUG_CHARS else f"{slug[:SLUG_CHARS]}-{_hash(cwd)}"
@@ -51,32 +51,33 @@ class Paths:
         self._outputs: str | None = None
         self._subagents: str | None = None
 
-    def note_init(self, cwd: str | None, session_id: str | None) -> None:
+    def record_init(self, cwd: str | None, session_id: str | None) -> None:
         """Record the directory and session from `system/init`."""
         if self._subagents is None and self.config_dir and cwd and session_id:
             self._subagents = os.path.join(self.config_dir, "projects", project_slug(cwd), session_id, "subagents")
 
-    def note_hook(self, data: Mapping[str, Any]) -> None:
+    def record_hook(self, data: Mapping[str, Any]) -> None:
         """Record the paths in a hook's input."""
-        own, agents = data.get("transcript_path"), data.get("agent_transcript_path")
+        own = data.get("transcript_path")
+        agents = data.get("agent_transcript_path")
         if isinstance(agents, str) and agents:
             self._subagents = os.path.dirname(agents)
         elif isinstance(own, str) and own.endswith(".jsonl"):
             self._subagents = f"{own.removesuffix('.jsonl')}{os.sep}subagents"
 
-    def note_output(self, task_id: str, path: str) -> None:
-        """Record where a task writes."""
+    def record_output(self, task_id: str, path: str) -> None:
+        """Record the output path of a task."""
         if os.path.basename(path) == f"{task_id}.output":
             self._outputs = os.path.dirname(path)
 
-    def of(self, record: Record) -> list[str]:
-        """Return where a subagent's transcript, or the text of another task, may be, most likely place first."""
-        beside = _join(self._outputs, record.id, f"{record.id}.output")
-        outputs = (record.run.output_file, record.output_file, beside)
+    def list_candidates(self, record: Record) -> list[str]:
+        """Return the possible paths of a subagent's transcript, or of the text of another task, most likely first."""
+        sibling = _join(self._outputs, record.id, f"{record.id}.output")
+        outputs = (record.run.output_file, record.output_file, sibling)
         if not record.is_agent:
-            return _distinct(*outputs)
+            return _unique(*outputs)
         transcript = _join(self._subagents, record.id, f"agent-{record.id}.jsonl")
-        return _distinct(record.transcript_path, transcript, *outputs)
+        return _unique(record.transcript_path, transcript, *outputs)
 
 
 def _join(directory: str | None, task_id: str, name: str) -> str | None:
@@ -84,5 +85,5 @@ def _join(directory: str | None, task_id: str, name: str) -> str | None:
     return os.path.join(directory, name) if directory and _FILE_NAME.fullmatch(task_id) else None
 
 
-def _distinct(*paths: str | None) -> list[str]:
+def _unique(*paths: str | None) -> list[str]:
     return list(dict.fromkeys(path for path in paths if path))

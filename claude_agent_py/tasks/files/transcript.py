@@ -1,11 +1,11 @@
-"""Read the messages of the CLI's transcripts, and what the files of a subagent say about its end.
+"""Read the messages of the CLI's transcripts, and detect the end of a subagent from its files.
 
-A transcript has the CLI's own entries, one a line, of which only `user` and `assistant` are messages.
-`agent-<id>.meta.json` beside that of a subagent says whether the agent is finished or was stopped, until it is resumed.
-All calls block.
+A transcript contains one entry per line; only entries of the types `user` and `assistant` are messages. The file
+`agent-<id>.meta.json` next to a subagent's transcript records whether the agent is finished or was stopped, until it is
+resumed. All calls block.
 
-Measured with CLI 2.1.328: the final entry of a finished agent has the stop reason `end_turn`, that of a failed one is
-an API error message, and one entry holds one content block.
+Measured with CLI 2.1.328: the final entry of a finished agent has the stop reason `end_turn`, the final entry of a
+failed agent is an API error message, and each entry has one content block.
 """
 
 import os
@@ -80,11 +80,12 @@ def read_message(line: bytes, parent_tool_use_id: str | None = None) -> tuple[Tr
     try:
         entry = _decode(line)
     except (ValueError, RecursionError):
-        entry, problem = _read_misfit(line.lstrip(b"\0"))  # a crash of the machine can leave a hole of zeros
-    return _message(entry, parent_tool_use_id), problem
+        # A crash of the machine can leave a hole of zeros in the file.
+        entry, problem = _read_misfit(line.lstrip(b"\0"))
+    return _build_message(entry, parent_tool_use_id), problem
 
 
-def _message(entry: _Entry, call: str | None) -> TranscriptMessage:
+def _build_message(entry: _Entry, call: str | None) -> TranscriptMessage:
     if isinstance(entry, _UserEntry):
         return UserMessage(
             message=entry.message,
@@ -113,9 +114,11 @@ def _message(entry: _Entry, call: str | None) -> TranscriptMessage:
 def _read_misfit(line: bytes) -> tuple[_Entry, str | None]:
     """Read as much as possible of a message that its decoder rejects."""
     try:
-        text, garbled = line.decode(), None
+        text = line.decode()
+        garbled = None
     except UnicodeDecodeError:
-        text, garbled = line.decode("utf-8", "replace"), "not UTF-8"
+        text = line.decode("utf-8", "replace")
+        garbled = "not UTF-8"
     try:
         value = read_json(text)
     except ValueError as error:
@@ -146,14 +149,16 @@ def _fit(value: Any) -> tuple[_Entry, str | None]:
 
 
 def _fit_content(model: type[UserContent] | type[AssistantContent], given: Any) -> tuple[Any, str | None]:
-    """Return a message, with blocks that do not match their model as unknown ones."""
+    """Return a message. Blocks that do not match their model become `UnknownBlock`s."""
     try:
         return fit(model, given)[0], None
     except Misfit as error:
         content = given.get("content") if isinstance(given, dict) else given
-        listed = content if isinstance(content, list) else [] if content is None else [content]
+        blocks = content if isinstance(content, list) else [content]
+        if content is None:
+            blocks = []
         unknown: list[Any] = [
-            UnknownBlock(raw=block if isinstance(block, dict) else {"value": block}) for block in listed
+            UnknownBlock(raw=block if isinstance(block, dict) else {"value": block}) for block in blocks
         ]
         role: Any = "user" if model is UserContent else "assistant"
         return model(role=role, content=unknown), f"message.{error}"
@@ -165,7 +170,8 @@ def parse_entry(line: bytes, parent_tool_use_id: str | None = None) -> Transcrip
         return None
     try:
         if line.count(b"[") + line.count(b"{") > MOST_LEVELS:
-            read_json(line)  # checks the depth
+            # This raises ValueError if the line is nested too deeply.
+            read_json(line)
         message, problem = read_message(line, parent_tool_use_id)
     except ValueError:
         return None
@@ -184,7 +190,7 @@ def read_transcript(path: str, *, parent_tool_use_id: str | None = None) -> Iter
 
 
 class Notes(msgspec.Struct, rename="camel", gc=False):
-    """The CLI's metadata file beside the transcript of a subagent."""
+    """The CLI's metadata file next to the transcript of a subagent."""
 
     agent_type: str | None = None
     description: str = ""
@@ -222,8 +228,8 @@ def last_report(messages: list[TranscriptMessage]) -> str:
     return next((text for text in texts if text), "")
 
 
-def look_at_transcript(path: str) -> Finding | None:
-    """Return what a subagent's files say about its end, or None if they cannot be read."""
+def inspect_transcript(path: str) -> Finding | None:
+    """Return the end of a subagent according to its files, or None if they cannot be read."""
     notes = read_notes(path)
     if notes is not None and not (notes.is_finished or notes.was_stopped):
         return Finding(Evidence.TRANSCRIPT)
@@ -234,21 +240,23 @@ def look_at_transcript(path: str) -> Finding | None:
     if notes is None and not messages:
         return None
     report = last_report(messages)
-    status = _status(notes, messages)
+    status = _find_status(notes, messages)
     failed = status is TaskStatus.FAILED
     return Finding(Evidence.TRANSCRIPT, status, summary=report, failure_reason=report if failed else None)
 
 
-def _status(notes: Notes | None, messages: list[TranscriptMessage]) -> TaskStatus | None:
-    """Return how the agent ended, from the metadata file or else from the last message."""
+def _find_status(notes: Notes | None, messages: list[TranscriptMessage]) -> TaskStatus | None:
+    """Return how the agent ended, from the metadata file or, failing that, the last message."""
     if notes is not None and notes.was_stopped:
         return TaskStatus.STOPPED
-    status = status_by(messages[-1]) if messages else None
-    return status if notes is None or status is TaskStatus.FAILED else TaskStatus.COMPLETED
+    status = read_status(messages[-1]) if messages else None
+    if notes is None or status is TaskStatus.FAILED:
+        return status
+    return TaskStatus.COMPLETED
 
 
-def status_by(last: TranscriptMessage) -> TaskStatus | None:
-    """Return how the agent ended according to its last message, or None if that is not an end."""
+def read_status(last: TranscriptMessage) -> TaskStatus | None:
+    """Return how the agent ended according to its last message, or None if this is not a final message."""
     if isinstance(last, UserMessage):
         return TaskStatus.STOPPED if last.text.startswith(_INTERRUPTED) else None
     if last.is_api_error_message:

@@ -1,7 +1,7 @@
-"""What the results of tools say about tasks.
+"""Parse the results of the tools that launch, resume, stop or wait for tasks.
 
-Reads `tool_use_result` of the tools that launch, resume, stop or wait for tasks, and pairs each result with its call,
-so that no other tool, such as one of an MCP server, can make claims about tasks.
+Each result is paired with its call, so that other tools, such as the tools of an MCP server, cannot make claims about
+tasks.
 """
 
 import re
@@ -17,11 +17,11 @@ _WRITING_TO: Final = ". Output is being written to: "
 _OUTPUT_PATH: Final = re.compile(rf"with ID: (?P<id>[\w-]+){re.escape(_WRITING_TO)}(?P<path>\S[^\n]*?\.output)\b")
 
 Word: TypeAlias = Literal["launched", "resumed", "completed", "stopped", "writes"]
-"""`writes` is parsed from text, so it does not create a task; it only says where a known task writes."""
+"""`writes` is parsed from text, so it never creates a task; it only sets the output path of a known task."""
 
 
 class Announcement(NamedTuple):
-    """What the result of a tool says about a task."""
+    """A statement about a task in a tool result."""
 
     word: Word
     task_id: str
@@ -44,18 +44,18 @@ class Call(NamedTuple):
 
 
 class OpenCalls:
-    """The tool calls without a result, by id. Bounded: the oldest are forgotten first."""
+    """The tool calls without a result, by id. Bounded: the oldest calls are dropped first."""
 
     def __init__(self) -> None:
         self._calls: dict[str, Call] = {}
         self._stops: dict[str, str] = {}
-        """The task that each call of TaskStop stops."""
+        """Task ids by call of TaskStop."""
 
-    def note(self, message: AssistantMessage) -> None:
+    def add(self, message: AssistantMessage) -> None:
         """Add the calls in a message."""
         for block in message.tool_uses:
             if block.name == "TaskStop":
-                self._stops[block.id] = _text(block.input, "task_id")
+                self._stops[block.id] = _get_text(block.input, "task_id")
             self._calls[block.id] = Call(block.name, message.agent_id)
         while len(self._calls) > _MAX_OPEN_CALLS:
             self.close(next(iter(self._calls)))
@@ -65,45 +65,45 @@ class OpenCalls:
         return None if tool_use_id is None else self._calls.get(tool_use_id)
 
     def are_stopping(self, task_id: str) -> bool:
-        """Return whether one of them stops this task."""
+        """Return whether an open call of TaskStop is stopping this task."""
         return task_id in self._stops.values()
 
     def close(self, tool_use_id: str) -> Call | None:
-        """Remove the call whose result came, and return it."""
+        """Remove a call whose result arrived, and return it."""
         self._stops.pop(tool_use_id, None)
         return self._calls.pop(tool_use_id, None)
 
 
-def announcements(message: UserMessage, calls: OpenCalls) -> Iterable[Announcement]:
-    """Yield what the tool results in a message say about tasks. A tool is trusted only with its own tasks."""
+def find_announcements(message: UserMessage, calls: OpenCalls) -> Iterable[Announcement]:
+    """Yield the statements about tasks in the tool results of a message. Results of unrelated tools are ignored."""
     for block in message.tool_results:
         call = calls.close(block.tool_use_id)
         if call is not None and call.name not in TASK_TOOLS:
             continue
         if isinstance(message.tool_use_result, dict):
-            yield from _structured(message.tool_use_result, block.tool_use_id)
+            yield from _read_structured(message.tool_use_result, block.tool_use_id)
         text = block.text
         path = _OUTPUT_PATH.search(text) if _WRITING_TO in text else None
         if path is not None:
             yield Announcement("writes", path["id"], block.tool_use_id, output_file=path["path"])
 
 
-def _structured(result: dict[str, Any], tool_use_id: str) -> Iterable[Announcement]:
+def _read_structured(result: dict[str, Any], tool_use_id: str) -> Iterable[Announcement]:
     reader = next((reader for key, reader in _READERS if isinstance(result.get(key), str)), None)
-    said = reader(result, tool_use_id) if reader else None
-    return [] if said is None else [said]
+    announcement = reader(result, tool_use_id) if reader else None
+    return [] if announcement is None else [announcement]
 
 
-def _agent(result: dict[str, Any], tool_use_id: str) -> Announcement | None:
+def _read_agent(result: dict[str, Any], tool_use_id: str) -> Announcement | None:
     if result.get("status") == "async_launched":
         return Announcement(
             "launched",
             result["agentId"],
             tool_use_id,
             type="local_agent",
-            description=_text(result, "description"),
-            prompt=_text(result, "prompt") or None,
-            output_file=_text(result, "outputFile"),
+            description=_get_text(result, "description"),
+            prompt=_get_text(result, "prompt") or None,
+            output_file=_get_text(result, "outputFile"),
         )
     if result.get("status") != "completed":
         return None
@@ -112,14 +112,14 @@ def _agent(result: dict[str, Any], tool_use_id: str) -> Announcement | None:
         result["agentId"],
         tool_use_id,
         type="local_agent",
-        prompt=_text(result, "prompt") or None,
-        report=_last_text(result.get("content")),
-        usage=_usage(result),
+        prompt=_get_text(result, "prompt") or None,
+        report=_get_last_text(result.get("content")),
+        usage=_read_usage(result),
     )
 
 
-def _launched_by_id(result: dict[str, Any], tool_use_id: str) -> Announcement | None:
-    """Read the results of Monitor, Workflow and cloud agents; the to-do list has a `taskId`, too."""
+def _read_launch(result: dict[str, Any], tool_use_id: str) -> Announcement | None:
+    """Read the results of Monitor, Workflow and cloud agents. Results of the to-do list also have a `taskId`."""
     if "timeoutMs" in result:
         return Announcement("launched", result["taskId"], tool_use_id, type="local_bash")
     if result.get("status") not in ("async_launched", "remote_launched"):
@@ -129,48 +129,50 @@ def _launched_by_id(result: dict[str, Any], tool_use_id: str) -> Announcement | 
         "launched",
         result["taskId"],
         tool_use_id,
-        type=_text(result, "taskType") or default,
-        description=_text(result, "description") or _text(result, "summary"),
-        output_file=_text(result, "outputFile"),
+        type=_get_text(result, "taskType") or default,
+        description=_get_text(result, "description") or _get_text(result, "summary"),
+        output_file=_get_text(result, "outputFile"),
     )
 
 
-def _shell(result: dict[str, Any], tool_use_id: str) -> Announcement:
+def _read_shell(result: dict[str, Any], tool_use_id: str) -> Announcement:
     return Announcement("launched", result["backgroundTaskId"], tool_use_id, type="local_bash")
 
 
-def _resumed(result: dict[str, Any], tool_use_id: str) -> Announcement:
+def _read_resumed(result: dict[str, Any], tool_use_id: str) -> Announcement:
     return Announcement("resumed", result["resumedAgentId"], tool_use_id, type="local_agent")
 
 
-def _stopped(result: dict[str, Any], tool_use_id: str) -> Announcement | None:
+def _read_stopped(result: dict[str, Any], tool_use_id: str) -> Announcement | None:
     if "task_type" not in result:
         return None
-    return Announcement("stopped", result["task_id"], type=_text(result, "task_type") or None)
+    return Announcement("stopped", result["task_id"], type=_get_text(result, "task_type") or None)
 
 
 _READERS: Final = (
-    ("backgroundTaskId", _shell),
-    ("resumedAgentId", _resumed),
-    ("agentId", _agent),
-    ("taskId", _launched_by_id),
-    ("task_id", _stopped),
+    ("backgroundTaskId", _read_shell),
+    ("resumedAgentId", _read_resumed),
+    ("agentId", _read_agent),
+    ("taskId", _read_launch),
+    ("task_id", _read_stopped),
 )
-"""How to read a result, by the key that names the task."""
+"""Readers by the key that contains the task id."""
 
 
-def _text(result: dict[str, Any], key: str) -> str:
+def _get_text(result: dict[str, Any], key: str) -> str:
     value = result.get(key)
     return value if isinstance(value, str) else ""
 
 
-def _last_text(content: Any) -> str:
-    """Return the last text block: those before it may be notes of the CLI."""
+def _get_last_text(content: Any) -> str:
+    """Return the last text block, because the blocks before it may be notes of the CLI."""
     blocks = content if isinstance(content, list) else []
-    return next((_text(block, "text") for block in reversed(blocks) if isinstance(block, dict) and "text" in block), "")
+    return next(
+        (_get_text(block, "text") for block in reversed(blocks) if isinstance(block, dict) and "text" in block), ""
+    )
 
 
-def _usage(result: dict[str, Any]) -> TaskUsage | None:
+def _read_usage(result: dict[str, Any]) -> TaskUsage | None:
     names = {"total_tokens": "totalTokens", "tool_uses": "totalToolUseCount", "duration_ms": "totalDurationMs"}
     found = {name: result[key] for name, key in names.items() if isinstance(result.get(key), int | float)}
     return TaskUsage(**found) if found else None

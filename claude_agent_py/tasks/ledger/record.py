@@ -1,6 +1,6 @@
 """The state of a task: a `Record`, with a `Run` for each time it ran.
 
-Only `ledger` and `registry` change them; users see them through `Task`. Times are seconds since the epoch.
+`ledger` and `registry` change them; users see them through `Task`. Times are seconds since the epoch.
 """
 
 import re
@@ -27,11 +27,11 @@ class Run:
 
     started_at: float
     run_id: str | None = None
-    """None if the CLI has not named one."""
+    """None if the CLI has not sent one."""
     is_nameless: bool = False
     """Whether a task message mentioned it without a run id."""
     is_earlier: bool = False
-    """Whether another process ran it, so that run ids of this process are not its own."""
+    """Whether another process ran it, so that run ids of this process never refer to it."""
     start_uuid: str = ""
     """The uuid of the start message, to recognise a repetition."""
     tool_use_id: str | None = None
@@ -43,9 +43,9 @@ class Run:
     summary: str = ""
     failure_reason: str | None = None
     stop_reason: str | None = None
-    """Why it is being stopped; used only if the run ends as stopped."""
+    """The reason of a stop request; used only if the run ends as stopped."""
     ended_by: EndedBy | None = None
-    """Who or what ends it; recorded before the end."""
+    """The cause of its end, recorded before the end."""
     output_file: str | None = None
     spent: Spending = field(default_factory=Spending)
     is_to_count: bool = False
@@ -56,15 +56,15 @@ class Run:
     is_announced: bool = False
     """Whether `TaskStarted` or `TaskReopened` was emitted."""
     outcome: TaskOutcome | None = None
-    """Set when the end is settled, which wakes waiters."""
-    doubt: Evidence | None = None
-    """Why the run may be over although no signal reported it."""
-    settle_at: float | None = None
-    """When to decide: after the grace for a late report, or for a doubt that may pass."""
+    """Set when the run is finalised, which wakes waiters."""
+    suspicion: Evidence | None = None
+    """The evidence that the run may have ended without a report."""
+    deadline: float | None = None
+    """The time at which the end is resolved: after the grace for a late report, or for renewed activity."""
 
     @property
     def is_live(self) -> bool:
-        """Whether the end is open, or not settled yet."""
+        """Whether the run has no final outcome yet."""
         return self.outcome is None
 
     @property
@@ -75,19 +75,19 @@ class Run:
         return self.failure_reason or (self.stop_reason if self.status is TaskStatus.STOPPED else None)
 
     @property
-    def begun(self) -> float | None:
-        """When it began, by the CLI's clock; None if its id does not contain the time.
+    def begin_time(self) -> float | None:
+        """Its start by the CLI's clock; None if its id does not contain the time.
 
-        Run ids begin with the time in milliseconds, in base 36 (measured; they are promised only to sort).
+        Run ids begin with the time in milliseconds, in base 36 (measured; only their order is guaranteed).
         """
         named = _RUN_ID.match(self.run_id or "")
         return int(named[1], 36) / 1000 if named else None
 
-    def mend_start(self) -> None:
-        """Correct a start that is later than the end: in a replay, starts are by our clock and ends by the CLI's."""
+    def correct_start(self) -> None:
+        """Correct a start that is later than the end: in a replay, starts use our clock and ends the CLI's."""
         if self.ended_at is None or self.ended_at >= self.started_at:
             return
-        begun = self.begun or 0.0
+        begun = self.begin_time or 0.0
         used = self.spent.reported.duration_ms / 1000 if self.spent.reported else 0.0
         self.started_at = begun if 0 < begun <= self.ended_at else self.ended_at - used
 
@@ -100,7 +100,7 @@ class Run:
 
 @dataclass(slots=True, eq=False)
 class Record:
-    """Everything known of one task."""
+    """The state of one task."""
 
     id: str
     type: str | None = None
@@ -113,7 +113,7 @@ class Record:
     """None while unknown."""
     is_ambient: bool = False
     is_external: bool = False
-    """Whether it is not run by the CLI and so outlives the CLI's process."""
+    """Whether it runs outside the CLI, and therefore outlives the CLI's process."""
     is_confirmed: bool = False
     """Whether anything besides a hook mentioned it."""
     runs: list[Run] = field(default_factory=list)
@@ -132,12 +132,12 @@ class Record:
     brief: Mapping[str, Any] = field(default_factory=dict)
     """A child agent's input besides its prompt."""
     launched_by: str | None = None
-    """Who launched it, if that is not its parent."""
-    told: tuple[object, ...] | None = None
-    """Its essence when last reported in an event; None before."""
+    """The agent that launched it, if not its parent."""
+    last_reported: tuple[object, ...] | None = None
+    """The `reported_fields` of the last event; None before the first."""
 
     @property
-    def essence(self) -> tuple[str, str | None, str | None, str | None]:
+    def reported_fields(self) -> tuple[str, str | None, str | None, str | None]:
         """The fields that `TaskChanged` reports."""
         return self.description, self.type, self.subagent_type, self.parent_id
 
@@ -149,16 +149,16 @@ class Record:
     @property
     def dated_runs(self) -> list[Run]:
         """The latest runs, back to the last one whose id does not contain its start time."""
-        first = next((place for place, run in enumerate(reversed(self.runs)) if run.begun is None), len(self.runs))
+        first = next((place for place, run in enumerate(reversed(self.runs)) if run.begin_time is None), len(self.runs))
         return self.runs[len(self.runs) - first :]
 
     @property
     def is_live(self) -> bool:
-        """Whether the current run is not settled."""
+        """Whether the current run has no final outcome yet."""
         return self.run.is_live
 
     @property
-    def is_over(self) -> bool:
+    def is_done(self) -> bool:
         """Whether the status of the current run is final."""
         return self.run.status.is_terminal
 
@@ -171,7 +171,7 @@ class Record:
 
     @property
     def is_child_agent(self) -> bool:
-        """Whether it is a process of its own, which reports its usage itself, its subagents included."""
+        """Whether it is a separate CLI process, which reports its usage itself, including its subagents."""
         return self.type == CHILD_AGENT
 
     @property
@@ -193,16 +193,14 @@ class Record:
             return self.launched_by
         return launcher.subagent_type or launcher.id if launcher else ""
 
-    def retold(self, launcher: "Record | None" = None) -> Iterator[TaskEvent]:
-        """Yield the start and the end of each run so far. One that an earlier process began has only its end."""
+    def replay_events(self, launcher: "Record | None" = None) -> Iterator[TaskEvent]:
+        """Yield the start and the end of each run so far. A run of an earlier process has only an end."""
         by = self.author(launcher, acts=False)
         for run in self.runs:
-            if not run.is_announced:
-                pass
-            elif run is self.runs[0]:
-                told = (self.description, self.type, self.parent_id)
-                yield TaskStarted(self.id, run.started_at, run.run_id, *told, author=by)
-            else:
+            if run.is_announced and run is self.runs[0]:
+                fields = (self.description, self.type, self.parent_id)
+                yield TaskStarted(self.id, run.started_at, run.run_id, *fields, author=by)
+            elif run.is_announced:
                 yield TaskReopened(self.id, run.started_at, run.run_id, run.prompt, author=by)
             if run.outcome is not None:
                 at = run.started_at if run.ended_at is None else run.ended_at
@@ -211,12 +209,12 @@ class Record:
                     self.id, at, run.run_id, outcome=run.outcome, message=run.notification, author=author
                 )
 
-    def usage_of(self, run: Run, prices: Prices) -> TaskUsage | None:
-        """Return what a run used. A child agent's subagent has no cost: the child's own includes it."""
+    def compute_usage(self, run: Run, prices: Prices) -> TaskUsage | None:
+        """Return the usage of a run. A subagent of a child agent has no cost, because the child's cost includes it."""
         return run.spent.usage(None if self.is_external else prices)
 
-    def outcome_of(self, run: Run, prices: Prices, parent: "Record | None" = None) -> TaskOutcome:
-        """Return the outcome of a run that is over."""
+    def build_outcome(self, run: Run, prices: Prices, parent: "Record | None" = None) -> TaskOutcome:
+        """Return the outcome of a run that has ended."""
         return TaskOutcome(
             task_id=self.id,
             status=run.status,
@@ -224,24 +222,24 @@ class Record:
             summary=run.summary,
             failure_reason=run.end_reason,
             output_file=run.output_file or self.output_file,
-            usage=self.usage_of(run, prices),
+            usage=self.compute_usage(run, prices),
             exit_code=run.exit_code,
             is_report=run.is_report,
             run_id=run.run_id,
             started_at=run.started_at,
             ended_at=run.ended_at,
             description=self.description,
-            ended_by=self._ended_by(run, parent),
+            ended_by=self._find_cause_of_end(run, parent),
         )
 
-    def _ended_by(self, run: Run, parent: "Record | None") -> EndedBy | None:
+    def _find_cause_of_end(self, run: Run, parent: "Record | None") -> EndedBy | None:
         if run.status is TaskStatus.COMPLETED:
             return None
         if run.ended_by is not None:
             return run.ended_by
         if run.evidence is Evidence.PROCESS_EXIT:
             return EndedBy.PROCESS
-        # The CLI does not say why it stops a task that nobody asked it to stop. One in the foreground is stopped with
-        # the turn that waits for it, and others with the subagent that launched them.
-        belongs = self.is_backgrounded is False or (parent is not None and parent.is_over)
+        # The CLI gives no reason when it stops a task without a request. It stops a foreground task with the turn that
+        # waits for it, and other tasks with the subagent that launched them.
+        belongs = self.is_backgrounded is False or (parent is not None and parent.is_done)
         return EndedBy.PARENT if run.status is TaskStatus.STOPPED and belongs else None

@@ -1,10 +1,10 @@
-"""The records of all tasks: opens runs, moves them, ends them, settles them, and collects the events.
+"""The records of all tasks: opens runs, moves them, ends them, finalises their outcomes, and collects the events.
 
-Every change of a `Record` is made here, and the sets that keep questions about all tasks cheap. Knows no messages: its
-twin `ledger` decides what they mean. Times are seconds since the epoch (`now`).
+Most changes of a `Record` are made here, with the indexes that make queries over all tasks cheap. It does not interpret
+messages; `ledger` does. Times are seconds since the epoch (`now`).
 
-A run *ends* when its status becomes final, and is *settled* when its outcome is published. Between the two its report
-is still on the way: the CLI sends the status first and the notification after it.
+A run *ends* when its status becomes final, and is *finalised* when its outcome is published. Between the two, its
+report is still on the way: the CLI sends the status first and the notification after it.
 """
 
 import math
@@ -25,8 +25,8 @@ from claude_agent_py.tasks.events import (
     TaskStatusChanged,
 )
 from claude_agent_py.tasks.ledger.record import Record, Run
-from claude_agent_py.tasks.ledger.spending import Counted, Counts, Prices, without
-from claude_agent_py.tasks.ledger.state import Evidence, Signal, move, signal_of
+from claude_agent_py.tasks.ledger.spending import Counted, Counts, Prices, subtract_counts
+from claude_agent_py.tasks.ledger.state import Evidence, Signal, move, signal_for
 from claude_agent_py.tasks.outcome import Finding, TaskOutcome, differ
 from claude_agent_py.wire.messages.tasks import TaskStatus
 
@@ -35,7 +35,7 @@ _INFERRED_STATUS: Final = {
     Evidence.RESULT: TaskStatus.COMPLETED,
     Evidence.STOP_REQUEST: TaskStatus.STOPPED,
 }
-"""How a run is assumed to have ended when this is the only evidence."""
+"""The assumed status of an ended run, by its only evidence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +43,11 @@ class Grace:
     """How long to wait before inferring an end, in seconds."""
 
     report: float = 0.5
-    """For the notification of a task whose status is final; it was measured to be milliseconds behind."""
+    """For the notification of a task with a final status. Measured: it arrives some milliseconds later."""
     doubt: float = 1.0
-    """For a sign of life from a task that seems to be over."""
+    """For activity of a task that seems to have ended."""
     quiet: float = 2.0
-    """Between two looks at the files of a task that is quiet."""
+    """Between two checks of the files of a quiet task."""
 
 
 class Registry:
@@ -56,28 +56,29 @@ class Registry:
     def __init__(self, grace: Grace | None = None) -> None:
         self.grace: Final = grace or Grace()
         self.records: dict[str, Record] = {}
-        """Every task, in the order in which they became known."""
-        self.knows_level: bool = False
+        """All tasks, in the order of discovery."""
+        self.has_live_list: bool = False
         """Whether the CLI sends the list of live tasks."""
         self.background: set[str] = set()
         """The CLI's live tasks in the background."""
         self.foreground: set[str] = set()
         self.prices: Prices = Prices()
         self.uncounted: dict[str, tuple[Run, float]] = {}
-        """By task: the run whose transcript is still to be counted, and when to give up waiting for its end."""
+        """Runs whose transcripts must still be counted, with the time to stop waiting for the rest of the transcript;
+        by task."""
         self.events: list[TaskEvent] = []
         """The events since `take_events`."""
-        self.agenda: list[str] = []
-        """The tasks that need attention since `take_agenda`: they began, or there is a doubt about them."""
+        self.wake_ids: list[str] = []
+        """The tasks whose waiters must be woken since `take_wakeups`: a task became live, or has a deadline now."""
         self.wants_progress: Callable[[], bool] = lambda: True
-        """Whether anyone receives `TaskProgressed`."""
+        """Returns whether there is a receiver for `TaskProgressed`."""
         self.touched: set[str] = set()
         """The tasks that may have changed since the last publication."""
-        self._agenda_due = math.inf
+        self._first_deadline = math.inf
         self._live: dict[str, None] = {}
         self._live_ids: frozenset[str] | None = frozenset()
-        self._undecided: set[str] = set()
-        self._children_of_unknown: dict[str, list[str]] = {}
+        self._with_deadline: set[str] = set()
+        self._orphans_by_parent: dict[str, list[str]] = {}
 
     def restore(self, records: dict[str, Record]) -> None:
         """Add the records of another registry."""
@@ -86,7 +87,7 @@ class Registry:
             record.run.is_to_count = False
             self._update_sets(record)
 
-    def recall(
+    def load(
         self,
         record: Record,
         outcome: TaskOutcome,
@@ -114,80 +115,82 @@ class Registry:
             is_announced=True,
             outcome=outcome,
         )
-        run.spent.report(outcome.usage)
+        run.spent.add_report(outcome.usage)
         run.spent.exact = dict(spent)
         record.runs.append(run)
-        record.children += self._children_of_unknown.pop(record.id, [])
+        record.children += self._orphans_by_parent.pop(record.id, [])
         self.records[record.id] = record
         self.set_parent(record, parent_id)
-        record.told = record.essence
+        record.last_reported = record.reported_fields
 
     def take_events(self) -> list[TaskEvent]:
         """Return the events since the last call."""
         events, self.events = self.events, []
         return events
 
-    def say_changes(self, clock: Callable[[], float]) -> None:
-        """Report newly known facts of started tasks that no other event reports."""
+    def emit_changes(self, clock: Callable[[], float]) -> None:
+        """Emit `TaskChanged` for started tasks whose reported fields changed."""
         for task_id in self.touched:
             record = self.records[task_id]
-            if record.told is not None and record.told != record.essence:
-                record.told = record.essence
-                author = self.author_of(record, acts=False)
-                self.say(TaskChanged(task_id, clock(), record.run.run_id, *record.essence, author=author))
+            if record.last_reported is not None and record.last_reported != record.reported_fields:
+                record.last_reported = record.reported_fields
+                author = self.find_author(record, acts=False)
+                self.emit(TaskChanged(task_id, clock(), record.run.run_id, *record.reported_fields, author=author))
 
-    def take_agenda(self) -> tuple[list[str], float]:
-        """Return the agenda since the last call, and the time of the first decision in it (infinity for none)."""
-        taken = self.agenda, self._agenda_due
-        self.agenda, self._agenda_due = [], math.inf
-        return taken
+    def take_wakeups(self) -> tuple[list[str], float]:
+        """Return the tasks to wake since the last call, and the first of their deadlines (infinity if none)."""
+        task_ids = self.wake_ids
+        first_deadline = self._first_deadline
+        self.wake_ids = []
+        self._first_deadline = math.inf
+        return task_ids, first_deadline
 
-    # Questions
+    # Queries
 
     def live_ids(self) -> frozenset[str]:
-        """Return the ids of the tasks that are not settled, without ambient ones."""
+        """Return the ids of the tasks without a final outcome, except ambient tasks."""
         if self._live_ids is None:
             self._live_ids = frozenset(self._live)
         return self._live_ids
 
     @property
     def has_external(self) -> bool:
-        """Whether tasks run that are not the CLI's."""
+        """Whether tasks are running outside the CLI."""
         return any(record.is_external and record.is_live for record in self.records.values())
 
-    def next_due(self) -> float | None:
-        """Return the time of the next decision, or None."""
-        times = (self.records[task_id].run.settle_at for task_id in self._undecided)
+    def next_deadline(self) -> float | None:
+        """Return the first deadline, or None."""
+        times = (self.records[task_id].run.deadline for task_id in self._with_deadline)
         return min((time for time in times if time is not None), default=None)
 
-    def due(self, now: float) -> list[Record]:
-        """Return the tasks to decide about now."""
-        records = (self.records[task_id] for task_id in self._undecided)
-        return [record for record in records if record.run.settle_at is not None and record.run.settle_at <= now]
+    def find_due(self, now: float) -> list[Record]:
+        """Return the tasks whose deadline has passed."""
+        records = (self.records[task_id] for task_id in self._with_deadline)
+        return [record for record in records if record.run.deadline is not None and record.run.deadline <= now]
 
     # Opening
 
-    def record(self, task_id: str, now: float) -> Record:
+    def ensure_record(self, task_id: str, now: float) -> Record:
         """Return the record of a task, creating it if necessary."""
         self.touched.add(task_id)
         record = self.records.get(task_id)
         if record is None:
-            record = Record(id=task_id, last_activity=now, children=self._children_of_unknown.pop(task_id, []))
+            record = Record(id=task_id, last_activity=now, children=self._orphans_by_parent.pop(task_id, []))
             self.records[task_id] = record
         return record
 
     def set_parent(self, record: Record, parent_id: str | None) -> None:
-        """Put a task under its parent. The first call counts; a task is never its own ancestor."""
+        """Put a task under its parent. Only the first call has an effect; a task is never its own ancestor."""
         if parent_id is None or record.parent_id is not None or self._is_ancestor(record.id, parent_id):
             return
         record.parent_id = parent_id
         parent = self.records.get(parent_id)
-        siblings = parent.children if parent else self._children_of_unknown.setdefault(parent_id, [])
+        siblings = parent.children if parent else self._orphans_by_parent.setdefault(parent_id, [])
         siblings.append(record.id)
 
-    def _is_ancestor(self, task_id: str, of: str) -> bool:
+    def _is_ancestor(self, task_id: str, descendant_id: str) -> bool:
         seen: set[str] = set()
-        above: str | None = of
+        above: str | None = descendant_id
         while above is not None and above not in seen:
             if above == task_id:
                 return True
@@ -196,12 +199,13 @@ class Registry:
             above = parent.parent_id if parent else None
         return False
 
-    def run_of(self, record: Record, run_id: str | None, now: float) -> Run:
+    def ensure_run(self, record: Record, run_id: str | None, now: float) -> Run:
         """Return the run for a run id, creating it if necessary."""
         if run_id is not None and record.runs and record.runs[-1].run_id == run_id:
-            return record.runs[-1]  # nearly always
+            # The shortcut for almost every message.
+            return record.runs[-1]
         run = next((run for run in reversed(record.runs) if run_id in (None, run.run_id)), None)
-        if run is None and record.runs and _may_be_named(record.run):
+        if run is None and record.runs and _accepts_run_id(record.run):
             run = record.run
             run.run_id = run_id
         if run is None:
@@ -210,7 +214,7 @@ class Registry:
         return run
 
     def open_run(self, record: Record, run_id: str | None, now: float) -> Run:
-        """Begin a run. One whose id is older than the current run's is history, and does not become current."""
+        """Begin a run. A run with an older id than the current run belongs to the past, and does not become current."""
         run = Run(started_at=now, run_id=run_id)
         if not record.runs:
             record.runs.append(run)
@@ -220,47 +224,49 @@ class Registry:
             position = sum(1 for other in record.runs if other.run_id is not None and other.run_id < run_id)
             record.runs.insert(position, run)
             return run
-        if current.is_live:  # its end was lost: a task does not run twice at once
+        # The end of the previous run was lost: a task has only one run at a time, so it must have ended.
+        if current.is_live:
             self.end(record, current, current.status, Evidence.NEXT_RUN, now)
         run.prompt = current.prompt
         record.last_text = ""
         run.status = move(current.status, Signal.NEW_RUN)
         record.runs.append(run)
-        self._undecided.discard(record.id)
+        self._with_deadline.discard(record.id)
         self._update_sets(record)
         return run
 
     def confirm(self, record: Record, run: Run) -> None:
-        """Record that the CLI runs the task, which counts as live from now on."""
+        """Record that the CLI itself mentioned the task. From now on it counts as live."""
         if run is record.run and not record.is_confirmed:
             record.is_confirmed = True
             self._update_sets(record)
 
     def announce(self, record: Record, run: Run, now: float) -> None:
-        """Report, once, that a run began."""
+        """Emit the event for the start of a run, once."""
         if run.is_announced or not run.is_live or not record.is_confirmed:
             return
         run.is_announced = True
-        record.told = record.told or record.essence
-        by = self.author_of(record, acts=False)
+        record.last_reported = record.last_reported or record.reported_fields
+        by = self.find_author(record, acts=False)
         if run is record.runs[0]:
-            told = (record.description, record.type, record.parent_id)
-            self.say(TaskStarted(record.id, now, run.run_id, *told, author=by))
+            fields = (record.description, record.type, record.parent_id)
+            self.emit(TaskStarted(record.id, now, run.run_id, *fields, author=by))
         else:
-            self.say(TaskReopened(record.id, now, run.run_id, run.prompt, author=by))
+            self.emit(TaskReopened(record.id, now, run.run_id, run.prompt, author=by))
 
-    def author_of(self, record: Record, *, acts: bool = True) -> str:
-        """Return who caused an event of a task; `acts`: the task itself did."""
-        return record.author(self.records.get(record.parent_id) if record.parent_id else None, acts=acts)
+    def find_author(self, record: Record, *, acts: bool = True) -> str:
+        """Return the author of an event: the task itself if it `acts`, otherwise its launcher."""
+        parent = self.records.get(record.parent_id) if record.parent_id else None
+        return record.author(parent, acts=acts)
 
-    def say(self, event: TaskEvent) -> None:
-        """Report an event."""
+    def emit(self, event: TaskEvent) -> None:
+        """Add an event to `events`."""
         self.events.append(event)
 
     # Moving
 
     def signal(self, record: Record, run: Run, signal: Signal, now: float, by: Evidence | None = None) -> None:
-        """Move a run as the table of transitions says."""
+        """Apply a signal to a run, according to the table of transitions."""
         old = run.status
         if not run.move(signal, by):
             return
@@ -268,24 +274,27 @@ class Registry:
         if old.is_terminal and not run.status.is_terminal:
             self._revive(record, run, now)
         elif run is record.run and run.is_announced:
-            author = self.author_of(record, acts=run.status is not TaskStatus.STOPPED)
-            self.say(TaskStatusChanged(record.id, now, run.run_id, old, run.status, author=author))
+            author = self.find_author(record, acts=run.status is not TaskStatus.STOPPED)
+            self.emit(TaskStatusChanged(record.id, now, run.run_id, old, run.status, author=author))
 
     def _revive(self, record: Record, run: Run, now: float) -> None:
         """Reopen a run whose end was inferred wrongly."""
-        run.evidence = run.ended_at = run.outcome = None
-        run.doubt = run.settle_at = None
+        run.evidence = None
+        run.ended_at = None
+        run.outcome = None
+        run.suspicion = None
+        run.deadline = None
         self._update_sets(record)
-        self.say(TaskReopened(record.id, now, run.run_id, run.prompt, author=self.author_of(record, acts=False)))
+        self.emit(TaskReopened(record.id, now, run.run_id, run.prompt, author=self.find_author(record, acts=False)))
 
-    def touch(self, record: Record, now: float) -> None:
-        """Record activity. It clears a weak doubt about the run and postpones a stronger one."""
+    def record_activity(self, record: Record, now: float) -> None:
+        """Record activity, which clears a weak suspicion that the run has ended, and postpones a stronger one."""
         record.last_activity = now
         run = record.run
-        if run.doubt is Evidence.HOOK:
-            self.trust(record)
-        elif run.doubt is not None:
-            run.settle_at = now + self.grace.doubt
+        if run.suspicion is Evidence.HOOK:
+            self.clear_suspicion(record)
+        elif run.suspicion is not None:
+            run.deadline = now + self.grace.doubt
 
     def set_backgrounded(self, record: Record, is_backgrounded: bool, now: float) -> None:
         """Record whether a task runs in the background."""
@@ -295,70 +304,72 @@ class Registry:
         record.is_backgrounded = is_backgrounded
         self._update_sets(record)
         if moved:
-            author = self.author_of(record, acts=False)
-            self.say(TaskBackgrounded(record.id, now, record.run.run_id, author=author))
+            author = self.find_author(record, acts=False)
+            self.emit(TaskBackgrounded(record.id, now, record.run.run_id, author=author))
 
     def set_output(self, record: Record, run: Run, path: str | None, now: float) -> None:
-        """Record where a task writes."""
+        """Record the output path of a task."""
         if not path:
             return
         run.output_file = path
         if record.output_file != path:
             record.output_file = path
-            self.say(TaskOutputAvailable(record.id, now, run.run_id, path, author=self.author_of(record)))
+            self.emit(TaskOutputAvailable(record.id, now, run.run_id, path, author=self.find_author(record)))
 
     # Ending
 
     def end(
         self, record: Record, run: Run, status: TaskStatus, by: Evidence, now: float, *, wait: bool = False
     ) -> None:
-        """End a run. With `wait` the outcome is held back for a moment, because the report is still to come."""
+        """End a run. With `wait`, the outcome is delayed for a moment, because the report has not arrived yet."""
         self.announce(record, run, now)
         final = status if status.is_terminal else TaskStatus.COMPLETED
-        self.signal(record, run, signal_of(final), now, by)
+        self.signal(record, run, signal_for(final), now, by)
         if run.evidence is None or by.rank > run.evidence.rank:
             run.evidence = by
-        run.ended_at = now if run.ended_at is None else run.ended_at
-        run.doubt = None
+        if run.ended_at is None:
+            run.ended_at = now
+        run.suspicion = None
         if wait and run.is_live and run is record.run:
-            self._decide_at(record, now + self.grace.report)
+            self._set_deadline(record, now + self.grace.report)
         else:
-            self._settle(record, run, now)
+            self._finalise(record, run, now)
 
-    def _settle(self, record: Record, run: Run, now: float, *, by_counting: bool = False) -> None:
-        """Publish the outcome of a run, or a better one than before."""
-        run.mend_start()
+    def _finalise(self, record: Record, run: Run, now: float, *, by_counting: bool = False) -> None:
+        """Publish the outcome of a run, or a better outcome than before."""
+        run.correct_start()
         self.touched.add(record.id)
         parent = self.records.get(record.parent_id or "")
-        old, new = run.outcome, record.outcome_of(run, self.prices, parent)
+        old = run.outcome
+        new = record.build_outcome(run, self.prices, parent)
         run.outcome = new
         if run is record.run:
-            run.settle_at = None
-            self._undecided.discard(record.id)
+            run.deadline = None
+            self._with_deadline.discard(record.id)
             record.prompts.clear()
             self._update_sets(record)
-        by = self.author_of(record, acts=new.status is not TaskStatus.STOPPED)
+        by = self.find_author(record, acts=new.status is not TaskStatus.STOPPED)
         if old is None:
-            self.say(TaskFinished(record.id, now, run.run_id, outcome=new, message=run.notification, author=by))
-            self._doubt_children(record, now)
+            self.emit(TaskFinished(record.id, now, run.run_id, outcome=new, message=run.notification, author=by))
+            self._suspect_children(record, now)
             if record.is_agent and not record.is_child_agent:
-                self._count_soon(record, run, now)
+                self._schedule_count(record, run, now)
         elif differ(old, new) or (by_counting and old.usage != new.usage):
-            self.say(TaskRevised(record.id, now, run.run_id, old=old, outcome=new, author=by))
+            self.emit(TaskRevised(record.id, now, run.run_id, old=old, outcome=new, author=by))
 
-    def _count_soon(self, record: Record, run: Run, now: float) -> None:
+    def _schedule_count(self, record: Record, run: Run, now: float) -> None:
         earlier = self.uncounted.get(record.id)
         if earlier is not None:
             earlier[0].is_to_count = False
         run.is_to_count = True
         self.uncounted[record.id] = (run, now + self.grace.report)
-        self.agenda.append(record.id)
-        self._agenda_due = min(self._agenda_due, now)
+        self.wake_ids.append(record.id)
+        self._first_deadline = min(self._first_deadline, now)
 
-    def count(self, record: Record, run: Run, dated: Sequence[Run], found: Counted | None, now: float) -> None:
-        """Add the counts of a task's transcript; look again later if it does not contain the end yet.
+    def apply_count(self, record: Record, run: Run, dated: Sequence[Run], found: Counted | None, now: float) -> None:
+        """Add the counts of a task's transcript. If it does not contain the end yet, it is counted again later.
 
-        `found.by_run` covers the `dated` runs. Another run gets everything that those did not use.
+        `found.by_run` covers the `dated` runs. Any other run gets the remaining counts.
         """
         waiting = self.uncounted.get(record.id)
         if waiting is None or waiting[0] is not run:
@@ -366,98 +377,101 @@ class Registry:
         counted: Counted | None = None
         if found is not None:
             self.touched.add(record.id)
-            counted = _share(record, run, dated, found)
+            counted = _split_counts(record, run, dated, found)
         lacks_end = (
             run.status is TaskStatus.COMPLETED
             and counted is not None
             and (not counted.is_complete or counted.last_tokens != run.spent.last_tokens > 0)
         )
-        run.spent.tail = run.spent.last_tokens if lacks_end else 0
+        run.spent.missing_tokens = run.spent.last_tokens if lacks_end else 0
         if lacks_end and now < waiting[1]:
             return
         del self.uncounted[record.id]
         run.is_to_count = False
-        self.agenda.append(record.id)
-        for each in record.runs:  # may include an earlier run that ended too recently to be counted separately
+        self.wake_ids.append(record.id)
+        # An earlier run may have ended too recently to have been counted separately.
+        for each in record.runs:
             if each.outcome is not None and (each is run or each in dated):
-                self._settle(record, each, now, by_counting=True)
+                self._finalise(record, each, now, by_counting=True)
 
-    def price_again(self) -> None:
-        """Add the cost to earlier outcomes, after a price became known."""
+    def reprice(self) -> None:
+        """Add the cost to earlier outcomes, because a price became known."""
         for record in self.records.values():
             for run in record.runs:
                 if run.outcome is not None and run.outcome.usage is not None and run.outcome.usage.cost_usd is None:
                     parent = self.records.get(record.parent_id or "")
-                    run.outcome = record.outcome_of(run, self.prices, parent)
+                    run.outcome = record.build_outcome(run, self.prices, parent)
 
-    def _doubt_children(self, record: Record, now: float) -> None:
-        """Doubt foreground tasks of a subagent that is over and so no longer waits for them."""
+    def _suspect_children(self, record: Record, now: float) -> None:
+        """Suspect the foreground tasks of an ended subagent, which no longer waits for them."""
         for child in [self.records[child_id] for child_id in record.children if child_id in self.foreground]:
-            self.doubt(child, Evidence.RESULT, now)
+            self.suspect(child, Evidence.RESULT, now)
 
-    def lose_all(self, reason: str, now: float) -> None:
-        """End everything that the CLI's process ran, because it ended."""
+    def fail_all(self, reason: str, now: float) -> None:
+        """Mark the live tasks of the CLI as failed, because its process ended."""
         for record in [record for record in self.records.values() if record.is_live and not record.is_external]:
             run = record.run
             if not run.status.is_terminal:
                 run.failure_reason = reason
             self.end(record, run, TaskStatus.FAILED, Evidence.PROCESS_EXIT, now)
-        self.knows_level = False
+        self.has_live_list = False
 
-    # Doubting
+    # Suspicion
 
-    def doubt(self, record: Record, why: Evidence, now: float) -> None:
-        """Doubt that the current run is live. Decided after a grace period, unless a sign of life comes first."""
+    def suspect(self, record: Record, why: Evidence, now: float) -> None:
+        """Suspect that the current run has ended. Resolved after a grace period unless the task shows activity."""
         run = record.run
         if not run.is_live or run.status.is_terminal or record.is_external:
             return
-        if run.doubt is None or run.doubt is Evidence.HOOK:
-            run.doubt = why
-        if run.settle_at is None:
-            self._decide_at(record, now + self.grace.doubt)
+        if run.suspicion is None or run.suspicion is Evidence.HOOK:
+            run.suspicion = why
+        if run.deadline is None:
+            self._set_deadline(record, now + self.grace.doubt)
 
-    def trust(self, record: Record) -> None:
-        """Drop the doubt about the current run."""
+    def clear_suspicion(self, record: Record) -> None:
+        """Drop the suspicion that the current run has ended."""
         run = record.run
-        if run.doubt is not None:
-            run.doubt = run.settle_at = None
-            self._undecided.discard(record.id)
+        if run.suspicion is not None:
+            run.suspicion = None
+            run.deadline = None
+            self._with_deadline.discard(record.id)
 
-    def conclude(self, record: Record, finding: Finding | None, now: float) -> None:
-        """Decide about a task that is due, using its files."""
+    def resolve(self, record: Record, finding: Finding | None, now: float) -> None:
+        """Decide whether a task has ended, at its deadline, with the evidence from its files."""
         run = record.run
         if not run.is_live:
             return
         if finding is not None:
             run.summary = run.summary or finding.summary
-            run.exit_code = finding.exit_code if run.exit_code is None else run.exit_code
+            if run.exit_code is None:
+                run.exit_code = finding.exit_code
             run.failure_reason = run.failure_reason or finding.failure_reason
-        why = run.doubt
+        why = run.suspicion
         if run.status.is_terminal:
-            self._settle(record, run, now)
+            self._finalise(record, run, now)
         elif finding is not None and finding.status is not None:
             self.end(record, run, finding.status, finding.evidence, now)
-        elif why is Evidence.HOOK and not (self.knows_level and record.is_confirmed):
+        elif why is Evidence.HOOK and not (self.has_live_list and record.is_confirmed):
             self.end(record, run, TaskStatus.COMPLETED, why, now)
         elif why is not None and why in _INFERRED_STATUS:
             self.end(record, run, _INFERRED_STATUS[why], why, now)
         else:
-            self.trust(record)
+            self.clear_suspicion(record)
 
-    def _decide_at(self, record: Record, time: float) -> None:
-        record.run.settle_at = time
-        self._undecided.add(record.id)
-        self.agenda.append(record.id)
-        self._agenda_due = min(self._agenda_due, time)
+    def _set_deadline(self, record: Record, time: float) -> None:
+        record.run.deadline = time
+        self._with_deadline.add(record.id)
+        self.wake_ids.append(record.id)
+        self._first_deadline = min(self._first_deadline, time)
 
-    # Keeping the sets
+    # Indexes
 
     def _update_sets(self, record: Record) -> None:
         is_live = record.is_live and record.is_confirmed
         self._set_live(record.id, is_live and not record.is_ambient)
-        ours = is_live and not record.is_external
-        _put(self.background, record.id, ours and record.is_backgrounded is True)
-        _put(self.foreground, record.id, ours and record.is_backgrounded is False)
+        in_cli = is_live and not record.is_external
+        _set_membership(self.background, record.id, in_cli and record.is_backgrounded is True)
+        _set_membership(self.foreground, record.id, in_cli and record.is_backgrounded is False)
 
     def _set_live(self, task_id: str, is_live: bool) -> None:
         if is_live == (task_id in self._live):
@@ -465,30 +479,34 @@ class Registry:
         self._live_ids = None
         if is_live:
             self._live[task_id] = None
-            self.agenda.append(task_id)
+            self.wake_ids.append(task_id)
         else:
             del self._live[task_id]
 
 
-def _share(record: Record, run: Run, dated: Sequence[Run], found: Counted) -> Counted:
+def _split_counts(record: Record, run: Run, dated: Sequence[Run], found: Counted) -> Counted:
     """Add a transcript's counts to each run, and return this run's share."""
     if run not in dated:
         others = (other.spent.by_model for other in record.runs if other is not run)
-        run.spent.exact = without(found.by_model, others)
+        run.spent.exact = subtract_counts(found.by_model, others)
         return found
     for each, counted in zip(dated, found.by_run, strict=True):
-        each.spent.exact, each.spent.tail = dict(counted.by_model), 0
+        each.spent.exact = dict(counted.by_model)
+        each.spent.missing_tokens = 0
     return found.by_run[dated.index(run)]
 
 
-def _may_be_named(run: Run) -> bool:
-    """Return whether an unknown run id may be this run's: so far only signals without a run id spoke of it.
+def _accepts_run_id(run: Run) -> bool:
+    """Return whether a new run id may belong to this run: only signals without a run id mentioned it so far.
 
-    A run that certainly ended without a run id is an earlier one: the CLI gives no run id to runs of another process.
+    A run that certainly ended without a run id is an earlier run: the CLI gives no run id to runs of another process.
     """
     is_over = run.evidence is not None and run.evidence.is_certain
     return run.run_id is None and not run.is_earlier and not (run.is_nameless and is_over)
 
 
-def _put(ids: set[str], task_id: str, belongs: bool) -> None:
-    (ids.add if belongs else ids.discard)(task_id)
+def _set_membership(ids: set[str], task_id: str, belongs: bool) -> None:
+    if belongs:
+        ids.add(task_id)
+    else:
+        ids.discard(task_id)

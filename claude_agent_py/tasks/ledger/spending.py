@@ -1,8 +1,8 @@
 """The usage of a run of a task: tokens summed over its messages, and their cost.
 
-An API message arrives as several frames with the same id, and counts once. Its usage on the wire is that of the start
-of the answer, without the output tokens. The transcript has them, so it is counted when a run is over
-(`count_transcript`); until then the sum is a lower bound.
+An API message arrives as several frames with the same id, and counts once. Its usage on the wire was taken at the start
+of the answer, so it lacks the output tokens. The transcript contains them and is counted when a run has ended
+(`count_transcript`); until then, the sum is a lower bound.
 """
 
 from bisect import bisect_right
@@ -19,17 +19,17 @@ from claude_agent_py.wire.timestamps import seconds
 Counts: TypeAlias = tuple[float, float, float, float, float]
 """Tokens: input, output, cache writes kept for 5 minutes and for an hour, cache reads."""
 
-_NONE: Final[Counts] = (0, 0, 0, 0, 0)
+_NO_COUNTS: Final[Counts] = (0, 0, 0, 0, 0)
 _WEIGHTS: Final[Counts] = (1, 5, 1.25, 2, 0.1)
 """The price of each kind relative to an input token: the same ratios for all models, by their list prices."""
 _WEB_SEARCH_USD: Final = 0.01
-_MOST_MESSAGES: Final = 1024
-"""How many messages of a run are remembered; the frames of one message arrive together."""
+_MAX_MESSAGES: Final = 1024
+"""The number of messages of a run that are remembered; the frames of one message arrive together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelPrice:
-    """What a model costs, in US dollars per million tokens."""
+    """The price of a model, in US dollars per million tokens."""
 
     input: float
     output: float
@@ -47,14 +47,14 @@ class ModelPrice:
 
 
 class Prices:
-    """The prices of models: those that a user set, and those that the CLI's own sums imply."""
+    """The prices of models: prices set by the user, and prices derived from the CLI's totals."""
 
     def __init__(self) -> None:
         self.given: dict[str, ModelPrice] = {}
         self._implied: dict[str, ModelPrice] = {}
 
-    def learn(self, spent: Mapping[str, ModelUsage]) -> bool:
-        """Derive prices from the sums of a result; return whether a model got its first price."""
+    def derive(self, spent: Mapping[str, ModelUsage]) -> bool:
+        """Derive prices from the totals of a result. Return whether a model got its first price."""
         known = len(self._implied)
         for name, usage in spent.items():
             written = usage.cache_creation_input_tokens
@@ -77,36 +77,37 @@ class Prices:
 
 @dataclass(slots=True)
 class Spending:
-    """What one run used so far. No count ever falls."""
+    """The usage of one run so far. Counts never decrease."""
 
     reported: TaskUsage | None = None
-    """The largest figures that the CLI reported; its tokens are those of one request."""
+    """The largest figures that the CLI reported. They count the tokens of one request only."""
     last_tokens: float = 0
     """The tokens of the latest request, as the CLI reported them."""
     exact: dict[str, Counts] = field(default_factory=dict)
     """Tokens by model, from the transcript."""
-    tail: float = 0
-    """The tokens of the latest request, if the transcript lacks it."""
+    missing_tokens: float = 0
+    """The tokens of the latest request, if the transcript does not contain it."""
     _messages: dict[str, tuple[str, Counts]] = field(default_factory=dict)
     _older: dict[str, Counts] = field(default_factory=dict)
 
-    def note(self, message: AssistantMessage) -> None:
+    def add_message(self, message: AssistantMessage) -> None:
         """Count a message, or a further frame of one."""
         usage = message.message.usage
         if usage is None:
             return
-        key, model = message.message.id or message.uuid, message.message.model or ""
+        key = message.message.id or message.uuid
+        model = message.message.model or ""
         split = usage.cache_creation
         written = usage.cache_creation_input_tokens or 0
         hour = min(split.ephemeral_1h_input_tokens, written) if split else 0
         read = usage.cache_read_input_tokens or 0
         counts = (usage.input_tokens or 0, usage.output_tokens or 0, written - hour, hour, read)
-        self._messages[key] = (model, most(self._messages.get(key, (model, _NONE))[1], counts))
-        if len(self._messages) > _MOST_MESSAGES:
+        self._messages[key] = (model, max_counts(self._messages.get(key, (model, _NO_COUNTS))[1], counts))
+        if len(self._messages) > _MAX_MESSAGES:
             old_model, old = self._messages.pop(next(iter(self._messages)))
-            self._older[old_model] = add_counts(self._older.get(old_model, _NONE), old)
+            self._older[old_model] = add_counts(self._older.get(old_model, _NO_COUNTS), old)
 
-    def report(self, usage: TaskUsage | None) -> None:
+    def add_report(self, usage: TaskUsage | None) -> None:
         """Add figures that the CLI reports."""
         if usage is None:
             return
@@ -122,18 +123,18 @@ class Spending:
         """Tokens by model: the largest known count of each kind."""
         found = dict(self._older)
         for model, counts in self._messages.values():
-            found[model] = add_counts(found.get(model, _NONE), counts)
+            found[model] = add_counts(found.get(model, _NO_COUNTS), counts)
         for model, counts in self.exact.items():
-            found[model] = most(found.get(model, _NONE), counts)
+            found[model] = max_counts(found.get(model, _NO_COUNTS), counts)
         return found
 
     def usage(self, prices: Prices | None) -> TaskUsage | None:
-        """Return what was used, with a cost derived from `prices` if the CLI reported none."""
+        """Return the usage, with a cost derived from `prices` if the CLI reported none."""
         by_model = self.by_model
         if self.reported is None and not by_model:
             return None
         usage = self.reported or TaskUsage()
-        written = sum(map(sum, self.exact.values())) + self.tail
+        written = sum(map(sum, self.exact.values())) + self.missing_tokens
         tokens = max(usage.total_tokens, written, sum(map(sum, by_model.values())))
         changes: dict[str, Any] = {"total_tokens": tokens} if tokens != usage.total_tokens else {}
         cost = prices.cost_of(by_model) if prices is not None and usage.cost_usd is None else None
@@ -152,7 +153,7 @@ def _covers(usage: TaskUsage, old: TaskUsage) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """The sums of a transcript, over all runs of the task."""
+    """The totals of a transcript, over all runs of the task."""
 
     by_model: Mapping[str, Counts]
     last_tokens: float
@@ -160,17 +161,17 @@ class Counted:
     is_complete: bool = False
     """Whether the latest answer ends a run: it calls no tool."""
     by_run: Sequence["Counted"] = ()
-    """The same for each run whose start was given."""
+    """The same for each run in `begins`."""
 
 
 @dataclass(slots=True)
 class _Answer:
-    """What a transcript says of one API message, in one or several entries."""
+    """The usage of one API message, which may span several entries of a transcript."""
 
     model: str
     run: int
-    """Its index among the runs whose start was given; -1 if it is earlier."""
-    counts: Counts = _NONE
+    """The index of its run in `begins`; -1 if it is earlier than all of them."""
+    counts: Counts = _NO_COUNTS
     stop_reason: str | None = None
 
 
@@ -179,7 +180,7 @@ def count_transcript(path: str, begins: Sequence[float] = ()) -> Counted:
 
     Args:
         path: The transcript.
-        begins: When the latest runs of the task began, by the CLI's clock, in order.
+        begins: The starts of the latest runs of the task, by the CLI's clock, in order.
     """
     answers: dict[str, _Answer] = {}
     for line in read_lines(path):
@@ -194,9 +195,9 @@ def count_transcript(path: str, begins: Sequence[float] = ()) -> Counted:
             key = str(message.get("id") or entry.get("uuid"))
             answer = answers.pop(key, None)
             if answer is None:
-                answer = _Answer(str(message.get("model") or ""), bisect_right(begins, _time_of(entry)) - 1)
+                answer = _Answer(str(message.get("model") or ""), bisect_right(begins, _read_time(entry)) - 1)
             answers[key] = answer
-            answer.counts = most(answer.counts, _counts(message["usage"]))
+            answer.counts = max_counts(answer.counts, _read_counts(message["usage"]))
             answer.stop_reason = message.get("stop_reason")
     runs = [_sum_up([one for one in answers.values() if one.run == run]) for run in range(len(begins))]
     return replace(_sum_up([*answers.values()]), by_run=runs)
@@ -206,53 +207,53 @@ def _sum_up(answers: Sequence[_Answer]) -> Counted:
     found: dict[str, Counts] = {}
     for answer in answers:
         if any(answer.counts):
-            found[answer.model] = add_counts(found.get(answer.model, _NONE), answer.counts)
+            found[answer.model] = add_counts(found.get(answer.model, _NO_COUNTS), answer.counts)
     if not answers:
         return Counted(found, 0)
     return Counted(found, sum(answers[-1].counts), answers[-1].stop_reason not in (None, "tool_use"))
 
 
-def _time_of(entry: Mapping[str, Any]) -> float:
-    """Return when an entry was written, in seconds since the epoch; 0 if it does not say."""
+def _read_time(entry: Mapping[str, Any]) -> float:
+    """Return the time of an entry, in seconds since the epoch; 0 if it has none."""
     return seconds(entry.get("timestamp")) or 0.0
 
 
-def without(counts: Mapping[str, Counts], others: Iterable[Mapping[str, Counts]]) -> dict[str, Counts]:
-    """Subtract what others used from a sum."""
+def subtract_counts(counts: Mapping[str, Counts], others: Iterable[Mapping[str, Counts]]) -> dict[str, Counts]:
+    """Subtract the counts of others from a total."""
     left = dict(counts)
     for other in others:
         for model, used in other.items():
             if model in left:
                 pairs = zip(left[model], used, strict=True)
-                left[model] = _five(max(0, mine - theirs) for mine, theirs in pairs)
+                left[model] = _to_counts(max(0, mine - theirs) for mine, theirs in pairs)
     return {model: rest for model, rest in left.items() if any(rest)}
 
 
-def most(one: Counts, other: Counts) -> Counts:
+def max_counts(one: Counts, other: Counts) -> Counts:
     """Return the larger of each count."""
-    return _five(map(max, one, other))
+    return _to_counts(map(max, one, other))
 
 
 def add_counts(one: Counts, other: Counts) -> Counts:
     """Return the sum of two counts."""
-    return _five(mine + theirs for mine, theirs in zip(one, other, strict=True))
+    return _to_counts(mine + theirs for mine, theirs in zip(one, other, strict=True))
 
 
-def _five(counts: Iterable[float]) -> Counts:
+def _to_counts(counts: Iterable[float]) -> Counts:
     first, second, third, fourth, fifth = counts
     return first, second, third, fourth, fifth
 
 
-def _counts(usage: Mapping[str, Any]) -> Counts:
+def _read_counts(usage: Mapping[str, Any]) -> Counts:
     split = usage.get("cache_creation")
-    written = _number(usage, "cache_creation_input_tokens")
-    hour = min(_number(split, "ephemeral_1h_input_tokens"), written) if isinstance(split, dict) else 0
+    written = _read_number(usage, "cache_creation_input_tokens")
+    hour = min(_read_number(split, "ephemeral_1h_input_tokens"), written) if isinstance(split, dict) else 0
     names = ("input_tokens", "output_tokens", "cache_read_input_tokens")
-    fresh, output, read = (_number(usage, name) for name in names)
+    fresh, output, read = (_read_number(usage, name) for name in names)
     return fresh, output, written - hour, hour, read
 
 
-def _number(values: Mapping[str, Any], name: str) -> float:
+def _read_number(values: Mapping[str, Any], name: str) -> float:
     """Return a count, or 0 for anything else: any program may have written the file."""
     value = values.get(name)
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**12 else 0

@@ -1,11 +1,10 @@
 """The states of a task and the transitions between them, as a table.
 
-`TRANSITIONS` has every change of a status; the documentation draws its diagram from it. `Evidence` says how the end of
-a run is known, and how far to trust that. The states are words of the wire (`wire.tasks.TaskStatus`).
+`TRANSITIONS` contains every change of a status; the diagram in the documentation is generated from it. `Evidence` is
+the source of the end of a run, with its reliability. The states are words of the wire (`wire.tasks.TaskStatus`).
 
-Two rules make the order of arrival irrelevant: better evidence replaces worse, never the other way round; and a run
-that is over stays over, unless the task begins a *new run*, or shows a sign of life after an end that was only
-inferred.
+Two rules make the order of arrival irrelevant: better evidence replaces worse, never the other way round; and an ended
+run stays ended, unless the task begins a *new run*, or shows activity after an end that was only inferred.
 """
 
 from collections.abc import Mapping
@@ -42,16 +41,17 @@ class Evidence(StrEnum):
     PROCESS_EXIT = "process_exit"
     """The CLI's process ended while it ran."""
 
-    __hash__ = str.__hash__  # faster than that of enums
+    # The hash of `Enum` is slower, because it is written in Python.
+    __hash__ = str.__hash__
 
     @property
     def rank(self) -> int:
-        """How far to trust it; higher is better."""
+        """Its reliability; higher is better."""
         return _RANKS[self]
 
     @property
     def may_be_wrong(self) -> bool:
-        """Whether a sign of life may still contradict it."""
+        """Whether later activity may contradict it."""
         return not self.is_certain and self is not Evidence.PROCESS_EXIT
 
     @property
@@ -76,10 +76,10 @@ _RANKS: Final[Mapping[Evidence, int]] = {
 
 
 class Signal(StrEnum):
-    """What can move a task from one state to another."""
+    """Input of the task state machine."""
 
     STARTED = "started"
-    SIGN_OF_LIFE = "sign of life"
+    ACTIVITY = "activity"
     """Progress, a message of the subagent, or an entry in the list of live tasks."""
     QUEUED = "queued"
     PAUSED = "paused"
@@ -91,11 +91,12 @@ class Signal(StrEnum):
     STOPPED = "stopped"
     NEW_RUN = "new run"
 
-    __hash__ = str.__hash__  # faster than that of enums
+    # The hash of `Enum` is slower, because it is written in Python.
+    __hash__ = str.__hash__
 
 
 class Guard(StrEnum):
-    """What a transition requires besides its signal."""
+    """An additional condition of a transition."""
 
     NONE = ""
     BETTER_EVIDENCE = "better evidence"
@@ -112,7 +113,7 @@ class Transition:
     guard: Guard = Guard.NONE
 
 
-_ENDS: Final[Mapping[Signal, TaskStatus]] = {
+_END_STATUSES: Final[Mapping[Signal, TaskStatus]] = {
     Signal.COMPLETED: TaskStatus.COMPLETED,
     Signal.FAILED: TaskStatus.FAILED,
     Signal.STOPPED: TaskStatus.STOPPED,
@@ -121,7 +122,7 @@ _OPEN: Final = tuple(status for status in TaskStatus if not status.is_terminal)
 
 TRANSITIONS: Final[tuple[Transition, ...]] = (
     Transition(TaskStatus.PENDING, Signal.STARTED, TaskStatus.RUNNING),
-    Transition(TaskStatus.PENDING, Signal.SIGN_OF_LIFE, TaskStatus.RUNNING),
+    Transition(TaskStatus.PENDING, Signal.ACTIVITY, TaskStatus.RUNNING),
     Transition(TaskStatus.PENDING, Signal.RESUMED, TaskStatus.RUNNING),
     Transition(TaskStatus.PENDING, Signal.PAUSED, TaskStatus.PAUSED),
     Transition(TaskStatus.PENDING, Signal.ASKED, TaskStatus.AWAITING_USER),
@@ -132,32 +133,32 @@ TRANSITIONS: Final[tuple[Transition, ...]] = (
     Transition(TaskStatus.PAUSED, Signal.ASKED, TaskStatus.AWAITING_USER),
     Transition(TaskStatus.AWAITING_USER, Signal.ANSWERED, TaskStatus.RUNNING),
     Transition(TaskStatus.AWAITING_USER, Signal.PAUSED, TaskStatus.PAUSED),
-    *(Transition(source, signal, target) for source in _OPEN for signal, target in _ENDS.items()),
+    *(Transition(source, signal, target) for source in _OPEN for signal, target in _END_STATUSES.items()),
     *(
         Transition(source, signal, target, Guard.BETTER_EVIDENCE)
-        for source in _ENDS.values()
-        for signal, target in _ENDS.items()
+        for source in _END_STATUSES.values()
+        for signal, target in _END_STATUSES.items()
         if source is not target
     ),
-    *(Transition(source, Signal.NEW_RUN, TaskStatus.RUNNING) for source in _ENDS.values()),
-    *(Transition(source, Signal.SIGN_OF_LIFE, TaskStatus.RUNNING, Guard.INFERRED_END) for source in _ENDS.values()),
+    *(Transition(source, Signal.NEW_RUN, TaskStatus.RUNNING) for source in _END_STATUSES.values()),
+    *(Transition(source, Signal.ACTIVITY, TaskStatus.RUNNING, Guard.INFERRED_END) for source in _END_STATUSES.values()),
 )
 """Every transition. A signal without a row does not change the state."""
 
 _BY_SOURCE: Final = {(row.source, row.signal): row for row in TRANSITIONS}
-_SIGNAL_OF_END: Final = {status: signal for signal, status in _ENDS.items()}
-_SIGNAL_OF_STATUS: Final[Mapping[TaskStatus, Signal]] = {
+_SIGNALS_BY_END: Final = {status: signal for signal, status in _END_STATUSES.items()}
+_SIGNALS_BY_STATUS: Final[Mapping[TaskStatus, Signal]] = {
     TaskStatus.PENDING: Signal.QUEUED,
     TaskStatus.RUNNING: Signal.RESUMED,
     TaskStatus.PAUSED: Signal.PAUSED,
     TaskStatus.AWAITING_USER: Signal.ASKED,
-    **_SIGNAL_OF_END,
+    **_SIGNALS_BY_END,
 }
 
 
-def signal_of(status: TaskStatus) -> Signal:
+def signal_for(status: TaskStatus) -> Signal:
     """Return the signal for an update to this status."""
-    return _SIGNAL_OF_STATUS[status]
+    return _SIGNALS_BY_STATUS[status]
 
 
 def move(
@@ -165,7 +166,7 @@ def move(
 ) -> TaskStatus:
     """Return the state after a signal.
 
-    `known_by` is the evidence for the current end (None before the end), `now_by` that for the signal.
+    `known_by` is the evidence for the current end (None before the end); `now_by` is the evidence for the signal.
     """
     row = _BY_SOURCE.get((status, signal))
     return row.target if row is not None and _allows(row.guard, known_by, now_by) else status
@@ -180,5 +181,5 @@ def _allows(guard: Guard, known_by: Evidence | None, now_by: Evidence | None) ->
 
 
 def _replaces(new: Evidence, old: Evidence) -> bool:
-    """A later notification replaces an earlier one; otherwise only better evidence counts."""
+    """Return whether new evidence replaces old: it is better, or both are notifications."""
     return new.rank > old.rank or new is old is Evidence.NOTIFICATION

@@ -1,4 +1,4 @@
-"""Iterate tasks in the order in which they end."""
+"""Iterate over tasks as they end."""
 
 import math
 from collections import deque
@@ -24,11 +24,11 @@ class Completions(AsyncIterator[Task]):
         timeout: float | None,
     ) -> None:
         self._all = tasks
-        self._chosen = chosen
+        self._selected = chosen
         self._timeout = timeout
         self._deadline: float | None = None
-        over = [task for task in self._tasks() if task.outcome is not None]
-        self._over = deque(sorted(over, key=lambda task: task.ended_at or 0.0))
+        over = [task for task in self._list_tasks() if task.outcome is not None]
+        self._done = deque(sorted(over, key=lambda task: task.ended_at or 0.0))
         self._ends = ends
 
     async def __anext__(self) -> Task:
@@ -36,7 +36,7 @@ class Completions(AsyncIterator[Task]):
         if self._deadline is None:
             self._deadline = anyio.current_time() + (math.inf if self._timeout is None else self._timeout)
         while True:
-            task = self._next()
+            task = self._take_next()
             if task is not None:
                 return task
             if not self._live_ids():
@@ -44,23 +44,23 @@ class Completions(AsyncIterator[Task]):
             with anyio.CancelScope(deadline=self._deadline) as wait:
                 await self._all.until(lambda: bool(self._ends.waiting) or not self._live_ids())
             if wait.cancelled_caught and not self._ends.waiting and self._live_ids():
-                late = [task.id for task in self._tasks() if task.outcome is None]
+                late = [task.id for task in self._list_tasks() if task.outcome is None]
                 raise TaskTimeoutError(late[0], self._timeout or 0.0, late)
 
-    def _next(self) -> Task | None:
-        if self._over:
-            return self._over.popleft()
+    def _take_next(self) -> Task | None:
+        if self._done:
+            return self._done.popleft()
         while self._ends.waiting:
             task = self._all[self._ends.take().task_id]
-            if task in self._chosen if self._chosen is not None else not task.is_ambient:
+            if task in self._selected if self._selected is not None else not task.is_ambient:
                 return task
         return None
 
     def _live_ids(self) -> list[str]:
         live = self._all.live_ids()
-        return list(live) if self._chosen is None else [task.id for task in self._chosen if task.outcome is None]
+        return list(live) if self._selected is None else [task.id for task in self._selected if task.outcome is None]
 
-    def _tasks(self) -> list[Task]:
-        if self._chosen is not None:
-            return list(self._chosen)
+    def _list_tasks(self) -> list[Task]:
+        if self._selected is not None:
+            return list(self._selected)
         return [task for task in self._all if not task.is_ambient]

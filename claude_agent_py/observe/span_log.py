@@ -1,4 +1,4 @@
-"""`SpanLog`: keeps spans in bounded memory, and what all of them add up to."""
+"""`SpanLog`: keeps spans in bounded memory, with a summary of all of them."""
 
 from typing import Final
 
@@ -10,20 +10,20 @@ _FRAME: Final = frozenset({"run", "turn", *TASK_KINDS})
 
 
 class SpanLog:
-    """Collects spans, at most `max_spans` of them: beyond that, the shortest calls, answers and hooks are left out.
+    """Collects at most `max_spans` spans. Beyond that, the shortest calls, answers and hooks are dropped first.
 
-    Runs, turns, tasks and failures stay. The summary counts all.
+    Runs, turns, tasks and failures are dropped last. The summary counts all spans.
     """
 
     def __init__(self, max_spans: int = MAX_SPANS) -> None:
         self.summary: Summary = Summary()
         self.dropped: int = 0
-        """How many spans were left out."""
+        """The number of dropped spans."""
         self._max = max(2, max_spans)
         self._spans: list[Span] = []
 
     def add(self, span: Span) -> None:
-        """Take a span."""
+        """Add a span."""
         self.summary.add(span)
         self._spans.append(span)
         if len(self._spans) > self._max:
@@ -31,15 +31,16 @@ class SpanLog:
 
     @property
     def spans(self) -> list[Span]:
-        """The spans kept, by their starts."""
+        """The remaining spans, ordered by start time."""
         return by_start(self._spans)
 
     def _thin_out(self) -> None:
-        """Leave out the shorter half of what may be, and if nothing may, the older half of the rest."""
-        small = [span for span in self._spans if span.kind not in _FRAME and span.status in ("ok", "running")]
-        small.sort(key=lambda span: span.duration or 0.0)
-        out = {span.id for span in small[: max(len(small) // 2, 1)]} if small else set()
-        if len(out) < self._max // 8:  # too little to be worth a pass each time
+        """Drop the shorter half of the minor spans and, if these are few, the oldest quarter of the limit."""
+        minor = [span for span in self._spans if span.kind not in _FRAME and span.status in ("ok", "running")]
+        minor.sort(key=lambda span: span.duration or 0.0)
+        out = {span.id for span in minor[: max(len(minor) // 2, 1)]}
+        # Each pass costs time in the number of spans, so it must free enough room to be rare.
+        if len(out) < self._max // 8:
             out |= {span.id for span in self._spans[: self._max // 4]}
         kept = [span for span in self._spans if span.id not in out]
         self.dropped += len(self._spans) - len(kept)

@@ -1,4 +1,4 @@
-"""`Draft`: a span that is still being folded, and what its fields are made of."""
+"""`OpenSpan`: a span that is still being built, and conversions for its fields."""
 
 import re
 from collections.abc import Mapping
@@ -16,13 +16,13 @@ from claude_agent_py.wire.messages.usage import ModelUsage, Usage
 NAME_CHARS: Final = 80
 INTERRUPTED: Final = "[Request interrupted by user"
 _SPACE: Final = re.compile(r"\s+")
-STATUS_OF_CALL: Final[Mapping[ToolCallStatus, SpanStatus]] = {
+CALL_STATUSES: Final[Mapping[ToolCallStatus, SpanStatus]] = {
     ToolCallStatus.SUCCEEDED: "ok",
     ToolCallStatus.FAILED: "error",
     ToolCallStatus.DENIED: "denied",
     ToolCallStatus.CANCELLED: "cancelled",
 }
-_TASK: Final[Mapping[TaskStatus, SpanStatus]] = {
+_TASK_STATUSES: Final[Mapping[TaskStatus, SpanStatus]] = {
     TaskStatus.COMPLETED: "ok",
     TaskStatus.FAILED: "error",
     TaskStatus.STOPPED: "cancelled",
@@ -30,8 +30,8 @@ _TASK: Final[Mapping[TaskStatus, SpanStatus]] = {
 
 
 @dataclass(slots=True)
-class Draft:
-    """A span that is not over. See `Span` for the fields."""
+class OpenSpan:
+    """A span that has not ended. See `Span` for the fields."""
 
     id: str
     kind: SpanKind
@@ -46,9 +46,11 @@ class Draft:
     attributes: dict[str, Any] = field(default_factory=dict)
     links: tuple[str, ...] = ()
 
-    def span(self) -> Span:
-        """Return it as it is now."""
-        end = None if self.end is None or self.status == "running" else max(self.start, self.end)
+    def to_span(self) -> Span:
+        """Return a snapshot."""
+        end = None
+        if self.end is not None and self.status != "running":
+            end = max(self.start, self.end)
         return Span(
             id=self.id,
             kind=self.kind,
@@ -65,20 +67,20 @@ class Draft:
         )
 
 
-class Seen:
-    """The ids of the latest spans: at least `limit` of them, at most twice as many."""
+class SpanIds:
+    """The ids of the latest spans: at least `limit` of them, at pick_larger twice as many."""
 
     def __init__(self, limit: int = 100_000) -> None:
         self._limit = limit
         self._new: dict[str, int] = {}
-        """How often each was taken."""
+        """How often each id was added."""
         self._old: dict[str, int] = {}
 
     def __contains__(self, span_id: object) -> bool:
         return span_id in self._new or span_id in self._old
 
     def add(self, span_id: str) -> str:
-        """Add an id, or one with a number if there was one like it, and return it."""
+        """Add an id and return it. A number is appended to an id that was already added."""
         if len(self._new) >= self._limit:
             self._new, self._old = {}, self._new
         count = self._new.get(span_id) or self._old.get(span_id) or 0
@@ -98,20 +100,24 @@ class Texts:
 
     limit: int
 
-    def of(self, text: str | None) -> str | None:
-        """Return what is kept of a text."""
+    def shorten(self, text: str | None) -> str | None:
+        """Return a text cut to the limit, without secrets. None if nothing is left."""
         if not text or not self.limit:
             return None
-        kept = hide_secrets(text[: self.limit + 64])  # a key at the cut is seen whole
-        return kept if len(text) <= self.limit else f"{kept[: self.limit]}... [{len(text)} characters]"
+        # A key that is cut in half is not recognised as a secret, so look a little beyond the limit.
+        kept = hide_secrets(text[: self.limit + 64])
+        if len(text) <= self.limit:
+            return kept
+        return f"{kept[: self.limit]}... [{len(text)} characters]"
 
-    def json(self, value: Any) -> str | None:
-        """Return what is kept of JSON, as text."""
+    def shorten_json(self, value: Any) -> str | None:
+        """Return JSON as text, cut to the limit, without secrets. None if nothing is left."""
         if not value or not self.limit:
             return None
-        return self.of(value if isinstance(value, str) else msgspec.json.encode(without_secrets(value)).decode())
+        text = value if isinstance(value, str) else msgspec.json.encode(without_secrets(value)).decode()
+        return self.shorten(text)
 
-    def line(self, text: str) -> str:
+    def to_line(self, text: str) -> str:
         """Return the start of a text in one line, for a name; empty if texts are dropped."""
         if not self.limit:
             return ""
@@ -119,8 +125,8 @@ class Texts:
         return line if len(line) <= NAME_CHARS else f"{line[: NAME_CHARS - 1]}…"
 
 
-def tokens_of(usage: Usage | ModelUsage | None) -> Tokens | None:
-    """Return the tokens of a usage."""
+def read_tokens(usage: Usage | ModelUsage | None) -> Tokens | None:
+    """Convert the usage of a message or a model."""
     if usage is None:
         return None
     return Tokens(
@@ -131,8 +137,8 @@ def tokens_of(usage: Usage | ModelUsage | None) -> Tokens | None:
     )
 
 
-def most(one: Tokens | None, other: Tokens | None) -> Tokens | None:
-    """Return the larger of two counts of one message."""
+def pick_larger(one: Tokens | None, other: Tokens | None) -> Tokens | None:
+    """Return the larger of two counts for the same message."""
     if one is None or other is None:
         return one or other
     return other if other.total >= one.total else one
@@ -142,14 +148,17 @@ def _count(number: float | None) -> int:
     return int(number) if number is not None and 0 <= number < 2**53 else 0
 
 
-def status_of_task(status: TaskStatus | None) -> SpanStatus:
-    """Return the status of a task."""
-    return "running" if status is None else _TASK.get(status, "running")
+def convert_task_status(status: TaskStatus | None) -> SpanStatus:
+    """Convert the status of a task to the status of its span."""
+    if status is None:
+        return "running"
+    return _TASK_STATUSES.get(status, "running")
 
 
-def note_usage(draft: Draft, usage: TaskUsage | None) -> None:
-    """Add what a task used to its attributes."""
+def add_usage(span: OpenSpan, usage: TaskUsage | None) -> None:
+    """Add the usage of a task to the attributes of its span."""
     if usage is not None:
         known = {"tool_uses": usage.tool_uses, "total_tokens": usage.total_tokens}
-        draft.attributes |= {key: _count(value) for key, value in known.items() if value}
-        draft.cost_usd = usage.cost_usd if usage.cost_usd is not None else draft.cost_usd
+        span.attributes |= {key: _count(value) for key, value in known.items() if value}
+        if usage.cost_usd is not None:
+            span.cost_usd = usage.cost_usd

@@ -1,8 +1,8 @@
 """Reads sections of XML. `xml` writes them.
 
-Parsing is lenient, because models do not escape: an element ends at the next closing tag of its name, whatever is
-between, and only the predefined entities and some numeric references are resolved. An element without closing tag ends
-where the next section begins, or at the end of the text.
+Parsing is lenient, because models do not escape: an element ends at the next closing tag with its name, regardless of
+the text between, and only the predefined entities and some numeric references are resolved. An element without a
+closing tag ends at the next section, or at the end of the text.
 """
 
 import re
@@ -29,7 +29,7 @@ CUT = re.compile(
     rf"<{NAME}{SPACE}{{1,20}}(?:n|na|nam|name|name=|name=\"[^\"<>]{VALUE}\"?{SPACE}{{0,20}}|"
     rf"name='[^'<>]{VALUE}'?{SPACE}{{0,20}})?/?"
 )
-"""The beginning of a tag or of a reference, of which the rest may follow."""
+"""An incomplete tag or reference, which the next chunk may complete."""
 LONGEST = 7 * MAX_NAME_LENGTH + 100
 """Longer than any tag."""
 
@@ -52,14 +52,14 @@ class _Element:
         self.is_leading = True
         """Whether no element inside it was found yet."""
         self.has_break = False
-        """Whether it starts with a line break, so that the one at its end is not content either."""
+        """Whether it starts with a line break, so that the line break at its end is not content either."""
 
 
 class XMLReader:
     """Reads tags and the text between them.
 
-    A tag that is a section only if it is closed, or that ends the section it is in unless that one is closed, has to
-    wait until the closing tag arrives. Everything else is passed on at once.
+    Two kinds of tags must wait for a closing tag: an unregistered element is a section only if it is closed, and a tag
+    outside the open section ends it, unless that section is closed later. Everything else is passed on immediately.
     """
 
     def __init__(self, wrapper: str | None, generic: str, source: TextSource, builder: SectionBuilder) -> None:
@@ -70,7 +70,7 @@ class XMLReader:
         self._elements: list[_Element] = []
         self._wrapped_from: int | None = None
         self._is_inline = False
-        self._break: int | None = None
+        self._held_break: int | None = None
         self._closings: dict[Callable[[str], str], dict[str, list[int]]] = {}
         self._registered_at = -1
         """The offset of the last tag of a registered section that was found ahead."""
@@ -83,25 +83,26 @@ class XMLReader:
         while True:
             found = TAG.search(source.text, source.at)
             if found is None:
-                self._text(self._cut())
+                self._pass_text(self._find_cut())
                 if source.is_complete:
                     break
                 yield
                 continue
-            self._text(found.start())
+            self._pass_text(found.start())
             if self._elements:
-                yield from self._inside(found)
+                yield from self._read_inside(found)
             else:
-                yield from self._outside(found)
+                yield from self._read_outside(found)
         self._finish()
 
-    def _cut(self) -> int:
+    def _find_cut(self) -> int:
         """Return the index up to which the text cannot be the beginning of a tag."""
         text = self._source.text
         if self._source.is_complete and self._elements:
             index = text.rfind("<", self._source.at)
             if index >= 0 and f"</{self._elements[-1].tag}>".startswith(text[index:].lower()):
-                return index  # a closing tag that is cut off
+                # A closing tag that is cut off.
+                return index
         if not self._source.is_complete:
             for mark in "<&":
                 index = text.rfind(mark, max(self._source.at, len(text) - LONGEST))
@@ -111,34 +112,35 @@ class XMLReader:
 
     # Tags
 
-    def _outside(self, found: "re.Match[str]") -> Reading:
-        tag, offset = found["tag"], self._source.offset
+    def _read_outside(self, found: "re.Match[str]") -> Reading:
+        tag = found["tag"]
+        offset = self._source.offset
         if tag is None:
-            self._closing_outside(found)
+            self._read_closing_outside(found)
             return
         if tag == self._wrapper:
-            self._boundary(found)
+            self._pass_wrapper_tag(found)
             self._wrapped_from = offset if self._wrapped_from is None else self._wrapped_from
             return
-        name = self._name(found)
+        name = self._read_name(found)
         spec = self._builder.find(name)
         is_unknown = self._builder.outline().is_unknown(name)
         if spec is None or (is_unknown and self._is_inline):
             if is_unknown and not self._is_inline:
                 self._builder.unknown(name, offset)
-            self._literally(found)
+            self._pass_tag_as_text(found)
         elif is_unknown or self._builder.outline().specs is None:
             if found["empty"]:
-                self._literally(found)
+                self._pass_tag_as_text(found)
             else:
-                yield from self._if_closed(found, spec)
+                yield from self._read_unregistered(found, spec)
         else:
             self._open(found, spec)
 
-    def _closing_outside(self, found: "re.Match[str]") -> None:
+    def _read_closing_outside(self, found: "re.Match[str]") -> None:
         name = found["closed"]
         if name == self._wrapper:
-            self._boundary(found)
+            self._pass_wrapper_tag(found)
             self._wrapped_from = None
             return
         outline = self._builder.outline()
@@ -146,57 +148,58 @@ class XMLReader:
             self._builder.problem(
                 ProblemKind.MALFORMED, name, self._source.offset, f"`</{name}>` closes a section that is not open"
             )
-        self._literally(found)
+        self._pass_tag_as_text(found)
 
-    def _if_closed(self, found: "re.Match[str]", spec: SectionSpec) -> Reading:
-        """Read a section whose name is not registered: an element that is never closed is text."""
-        closing = yield from self._next_closing(found["tag"], len(found[0]))
+    def _read_unregistered(self, found: "re.Match[str]", spec: SectionSpec) -> Reading:
+        """Read a section with an unregistered name. An element that is never closed is text."""
+        closing = yield from self._find_closing(found["tag"], len(found[0]))
         if closing >= 0 and self._holds_registered(len(found[0]), closing):
             self._builder.unknown(spec.name, self._source.offset)
-            self._literally(found)
+            self._pass_tag_as_text(found)
         elif closing < 0:
-            self._literally(found)
+            self._pass_tag_as_text(found)
         else:
             self._open(found, spec)
-            self._text(closing)
+            self._pass_text(closing)
             self._close()
 
     def _holds_registered(self, skip: int, end: int) -> bool:
-        """Return whether the tag of a registered section opens before `end`, so that the element is only around it.
+        """Return whether a registered section opens before `end`, so that the element is only a wrapper.
 
-        Each part of the text is searched once, however deep such elements are nested.
+        Each part of the text is searched once, even if such elements are deeply nested.
         """
-        source, outline = self._source, self._builder.outline()
+        source = self._source
+        outline = self._builder.outline()
         if outline.specs is None:
             return False
         dropped = source.offset - source.at
         if self._registered_at < dropped + source.at + skip:
             start = max(source.at + skip, self._searched_to - dropped)
             tags = (found for found in TAG.finditer(source.text, start, end) if found["tag"] is not None)
-            first = next((found for found in tags if not outline.is_unknown(self._name(found))), None)
+            first = next((found for found in tags if not outline.is_unknown(self._read_name(found))), None)
             self._searched_to = dropped + max(end, start)
             if first is not None:
                 self._registered_at = dropped + first.start()
                 self._searched_to = dropped + first.end()
         return dropped + source.at + skip <= self._registered_at < dropped + end
 
-    def _inside(self, found: "re.Match[str]") -> Reading:
+    def _read_inside(self, found: "re.Match[str]") -> Reading:
         element = self._elements[-1]
         tag = found["tag"]
         if tag is None and found["closed"].lower() == element.tag:
             self._close()
             return
-        name = self._name(found) if tag is not None else ""
+        name = self._read_name(found) if tag is not None else ""
         spec = self._builder.find(name) if name else None
         if spec is not None:
             self._open(found, spec)
         elif self._belongs_outside(found, name):
             yield from self._end_before(element)
         else:
-            self._literally(found)
+            self._pass_tag_as_text(found)
 
     def _belongs_outside(self, found: "re.Match[str]", name: str) -> bool:
-        """Return whether a tag is one of a section around the open one, so that the open one may have no end."""
+        """Return whether a tag belongs to an enclosing section, so that the open section may have no end."""
         if found["tag"] is None:
             closed = found["closed"]
             outer = self._wrapped_from is not None and closed == self._wrapper
@@ -208,13 +211,13 @@ class XMLReader:
 
     def _end_before(self, element: _Element) -> Reading:
         """Pass on everything up to the closing tag as text, or end the element here if there is none."""
-        closing = yield from self._next_closing(element.tag, 1, lower=str.lower)
+        closing = yield from self._find_closing(element.tag, 1, lower=str.lower)
         if closing >= 0:
-            self._text(closing)
+            self._pass_text(closing)
         else:
             self._end_element(is_closed=False)
 
-    def _next_closing(self, tag: str, skip: int, lower: Callable[[str], str] = str) -> Generator[None, None, int]:
+    def _find_closing(self, tag: str, skip: int, lower: Callable[[str], str] = str) -> Generator[None, None, int]:
         """Return the index of the next closing tag, or -1 if there is none in the whole text.
 
         Args:
@@ -233,11 +236,11 @@ class XMLReader:
             index = yield from source.wait_for(find, longest=LONGEST, skip=skip)
             if index >= 0:
                 return index
-        places = self._all_closings(lower).get(tag, [])
+        places = self._index_closings(lower).get(tag, [])
         index = bisect_left(places, source.at + skip)
         return places[index] if index < len(places) else -1
 
-    def _all_closings(self, lower: Callable[[str], str]) -> dict[str, list[int]]:
+    def _index_closings(self, lower: Callable[[str], str]) -> dict[str, list[int]]:
         """Return the indexes of all closing tags in the rest of the text, which is complete."""
         if lower not in self._closings:
             places = self._closings[lower] = {}
@@ -245,7 +248,7 @@ class XMLReader:
                 places.setdefault(lower(match["closed"]), []).append(match.start())
         return self._closings[lower]
 
-    def _name(self, found: "re.Match[str]") -> str:
+    def _read_name(self, found: "re.Match[str]") -> str:
         given = found["double"] if found["double"] is not None else found["single"]
         return found["tag"] if given is None or found["tag"].lower() != self._generic else unescape(given)
 
@@ -253,9 +256,10 @@ class XMLReader:
 
     def _open(self, found: "re.Match[str]", spec: SectionSpec) -> None:
         if self._elements and self._elements[-1].is_leading:
-            self._break = None  # the one before the first element inside
+            # The line break before the first element inside is not content.
+            self._held_break = None
             self._elements[-1].is_leading = False
-        self._flush_break()
+        self._flush_held_break()
         self._builder.open(spec, self._source.offset)
         self._elements.append(_Element(found["tag"]))
         self._source.at += len(found[0])
@@ -271,19 +275,20 @@ class XMLReader:
 
     def _end_element(self, *, is_closed: bool) -> None:
         if not is_closed:
-            self._flush_break()
-        self._break = None
+            self._flush_held_break()
+        self._held_break = None
         self._builder.close(is_closed=is_closed)
         self._elements.pop()
 
-    def _boundary(self, found: "re.Match[str]") -> None:
+    def _pass_wrapper_tag(self, found: "re.Match[str]") -> None:
         self._builder.end_text()
         self._source.at += len(found[0])
         self._is_inline = False
 
     def _finish(self) -> None:
-        if not self._source.is_read:  # a closing tag that is cut off
-            self._break = None
+        # The rest is a closing tag that is cut off, so the line break before it is not content.
+        if not self._source.is_read:
+            self._held_break = None
         while self._elements:
             self._end_element(is_closed=False)
         if self._wrapped_from is not None and self._wrapper:
@@ -291,40 +296,42 @@ class XMLReader:
 
     # Text
 
-    def _literally(self, found: "re.Match[str]") -> None:
+    def _pass_tag_as_text(self, found: "re.Match[str]") -> None:
         """Pass on a tag as text."""
-        self._text(self._source.at + len(found[0]))
+        self._pass_text(self._source.at + len(found[0]))
 
-    def _text(self, end: int) -> None:
+    def _pass_text(self, end: int) -> None:
         """Pass on the text up to an index."""
         source = self._source
-        raw, offset = source.text[source.at : end], source.offset
+        raw = source.text[source.at : end]
+        offset = source.offset
         if not raw:
             return
         source.at = end
         if self._elements:
-            self._content(raw, offset)
+            self._pass_content(raw, offset)
             return
         last = raw.rpartition("\n")[2].strip()
         self._is_inline = bool(last) or (self._is_inline and "\n" not in raw)
         self._builder.text(unescape(raw), offset)
 
-    def _content(self, raw: str, offset: int) -> None:
-        """Pass on content, without the line breaks next to the tags."""
+    def _pass_content(self, raw: str, offset: int) -> None:
+        """Pass on content without the line breaks next to its tags."""
         element = self._elements[-1]
         if element.is_new and raw[0] == "\n":
             element.has_break = True
-            raw, offset = raw[1:], offset + 1
+            raw = raw[1:]
+            offset += 1
         element.is_new = False
         if not raw:
             return
-        self._flush_break()
+        self._flush_held_break()
         if element.has_break and raw[-1] == "\n":
-            self._break = offset + len(raw) - 1
+            self._held_break = offset + len(raw) - 1
             raw = raw[:-1]
         self._builder.text(unescape(raw), offset)
 
-    def _flush_break(self) -> None:
-        if self._break is not None:
-            self._builder.text("\n", self._break)
-            self._break = None
+    def _flush_held_break(self) -> None:
+        if self._held_break is not None:
+            self._builder.text("\n", self._held_break)
+            self._held_break = None

@@ -1,10 +1,10 @@
-"""Fold runs and turns: a run is a prompt with all turns up to the next prompt."""
+"""Build spans for runs and turns. A run is a prompt with all turns up to the next prompt."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from claude_agent_py.observe.drafts import Draft, tokens_of
-from claude_agent_py.observe.folding.state import State
+from claude_agent_py.observe.open_spans import OpenSpan, read_tokens
+from claude_agent_py.observe.reducers.state import State
 from claude_agent_py.observe.spans import MAIN, SpanStatus, Tokens
 from claude_agent_py.wire.messages.conversation import CommandLifecycleMessage, ResultMessage
 from claude_agent_py.wire.messages.system import APIRetryMessage, InitMessage
@@ -13,17 +13,17 @@ from claude_agent_py.wire.messages.system import APIRetryMessage, InitMessage
 def begin_turn(
     state: State, prompts: Sequence[str] = (), at: float | None = None, *, causes: Sequence[str] = ()
 ) -> None:
-    """Begin a turn with these prompts, by uuid; without any, one that the ends of tasks caused."""
+    """Begin a turn for these prompts, by uuid. Without prompts, the turn was caused by tasks that ended."""
     end_turn(state)
-    when = state.time(at)
+    when = state.advance(at)
     run = state.run
     if prompts or run is None:
         run = _begin_run(state, prompts, when)
-    state.turn = Draft(f"{run.id}/{state.turns + 1}", "turn", run.name, when, parent=run.id, links=tuple(causes))
+    state.turn = OpenSpan(f"{run.id}/{state.turns + 1}", "turn", run.name, when, parent=run.id, links=tuple(causes))
     if prompts:
         state.turn.attributes["prompt"] = run.attributes.get("prompt")
-    state.talk(MAIN).asked_at = when
-    state.flaw = None
+    state.conversation(MAIN).asked_at = when
+    state.problem = None
 
 
 def end_turn(
@@ -31,13 +31,19 @@ def end_turn(
 ) -> None:
     """End the turn, if one is open."""
     state.end_model(MAIN)
-    turn, run, state.turn = state.turn, state.run, None
+    turn = state.turn
+    run = state.run
+    state.turn = None
     if turn is None or run is None:
         return
-    turn.end, turn.status = state.time(at), state.flaw if state.flaw and status != "denied" else status
+    turn.end = state.advance(at)
+    turn.status = status
+    if state.problem and status != "denied":
+        turn.status = state.problem
     if result is not None:
-        _note_result(state, turn, result)
-    run.end, run.status = turn.end, turn.status
+        _add_result(state, turn, result)
+    run.end = turn.end
+    run.status = turn.status
     if turn.tokens is not None:
         run.tokens = (run.tokens or Tokens()) + turn.tokens
     if turn.attributes.pop("is_used", False) or (state.turns == 0 and turn.status != "ok"):
@@ -48,31 +54,31 @@ def end_turn(
         state.finish(turn)
 
 
-def _begin_run(state: State, prompts: Sequence[str], at: float) -> Draft:
+def _begin_run(state: State, prompts: Sequence[str], at: float) -> OpenSpan:
     if state.run is not None:
         finish_run(state, state.run)
     state.runs += 1
     state.turns = 0
     uuid = next((prompt for prompt in prompts if not prompt.startswith("#")), f"#{state.runs}")
-    run = state.run = Draft(f"run:{uuid}", "run", "run", at)
-    taken = [state.sent.pop(prompt) for prompt in prompts if prompt in state.sent]
-    if taken:
-        run.start = min(at, taken[0][1])
-        text = "\n\n".join(prompt.text for prompt, _ in taken)
-        run.name = state.texts.line(text) or "run"
-        run.attributes["prompt"] = state.texts.of(text)
+    run = state.run = OpenSpan(f"run:{uuid}", "run", "run", at)
+    sent = [state.sent.pop(prompt) for prompt in prompts if prompt in state.sent]
+    if sent:
+        run.start = min(at, sent[0][1])
+        text = "\n\n".join(prompt.text for prompt, _ in sent)
+        run.name = state.texts.to_line(text) or "run"
+        run.attributes["prompt"] = state.texts.shorten(text)
     return run
 
 
-def finish_run(state: State, run: Draft) -> None:
-    """Report a run, with what turns without an answer cost."""
+def finish_run(state: State, run: OpenSpan) -> None:
+    """Report a run. Its cost includes turns without an answer."""
     if state.spent:
         run.cost_usd = (run.cost_usd or 0.0) + sum(cost for _, cost in state.spent.values())
         state.spent = {}
     state.finish(run)
 
 
-def _init(state: State, message: InitMessage, at: float | None) -> None:
+def _on_init(state: State, message: InitMessage, at: float | None) -> None:
     unnamed = [key for key in state.sent if key.startswith("#")][:1]
     prompts = list(message.prompt_uuids) or state.started or unnamed
     state.started = []
@@ -80,33 +86,39 @@ def _init(state: State, message: InitMessage, at: float | None) -> None:
     state.session_id = message.session_id or state.session_id
 
 
-def _lifecycle(state: State, message: CommandLifecycleMessage, at: float | None) -> None:
-    state.time(at)
+def _on_command_lifecycle(state: State, message: CommandLifecycleMessage, at: float | None) -> None:
+    state.advance(at)
     if message.state == "started" and message.command_uuid in state.sent and state.turn is None:
         state.started.append(message.command_uuid)
 
 
-def _result(state: State, message: ResultMessage, at: float | None) -> None:
+def _on_result(state: State, message: ResultMessage, at: float | None) -> None:
     if state.turn is None:
         begin_turn(state, message.prompt_uuids, at)
     turn = state.turn
     if at is None and turn is not None and (state.is_dated or "is_used" in turn.attributes):
-        at = max(state.now, turn.start + message.duration_ms / 1000)  # it has no time of its own
+        # A result has no timestamp, so compute the end from the duration.
+        at = max(state.now, turn.start + message.duration_ms / 1000)
     is_aborted = (message.terminal_reason or "").startswith("aborted")
-    end_turn(state, at, "cancelled" if is_aborted else "error" if message.is_error else "ok", message)
+    status: SpanStatus = "ok"
+    if is_aborted:
+        status = "cancelled"
+    elif message.is_error:
+        status = "error"
+    end_turn(state, at, status, message)
 
 
-def _note_result(state: State, turn: Draft, result: ResultMessage) -> None:
-    turn.tokens = tokens_of(result.usage)
+def _add_result(state: State, turn: OpenSpan, result: ResultMessage) -> None:
+    turn.tokens = read_tokens(result.usage)
     for model, usage in (result.model_usage_since_last_result or {}).items():
         tokens, cost = state.spent.get(model, (Tokens(), 0.0))
-        state.spent[model] = (tokens + (tokens_of(usage) or Tokens()), cost + float(usage.cost_usd))
+        state.spent[model] = (tokens + (read_tokens(usage) or Tokens()), cost + float(usage.cost_usd))
     turn.cost_usd = sum(cost for _, cost in state.spent.values())
     turn.attributes |= {
         "stop_reason": result.stop_reason,
         "terminal_reason": result.terminal_reason,
-        "error": state.texts.of(result.error_text),
-        "output": state.texts.of(result.text),
+        "error": state.texts.shorten(result.error_text),
+        "output": state.texts.shorten(result.text),
         "models": {model: {"tokens": tokens, "cost_usd": cost} for model, (tokens, cost) in state.spent.items()},
     }
     ended = result.origin.run_id if result.origin is not None else None
@@ -114,15 +126,15 @@ def _note_result(state: State, turn: Draft, result: ResultMessage) -> None:
         turn.links = (state.task_of_run[ended],)
 
 
-def _retry(state: State, message: APIRetryMessage, at: float | None) -> None:
-    state.time(at)
+def _on_api_retry(state: State, message: APIRetryMessage, at: float | None) -> None:
+    state.advance(at)
     if state.turn is not None:
         state.turn.attributes["api_retries"] = state.turn.attributes.get("api_retries", 0) + 1
 
 
 HANDLERS: Final[Mapping[type, Callable[[State, Any, float | None], None]]] = {
-    InitMessage: _init,
-    CommandLifecycleMessage: _lifecycle,
-    ResultMessage: _result,
-    APIRetryMessage: _retry,
+    InitMessage: _on_init,
+    CommandLifecycleMessage: _on_command_lifecycle,
+    ResultMessage: _on_result,
+    APIRetryMessage: _on_api_retry,
 }

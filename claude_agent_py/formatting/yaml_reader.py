@@ -1,7 +1,8 @@
 """Reads sections of YAML. `yaml_format` writes them.
 
-Parsing goes line by line and reads what models write: code fences around the YAML, colons in plain text, a list next to
-its name. Tags, anchors and aliases have no meaning. PyYAML decodes quoted and folded text only.
+Parsing is line by line, and accepts common deviations of models: code fences around the YAML, colons in plain text, a
+list at the indentation of its name. Tags, anchors and aliases have no meaning. PyYAML only decodes quoted and folded
+text.
 """
 
 import re
@@ -27,7 +28,7 @@ LEAD_IN = re.compile(r"(?P<name>[^\s\"'#-].*?)[ \t]*:[ \t]*", re.DOTALL)
 COMMENT = re.compile(r"(?:^|[ \t])#.*", re.DOTALL)
 
 DEEPEST_FLOW = 50
-"""How deep a sequence in brackets may be nested. PyYAML takes quadratic time for deep ones."""
+"""The maximum nesting of a sequence in brackets. PyYAML takes quadratic time for deep nesting."""
 
 
 class _Line(NamedTuple):
@@ -61,10 +62,12 @@ class YAMLReader:
         self._builder = builder
         self._next: _Line | None = None
         self._later: deque[_Line] = deque()
-        """Lines after `next` that were looked at."""
+        """Lines after `_next` that were read ahead."""
         self._has_entries = False
         self._compose: Callable[[str], Any] = lambda text: compose(text, Loader=SafeLoader)
-        self._scalar_type, self._sequence_type, self._error = ScalarNode, SequenceNode, YAMLError
+        self._scalar_type = ScalarNode
+        self._sequence_type = SequenceNode
+        self._error = YAMLError
 
     def read(self) -> Reading:
         """Read the whole text."""
@@ -74,10 +77,10 @@ class YAMLReader:
                 self._next = None
                 continue
             is_text = line.text[:1] in (" ", "-", "#") or (yield from self._is_lead_in(line))
-            if is_text or not (yield from self._entry(line)):
-                self._outside(line)
+            if is_text or not (yield from self._try_entry(line)):
+                self._pass_line(line)
 
-    def _outside(self, line: _Line) -> None:
+    def _pass_line(self, line: _Line) -> None:
         self._next = None
         self._builder.text(line.text + "\n" * line.is_whole, line.offset)
 
@@ -93,7 +96,7 @@ class YAMLReader:
         return self._next
 
     def _peek_inside(self, indent: int, *, lists: bool = False) -> Generator[None, None, _Line | None]:
-        """Return the next line if it is blank or belongs to the entry with that indentation, else None."""
+        """Return the next line if it is blank or belongs to the entry with this indentation, or None."""
         line = yield from self._peek()
         if line is None or line.is_blank:
             return line
@@ -103,7 +106,7 @@ class YAMLReader:
     def _is_lead_in(self, line: _Line) -> Generator[None, None, bool]:
         """Return whether a line such as `Here is my answer:` is text before the first section.
 
-        It is, if its name is not registered and what follows is a code fence, or a blank line and then no content.
+        This is so if its name is not registered, and a code fence or a blank line without indented content follows.
         """
         found = LEAD_IN.fullmatch(line.text)
         outline = self._builder.outline()
@@ -125,12 +128,12 @@ class YAMLReader:
 
     # Entries
 
-    def _entry(self, line: _Line) -> Generator[None, None, bool]:
-        """Read an entry of a mapping, if the line begins one that is a section."""
+    def _try_entry(self, line: _Line) -> Generator[None, None, bool]:
+        """Read an entry of a mapping if the line begins a section, and return whether it does."""
         found = ENTRY.fullmatch(line.text, line.indent)
         if found is None:
             return False
-        name = self._decoded(found["key"].strip(" \t"))
+        name = self._decode_name(found["key"].strip(" \t"))
         offset = line.offset + line.indent
         spec = self._builder.find(name)
         if spec is None and (name or not self._builder.depth):
@@ -141,55 +144,56 @@ class YAMLReader:
         self._next = None
         self._has_entries = True
         rest = found["rest"].strip(" \t")
-        if spec is None:  # the text before the sections inside
-            yield from self._content(rest or '""', line.indent, offset)
+        if spec is None:
+            # The empty name has the text before the sections inside.
+            yield from self._read_content(rest or '""', line.indent, offset)
         elif rest and not COMMENT.match(rest):
-            yield from self._beside(spec, rest, line.indent, offset)
+            yield from self._read_inline(spec, rest, line.indent, offset)
         else:
-            yield from self._below(spec, line.indent, offset)
+            yield from self._read_block(spec, line.indent, offset)
         return True
 
-    def _beside(self, spec: SectionSpec, rest: str, indent: int, offset: int) -> Reading:
-        """Read a section whose content begins next to its name."""
+    def _read_inline(self, spec: SectionSpec, rest: str, indent: int, offset: int) -> Reading:
+        """Read a section whose content starts on the line of its name."""
         if rest[0] == "[" and spec.repeatable:
-            yield from self._flow(spec, rest, indent, offset)
+            yield from self._read_flow(spec, rest, indent, offset)
         else:
             self._builder.open(spec, offset)
-            yield from self._content(rest, indent, offset)
-            yield from self._close()
+            yield from self._read_content(rest, indent, offset)
+            yield from self._close_section()
 
-    def _below(self, spec: SectionSpec, indent: int, offset: int, *, is_item: bool = False) -> Reading:
-        """Read a section whose content is below its name."""
+    def _read_block(self, spec: SectionSpec, indent: int, offset: int, *, is_item: bool = False) -> Reading:
+        """Read a section whose content starts on the line after its name."""
         line = yield from self._peek_inside(indent, lists=not is_item)
         while line is not None and (line.is_blank or line.body.startswith("#")):
             self._next = None
             line = yield from self._peek_inside(indent, lists=not is_item)
         if line is not None and spec.repeatable and not is_item and ITEM.match(line.text, line.indent):
-            yield from self._items(spec, line.indent)
+            yield from self._read_items(spec, line.indent)
             return
         self._builder.open(spec, offset)
         if line is not None:
             if spec.sections and ENTRY.fullmatch(line.text, line.indent):
-                yield from self._inside(indent, line.indent)
+                yield from self._read_nested(indent, line.indent)
             elif ITEM.match(line.text, line.indent) or ENTRY.fullmatch(line.text, line.indent):
-                yield from self._raw(indent, line.indent)
+                yield from self._read_raw(indent, line.indent)
             else:
                 self._next = None
-                yield from self._content(line.body, indent, line.offset + line.indent)
-        yield from self._close()
+                yield from self._read_content(line.body, indent, line.offset + line.indent)
+        yield from self._close_section()
 
-    def _close(self) -> Reading:
+    def _close_section(self) -> Reading:
         """End a section, unless the text ends: it may be cut off."""
         if (yield from self._peek()) is not None:
             self._builder.close()
 
-    def _inside(self, outer: int, indent: int) -> Reading:
+    def _read_nested(self, outer: int, indent: int) -> Reading:
         """Read the sections inside one."""
         while (line := (yield from self._peek_inside(outer))) is not None:
-            if line.is_blank or line.indent != indent or not (yield from self._entry(line)):
-                self._outside(line)
+            if line.is_blank or line.indent != indent or not (yield from self._try_entry(line)):
+                self._pass_line(line)
 
-    def _items(self, spec: SectionSpec, indent: int) -> Reading:
+    def _read_items(self, spec: SectionSpec, indent: int) -> Reading:
         """Read the items of a sequence, each a section."""
         while True:
             line = yield from self._peek()
@@ -203,38 +207,39 @@ class YAMLReader:
             if not rest or ITEM.match(rest) or ENTRY.fullmatch(rest):
                 if rest:
                     self._next = line._replace(text=f"{' ' * (indent + 1)}{line.text[indent + 1 :]}")
-                yield from self._below(spec, indent, offset, is_item=True)
+                yield from self._read_block(spec, indent, offset, is_item=True)
             else:
                 self._builder.open(spec, offset)
-                yield from self._content(rest, indent, offset)
-                yield from self._close()
+                yield from self._read_content(rest, indent, offset)
+                yield from self._close_section()
 
     # Content
 
-    def _content(self, rest: str, indent: int, offset: int) -> Reading:
+    def _read_content(self, rest: str, indent: int, offset: int) -> Reading:
         """Read text that begins with `rest`."""
         block = BLOCK.fullmatch(rest)
         if block is not None and rest[0] == "|":
-            yield from self._literal(block, indent)
+            yield from self._read_literal(block, indent)
             return
         if rest[0] in "[{":
-            yield from self._raw_flow(rest, indent, offset)
+            yield from self._read_raw_flow(rest, indent, offset)
             return
         lines = [rest]
         while (line := (yield from self._peek_inside(indent))) is not None:
             self._next = None
             lines.append(line.text)
         if block is not None or rest[0] in "\"'":
-            yield from self._composed("\n".join(lines), offset)
+            yield from self._read_scalar("\n".join(lines), offset)
         else:
-            self._builder.text(_folded(lines), offset)
+            self._builder.text(_fold_lines(lines), offset)
 
-    def _literal(self, block: "re.Match[str]", parent: int) -> Reading:
+    def _read_literal(self, block: "re.Match[str]", parent: int) -> Reading:
         """Pass on the lines of a literal block, without their indentation."""
         marks = {block["first"], block["second"]}
         digits = [int(mark) for mark in marks if mark and mark.isdigit()]
         indent = parent + digits[0] if digits else None
-        feeds, has_text = 0, False
+        feeds = 0
+        has_text = False
         while (line := (yield from self._peek_inside(parent))) is not None:
             if not line.is_blank:
                 indent = line.indent if indent is None else indent
@@ -244,13 +249,15 @@ class YAMLReader:
             text = "" if indent is None else line.text[indent:]
             if text:
                 self._builder.text("\n" * feeds + text, line.offset)
-                feeds, has_text = 0, True
+                feeds = 0
+                has_text = True
             feeds += line.is_whole
-        kept = feeds if "+" in marks else 0 if "-" in marks else min(feeds, has_text)
-        self._builder.text("\n" * kept, self._source.offset)
+        if "+" not in marks:
+            feeds = 0 if "-" in marks else min(feeds, has_text)
+        self._builder.text("\n" * feeds, self._source.offset)
 
-    def _raw(self, parent: int, indent: int) -> Reading:
-        """Pass on the lines of a block as they are written, without their indentation."""
+    def _read_raw(self, parent: int, indent: int) -> Reading:
+        """Pass on the lines of a block verbatim, without their indentation."""
         feeds = 0
         while (line := (yield from self._peek_inside(parent, lists=indent == parent))) is not None:
             self._next = None
@@ -260,30 +267,30 @@ class YAMLReader:
             self._builder.text("\n" * feeds + line.text[min(indent, line.indent) :], line.offset)
             feeds = 1
 
-    def _raw_flow(self, rest: str, parent: int, offset: int) -> Reading:
-        """Pass on a mapping or a sequence in brackets as it is written."""
-        open_brackets = _brackets(rest)
+    def _read_raw_flow(self, rest: str, parent: int, offset: int) -> Reading:
+        """Pass on a mapping or a sequence in brackets verbatim."""
+        open_brackets = _count_open_brackets(rest)
         self._builder.text(rest, offset)
         while (line := (yield from self._peek_inside(parent))) is not None:
             self._next = None
             if not line.is_blank:
-                open_brackets += _brackets(line.text)
+                open_brackets += _count_open_brackets(line.text)
                 self._builder.text(f"\n{line.text.strip(' ')}", line.offset)
         if open_brackets > 0 and (yield from self._peek()) is None:
             self._builder.leave_open()
             self._builder.unclosed(self._builder.name, offset, "a bracket is not closed")
 
-    def _flow(self, spec: SectionSpec, rest: str, parent: int, offset: int) -> Reading:
+    def _read_flow(self, spec: SectionSpec, rest: str, parent: int, offset: int) -> Reading:
         """Read a sequence in brackets whose items are sections."""
         lines = [rest]
         while (line := (yield from self._peek_inside(parent))) is not None:
             self._next = None
             lines.append(line.text)
         text = "\n".join(lines)
-        nodes = self._items_of(text)
+        nodes = self._compose_items(text)
         if nodes is None:
             self._builder.open(spec, offset)
-            yield from self._bad(text, offset)
+            yield from self._pass_malformed(text, offset)
             self._builder.close()
             return
         for node in nodes:
@@ -292,7 +299,7 @@ class YAMLReader:
             self._builder.text(node.value if is_text else text[node.start_mark.index : node.end_mark.index], offset)
             self._builder.close()
 
-    def _items_of(self, text: str) -> list[Any] | None:
+    def _compose_items(self, text: str) -> list[Any] | None:
         """Return the nodes of a sequence in brackets, or None if it cannot be read."""
         depth = deepest = 0
         for char in text:
@@ -304,10 +311,14 @@ class YAMLReader:
             node = self._compose(text)
         except (self._error, ValueError, OverflowError):
             return None
-        nodes = node.value if isinstance(node, self._sequence_type) else None
-        return None if nodes is None or len({id(node) for node in nodes}) < len(nodes) else nodes
+        nodes: list[Any] | None = node.value if isinstance(node, self._sequence_type) else None
+        if nodes is None:
+            return None
+        # An alias is the same node again. Aliases have no meaning here, so do not resolve them.
+        has_aliases = len({id(node) for node in nodes}) < len(nodes)
+        return None if has_aliases else nodes
 
-    def _composed(self, text: str, offset: int) -> Reading:
+    def _read_scalar(self, text: str, offset: int) -> Reading:
         """Pass on a quoted or folded text."""
         try:
             node = self._compose(text)
@@ -316,10 +327,10 @@ class YAMLReader:
         if isinstance(node, self._scalar_type):
             self._builder.text(node.value, offset)
         else:
-            yield from self._bad(text, offset)
+            yield from self._pass_malformed(text, offset)
 
-    def _bad(self, text: str, offset: int) -> Reading:
-        """Pass on a text that is not YAML as it is written, and report it."""
+    def _pass_malformed(self, text: str, offset: int) -> Reading:
+        """Pass on a text that is not YAML verbatim, and report it."""
         self._builder.text(text, offset)
         self._builder.leave_open()
         if (yield from self._peek()) is None:
@@ -328,7 +339,7 @@ class YAMLReader:
             detail = f"the content of {self._builder.name!r} is not YAML"
             self._builder.problem(ProblemKind.MALFORMED, self._builder.name, offset, detail)
 
-    def _decoded(self, text: str) -> str:
+    def _decode_name(self, text: str) -> str:
         """Return a name without its quotation marks."""
         if text[0] not in "\"'":
             return text
@@ -338,13 +349,13 @@ class YAMLReader:
             return text
 
 
-def _brackets(text: str) -> int:
-    """Return how many brackets a text leaves open."""
+def _count_open_brackets(text: str) -> int:
+    """Return the number of brackets that a text leaves open."""
     return text.count("[") + text.count("{") - text.count("]") - text.count("}")
 
 
-def _folded(lines: list[str]) -> str:
-    """Return plain text of several lines as YAML reads it: line breaks are spaces, blank lines are line breaks."""
+def _fold_lines(lines: list[str]) -> str:
+    """Join the lines of a plain text as YAML does: line breaks become spaces, blank lines become line breaks."""
     parts: list[str] = []
     feeds = 0
     for line in lines:

@@ -9,21 +9,21 @@ from typing import Any, Final, cast
 from claude_agent_py._errors import StoreError
 from claude_agent_py._event_loop import run_file_work
 from claude_agent_py._untrusted import read_bytes
-from claude_agent_py.sessions.files import write_whole
-from claude_agent_py.sessions.folders import regular_file, session_id_of
+from claude_agent_py.sessions.files import write_atomically
+from claude_agent_py.sessions.folders import parse_session_id, regular_file
 from claude_agent_py.sessions.lines import Snapshot
-from claude_agent_py.sessions.stores.blocking import unique
+from claude_agent_py.sessions.stores.base import drop_duplicates
 from claude_agent_py.sessions.stores.protocol import Place, SessionKey, SessionStoreEntry
-from claude_agent_py.sessions.stores.reported import Mark, Reported, mark_of, missing_from
+from claude_agent_py.sessions.stores.report_cursor import Mark, ReportCursor, build_missing_check, identify
 from claude_agent_py.tasks.files.transcript import MOST_NOTES_BYTES, notes_path
 
 SUFFIX: Final = ".jsonl"
 NOT_MIRRORED: Final = "api-request"
-"""The beginning of the types of entries that the CLI does not mirror: copies of its requests."""
+"""The type prefix of entries that the CLI does not mirror: copies of its requests."""
 TIP: Final = "last-prompt"
 """The type of the entry that can name the current message of the conversation."""
 METADATA: Final = "agent_metadata"
-"""The type of the entry that holds the file `.meta.json` beside the transcript of a subagent."""
+"""The type of the entry that holds the file `.meta.json` of a subagent's transcript."""
 BATCH_ENTRIES: Final = 500
 BATCH_CHARS: Final = 1024 * 1024
 
@@ -31,17 +31,17 @@ Append = Callable[[SessionKey, list[SessionStoreEntry]], Awaitable[None]]
 Watch = Callable[[SessionStoreEntry], object]
 
 
-def place_of(path: str, project: str) -> Place | None:
-    """Return the place in a project of the store for a transcript file, or None for other files.
+def parse_place(path: str, project: str) -> Place | None:
+    """Return the place of a transcript file in a project of the store, or None for other files.
 
-    `<config>/projects/<any>/<session>.jsonl` or `.../<session>/<subpath>.jsonl`.
+    A transcript is `<config>/projects/<any>/<session>.jsonl` or `.../<session>/<subpath>.jsonl`.
     """
     parts = PurePath(path).parts
     for start in range(len(parts) - 3, -1, -1):
         if parts[start] != "projects" or not path.endswith(SUFFIX):
             continue
         below = parts[start + 2 :]
-        session = session_id_of(below[0] if len(below) == 1 else below[0] + SUFFIX)
+        session = parse_session_id(below[0] if len(below) == 1 else below[0] + SUFFIX)
         if session is not None:
             return Place(project, session, "/".join(below[1:]).removesuffix(SUFFIX))
     return None
@@ -50,14 +50,14 @@ def place_of(path: str, project: str) -> Place | None:
 async def send_missing(
     path: str, key: SessionKey, stored: list[SessionStoreEntry], append: Append, watch: Watch
 ) -> int:
-    """Append the missing entries of a transcript on disk, in batches, and return how many.
+    """Append the missing entries of a transcript on disk, in batches. Return how many.
 
-    `watch` is told of all entries of the file.
+    `watch` is called with every entry of the file.
 
     Raises:
         StoreError: The file does not exist.
     """
-    batches = _batches(_missing(path, stored, watch))
+    batches = _iter_batches(_iter_missing(path, stored, watch))
     count = 0
     while batch := await run_file_work(next, batches, None):
         await append(key, batch)
@@ -68,10 +68,10 @@ async def send_missing(
 async def send_older(path: str, key: SessionKey, stored: list[SessionStoreEntry], append: Append) -> int:
     """Append missing entries like `send_missing`, and keep the conversation at the store's current message.
 
-    The CLI continues from the last message of a file. If the store has messages that the file lacks, the session has
-    continued elsewhere: a note then names that message, and the appended entries become a branch.
+    The CLI continues from the last message of a file. If the file lacks the store's current message, the session has
+    continued elsewhere. A note then names the current message, and the appended entries become a branch.
     """
-    tip = _Tip(stored)
+    tip = _TipWatcher(stored)
     count = await send_missing(path, key, stored, append, tip.watch)
     if count and not tip.is_known:
         said = next((entry.get("lastPrompt") for entry in reversed(stored) if entry["type"] == TIP), None)
@@ -81,24 +81,24 @@ async def send_older(path: str, key: SessionKey, stored: list[SessionStoreEntry]
 
 
 def add_missing(source: str, target: str, stored: list[SessionStoreEntry]) -> bool:
-    """Append the further entries of another transcript to one written from a store. Blocks.
+    """Append the additional entries of `source` to `target`, a transcript written from a store. Blocks.
 
-    Returns False without changes if the store has messages that the other transcript lacks.
+    Returns False, without changes, if `source` lacks the store's current message.
     """
-    tip = _Tip(stored)
-    entries = [entry for entry, _ in _missing(source, stored, tip.watch) if entry["type"] != METADATA]
+    tip = _TipWatcher(stored)
+    entries = [entry for entry, _ in _iter_missing(source, stored, tip.watch) if entry["type"] != METADATA]
     if not tip.is_known:
         return False
     with open(target, "ab") as file:
-        file.writelines(_line(entry) for entry in entries)
+        file.writelines(_encode_line(entry) for entry in entries)
     return True
 
 
-class _Tip:
-    """Finds whether a transcript has the current message of the store's conversation."""
+class _TipWatcher:
+    """Checks whether a transcript has the current message of the store's conversation."""
 
     def __init__(self, stored: list[SessionStoreEntry]) -> None:
-        self.uuid: str | None = _tip(stored)
+        self.uuid: str | None = _find_tip(stored)
         self.is_known: bool = self.uuid is None
 
     def watch(self, entry: SessionStoreEntry) -> None:
@@ -106,8 +106,8 @@ class _Tip:
         self.is_known = self.is_known or entry.get("uuid") == self.uuid
 
 
-def _tip(stored: list[SessionStoreEntry]) -> str | None:
-    """Return the uuid of a conversation's current message, or None if it has no messages."""
+def _find_tip(stored: list[SessionStoreEntry]) -> str | None:
+    """Return the uuid of a conversation's current message, or None if there are no messages."""
     for entry in reversed(cast("list[dict[str, Any]]", stored)):
         if entry["type"] == TIP and entry.get("explicit") is True and isinstance(entry.get("leafUuid"), str):
             return str(entry["leafUuid"])
@@ -116,7 +116,7 @@ def _tip(stored: list[SessionStoreEntry]) -> str | None:
     return None
 
 
-def _batches(entries: Iterator[tuple[SessionStoreEntry, int]]) -> Iterator[list[SessionStoreEntry]]:
+def _iter_batches(entries: Iterator[tuple[SessionStoreEntry, int]]) -> Iterator[list[SessionStoreEntry]]:
     batch: list[SessionStoreEntry] = []
     size = 0
     for entry, chars in entries:
@@ -124,13 +124,14 @@ def _batches(entries: Iterator[tuple[SessionStoreEntry, int]]) -> Iterator[list[
         size += chars
         if len(batch) >= BATCH_ENTRIES or size >= BATCH_CHARS:
             yield batch
-            batch, size = [], 0
+            batch = []
+            size = 0
     if batch:
         yield batch
 
 
 class Tail:
-    """Collects the entries of a file after the one with a uuid; None collects all."""
+    """Collects the entries of a file after the entry with the uuid `last`; None collects all."""
 
     def __init__(self, last: str | None) -> None:
         self.marks: list[Mark] = []
@@ -138,35 +139,35 @@ class Tail:
 
     def add(self, entry: SessionStoreEntry) -> None:
         """Process the next entry of the file."""
-        mark = mark_of(entry)
+        mark = identify(entry)
         if mark == self._last:
             self.marks.clear()
         else:
             self.marks.append(mark)
 
 
-def reported_at_start(path: str) -> Reported:
-    """Return the reported state of a transcript when its CLI starts: all of it. Blocks."""
+def read_cursor(path: str) -> ReportCursor:
+    """Return the cursor of a transcript when its CLI starts: the end of the file. Blocks."""
     notes: list[Mark] = []
     for _, line in Snapshot(path, os.path.getsize(path)).backwards():
-        entry = _entry(line or b"")
+        entry = _parse_entry(line or b"")
         if entry is None:
             continue
-        mark = mark_of(entry)
+        mark = identify(entry)
         if isinstance(mark, str):
-            return Reported(mark, reversed(notes))
+            return ReportCursor(mark, reversed(notes))
         notes.append(mark)
-    return Reported(None, reversed(notes))
+    return ReportCursor(None, reversed(notes))
 
 
-def _missing(path: str, stored: list[SessionStoreEntry], watch: Watch) -> Iterator[tuple[SessionStoreEntry, int]]:
-    is_missing = missing_from(stored)
+def _iter_missing(path: str, stored: list[SessionStoreEntry], watch: Watch) -> Iterator[tuple[SessionStoreEntry, int]]:
+    is_missing = build_missing_check(stored)
     described = [entry for entry in stored if entry.get("type") == METADATA]
-    metadata = _metadata(path)
+    metadata = _read_metadata(path)
     if metadata is not None and (not described or described[-1] != metadata):
         yield metadata, len(str(metadata))
-    for line in _lines(path):
-        entry = _entry(line)
+    for line in _iter_lines(path):
+        entry = _parse_entry(line)
         if entry is None or entry["type"].startswith(NOT_MIRRORED):
             continue
         watch(entry)
@@ -174,70 +175,74 @@ def _missing(path: str, stored: list[SessionStoreEntry], watch: Watch) -> Iterat
             yield entry, len(line)
 
 
-def _lines(path: str) -> Iterator[bytes]:
+def _iter_lines(path: str) -> Iterator[bytes]:
     status = regular_file(path)
     if status is None:
-        raise StoreError(f"{path} is not there to be compared with the store")
+        raise StoreError(f"{path} does not exist and cannot be compared with the store")
     for _, line in Snapshot(path, status.st_size).forwards():
         if line:
             yield line
 
 
-def _entry(line: bytes) -> SessionStoreEntry | None:
+def _parse_entry(line: bytes) -> SessionStoreEntry | None:
     try:
         entry = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    is_entry = isinstance(entry, dict) and isinstance(entry.get("type"), str)
-    return cast("SessionStoreEntry", entry) if is_entry else None
+    if not isinstance(entry, dict) or not isinstance(entry.get("type"), str):
+        return None
+    return cast("SessionStoreEntry", entry)
 
 
-def _metadata(path: str) -> SessionStoreEntry | None:
+def _read_metadata(path: str) -> SessionStoreEntry | None:
     try:
         value = json.loads(read_bytes(notes_path(path), most_bytes=MOST_NOTES_BYTES)[0])
     except (OSError, ValueError, RecursionError):
         return None
-    return cast("SessionStoreEntry", {"type": METADATA, **value}) if isinstance(value, dict) else None
+    if not isinstance(value, dict):
+        return None
+    return cast("SessionStoreEntry", {"type": METADATA, **value})
 
 
-def transcripts_of(path: str) -> list[tuple[str, str]]:
-    """Return the path and the subpath of the transcripts of a session on disk, that of the session itself first."""
+def list_transcripts(path: str) -> list[tuple[str, str]]:
+    """Return the paths and subpaths of the transcripts of a session on disk, the session's own first."""
     found = [(path, "")]
     folder = Path(path.removesuffix(SUFFIX))
     if folder.is_symlink():
-        return found  # its target does not belong to the session
+        # The link's target does not belong to the session.
+        return found
     below = (each for each in sorted(folder.rglob(f"*{SUFFIX}")) if regular_file(str(each)) is not None)
     return found + [(str(each), each.relative_to(folder).as_posix().removesuffix(SUFFIX)) for each in below]
 
 
 def write_transcript(path: str, entries: list[SessionStoreEntry]) -> None:
-    """Write a transcript for the CLI, and the description of a subagent beside it. Blocks.
+    """Write a transcript for the CLI and, for a subagent, its description file. Blocks.
 
     Raises:
-        FileExistsError: It exists already.
-        OSError: It cannot be written.
+        FileExistsError: The transcript already exists.
+        OSError: A file cannot be written.
     """
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     described: dict[str, Any] | None = None
-    entries = unique(entries)
+    entries = drop_duplicates(entries)
     for entry in entries:
         if entry.get("type") == METADATA:
             described = {name: value for name, value in entry.items() if name != "type"}
-    lines = (_line(entry) for entry in entries if entry.get("type") != METADATA)
-    write_whole(path, lines)
+    lines = (_encode_line(entry) for entry in entries if entry.get("type") != METADATA)
+    write_atomically(path, lines)
     if described is not None:
-        write_whole(notes_path(path), [json.dumps(described).encode()])
+        write_atomically(notes_path(path), [json.dumps(described).encode()])
 
 
-def _line(entry: SessionStoreEntry) -> bytes:
+def _encode_line(entry: SessionStoreEntry) -> bytes:
     return json.dumps(entry, separators=(",", ":")).encode("ascii") + b"\n"
 
 
-def path_below(folder: str, subpath: str) -> str:
+def join_subpath(folder: str, subpath: str) -> str:
     """Return the path of a subagent's transcript in the folder of its session.
 
     Raises:
-        StoreError: The subpath leads out of it.
+        StoreError: The subpath leads out of the folder.
     """
     parts = subpath.split("/")
     is_safe = all(part not in ("", ".", "..") and not set(part) & set('\\:\0<>|"*?') for part in parts)

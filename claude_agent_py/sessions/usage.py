@@ -1,4 +1,4 @@
-"""What a session used: tokens from its messages, the cost from the CLI's note. All calls block."""
+"""The usage of a session: tokens from its messages, the cost from the CLI's note. All calls block."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,11 +31,11 @@ class SessionUsage:
     @property
     def total(self) -> Usage:
         """The tokens of all models."""
-        return _sum(self.by_model.values())
+        return _add_up(self.by_model.values())
 
 
 class CostNote(msgspec.Struct, rename="camel", gc=False):
-    """What the CLI writes when it exits: the cost of the session so far."""
+    """The CLI's note of the session's cost so far, written when the CLI exits."""
 
     total_cost_usd: float | None = msgspec.field(name="totalCostUSD", default=None)
     model_usage: dict[str, ModelUsage] = {}
@@ -46,24 +46,25 @@ class CostNote(msgspec.Struct, rename="camel", gc=False):
 _decode: Final = msgspec.json.Decoder(CostNote).decode
 
 
-def usage_of(
+def compute_usage(
     snapshot: Snapshot, history: Iterable[TranscriptMessage], subagents: Sequence[StoredSubagent]
 ) -> SessionUsage:
-    """Return what a session used."""
-    cost = last_cost(snapshot)
+    """Return the tokens and the cost of a session."""
+    cost = read_last_cost(snapshot)
     spent: dict[str, Usage] = {}
     for messages in (history, *(agent.messages for agent in subagents)):
-        for model, usage in _answers(messages):
-            spent[model] = _sum([spent.get(model, Usage()), usage])
+        for model, usage in _iter_answers(messages):
+            spent[model] = _add_up([spent.get(model, Usage()), usage])
     return SessionUsage(spent, cost.total_cost_usd, cost.model_usage)
 
 
-def _answers(messages: Iterable[TranscriptMessage]) -> Iterable[tuple[str, Usage]]:
-    """Yield the model and the usage of each answer. All of its blocks have a usage; the last one counts."""
+def _iter_answers(messages: Iterable[TranscriptMessage]) -> Iterable[tuple[str, Usage]]:
+    """Yield the model and the usage of each answer. Each of its blocks has a usage; the last one counts."""
     last: AssistantMessage | None = None
     for message in chain(messages, (None,)):
         if isinstance(message, AssistantMessage) and last is not None and message.message_id == last.message_id:
-            last = message if message.usage is not None else last
+            if message.usage is not None:
+                last = message
             continue
         if last is not None and (message is None or isinstance(message, AssistantMessage)):
             if last.usage is not None and last.model != SYNTHETIC_MODEL:
@@ -73,14 +74,14 @@ def _answers(messages: Iterable[TranscriptMessage]) -> Iterable[tuple[str, Usage
             last = message
 
 
-def _sum(all_usage: Iterable[Usage]) -> Usage:
+def _add_up(all_usage: Iterable[Usage]) -> Usage:
     every = list(all_usage)
     counted: dict[str, Any] = {name: sum(getattr(usage, name) or 0 for usage in every) for name in TOKEN_FIELDS}
     return Usage(**counted)
 
 
-def last_cost(snapshot: Snapshot) -> CostNote:
-    """Return the CLI's last note on the cost, empty if there is none. Raises OSError."""
+def read_last_cost(snapshot: Snapshot) -> CostNote:
+    """Return the CLI's last cost note; an empty note if there is none. Raises OSError if the file cannot be read."""
     for _, line in snapshot.backwards():
         if line is not None and (cost := read_cost(line)) is not None:
             return cost
@@ -88,7 +89,7 @@ def last_cost(snapshot: Snapshot) -> CostNote:
 
 
 def read_cost(line: bytes) -> CostNote | None:
-    """Return the CLI's note on the cost in a line of a transcript; None for any other line."""
+    """Return the cost note in a line of a transcript, or None for any other line."""
     try:
         return _decode(line) if line.startswith(_COST) else None
     except ValueError:

@@ -18,7 +18,7 @@ class ParsedText(Mapping[str, list[str]]):
     pieces: tuple[Section, ...]
     """The sections and the text between them, in order. Text outside sections has the name `""`."""
     problems: tuple[Problem, ...]
-    """What is wrong, in the order of the text."""
+    """The problems, in the order of the text."""
 
     @cached_property
     def sections(self) -> tuple[Section, ...]:

@@ -1,7 +1,6 @@
-"""Read the sessions of a store like those on disk.
+"""Read the sessions of a store with the code for sessions on disk.
 
-A session is loaded into a private folder, where the code for sessions on disk reads it. The folder exists as long as
-the objects created from it.
+A session is loaded into a private folder, which exists as long as the objects created from it.
 """
 
 import re
@@ -16,19 +15,19 @@ import anyio
 from claude_agent_py._errors import OptionsError, SessionError, SessionNotFoundError, StoreError
 from claude_agent_py._event_loop import run_file_work
 from claude_agent_py.sessions.folders import AnyPath, check_id, is_id, project_key_for_directory
+from claude_agent_py.sessions.index import check_page, describe_session
 from claude_agent_py.sessions.info import SessionInfo
-from claude_agent_py.sessions.listing import check_page, info_of
-from claude_agent_py.sessions.session import Session, page, subagent_in
-from claude_agent_py.sessions.stores.materialise import (
-    asked,
+from claude_agent_py.sessions.session import Session, find_subagent, slice_messages
+from claude_agent_py.sessions.stores.access import (
     find_project,
+    list_subpaths,
     load,
-    session_times,
-    subpaths,
+    load_session_times,
+    store_call,
     write_session,
 )
-from claude_agent_py.sessions.stores.private_folder import NEW_SECONDS, PrivateFolder, left_behind, remove_tree
-from claude_agent_py.sessions.stores.protocol import Place, SessionStore, described, implements
+from claude_agent_py.sessions.stores.private_folder import NEW_SECONDS, PrivateFolder, find_left_behind, remove_tree
+from claude_agent_py.sessions.stores.protocol import Place, SessionStore, format_key, implements
 from claude_agent_py.sessions.stores.summary import fold_session_summary
 from claude_agent_py.tasks.files.transcript import TranscriptMessage
 
@@ -37,14 +36,14 @@ SECONDS: Final = 60.0
 PREFIX: Final = "claude-agent-py-stored-"
 PROJECT: Final = "stored"
 """The name of the one project in a folder."""
-AT_ONCE: Final = 16
-"""How many sessions without a summary are loaded at once."""
+CONCURRENT_LOADS: Final = 16
+"""The maximum number of sessions without a summary that are loaded concurrently."""
 _AGENT: Final = re.compile(r"subagents/(?:.*/)?agent-(?P<id>[^/]+)", re.DOTALL)
 
 
-def _new_folder() -> PrivateFolder:
-    """Make a folder for one session, which goes with the object at the latest."""
-    for left in left_behind(PREFIX, min_age=NEW_SECONDS):
+def _make_folder() -> PrivateFolder:
+    """Create a folder for one session, which is removed with the object at the latest."""
+    for left in find_left_behind(PREFIX, min_age=NEW_SECONDS):
         shutil.rmtree(left, ignore_errors=True)
     return PrivateFolder(PREFIX, remove_tree)
 
@@ -60,16 +59,15 @@ async def list_sessions_from_store(
 ) -> list[SessionInfo]:
     """Return the sessions of a project in a store, newest first.
 
-    Their `path` is empty and their `file_size` 0. A session is loaded only if the store has no up-to-date summary of
-    it.
+    Their `path` is empty and their `file_size` is 0. A session is loaded only if the store has no up-to-date summary.
 
     Args:
         session_store: The store.
         directory: The working directory of the sessions; by default the current one.
-        limit: How many to return at most.
-        offset: How many of the newest to leave out.
-        project_key: The project in the store; by default that of the directory.
-        timeout: Seconds that each call of the store may take.
+        limit: The maximum number to return.
+        offset: The number of newest sessions to skip.
+        project_key: The project in the store; by default the directory's project.
+        timeout: The time limit of each store call, in seconds.
 
     Raises:
         StoreError: The store failed, took too long, or cannot list its sessions.
@@ -80,7 +78,7 @@ async def list_sessions_from_store(
     if limit == 0:
         return found
     project = project_key or project_key_for_directory(directory)
-    async with aclosing(_newest_first(session_store, project, timeout)) as newest_first:
+    async with aclosing(_iter_newest_first(session_store, project, timeout)) as newest_first:
         async for info in newest_first:
             found.append(info)
             if limit is not None and len(found) >= offset + limit:
@@ -88,29 +86,35 @@ async def list_sessions_from_store(
     return found[offset:]
 
 
-async def _newest_first(store: SessionStore, project: str, timeout: float) -> AsyncGenerator[SessionInfo, None]:
-    has_times, summaries = implements(store, "list_sessions"), await _summaries(store, project, timeout)
+async def _iter_newest_first(store: SessionStore, project: str, timeout: float) -> AsyncGenerator[SessionInfo, None]:
+    has_times = implements(store, "list_sessions")
+    summaries = await _load_summaries(store, project, timeout)
     if not has_times and summaries is None:
         raise StoreError("the store has neither list_sessions() nor list_session_summaries()")
     known = summaries or {}
-    times = await session_times(store, project, timeout) if has_times else {key: at for key, (at, _) in known.items()}
+    if has_times:
+        times = await load_session_times(store, project, timeout)
+    else:
+        times = {session: at for session, (at, _) in known.items()}
     waiting = sorted(times, key=lambda each: times[each], reverse=True)
-    for start in range(0, len(waiting), AT_ONCE):
-        some = waiting[start : start + AT_ONCE]
+    for start in range(0, len(waiting), CONCURRENT_LOADS):
+        some = waiting[start : start + CONCURRENT_LOADS]
         data = {each: known[each][1] for each in some if each in known and known[each][0] >= times[each]}
-        await _derive([Place(project, each) for each in some if each not in data], store, timeout, data)
+        await _derive_summaries([Place(project, each) for each in some if each not in data], store, timeout, data)
         for each in some:
-            info = _info(each, times[each], data.get(each, {}))
+            info = _build_info(each, times[each], data.get(each, {}))
             if info is not None:
                 yield info
 
 
-async def _summaries(store: SessionStore, project: str, timeout: float) -> dict[str, tuple[int, dict[str, Any]]] | None:
-    """Return the time and the data of each summary; None if the store has none."""
+async def _load_summaries(
+    store: SessionStore, project: str, timeout: float
+) -> dict[str, tuple[int, dict[str, Any]]] | None:
+    """Return the time and the data of each summary; None if the store keeps no summaries."""
     if not implements(store, "list_session_summaries"):
         return None
     try:
-        async with asked(f"list the summaries of {project}", timeout):
+        async with store_call(f"list the summaries of {project}", timeout):
             listed = await store.list_session_summaries(project)  # type: ignore[attr-defined]
             return {s["session_id"]: (int(s["mtime"]), dict(s["data"])) for s in listed if is_id(s["session_id"])}
     except StoreError as error:
@@ -119,8 +123,10 @@ async def _summaries(store: SessionStore, project: str, timeout: float) -> dict[
         raise
 
 
-async def _derive(places: list[Place], store: SessionStore, timeout: float, data: dict[str, dict[str, Any]]) -> None:
-    """Add the summaries of sessions, by all their entries."""
+async def _derive_summaries(
+    places: list[Place], store: SessionStore, timeout: float, data: dict[str, dict[str, Any]]
+) -> None:
+    """Load sessions and add the `data` of their summaries to `data`."""
     failed: list[StoreError] = []
 
     async def derive(place: Place) -> None:
@@ -138,14 +144,15 @@ async def _derive(places: list[Place], store: SessionStore, timeout: float, data
         raise failed[0]
 
 
-def _info(session_id: str, changed: int, data: Mapping[str, Any]) -> SessionInfo | None:
-    """Return the description in a summary, or None for a subagent or a session without a prompt."""
+def _build_info(session_id: str, changed: int, data: Mapping[str, Any]) -> SessionInfo | None:
+    """Return the description from a summary, or None for a subagent or a session without a prompt."""
 
     def text(*names: str) -> str | None:
         return next((found for name in names if isinstance(found := data.get(name), str) and found), None)
 
     first = text("first_prompt") if data.get("first_prompt_locked") else text("command_fallback")
-    title, last = text("custom_title", "ai_title"), text("last_prompt")
+    title = text("custom_title", "ai_title")
+    last = text("last_prompt")
     summary = title or last or text("summary_hint") or first
     if data.get("is_sidechain") or not summary:
         return None
@@ -176,56 +183,59 @@ async def get_session_from_store(
 ) -> Session:
     """Return a snapshot of a session in a store.
 
-    The result is like that of `get_session`. Its files are in a private folder, which is removed when the session and
-    the objects obtained from it are no longer in use.
+    Use the result like the result of `get_session`. Its files are in a private folder, which is removed when the
+    session and the objects obtained from it are no longer in use.
 
     Args:
         session_store: The store.
         session_id: The session's id.
-        directory: Its working directory; by default the current one.
-        project_key: The project in the store; by default that of the directory, or else the one that has the session.
-        include_subagents: Load the transcripts of subagents, too.
-        timeout: Seconds that each call of the store may take.
+        directory: The session's working directory; by default the current one.
+        project_key: The project in the store; by default the directory's project if it has the session, otherwise the
+            only project that has it.
+        include_subagents: Also load the transcripts of subagents.
+        timeout: The time limit of each store call, in seconds.
 
     Raises:
         SessionNotFoundError: The store does not have the session.
         StoreError: The store failed, took too long, or returned an invalid transcript.
         SessionError: The session cannot be written to a temporary folder.
-        OptionsError: The id is not a uuid.
+        OptionsError: The id is not a UUID.
     """
     place = await find_place(session_store, session_id, directory, project_key, timeout)
-    session, _ = await _loaded(session_store, place, timeout, include_subagents=include_subagents)
+    session, _ = await _load_session(session_store, place, timeout, include_subagents=include_subagents)
     return session
 
 
 async def find_place(
     store: SessionStore, session_id: str, directory: AnyPath | None, project_key: str | None, timeout: float
 ) -> Place:
-    """Return the place of a session, which may not exist. Raises OptionsError and StoreError."""
+    """Return the place of a session. Does not check that the session exists. Raises OptionsError and StoreError."""
     check_id(session_id)
     if project_key is not None and not isinstance(project_key, str):
         raise OptionsError(f"must be text, not {type(project_key).__name__}", option="project_key")
-    own = project_key_for_directory(directory)
-    return Place(project_key or await find_project(store, session_id, own, timeout), session_id)
+    default = project_key_for_directory(directory)
+    return Place(project_key or await find_project(store, session_id, default, timeout), session_id)
 
 
-async def _loaded(
+async def _load_session(
     store: SessionStore, place: Place, timeout: float, *, include_subagents: bool
 ) -> tuple[Session, PrivateFolder]:
-    """Load a session into a folder of its own."""
+    """Load a session into a new private folder."""
     try:
-        folder = await run_file_work(_new_folder)
+        folder = await run_file_work(_make_folder)
         try:
             projects = folder.projects
             if not await write_session(store, place, projects, PROJECT, timeout, include_subagents=include_subagents):
-                raise not_found(place)
-            info = await run_file_work(info_of, str(projects / PROJECT / f"{place.session}.jsonl"), place.session)
+                raise not_found_error(place)
+            info = await run_file_work(
+                describe_session, str(projects / PROJECT / f"{place.session}.jsonl"), place.session
+            )
         except BaseException:
             await _remove_now(folder)
             raise
     except OSError as error:
-        told = f"session {place.session} cannot be written to a temporary folder: {error}"
-        raise SessionError(told, session_id=place.session) from error
+        message = f"session {place.session} cannot be written to a temporary folder: {error}"
+        raise SessionError(message, session_id=place.session) from error
     return Session(info, config_dir=folder.path, owner=folder), folder
 
 
@@ -234,17 +244,17 @@ async def _remove_now(folder: PrivateFolder) -> None:
         await run_file_work(folder.remove)
 
 
-def not_found(place: Place) -> SessionNotFoundError:
+def not_found_error(place: Place) -> SessionNotFoundError:
     """Return the error for a session that the store does not have."""
-    return SessionNotFoundError(f"the store has no session {described(place.key)}", session_id=place.session)
+    return SessionNotFoundError(f"the store has no session {format_key(place.key)}", session_id=place.session)
 
 
 @asynccontextmanager
-async def opened(
+async def open_temporarily(
     store: SessionStore, place: Place, timeout: float, *, include_subagents: bool = True
 ) -> AsyncIterator[tuple[Session, PrivateFolder]]:
-    """Load a session temporarily."""
-    session, folder = await _loaded(store, place, timeout, include_subagents=include_subagents)
+    """Load a session into a folder that is removed on exit."""
+    session, folder = await _load_session(store, place, timeout, include_subagents=include_subagents)
     try:
         yield session, folder
     finally:
@@ -264,7 +274,7 @@ async def get_session_info_from_store(
     Raises the errors of `get_session_from_store`.
     """
     place = await find_place(session_store, session_id, directory, project_key, timeout)
-    async with opened(session_store, place, timeout, include_subagents=False) as (session, _):
+    async with open_temporarily(session_store, place, timeout, include_subagents=False) as (session, _):
         return replace(session.info, path="")
 
 
@@ -280,8 +290,8 @@ async def get_session_messages_from_store(
 ) -> list[TranscriptMessage]:
     """Return a page of the messages of a session in a store. Raises the errors of `get_session_from_store`."""
     place = await find_place(session_store, session_id, directory, project_key, timeout)
-    async with opened(session_store, place, timeout, include_subagents=False) as (session, _):
-        return await run_file_work(page, session.messages, limit, offset)
+    async with open_temporarily(session_store, place, timeout, include_subagents=False) as (session, _):
+        return await run_file_work(slice_messages, session.messages, limit, offset)
 
 
 async def list_subagents_from_store(
@@ -296,12 +306,12 @@ async def list_subagents_from_store(
 
     Raises:
         StoreError: The store failed, took too long, or has no `list_subkeys`.
-        OptionsError: The id is not a uuid.
+        OptionsError: The id is not a UUID.
     """
     if not implements(session_store, "list_subkeys"):
         raise StoreError("the store has no list_subkeys()", session_id=session_id)
     place = await find_place(session_store, session_id, directory, project_key, timeout)
-    found = map(_AGENT.fullmatch, await subpaths(session_store, place, timeout))
+    found = map(_AGENT.fullmatch, await list_subpaths(session_store, place, timeout))
     return list(dict.fromkeys(each["id"] for each in found if each is not None))
 
 
@@ -318,8 +328,8 @@ async def get_subagent_messages_from_store(
 ) -> list[TranscriptMessage]:
     """Return a page of the messages of a subagent in a store. Raises the errors of `get_session_from_store`.
 
-    Raises SessionError if the session has no such subagent.
+    Raises SessionError if the session does not have the subagent.
     """
     place = await find_place(session_store, session_id, directory, project_key, timeout)
-    async with opened(session_store, place, timeout) as (session, _):
-        return await run_file_work(lambda: page(subagent_in(session, agent_id).messages, limit, offset))
+    async with open_temporarily(session_store, place, timeout) as (session, _):
+        return await run_file_work(lambda: slice_messages(find_subagent(session, agent_id).messages, limit, offset))

@@ -13,9 +13,9 @@ from claude_agent_py.sessions.stores.leases import (
     LEASE_SECONDS,
     Lease,
     LeaseState,
-    acquired,
-    released,
-    renewed,
+    acquire,
+    release,
+    renew,
 )
 from claude_agent_py.sessions.stores.protocol import (
     Place,
@@ -24,8 +24,8 @@ from claude_agent_py.sessions.stores.protocol import (
     SessionStoreEntry,
     SessionStoreListEntry,
     SessionSummaryEntry,
-    checked,
-    described,
+    format_key,
+    parse_key,
 )
 from claude_agent_py.sessions.stores.summary import fold_session_summary
 
@@ -33,11 +33,11 @@ T = TypeVar("T")
 Arguments = TypeVarTuple("Arguments")
 
 THREADS: Final = 20
-"""How many store calls may run at once in an event loop."""
+"""The maximum number of concurrent store calls in an event loop."""
 _threads = PerLoop(lambda: anyio.CapacityLimiter(THREADS))
 
 ChangeLease = Callable[[LeaseState, float], LeaseState]
-"""Returns the new state for the old state and the time."""
+"""Returns the new lease state for the old state and the current time."""
 
 
 class Row(NamedTuple):
@@ -49,11 +49,11 @@ class Row(NamedTuple):
     entry: SessionStoreEntry
 
 
-def encoded(entry: SessionStoreEntry) -> str:
-    """Return an entry as JSON in ASCII, which also has characters that databases and UTF-8 refuse.
+def encode_entry(entry: SessionStoreEntry) -> str:
+    """Return an entry as JSON in ASCII, which can express characters that databases and UTF-8 refuse.
 
     Raises:
-        StoreError: It is not JSON.
+        StoreError: The entry is not JSON.
     """
     try:
         return json.dumps(entry, separators=(",", ":"), allow_nan=False)
@@ -61,17 +61,17 @@ def encoded(entry: SessionStoreEntry) -> str:
         raise StoreError(f"an entry is not JSON: {error}") from error
 
 
-def utf8(text: str) -> bytes:
-    """Return text as bytes, lone surrogates included."""
+def encode_utf8(text: str) -> bytes:
+    """Return text as bytes, including lone surrogates."""
     return text.encode(errors="surrogatepass")
 
 
-def unique(entries: list[SessionStoreEntry]) -> list[SessionStoreEntry]:
+def drop_duplicates(entries: list[SessionStoreEntry]) -> list[SessionStoreEntry]:
     """Return entries without repeated uuids."""
     seen: set[str] = set()
     kept = []
     for entry in entries:
-        uuid = _uuid_of(entry)
+        uuid = _read_uuid(entry)
         if uuid not in seen:
             kept.append(entry)
         if uuid is not None:
@@ -79,21 +79,21 @@ def unique(entries: list[SessionStoreEntry]) -> list[SessionStoreEntry]:
     return kept
 
 
-def next_summary(text: str | bytes | None, place: Place, new: list[Row]) -> str:
-    """Return the `data` of a summary after new entries as JSON, from its JSON before them."""
+def update_summary(text: str | bytes | None, place: Place, new: list[Row]) -> str:
+    """Return the `data` of a summary as JSON after adding new entries. `text` is the JSON before."""
     prev: SessionSummaryEntry | None = None
     if text is not None:
         prev = {"session_id": place.session, "mtime": 0, "data": json.loads(text)}
     return json.dumps(fold_session_summary(prev, place.key, [row.entry for row in new])["data"])
 
 
-def without_known(rows: list[Row], uuids: Container[str | None]) -> list[Row]:
-    """Return the rows that are not stored yet."""
+def drop_known(rows: list[Row], uuids: Container[str | None]) -> list[Row]:
+    """Return the rows whose uuids are not stored yet."""
     return [row for row in rows if row.uuid is None or row.uuid not in uuids]
 
 
 class BlockingStore:
-    """A store whose work blocks. A cancelled call may still be carried out; it is safe to repeat it."""
+    """A store whose calls block. A cancelled call may still take effect; it is safe to repeat it."""
 
     async def append(self, key: SessionKey, entries: list[SessionStoreEntry], *, epoch: int | None = None) -> None:
         """Append entries, except those whose `uuid` is already stored.
@@ -104,62 +104,64 @@ class BlockingStore:
             epoch: The epoch of the writer's lease; None writes without a lease.
 
         Raises:
-            StoreError: They cannot be stored.
+            StoreError: The entries cannot be stored.
             StaleLeaseError: A later lease was acquired.
         """
-        place = checked(key)
+        place = parse_key(key)
         if entries:
-            await self._in_thread("append to", place, self._append_all, place, list(entries), epoch)
+            await self._run_in_thread("append to", place, self._append_all, place, list(entries), epoch)
 
     def _append_all(self, place: Place, entries: list[SessionStoreEntry], epoch: int | None) -> None:
-        self._append(place, [Row(_uuid_of(entry), encoded(entry), entry) for entry in unique(entries)], epoch)
+        self._append(
+            place, [Row(_read_uuid(entry), encode_entry(entry), entry) for entry in drop_duplicates(entries)], epoch
+        )
 
     async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
         """Return the entries of a transcript, or None if there are none.
 
         Raises:
-            StoreError: They cannot be read.
+            StoreError: The entries cannot be read.
         """
-        place = checked(key)
-        return await self._in_thread("load", place, self._load_all, place) or None
+        place = parse_key(key)
+        return await self._run_in_thread("load", place, self._load_all, place) or None
 
     def _load_all(self, place: Place) -> list[SessionStoreEntry]:
-        return unique([json.loads(text) for text in self._load(place)])
+        return drop_duplicates([json.loads(text) for text in self._load(place)])
 
     async def list_sessions(self, project_key: str) -> list[SessionStoreListEntry]:
         """Return the sessions of a project, in any order.
 
         Raises:
-            StoreError: They cannot be read.
+            StoreError: The store cannot be read.
         """
-        found = await self._in_thread("list", Place(project_key, ""), self._list, project_key)
+        found = await self._run_in_thread("list", Place(project_key, ""), self._list_sessions, project_key)
         return [{"session_id": session, "mtime": mtime} for session, mtime in found.items()]
 
     async def list_subkeys(self, key: SessionListSubkeysKey) -> list[str]:
         """Return the subpaths of a session.
 
         Raises:
-            StoreError: They cannot be read.
+            StoreError: The store cannot be read.
         """
-        place = _session_of(key)
-        return sorted(await self._in_thread("list the subagents of", place, self._subpaths, place))
+        place = _parse_session(key)
+        return sorted(await self._run_in_thread("list the subagents of", place, self._list_subpaths, place))
 
     async def delete(self, key: SessionKey) -> None:
-        """Delete a session with its subagents, or one transcript. Keeps its leases, so that late writers are refused.
+        """Delete a session with its subagents, or one transcript. Keeps the lease state, so late writers are refused.
 
         Raises:
-            StoreError: It cannot be deleted.
+            StoreError: The session cannot be deleted.
         """
-        place = checked(key)
-        await self._in_thread("delete", place, self._delete, place)
+        place = parse_key(key)
+        await self._run_in_thread("delete", place, self._delete, place)
 
     async def find_session(self, session_id: str) -> list[str]:
-        """Return the keys of the projects that have a session, in order.
+        """Return the sorted keys of the projects that have a session.
 
         Raises:
-            StoreError: They cannot be read.
+            StoreError: The store cannot be read.
         """
-        return sorted(await self._in_thread("find", Place("", session_id), self._find, session_id))
+        return sorted(await self._run_in_thread("find", Place("", session_id), self._find_projects, session_id))
 
     # Leases
 
@@ -169,12 +171,12 @@ class BlockingStore:
         """Become the writer of a session. See `LeasingStore.acquire_lease`.
 
         Raises:
-            SessionLeasedError: Another process writes it.
+            SessionLeasedError: Another process writes the session.
             StoreError: The store failed.
         """
-        place = _session_of(key)
-        state = await self._lease(
-            place, lambda state, now: acquired(state, place.key, holder, ttl=ttl, now=now, steal=steal)
+        place = _parse_session(key)
+        state = await self._update_lease(
+            place, lambda state, now: acquire(state, place.key, holder, ttl=ttl, now=now, steal=steal)
         )
         return Lease(place.key, holder, state.epoch, state.expires_at)
 
@@ -182,58 +184,60 @@ class BlockingStore:
         """Extend a lease.
 
         Raises:
-            StaleLeaseError: Another process has acquired it.
+            StaleLeaseError: Another process has acquired the lease.
             StoreError: The store failed.
         """
-        place = _session_of(lease.key)
-        state = await self._lease(place, lambda state, now: renewed(state, lease, ttl=ttl, now=now))
+        place = _parse_session(lease.key)
+        state = await self._update_lease(place, lambda state, now: renew(state, lease, ttl=ttl, now=now))
         return Lease(place.key, lease.holder, state.epoch, state.expires_at)
 
     async def release_lease(self, lease: Lease) -> None:
-        """Release a lease. Does nothing if another process has acquired it.
+        """Release a lease. Does nothing if another process has acquired the lease.
 
         Raises:
             StoreError: The store failed.
         """
-        await self._lease(_session_of(lease.key), lambda state, now: released(state, lease))
+        await self._update_lease(_parse_session(lease.key), lambda state, now: release(state, lease))
 
-    async def _lease(self, place: Place, change: ChangeLease) -> LeaseState:
-        return await self._in_thread("lease", place, self._change_lease, place, change)
+    async def _update_lease(self, place: Place, change: ChangeLease) -> LeaseState:
+        return await self._run_in_thread("lease", place, self._change_lease, place, change)
 
-    async def _in_thread(self, what: str, place: Place, function: Callable[[*Arguments], T], *args: *Arguments) -> T:
+    async def _run_in_thread(
+        self, action: str, place: Place, function: Callable[[*Arguments], T], *args: *Arguments
+    ) -> T:
         try:
             return await to_thread.run_sync(function, *args, abandon_on_cancel=True, limiter=_threads.get())
         except SessionError:
             raise
         except Exception as error:
-            told = f"{type(self).__name__} cannot {what} {described(place.key)}: {type(error).__name__}: {error}"
-            raise StoreError(told, key=place.key, session_id=place.session or None) from error
+            message = f"{type(self).__name__} cannot {action} {format_key(place.key)}: {type(error).__name__}: {error}"
+            raise StoreError(message, key=place.key, session_id=place.session or None) from error
 
-    # Implemented by the stores. Each method blocks, and may be called from several threads at once.
+    # Implemented by the stores. Each method blocks and may be called from several threads concurrently.
 
     def _append(self, place: Place, rows: list[Row], epoch: int | None) -> None:
-        """Append rows with different uuids, except those already stored. All or nothing."""
+        """Append rows with different uuids, except rows that are already stored. All or nothing."""
         raise NotImplementedError
 
     def _load(self, place: Place) -> list[str] | list[bytes]:
-        """Return the texts of the entries, in order; some may be there twice."""
+        """Return the texts of the entries in order, possibly with duplicates."""
         raise NotImplementedError
 
-    def _list(self, project: str) -> dict[str, int]:
-        """Return the sessions, each with the time of the last append in milliseconds."""
+    def _list_sessions(self, project: str) -> dict[str, int]:
+        """Return the sessions with the time of their last append, in milliseconds."""
         raise NotImplementedError
 
-    def _subpaths(self, place: Place) -> list[str]:
+    def _list_subpaths(self, place: Place) -> list[str]:
         raise NotImplementedError
 
     def _delete(self, place: Place) -> None:
         raise NotImplementedError
 
-    def _find(self, session: str) -> list[str]:
+    def _find_projects(self, session: str) -> list[str]:
         raise NotImplementedError
 
     def _change_lease(self, place: Place, change: ChangeLease) -> LeaseState:
-        """Replace the state by the changed one, atomically, unless the change raises."""
+        """Replace the lease state by the result of `change`, atomically, unless `change` raises."""
         raise NotImplementedError
 
 
@@ -244,19 +248,19 @@ class SummarisingStore(BlockingStore):
         """Return the summaries of the sessions of a project, in any order.
 
         Raises:
-            StoreError: They cannot be read.
+            StoreError: The summaries cannot be read.
         """
-        found = await self._in_thread("list", Place(project_key, ""), self._summaries, project_key)
+        found = await self._run_in_thread("list", Place(project_key, ""), self._list_summaries, project_key)
         return [{"session_id": session, "mtime": mtime, "data": json.loads(text)} for session, mtime, text in found]
 
-    def _summaries(self, project: str) -> list[tuple[str, int, str | bytes]]:
+    def _list_summaries(self, project: str) -> list[tuple[str, int, str | bytes]]:
         raise NotImplementedError
 
 
-def _uuid_of(entry: SessionStoreEntry) -> str | None:
+def _read_uuid(entry: SessionStoreEntry) -> str | None:
     uuid = entry.get("uuid")
     return None if uuid is None else str(uuid)
 
 
-def _session_of(key: SessionKey | SessionListSubkeysKey) -> Place:
-    return checked({"project_key": key["project_key"], "session_id": key["session_id"]})
+def _parse_session(key: SessionKey | SessionListSubkeysKey) -> Place:
+    return parse_key({"project_key": key["project_key"], "session_id": key["session_id"]})

@@ -5,24 +5,24 @@ from collections.abc import Generator
 from functools import lru_cache
 
 from claude_agent_py.formatting.builder import SectionBuilder
-from claude_agent_py.formatting.fences import FENCE, closes, opener_of, with_code
+from claude_agent_py.formatting.fences import FENCE, closes, find_opener, mark_code_lines
 from claude_agent_py.formatting.sections import SectionSpec
 from claude_agent_py.formatting.source import Reading, TextSource
 
 HEADER = re.compile(r" {0,3}(?P<marks>#{1,6})[ \t]+(?P<name>.*)", re.DOTALL)
 START = re.compile(r" {0,3}[^ ]| {4}")
-"""As much of a line as it takes to tell whether it is special."""
+"""The shortest part of a line that shows whether the line is special."""
 DECORATION = "*_:# \t"
-"""What models write around the name in a header, as in `# **Answer:**`."""
+"""Characters that models add around the name in a header, as in `# **Answer:**`."""
 SPECIAL = re.compile(r" {0,3}[#\\`~]")
-"""How a line starts that is a header, a fence, or escaped."""
+"""The start of a line that is a header, a fence, or escaped."""
 
 
 class MarkdownReader:
     """Reads lines. A line that cannot be structure is passed on before it is complete.
 
-    Whether an opening fence counts depends on whether it is closed. Until then, the lines that would be read
-    differently, and those after them, are held back.
+    An opening fence only counts if it is closed. Until then, lines that would be read differently without the fence,
+    and all lines after them, are held back.
     """
 
     def __init__(self, level: int, source: TextSource, builder: SectionBuilder) -> None:
@@ -31,11 +31,11 @@ class MarkdownReader:
         self._builder = builder
         self._fence: str | None = None
         self._fence_offset = 0
-        self._held: list[tuple[int, str]] = []
+        self._held_lines: list[tuple[int, str]] = []
         self._has_line = False
-        self._blank: int | None = None
-        self._around: str | None = None
-        self._may_be_around: list[tuple[int, str]] = []
+        self._held_blank: int | None = None
+        self._wrapper_fence: str | None = None
+        self._wrapper_candidate: list[tuple[int, str]] = []
         self._has_sections = False
         self._has_text = False
 
@@ -46,10 +46,10 @@ class MarkdownReader:
             while not (START.match(self._source.text, self._source.at) or self._source.is_complete):
                 yield
             start = self._source.text[self._source.at : self._source.at + 4]
-            if self._held or self._may_be_around or start[:1] in ("", "\n") or SPECIAL.match(start):
+            if self._held_lines or self._wrapper_candidate or start[:1] in ("", "\n") or SPECIAL.match(start):
                 offset = self._source.offset
                 line = (yield from self._source.line()) or ""
-                self._line(offset, line.removesuffix("\n"))
+                self._read_line(offset, line.removesuffix("\n"))
                 is_last = not line.endswith("\n")
             else:
                 is_last = yield from self._plain_line()
@@ -69,30 +69,31 @@ class MarkdownReader:
                 return end < 0
             yield
 
-    def _line(self, offset: int, line: str) -> None:
-        if self._may_be_around:
-            self._after_fence(offset, line)
+    def _read_line(self, offset: int, line: str) -> None:
+        if self._wrapper_candidate:
+            self._read_after_fence(offset, line)
         elif self._fence is None:
-            if self._around is not None and closes(line, self._around):
-                self._end_around()
-            elif self._begins_around(line):
-                self._may_be_around = [(offset, line)]
-            elif not self._header(offset, line):
-                self._text_line(offset, line)
+            if self._wrapper_fence is not None and closes(line, self._wrapper_fence):
+                self._end_wrapper()
+            elif self._may_wrap_sections(line):
+                self._wrapper_candidate = [(offset, line)]
+            elif not self._try_header(offset, line):
+                self._read_text_line(offset, line)
         elif closes(line, self._fence):
-            for held_offset, held in [*self._held, (offset, line)]:
+            for held_offset, held in [*self._held_lines, (offset, line)]:
                 self._push(held_offset, held)
-            self._fence, self._held = None, []
-        elif self._held or self._spec(line) or self._unescaped(line) != line or FENCE.fullmatch(line):
-            self._held.append((offset, line))
+            self._fence = None
+            self._held_lines = []
+        elif self._held_lines or self._find_spec(line) or self._unescape(line) != line or FENCE.fullmatch(line):
+            self._held_lines.append((offset, line))
         else:
             self._push(offset, line)
 
-    def _text_line(self, offset: int, line: str) -> None:
-        self._fence = opener_of(line)
+    def _read_text_line(self, offset: int, line: str) -> None:
+        self._fence = find_opener(line)
         if self._fence is not None:
             self._fence_offset = offset
-        self._push(offset, self._unescaped(line))
+        self._push(offset, self._unescape(line))
 
     def _finish(self) -> None:
         self._flush_fence()
@@ -101,22 +102,22 @@ class MarkdownReader:
                 name = self._builder.name
                 self._builder.leave_open()
                 self._builder.unclosed(name, self._fence_offset, f"a code block in section {name!r} has no end")
-            lines = [line for _, line in self._held]
-            for (offset, line), (_, in_code) in zip(self._held, with_code(lines), strict=True):
+            lines = [line for _, line in self._held_lines]
+            for (offset, line), (_, in_code) in zip(self._held_lines, mark_code_lines(lines), strict=True):
                 if in_code:
                     self._push(offset, line)
-                elif not self._header(offset, line):
-                    self._push(offset, self._unescaped(line))
+                elif not self._try_header(offset, line):
+                    self._push(offset, self._unescape(line))
         self._flush_blank()
 
     # A code block around all sections
 
-    def _begins_around(self, line: str) -> bool:
+    def _may_wrap_sections(self, line: str) -> bool:
         """Return whether a line opens a code block that may be around all sections.
 
         Its language is Markdown; or it has none, nothing precedes it, and the sections are registered.
         """
-        run = None if self._has_sections else opener_of(line)
+        run = None if self._has_sections else find_opener(line)
         if run is None:
             return False
         language = line.strip().removeprefix(run).strip().lower()
@@ -124,62 +125,73 @@ class MarkdownReader:
             return language in ("markdown", "md")
         return self._builder.outline().specs is not None
 
-    def _after_fence(self, offset: int, line: str) -> None:
+    def _read_after_fence(self, offset: int, line: str) -> None:
         """Read a line after a fence: if it is the header of a section, the code block is around the sections."""
         if not line.strip():
-            self._may_be_around.append((offset, line))
+            self._wrapper_candidate.append((offset, line))
             return
-        run = opener_of(self._may_be_around[0][1])
-        if self._spec(line) is not None:
-            self._around, self._may_be_around = run, []
+        run = find_opener(self._wrapper_candidate[0][1])
+        if self._find_spec(line) is not None:
+            self._wrapper_fence = run
+            self._wrapper_candidate = []
         else:
             self._flush_fence()
-        self._line(offset, line)
+        self._read_line(offset, line)
 
     def _flush_fence(self) -> None:
-        """Read the lines as those of any other code block."""
-        lines, self._may_be_around = self._may_be_around, []
+        """Read the held lines as an ordinary code block."""
+        lines, self._wrapper_candidate = self._wrapper_candidate, []
         for index, (offset, line) in enumerate(lines):
-            self._line(offset, line) if index else self._text_line(offset, line)
+            if index:
+                self._read_line(offset, line)
+            else:
+                self._read_text_line(offset, line)
 
-    def _end_around(self) -> None:
+    def _end_wrapper(self) -> None:
         """End the code block around all sections, and with it the sections."""
-        self._around, self._blank, self._has_line = None, None, False
+        self._wrapper_fence = None
+        self._held_blank = None
+        self._has_line = False
         while self._builder.depth:
             self._builder.close()
 
     # Headers
 
-    def _header(self, offset: int, line: str) -> bool:
-        """Begin a section if the line is the header of one."""
+    def _try_header(self, offset: int, line: str) -> bool:
+        """Begin a section if the line is its header, and return whether it is."""
         match = HEADER.fullmatch(line)
         if match is None:
             return False
-        spec = self._spec(line)
+        spec = self._find_spec(line)
         if spec is None:
             if len(match["marks"]) == self._level:
-                self._report(match["name"].strip(), offset)
+                self._report_unknown(match["name"].strip(), offset)
             return False
-        self._blank = None  # the one before a header
+        # The blank line before a header is a separator, not content.
+        self._held_blank = None
         while self._builder.depth > len(match["marks"]) - self._level:
             self._builder.close()
         self._builder.open(spec, offset)
-        self._has_line, self._has_sections = False, True
+        self._has_line = False
+        self._has_sections = True
         return True
 
-    def _spec(self, line: str) -> SectionSpec | None:
+    def _find_spec(self, line: str) -> SectionSpec | None:
         match = HEADER.fullmatch(line)
         depth = len(match["marks"]) - self._level if match else -1
         if match is None or not 0 <= depth <= self._builder.depth:
             return None
-        name, outline = match["name"].strip(), self._builder.outline(depth)
+        name = match["name"].strip()
+        outline = self._builder.outline(depth)
         bare = name.strip(DECORATION)
-        return outline.find(bare if outline.is_unknown(name) and not outline.is_unknown(bare) else name)
+        if outline.is_unknown(name) and not outline.is_unknown(bare):
+            name = bare
+        return outline.find(name)
 
-    def _report(self, name: str, offset: int) -> None:
-        """Report a header that is not a section's.
+    def _report_unknown(self, name: str, offset: int) -> None:
+        """Report a header with an unknown name.
 
-        Inside a section, only if it looks misspelled, because it may be text.
+        Inside a section, a header is reported only if its name looks misspelled, because it may be content.
         """
         outline = self._builder.outline(0)
         if outline.is_unknown(name) and (not self._builder.depth or outline.nearest(name)):
@@ -187,16 +199,18 @@ class MarkdownReader:
 
     # Content
 
-    def _unescaped(self, line: str) -> str:
+    def _unescape(self, line: str) -> str:
         below = self._builder.depth > 0 and bool(self._builder.outline().specs)
         match = special_lines(self._level, self._level + max(self._builder.depth - 1, 0) + below).match(line)
-        return line[: match.end("indent")] + line[match.end("indent") + 1 :] if match and match["slashes"] else line
+        if match is None or not match["slashes"]:
+            return line
+        return line[: match.end("indent")] + line[match.end("indent") + 1 :]
 
     def _push(self, offset: int, line: str) -> None:
-        """Add a line. A blank one is held back, as it is not content if a header follows."""
+        """Add a line. A blank line is held back, because it is not content if a header follows."""
         if not line and self._has_line and self._builder.depth:
             self._flush_blank()
-            self._blank = offset
+            self._held_blank = offset
         else:
             self._begin_line(offset)
             self._builder.text(line, offset)
@@ -209,9 +223,9 @@ class MarkdownReader:
         self._has_line = True
 
     def _flush_blank(self) -> None:
-        if self._blank is not None:
-            self._builder.text("\n", self._blank - 1)
-            self._blank = None
+        if self._held_blank is not None:
+            self._builder.text("\n", self._held_blank - 1)
+            self._held_blank = None
 
 
 @lru_cache(maxsize=64)

@@ -1,7 +1,7 @@
 """List the sessions on disk, newest first.
 
-What was read from a file is cached in this process until its size or time changes, so that listing again costs little
-more than reading the folder. All calls block.
+The description of a file is cached in this process until its size or time changes, so listing again costs little more
+than reading the folder. All calls block.
 """
 
 import os
@@ -11,16 +11,16 @@ from typing import Final
 
 from claude_agent_py._errors import OptionsError
 from claude_agent_py.sessions.archive import is_archived
-from claude_agent_py.sessions.folders import AnyPath, find_session, project_folders, session_id_of
+from claude_agent_py.sessions.folders import AnyPath, find_project_folders, find_session, parse_session_id
 from claude_agent_py.sessions.info import SessionInfo, read_info
 
-MOST_KNOWN: Final = 100_000
+MOST_CACHED: Final = 100_000
 """The maximum number of cached files."""
 
 
 @dataclass(slots=True)
 class _File:
-    """A transcript as the folder lists it."""
+    """A transcript file, from its folder entry."""
 
     path: str
     session_id: str
@@ -30,7 +30,7 @@ class _File:
 
 
 @dataclass(slots=True)
-class _Known:
+class _CachedInfo:
     changed_ns: int
     size: int
     inode: int
@@ -38,7 +38,7 @@ class _Known:
     is_deep: bool
 
 
-_known: dict[str, _Known] = {}
+_cache: dict[str, _CachedInfo] = {}
 
 
 def list_sessions(
@@ -52,14 +52,14 @@ def list_sessions(
 ) -> list[SessionInfo]:
     """Return the sessions of a project, or of all, newest first.
 
-    Reads the beginning and the end of each transcript that is not cached; with a `limit`, only of those returned.
+    Reads the beginning and the end of each transcript that is not cached; with a `limit`, only until it is reached.
 
     Args:
         directory: The working directory of the sessions; by default all directories.
         limit: The maximum number to return.
         offset: The number of newest sessions to skip.
         include_worktrees: Include the sessions of the other working trees of the directory's git repository.
-        archived: True for archived sessions only, False for the others only.
+        archived: True for archived sessions only, False for other sessions only.
         config_dir: The CLI's configuration folder; by default `CLAUDE_CONFIG_DIR`, or `~/.claude`.
 
     Raises:
@@ -69,7 +69,7 @@ def list_sessions(
     found: list[SessionInfo] = []
     if limit == 0:
         return found
-    for info in _newest_first(project_folders(config_dir, directory, include_worktrees=include_worktrees)):
+    for info in _iter_newest_first(find_project_folders(config_dir, directory, include_worktrees=include_worktrees)):
         if archived is None or info.archived is archived:
             found.append(info)
             if limit is not None and len(found) >= offset + limit:
@@ -87,48 +87,49 @@ def check_page(limit: int | None, offset: int) -> None:
 def get_session_info(
     session_id: str, directory: AnyPath | None = None, *, config_dir: AnyPath | None = None
 ) -> SessionInfo:
-    """Return a session's description, from the beginning and the end of its transcript and its title from further back.
+    """Return a session's description. Reads both ends of its transcript, and searches further back for the title.
 
     Args:
         session_id: The session's id.
-        directory: Its working directory; by default it is looked for in all projects.
+        directory: The session's working directory; by default all projects are searched.
         config_dir: The CLI's configuration folder; by default `CLAUDE_CONFIG_DIR`, or `~/.claude`.
 
     Raises:
-        SessionNotFoundError: There is no such session.
-        OptionsError: The id is not a uuid.
+        SessionNotFoundError: The session does not exist.
+        OptionsError: The id is not a UUID.
     """
-    return info_of(find_session(session_id, directory, config_dir), session_id)
+    return describe_session(find_session(session_id, directory, config_dir), session_id)
 
 
-def info_of(path: str, session_id: str) -> SessionInfo:
-    """Return a transcript's description, even if it has no prompt yet."""
-    file = _file(path, session_id, os.stat(path))
-    info = _info(file, is_deep=True)
+def describe_session(path: str, session_id: str) -> SessionInfo:
+    """Return a session's description, even if the session has no prompt yet."""
+    file = _describe_file(path, session_id, os.stat(path))
+    info = _load_info(file, is_deep=True)
     if info is None:
         changed = file.changed_ns // 1_000_000
         info = SessionInfo(session_id=session_id, summary="", last_modified=changed, file_size=file.size, path=path)
     return replace(info, archived=is_archived(path))
 
 
-def _file(path: str, session_id: str, status: os.stat_result) -> _File:
+def _describe_file(path: str, session_id: str, status: os.stat_result) -> _File:
     return _File(path, session_id, status.st_mtime_ns, status.st_size, status.st_ino)
 
 
-def _newest_first(folders: list[str]) -> Iterator[SessionInfo]:
+def _iter_newest_first(folders: list[str]) -> Iterator[SessionInfo]:
     files: list[_File] = []
     with_folder: set[str] = set()
     for folder in folders:
-        _scan(folder, files, with_folder)
+        _scan_folder(folder, files, with_folder)
     files.sort(key=lambda file: (-file.changed_ns, file.path))
     seen: set[str] = set()
     for file in files:
         if file.session_id in seen:
             continue
         try:
-            info = _info(file)
+            info = _load_info(file)
         except OSError:
-            continue  # deleted meanwhile, or not ours to read
+            # The file was deleted since, or is not readable for this user.
+            continue
         if info is None:
             continue
         seen.add(file.session_id)
@@ -137,31 +138,34 @@ def _newest_first(folders: list[str]) -> Iterator[SessionInfo]:
         yield info
 
 
-def _scan(folder: str, files: list[_File], with_folder: set[str]) -> None:
-    """Add the transcripts in a folder, and the paths of the folders beside them."""
+def _scan_folder(folder: str, files: list[_File], with_folder: set[str]) -> None:
+    """Add a folder's transcripts to `files`, and the paths of its other entries to `with_folder`."""
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
-                session_id = session_id_of(entry.name)
+                session_id = parse_session_id(entry.name)
                 if session_id is None:
                     with_folder.add(entry.path)
                 elif entry.is_file(follow_symlinks=False):
-                    files.append(_file(entry.path, session_id, entry.stat(follow_symlinks=False)))
+                    files.append(_describe_file(entry.path, session_id, entry.stat(follow_symlinks=False)))
     except OSError:
         return
 
 
-def _info(file: _File, *, is_deep: bool = False) -> SessionInfo | None:
-    known, before = _known.get(file.path), None
+def _load_info(file: _File, *, is_deep: bool = False) -> SessionInfo | None:
+    known = _cache.get(file.path)
+    before: SessionInfo | None = None
     if known is not None and known.inode == file.inode:
         if known.size == file.size and known.changed_ns == file.changed_ns and (known.is_deep or not is_deep):
             return known.info
         if known.size <= file.size:
-            before, is_deep = known.info, is_deep and not known.is_deep
+            # The file has grown: read only its ends, and keep the title and tag found further back before.
+            before = known.info
+            is_deep = is_deep and not known.is_deep
     info = read_info(file.path, file.session_id, before, is_deep=is_deep)
     is_deep |= before is not None and known is not None and known.is_deep
-    while len(_known) >= MOST_KNOWN:
-        _known.pop(next(iter(_known)), None)
+    while len(_cache) >= MOST_CACHED:
+        _cache.pop(next(iter(_cache)), None)
     size = file.size if info is None else info.file_size
-    _known[file.path] = _Known(file.changed_ns, size, file.inode, info, is_deep)
+    _cache[file.path] = _CachedInfo(file.changed_ns, size, file.inode, info, is_deep)
     return info

@@ -1,4 +1,4 @@
-"""Ask a store for sessions, and write them to disk: into the folder from which the CLI resumes one, or any other."""
+"""Load sessions from a store and write them to disk: into the folder for resuming a session, or any other folder."""
 
 import contextlib
 import logging
@@ -13,17 +13,17 @@ import anyio
 from claude_agent_py._errors import StoreError
 from claude_agent_py._event_loop import run_file_work
 from claude_agent_py.sessions.folders import is_id
-from claude_agent_py.sessions.stores.local import (
+from claude_agent_py.sessions.stores.private_folder import PREFIX, find_left_behind, remove_tree
+from claude_agent_py.sessions.stores.protocol import Place, SessionStore, SessionStoreEntry, format_key, implements
+from claude_agent_py.sessions.stores.transfers import (
     SUFFIX,
     Append,
-    path_below,
-    place_of,
+    join_subpath,
+    list_transcripts,
+    parse_place,
     send_older,
-    transcripts_of,
     write_transcript,
 )
-from claude_agent_py.sessions.stores.private_folder import PREFIX, left_behind, remove_tree
-from claude_agent_py.sessions.stores.protocol import Place, SessionStore, SessionStoreEntry, described, implements
 
 logger: logging.Logger = logging.getLogger("claude_agent_py")
 
@@ -31,28 +31,30 @@ logger: logging.Logger = logging.getLogger("claude_agent_py")
 async def write_session(
     store: SessionStore, place: Place, folder: Path, project: str, timeout: float, *, include_subagents: bool = True
 ) -> bool:
-    """Write a session with its subagents into a folder of projects. Return False if the store does not have it.
+    """Write a session with its subagents into a folder of projects. Return False if the store lacks the session.
 
     Args:
         store: The store.
         place: The session.
         folder: The folder of projects.
         project: The name of the folder of the working directory.
-        timeout: Seconds that each call of the store may take.
-        include_subagents: Write the transcripts of subagents, too.
+        timeout: The time limit of each store call, in seconds.
+        include_subagents: Also write the transcripts of subagents.
 
     Raises:
         StoreError: The store failed, took too long, or returned an invalid transcript.
         FileExistsError: The session exists already.
-        OSError: It cannot be written.
+        OSError: The session cannot be written.
     """
     entries = await load(store, place, timeout)
     if not entries:
         return False
-    own = os.path.join(folder, project, place.session)
-    await _write_entries(own + SUFFIX, entries, place)
-    for subpath in await subpaths(store, place, timeout) if include_subagents else ():
-        path = path_below(own, subpath)
+    session_folder = os.path.join(folder, project, place.session)
+    await _write_entries(session_folder + SUFFIX, entries, place)
+    if not include_subagents:
+        return True
+    for subpath in await list_subpaths(store, place, timeout):
+        path = join_subpath(session_folder, subpath)
         entries = await load(store, place._replace(subpath=subpath), timeout)
         if entries:
             await _write_entries(path, entries, place)
@@ -63,62 +65,64 @@ async def _write_entries(path: str, entries: list[SessionStoreEntry], place: Pla
     try:
         await run_file_work(write_transcript, path, entries)
     except (TypeError, ValueError, RecursionError) as error:
-        raise _junk(place, f"an entry that is not JSON: {error}") from error
+        raise _build_reply_error(place, f"an entry that is not JSON: {error}") from error
 
 
 async def load(store: SessionStore, place: Place, timeout: float) -> list[SessionStoreEntry] | None:
-    """Load a transcript. Raises StoreError, including for an invalid transcript."""
-    async with asked(f"load {described(place.key)}", timeout):
+    """Load a transcript. Raises StoreError if the store fails or returns an invalid transcript."""
+    async with store_call(f"load {format_key(place.key)}", timeout):
         entries: Any = await store.load(place.key)
     if entries is None:
         return None
     if not isinstance(entries, list):
-        raise _junk(place, f"{type(entries).__name__} instead of a list of entries")
+        raise _build_reply_error(place, f"{type(entries).__name__}, not a list of entries")
     wrong = next((entry for entry in entries if not isinstance(entry, dict) or "type" not in entry), None)
     if wrong is not None:
-        raise _junk(place, f"an entry that is {str(wrong)[:100]!r}")
+        raise _build_reply_error(place, f"an entry that is {str(wrong)[:100]!r}")
     return entries
 
 
-def _junk(place: Place, what: str) -> StoreError:
-    return StoreError(f"the store returned for {described(place.key)} {what}", key=place.key, session_id=place.session)
+def _build_reply_error(place: Place, reply: str) -> StoreError:
+    return StoreError(
+        f"the store returned for {format_key(place.key)} {reply}", key=place.key, session_id=place.session
+    )
 
 
-async def subpaths(store: SessionStore, place: Place, timeout: float) -> list[str]:
-    """Return the subpaths of a session; none if the store cannot list them. Raises StoreError."""
+async def list_subpaths(store: SessionStore, place: Place, timeout: float) -> list[str]:
+    """Return the subpaths of a session; an empty list if the store cannot list them. Raises StoreError."""
     if not implements(store, "list_subkeys"):
         return []
-    async with asked(f"list the subagents of {described(place.key)}", timeout):
+    async with store_call(f"list the subagents of {format_key(place.key)}", timeout):
         found: list[Any] = await store.list_subkeys(  # type: ignore[attr-defined]
             {"project_key": place.project, "session_id": place.session}
         )
         if wrong := [subpath for subpath in found if not isinstance(subpath, str)]:
-            raise _junk(place, f"the subpath {wrong[0]!r}")
+            raise _build_reply_error(place, f"the subpath {wrong[0]!r}")
         return list(dict.fromkeys(found))
 
 
 async def find_project(store: SessionStore, session_id: str, default: str, timeout: float) -> str:
     """Return the project of a session: the default one if it has the session, otherwise the only one that does.
 
-    Raises StoreError.
-
-    Stores of the official protocol cannot look into other projects.
+    Stores of the official protocol cannot search other projects, so the default one is returned. Raises StoreError.
     """
     if not implements(store, "find_session"):
         return default
-    async with asked(f"find session {session_id}", timeout):
+    async with store_call(f"find session {session_id}", timeout):
         found: list[str] = await store.find_session(session_id)  # type: ignore[attr-defined]
     if default in found or not found:
         return default
     if len(found) > 1:
-        told = f"the store has session {session_id} in several projects ({', '.join(found)}): name one as project_key"
-        raise StoreError(told, session_id=session_id)
+        message = (
+            f"the store has session {session_id} in several projects; project_key must be one of {', '.join(found)}"
+        )
+        raise StoreError(message, session_id=session_id)
     return found[0]
 
 
-async def newest_session(store: SessionStore, project: str, timeout: float) -> str | None:
+async def find_newest_session(store: SessionStore, project: str, timeout: float) -> str | None:
     """Return the id of the most recently written session of a project, ignoring subagents. Raises StoreError."""
-    times = await session_times(store, project, timeout)
+    times = await load_session_times(store, project, timeout)
     for session_id in sorted(times, key=lambda each: times[each], reverse=True):
         entries = await load(store, Place(project, session_id), timeout)
         if entries and entries[0].get("isSidechain") is not True:
@@ -126,18 +130,18 @@ async def newest_session(store: SessionStore, project: str, timeout: float) -> s
     return None
 
 
-async def session_times(store: SessionStore, project: str, timeout: float) -> dict[str, int]:
-    """Return when each session of a project was last written, in milliseconds. Raises StoreError.
+async def load_session_times(store: SessionStore, project: str, timeout: float) -> dict[str, int]:
+    """Return the time of the last write of each session of a project, in milliseconds. Raises StoreError.
 
-    Ignores names that are not uuids, which the CLI does not use for sessions.
+    Ignores names that are not UUIDs, which the CLI does not use for sessions.
     """
-    async with asked(f"list the sessions of {project}", timeout):
+    async with store_call(f"list the sessions of {project}", timeout):
         listed = await store.list_sessions(project)  # type: ignore[attr-defined]
         return {each["session_id"]: int(each["mtime"]) for each in listed if is_id(each["session_id"])}
 
 
 @contextlib.asynccontextmanager
-async def asked(what: str, timeout: float) -> AsyncIterator[None]:
+async def store_call(action: str, timeout: float) -> AsyncIterator[None]:
     """Convert errors and timeouts of a store to StoreError."""
     try:
         with anyio.fail_after(timeout):
@@ -145,28 +149,28 @@ async def asked(what: str, timeout: float) -> AsyncIterator[None]:
     except StoreError:
         raise
     except TimeoutError as error:
-        raise StoreError(f"the store took more than {timeout:g} s to {what}") from error
+        raise StoreError(f"the store took more than {timeout:g} s to {action}") from error
     except Exception as error:
-        raise StoreError(f"the store failed to {what}: {type(error).__name__}: {error}") from error
+        raise StoreError(f"the store failed to {action}: {type(error).__name__}: {error}") from error
 
 
 async def send_leftovers(place: Place, load_stored: Any, append: Append) -> list[tuple[Place, str]]:
-    """Append entries of a session that a killed process on this machine did not deliver.
+    """Append the entries of a session that a killed process on this machine did not deliver.
 
-    Logs failures, and returns the places and files of transcripts that are still incomplete in the store.
+    Logs failures, and returns the places and files of the transcripts that are still incomplete in the store.
     """
     failed: list[tuple[Place, str]] = []
-    for folder in await run_file_work(lambda: list(left_behind(PREFIX))):
+    for folder in await run_file_work(lambda: list(find_left_behind(PREFIX))):
         for path in folder.glob(f"projects/*/{place.session}{SUFFIX}"):
-            own = ((place_of(found, place.project), found) for found, _ in transcripts_of(str(path)))
-            waiting = [(found, transcript) for found, transcript in own if found is not None]
+            parsed = ((parse_place(found, place.project), found) for found, _ in list_transcripts(str(path)))
+            waiting = [(found, transcript) for found, transcript in parsed if found is not None]
             try:
                 while waiting:
                     found, transcript = waiting[0]
                     await send_older(transcript, found.key, await load_stored(found) or [], append)
                     del waiting[0]
             except Exception as error:
-                logger.warning("%s has entries that cannot be brought to the session store: %s", folder, error)
+                logger.warning("the entries in %s cannot be sent to the session store: %s", folder, error)
                 failed += waiting
             else:
                 await run_file_work(_remove_session, folder, path)
@@ -174,7 +178,7 @@ async def send_leftovers(place: Place, load_stored: Any, append: Append) -> list
 
 
 def _remove_session(folder: Path, transcript: Path) -> None:
-    """Remove a session, and the folder if it was the only one."""
+    """Remove a session, and the folder if no other session remains."""
     shutil.rmtree(transcript.with_suffix(""), ignore_errors=True)
     transcript.unlink(missing_ok=True)
     if not any(folder.glob(f"projects/*/*{SUFFIX}")):

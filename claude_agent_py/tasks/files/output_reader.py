@@ -1,6 +1,7 @@
 """Read the output of a task: a shell's text, or a subagent's report and transcript.
 
-This decides which files to read and in which order, in worker threads; `output_file` and `transcript` read one file.
+It chooses the files to read and their order, and reads them in worker threads. `output_file` and `transcript` read one
+file.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -12,7 +13,7 @@ import anyio
 from claude_agent_py._errors import ControlError, TaskOutputError
 from claude_agent_py._event_loop import run_file_work
 from claude_agent_py._protocol.ports import ControlPort
-from claude_agent_py.tasks.files.ending import Ending
+from claude_agent_py.tasks.files.completion import TranscriptEnd
 from claude_agent_py.tasks.files.output_file import ShellText, last_chars, read_shell, split_marker
 from claude_agent_py.tasks.files.paths import Paths
 from claude_agent_py.tasks.files.transcript import TranscriptMessage, last_messages, last_report, read_transcript
@@ -24,8 +25,8 @@ from claude_agent_py.wire.messages.tasks import TaskStatus
 Retrieval: TypeAlias = Literal["success", "timeout", "not_ready"]
 T = TypeVar("T")
 
-UNKNOWN_PLACE: Final = "its location is unknown"
-_LOOK_AGAIN: Final = 0.05
+UNKNOWN_LOCATION: Final = "its location is unknown"
+_POLL_SECONDS: Final = 0.05
 """Seconds between two reads of a file that lags."""
 
 
@@ -34,12 +35,12 @@ class TaskOutput:
     """The output of a task with its state, as the model's `TaskOutput` tool returned it. `str()` is the text."""
 
     retrieval_status: Retrieval
-    """`success`: the task is over. `timeout`: it did not end in time. `not_ready`: it is running and was not waited
-    for."""
+    """`success`: the task has ended. `timeout`: it did not end in time. `not_ready`: it is running, and the call did
+    not wait."""
     task_id: str
     status: TaskStatus
     text: str = ""
-    """The output so far, if the task runs."""
+    """The output, or the output so far if the task is running."""
     type: str | None = None
     description: str = ""
     exit_code: int | None = None
@@ -50,7 +51,7 @@ class TaskOutput:
 
     @property
     def done(self) -> bool:
-        """Whether the task is over, so that the output is complete."""
+        """Whether the task has ended, so that the output is complete."""
         return self.retrieval_status == "success"
 
     def __str__(self) -> str:
@@ -64,19 +65,22 @@ class OutputReader:
         self._paths = paths
         self._messages = messages
         self._control = control
-        self._caught_up: set[tuple[str, int]] = set()
-        """The runs, by task and number, that need no more waiting: the transcript is complete, or stayed incomplete."""
+        self._complete_runs: set[tuple[str, int]] = set()
+        """Runs, by task and number, whose transcripts were read after their end. Reading them again does not wait."""
 
     async def output(self, record: Record, retrieval: Retrieval, tail_bytes: int | None) -> TaskOutput:
-        """Return the output with the state of the task. Raises TaskOutputError only if it is over."""
+        """Return the output with the state of the task. Raises TaskOutputError only if the task has ended."""
         try:
             found = await self.read(record, tail_bytes)
         except TaskOutputError:
             if retrieval == "success":
                 raise
-            found = _as_text("", None)  # it may have written nothing yet
+            # A running task may have written nothing yet.
+            found = _to_shell_text("", None)
         run = record.run
-        code = found.marker.exit_code if run.exit_code is None and found.marker else run.exit_code
+        code = run.exit_code
+        if code is None and found.marker:
+            code = found.marker.exit_code
         return TaskOutput(
             retrieval_status=retrieval,
             task_id=record.id,
@@ -92,32 +96,35 @@ class OutputReader:
 
     async def read(self, record: Record, tail_bytes: int | None = None) -> ShellText:
         """Read the output of a task. Raises TaskOutputError."""
-        return await (self._read_report if record.is_agent else self._read_text)(record, tail_bytes)
+        if record.is_agent:
+            return await self._read_report(record, tail_bytes)
+        return await self._read_text(record, tail_bytes)
 
     # Shells, monitors, workflows
 
     async def _read_text(self, record: Record, tail_bytes: int | None) -> ShellText:
-        paths = self._paths.of(record)
+        paths = self._paths.list_candidates(record)
         try:
             return await _first_readable(record.id, paths, lambda path: read_shell(path, tail_bytes))
         except TaskOutputError:
             if record.is_shell:
                 text = await self._ask_cli(record, tail_bytes)
-            else:  # it may write no file
-                text = _as_text(record.run.summary, tail_bytes) if record.run.summary else None
+            else:
+                # Other tasks, such as workflows, may write no file.
+                text = _to_shell_text(record.run.summary, tail_bytes) if record.run.summary else None
             if text is None or _is_lost(record, paths, text):
                 raise
             return text
 
     async def _ask_cli(self, record: Record, tail_bytes: int | None) -> ShellText | None:
-        """Ask the CLI, which returns the last 8 KiB of a shell, or return None."""
+        """Request the output from the CLI, which returns the last 8 KiB of a shell. None if the request fails."""
         if self._control is None:
             return None
         try:
             reply = await self._control.control("get_task_output", task_id=record.id)
         except ControlError:
             return None
-        return _reply_text(reply, tail_bytes)
+        return _parse_reply(reply, tail_bytes)
 
     # Subagents
 
@@ -125,73 +132,74 @@ class OutputReader:
         run = record.run
         report = run.summary if run.status is TaskStatus.COMPLETED else ""
         if not report:
-            report = await self._last_words(record)
-        return _as_text(report, tail_bytes)
+            report = await self._read_last_text(record)
+        return _to_shell_text(report, tail_bytes)
 
-    async def _last_words(self, record: Record) -> str:
+    async def _read_last_text(self, record: Record) -> str:
         """Return the last text of a subagent without a report."""
-        paths = self._paths.of(record)
+        paths = self._paths.list_candidates(record)
         try:
             messages = await _first_readable(record.id, paths, last_messages)
         except TaskOutputError:
-            messages = self._seen(record)
+            messages = self._get_received(record)
             if not messages and not record.last_text and not record.run.summary:
                 raise
         return last_report(messages) or record.last_text or record.run.summary
 
-    def _seen(self, record: Record) -> list[TranscriptMessage]:
+    def _get_received(self, record: Record) -> list[TranscriptMessage]:
         """Return the received messages of the kinds that a transcript contains."""
-        seen = self._messages.of(record.id)
+        seen = self._messages.get(record.id)
         return [message for message in seen if isinstance(message, AssistantMessage | UserMessage)]
 
     async def transcript(self, record: Record, nested: Iterable[Record] = ()) -> list[TranscriptMessage]:
         """Read the messages of a subagent and of others, in the order of their times. Raises TaskOutputError."""
         if record.is_shell:
-            raise TaskOutputError(record.id, "", "a shell has no transcript, read_output() gives its text")
-        messages = await self._own_transcript(record)
+            raise TaskOutputError(record.id, "", "a shell has no transcript; use read_output() for its text")
+        messages = await self._read_own_transcript(record)
         for other in nested:
             try:
-                messages += await self._own_transcript(other)
+                messages += await self._read_own_transcript(other)
             except TaskOutputError:
-                continue  # it said nothing yet, or its file is gone
+                # It has no messages yet, or its file is gone.
+                continue
         return sorted(messages, key=lambda message: message.timestamp or "")
 
-    async def _own_transcript(self, record: Record) -> list[TranscriptMessage]:
+    async def _read_own_transcript(self, record: Record) -> list[TranscriptMessage]:
         """Read the messages of one subagent. The CLI writes the last ones shortly after the task ends."""
         run = (record.id, len(record.runs))
         start = anyio.current_time()
-        messages = await self._written_so_far(record)
-        while run not in self._caught_up and anyio.current_time() < start + _patience(record, messages):
-            await anyio.sleep(_LOOK_AGAIN)
-            messages = await self._written_so_far(record)
+        messages = await self._read_written(record)
+        while run not in self._complete_runs and anyio.current_time() < start + _compute_wait(record, messages):
+            await anyio.sleep(_POLL_SECONDS)
+            messages = await self._read_written(record)
         if not record.is_live:
-            self._caught_up.add(run)
+            self._complete_runs.add(run)
         return messages
 
-    async def _written_so_far(self, record: Record) -> list[TranscriptMessage]:
+    async def _read_written(self, record: Record) -> list[TranscriptMessage]:
         call = record.runs[0].tool_use_id
-        paths = self._paths.of(record)
+        paths = self._paths.list_candidates(record)
         try:
             messages = await _first_readable(
                 record.id, paths, lambda path: list(read_transcript(path, parent_tool_use_id=call))
             )
         except TaskOutputError:
-            seen = self._seen(record)
+            seen = self._get_received(record)
             if not seen:
                 raise
             return seen
-        # the messages of a child agent have no agent id: its transcript is that of a session
+        # The messages of a child agent have no agent id, because its transcript is the transcript of a session.
         return [message if message.agent_id else message.replace(agent_id=record.id) for message in messages]
 
 
-def _patience(record: Record, messages: list[TranscriptMessage]) -> float:
-    """Return how long to wait for more messages. Only a report is waited for."""
+def _compute_wait(record: Record, messages: list[TranscriptMessage]) -> float:
+    """Return how many seconds after the end to wait for more messages. Only a missing report is worth a wait."""
     if record.run.status is not TaskStatus.COMPLETED or not record.run.summary:
         return 0.0
-    ending = Ending()
+    end = TranscriptEnd()
     for message in messages:
-        ending.note(message)
-    return ending.patience(record)
+        end.add(message)
+    return end.grace_period(record)
 
 
 async def _first_readable(task_id: str, paths: Sequence[str], read: Callable[[str], T]) -> T:
@@ -207,22 +215,23 @@ async def _first_readable(task_id: str, paths: Sequence[str], read: Callable[[st
 
 def output_error(task_id: str, path: str, error: OSError | None) -> TaskOutputError:
     """Return the typed error for a failed read."""
-    reason = UNKNOWN_PLACE if error is None else (error.strerror or type(error).__name__)
+    reason = UNKNOWN_LOCATION if error is None else (error.strerror or type(error).__name__)
     return TaskOutputError(task_id, path, reason)
 
 
 def _is_lost(record: Record, paths: Sequence[str], text: ShellText) -> bool:
-    """Return whether an empty answer of the CLI means that the file is gone."""
+    """Return whether an empty reply of the CLI means that the file is gone."""
     return record.run.status.is_terminal and bool(paths) and not text.total_bytes and text.marker is None
 
 
-def _as_text(text: str, tail_bytes: int | None) -> ShellText:
+def _to_shell_text(text: str, tail_bytes: int | None) -> ShellText:
     shown = last_chars(text, tail_bytes)
     return ShellText(shown, None, len(text.encode("utf-8", "replace")), shown != text)
 
 
-def _reply_text(reply: dict[str, Any], tail_bytes: int | None) -> ShellText | None:
-    output, total = reply.get("output"), reply.get("total_bytes")
+def _parse_reply(reply: dict[str, Any], tail_bytes: int | None) -> ShellText | None:
+    output = reply.get("output")
+    total = reply.get("total_bytes")
     if not isinstance(output, str):
         return None
     raw = output.encode("utf-8", "replace")

@@ -1,0 +1,1 @@
+"""The handlers of `SpanFold` by message type. They share a `State`."""

@@ -1,0 +1,145 @@
+"""Find the CLI process that has a session open, from the CLI's process records.
+
+`<config>/sessions/<pid>.json` exists while a process runs (measured with CLI 2.1.328). It contains the id of the
+session and the process's start time on the kernel's clock, which differs from the start time of a later process with
+the same pid. All calls block.
+"""
+
+import contextlib
+import os
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from claude_agent_py._proc import parent_and_start
+from claude_agent_py._untrusted import read_bytes, read_json
+from claude_agent_py.sessions.folders import AnyPath, config_folder
+
+_RECORD: Final = re.compile(r"\d{1,10}\.json")
+_MOST_BYTES: Final = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class RunningProcess:
+    """A process of the CLI."""
+
+    pid: int
+    status: str | None
+    """The reported state: `busy`, `idle` or `waiting`; None if the process reports none."""
+    waiting_for: str | None = None
+    """The reason for the state `waiting`, such as `permission prompt`."""
+    started: str | None = None
+    """The start time in kernel ticks, which differs from the start time of a later process with the same pid. None if
+    unknown: for a process in another container, or on a system other than Linux."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunningSession:
+    """A session that a process of the CLI has open."""
+
+    session_id: str
+    process: RunningProcess
+    cwd: str
+    started_at: float
+    """When the process started, in seconds since the epoch."""
+    program: str
+    """The program that started the CLI, as reported by the CLI: `cli`, `sdk-py`, ..."""
+
+
+def running_sessions(config_dir: AnyPath | None = None) -> list[RunningSession]:
+    """Return the sessions that CLI processes on this machine have open, latest start first.
+
+    `config_dir` is the CLI's configuration folder; by default `CLAUDE_CONFIG_DIR`, or `~/.claude`.
+    """
+    records = _iter_records(config_folder(config_dir))
+    found = [_parse_session(record) for record in records if record.get("sessionId")]
+    return sorted(found, key=lambda session: (-session.started_at, session.process.pid))
+
+
+def find_process(config: str, session_id: str) -> RunningProcess | None:
+    """Return the process that has a session open, or None.
+
+    A process in another container counts as running while its record exists, because it cannot be checked.
+    """
+    for record in _iter_records(config):
+        if str(record.get("sessionId", "")).lower() == session_id.lower():
+            return _parse_process(record)
+    return None
+
+
+def _iter_records(config: str) -> Iterator[dict[str, Any]]:
+    """Yield the records of running processes."""
+    folder = os.path.join(config, "sessions")
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return
+    for name in names:
+        if _RECORD.fullmatch(name):
+            record = _read_record(os.path.join(folder, name))
+            if record and _is_running(record):
+                yield record
+
+
+def _parse_session(record: dict[str, Any]) -> RunningSession:
+    started = record.get("startedAt")
+    return RunningSession(
+        session_id=str(record.get("sessionId", "")),
+        process=_parse_process(record),
+        cwd=str(record.get("cwd", "")),
+        started_at=float(started) / 1000 if isinstance(started, int | float) else 0.0,
+        program=str(record.get("entrypoint", "")),
+    )
+
+
+def _parse_process(record: dict[str, Any]) -> RunningProcess:
+    fields = (record.get(name) for name in ("status", "waitingFor", "procStart"))
+    status, waiting_for, started = (value if isinstance(value, str) else None for value in fields)
+    # Start times are comparable on one Linux kernel only.
+    if sys.platform != "linux" or _is_in_other_namespace(record):
+        started = None
+    return RunningProcess(record["pid"], status, waiting_for, started)
+
+
+def _read_record(path: str) -> dict[str, Any]:
+    try:
+        record = read_json(read_bytes(path, most_bytes=_MOST_BYTES)[0])
+    except (OSError, ValueError):
+        return {}
+    return record if isinstance(record, dict) and isinstance(record.get("pid"), int) else {}
+
+
+def _is_running(record: dict[str, Any]) -> bool:
+    if _is_in_other_namespace(record):
+        return True
+    pid = record["pid"]
+    if pid <= 0 or not _exists(pid):
+        return False
+    found = parent_and_start(pid)
+    known = record.get("procStart")
+    return found is None or not isinstance(known, str) or found[1] == known
+
+
+def _is_in_other_namespace(record: dict[str, Any]) -> bool:
+    """Return whether a process is in another pid namespace. Records name it as `linux:<machine>:pid:[<number>]`."""
+    domain = record.get("pidDomain")
+    if not isinstance(domain, str) or not domain.startswith("linux:") or sys.platform != "linux":
+        return False
+    with contextlib.suppress(OSError):
+        return not domain.endswith(f":{os.readlink('/proc/self/ns/pid')}")
+    return False
+
+
+def _exists(pid: int) -> bool:
+    if sys.platform == "win32":
+        # Signal 0 would end the process. The CLI removes the record when it exits.
+        return True
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return True
