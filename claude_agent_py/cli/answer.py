@@ -1,4 +1,7 @@
-"""The command `answer`: answer an interaction in an inbox file. `permissions.typed_answers` parses the answers."""
+"""The `answer` command: answer an interaction in an inbox file.
+
+`permissions.typed_answers` parses the answers.
+"""
 
 import argparse
 
@@ -12,8 +15,10 @@ from claude_agent_py.permissions.typed_answers import read_typed
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `answer`."""
     add_inbox_argument(parser)
-    parser.add_argument("id", help="the id that `interactions` shows, or the id of the task that asks")
-    parser.add_argument("--by", default="", metavar="NAME", help="who answers, for records (default: the user)")
+    parser.add_argument("id", help="the id from `interactions`, or the id of the asking task")
+    parser.add_argument(
+        "--by", default="", metavar="NAME", help="the name of the answerer, for records (default: the user)"
+    )
     parser.add_argument("words", nargs=argparse.REMAINDER, help="the answer: allow, deny [why], a number, ...")
 
 
@@ -21,9 +26,9 @@ def execute(arguments: argparse.Namespace) -> int:
     """Answer one interaction and return the exit code: 1 if it was already answered or withdrawn.
 
     Raises:
-        OptionsError: The id is unknown or the task asks several things, or the answer is invalid.
+        OptionsError: The id is unknown, the task has several pending interactions, or the answer is invalid.
     """
-    interaction = _chosen(open_inbox(arguments.inbox), arguments.id)
+    interaction = _select(open_inbox(arguments.inbox), arguments.id)
     try:
         was_first = interaction.resolve(read_typed(interaction, arguments.words), by=arguments.by)
     except ValueError as error:
@@ -32,12 +37,13 @@ def execute(arguments: argparse.Namespace) -> int:
     return 0 if was_first else 1
 
 
-def _chosen(inbox: SQLiteInbox, which: str) -> Interaction:
-    waiting = list(inbox)
-    fitting = [one for one in waiting if one.id == which] or [one for one in waiting if one.agent_id == which]
-    if not fitting:
-        raise OptionsError(f"no interaction {which!r} is waiting; `claude-agent-py interactions` lists those that are")
-    if len(fitting) > 1:
-        asked = "; ".join(f"{one.id} ({one.summary})" for one in fitting)
-        raise OptionsError(f"task {which!r} asks several things, so pass the id of one: {asked}")
-    return fitting[0]
+def _select(inbox: SQLiteInbox, wanted: str) -> Interaction:
+    """Return the pending interaction with this id, or the only one of the task with this id."""
+    pending = list(inbox)
+    matching = [one for one in pending if one.id == wanted] or [one for one in pending if one.agent_id == wanted]
+    if not matching:
+        raise OptionsError(f"no pending interaction {wanted!r}; `claude-agent-py interactions` lists them")
+    if len(matching) > 1:
+        listed = "; ".join(f"{one.id} ({one.summary})" for one in matching)
+        raise OptionsError(f"task {wanted!r} has several pending interactions; pass the id of one: {listed}")
+    return matching[0]

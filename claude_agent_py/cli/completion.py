@@ -23,56 +23,65 @@ ZSH: Final = "autoload -U +X bashcompinit && bashcompinit\n"
 
 
 class Words(NamedTuple):
-    """A command and what can follow it."""
+    """A command and its completions."""
 
     name: str
     help: str
-    following: list[str]
+    completions: list[str]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the argument: the shell."""
     parser.add_argument("shell", choices=SHELLS)
-    parser.epilog = f'for example in ~/.bashrc: eval "$({PROGRAM} completion bash)"'
+    parser.epilog = f'for example, in ~/.bashrc: eval "$({PROGRAM} completion bash)"'
 
 
 def execute(arguments: argparse.Namespace) -> int:
     """Print the script and return the exit code."""
     from claude_agent_py.cli.main import COMMANDS, make_parser
 
-    commands = list(_words(make_parser(list(COMMANDS))))
-    print(_fish(commands) if arguments.shell == "fish" else _bash(commands, is_zsh=arguments.shell == "zsh"), end="")
+    commands = list(_list_commands(make_parser(list(COMMANDS))))
+    if arguments.shell == "fish":
+        print(_format_fish(commands), end="")
+    else:
+        print(_format_bash(commands, is_zsh=arguments.shell == "zsh"), end="")
     return 0
 
 
-def _words(parser: argparse.ArgumentParser) -> Iterator[Words]:
-    """Yield every command of a parser."""
+def _list_commands(parser: argparse.ArgumentParser) -> Iterator[Words]:
+    """Yield the commands of a parser. argparse has no public way to list them."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             helps = {choice.dest: choice.help or "" for choice in action._choices_actions}
             for name, sub in action.choices.items():
-                options = [option for one in sub._actions for option in one.option_strings if option.startswith("--")]
-                inner = list(_words(sub))
-                options += [option for words in inner for option in words.following if option.startswith("--")]
-                following = [words.name for words in inner] + list(dict.fromkeys(options))
-                choices = [
-                    str(choice) for one in sub._actions if not one.option_strings for choice in one.choices or ()
-                ]
-                yield Words(name, helps.get(name, ""), list(dict.fromkeys(choices + following)))
+                yield Words(name, helps.get(name, ""), _list_completions(sub))
 
 
-def _bash(commands: list[Words], *, is_zsh: bool) -> str:
-    cases = "\n".join(f'        {words.name}) words="{" ".join(words.following)}" ;;' for words in commands)
+def _list_completions(parser: argparse.ArgumentParser) -> list[str]:
+    """Return the choices, subcommands and options of a command, including the options of its subcommands."""
+    subcommands = list(_list_commands(parser))
+    completions = [
+        str(choice) for action in parser._actions if not action.option_strings for choice in action.choices or ()
+    ]
+    completions += [command.name for command in subcommands]
+    completions += [option for action in parser._actions for option in action.option_strings if option.startswith("--")]
+    completions += [word for command in subcommands for word in command.completions if word.startswith("--")]
+    return list(dict.fromkeys(completions))
+
+
+def _format_bash(commands: list[Words], *, is_zsh: bool) -> str:
+    cases = "\n".join(f'        {words.name}) words="{" ".join(words.completions)}" ;;' for words in commands)
     script = BASH.format(cases=cases, commands=" ".join(words.name for words in commands), program=PROGRAM)
     return ZSH + script if is_zsh else script
 
 
-def _fish(commands: list[Words]) -> str:
+def _format_fish(commands: list[Words]) -> str:
     lines = [f"complete -c {PROGRAM} -e"]
     for words in commands:
-        described = words.help.replace("\\", "\\\\").replace("'", "\\'")
-        lines.append(f"complete -c {PROGRAM} -n __fish_use_subcommand -f -a {words.name} -d '{described}'")
-        seen = f"-n '__fish_seen_subcommand_from {words.name}'"
-        each = (f"-l {word[2:]}" if word.startswith("--") else f"-a {word}" for word in words.following)
-        lines += [f"complete -c {PROGRAM} {seen} {one}" for one in each]
+        description = words.help.replace("\\", "\\\\").replace("'", "\\'")
+        lines.append(f"complete -c {PROGRAM} -n __fish_use_subcommand -f -a {words.name} -d '{description}'")
+        condition = f"-n '__fish_seen_subcommand_from {words.name}'"
+        for word in words.completions:
+            flag = f"-l {word[2:]}" if word.startswith("--") else f"-a {word}"
+            lines.append(f"complete -c {PROGRAM} {condition} {flag}")
     return "\n".join(lines) + "\n"

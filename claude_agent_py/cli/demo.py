@@ -1,6 +1,6 @@
-"""The `demo` command: two subagents and a shell command run in the background, and their output is printed.
+"""The `demo` command: run two subagents and a shell command in the background, and print their output.
 
-Holds the scripted replies (offline) and the prompt (live); `live_tree` draws the tasks.
+Defines the prompt and the scripted replies; `live_tree` draws the tasks.
 """
 
 import argparse
@@ -16,15 +16,15 @@ import anyio
 from claude_agent_py._errors import OptionsError
 from claude_agent_py._runtime.runs.result import RunResult
 from claude_agent_py.agents.definition import AgentDefinition
-from claude_agent_py.cli.live_tree import Screen, screen
+from claude_agent_py.cli.live_tree import Screen, create_screen
 from claude_agent_py.client import Client
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.testing.script import Reply, text, tool_use
 from claude_agent_py.testing.scripted_model import ScriptedModel
 
 PROMPT: Final = (
-    "Do three things at once, each in the background: have the agent `reviewer` review the authentication, have it "
-    "review the billing, and run the test suite in the shell with "
+    "Do three things concurrently, each in the background: have the agent `reviewer` review the authentication, have "
+    "it review the billing, and run the test suite in the shell with "
     '`for i in 1 2 3 4 5 6; do echo "test $i ok"; sleep 0.5; done`. '
     "When all three are done, sum up in two sentences."
 )
@@ -37,7 +37,7 @@ AGENTS: Final = {
 }
 
 
-# What the scripted model says
+# Replies of the scripted model
 
 AUTH: Final = (
     Reply(tool_use("Bash", {"command": "sleep 0.7; echo 214 lines", "description": "Count the lines of auth.py"})),
@@ -70,17 +70,17 @@ MAIN: Final = (
             ),
         ]
     ),
-    text("All three are under way in the background."),
+    text("All three are running in the background."),
 )
 SUMMARY: Final = text("Auth is sound but logs a secret, billing should use decimals, and all six tests pass.")
 
 
 @contextmanager
-def _options(*, live: bool) -> Iterator[ClientOptions]:
-    """Yield options for the real model, or for the scripted one, which runs meanwhile."""
+def _open_options(*, live: bool) -> Iterator[ClientOptions]:
+    """Yield options for the real model, or run the scripted model and yield options for it."""
     if live:
         if not os.environ.get("ANTHROPIC_API_KEY"):
-            raise OptionsError("set it to run the demo on the real model", option="ANTHROPIC_API_KEY")
+            raise OptionsError("must be set to run the demo on the real model", option="ANTHROPIC_API_KEY")
         yield ClientOptions(agents=AGENTS, permission_mode="bypassPermissions")
         return
     subagents = {"Review the authentication": AUTH, "Review the billing": BILLING}
@@ -88,8 +88,8 @@ def _options(*, live: bool) -> Iterator[ClientOptions]:
         yield model.options(agents=AGENTS)
 
 
-async def _watched(client: Client, view: Screen) -> RunResult:
-    """Run the prompt and show its tasks meanwhile."""
+async def _run_prompt(client: Client, view: Screen) -> RunResult:
+    """Run the prompt while the view shows its tasks."""
     run = client.query(PROMPT, until="idle", timeout=600)
     async with anyio.create_task_group() as group:
         group.start_soon(view.watch, client.tasks)
@@ -98,11 +98,11 @@ async def _watched(client: Client, view: Screen) -> RunResult:
     return await run
 
 
-async def _show(options: ClientOptions, view: Screen) -> RunResult:
+async def _run_demo(options: ClientOptions, view: Screen) -> RunResult:
     async with Client(options) as client:
-        view.say(f"Claude Code {client.info.claude_code_version or ''} is up (pid {client.pid}).")
+        view.say(f"Claude Code {client.info.claude_code_version or ''} is running (pid {client.pid}).")
         view.say(f"> {PROMPT}")
-        result = await _watched(client, view)
+        result = await _run_prompt(client, view)
         view.finish(client.tasks)
         for task in client.tasks.roots:
             outcome = await task.wait(timeout=60)
@@ -119,11 +119,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """Run the demo and return the exit code."""
-    view = screen(sys.stdout)
-    with _options(live=arguments.live) as options:
-        result = anyio.run(_show, options, view)
+    view = create_screen(sys.stdout)
+    with _open_options(live=arguments.live) as options:
+        result = anyio.run(_run_demo, options, view)
     view.say(
         f"\n{len(result.tasks)} tasks, {len(result.results)} turns, {len(result.messages)} messages, "
-        f"{len(result.tool_calls)} tool calls; the process is gone."
+        f"{len(result.tool_calls)} tool calls; the process has exited."
     )
     return 1 if result.is_error or result.unfinished_tasks else 0

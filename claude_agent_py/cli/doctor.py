@@ -57,12 +57,12 @@ EXTRAS: Final = {
 START_TIMEOUT: Final = 20.0
 """Time limit of the trial start, in seconds."""
 NOWHERE: Final = "http://127.0.0.1:9"
-"""The base URL for the trial start, which sends no requests."""
+"""The base URL for the trial start: a closed port, in case the CLI sends a request."""
 PROXIES: Final = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY")
 CERTIFICATES: Final = ("NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE")
 SHELLS: Final = ("bash", "zsh")
 SHELL_FOLDERS: Final = ("/bin", "/usr/bin", "/usr/local/bin", "/opt/homebrew/bin")
-"""Where the CLI looks for a shell besides PATH."""
+"""Folders in which the CLI looks for a shell, in addition to PATH."""
 INSTALL: Final = "claude-agent-py install-cli"
 CHMOD: Final = "chmod 600 "
 LOG_IN: Final = "set ANTHROPIC_API_KEY, or log in once with `{program} auth login`"
@@ -75,36 +75,40 @@ class Check(NamedTuple):
     status: Literal["ok", "note", "problem"]
     found: str
     fix: str | None = None
-    """What to do about it, or None."""
+    """How to fix the problem, or None."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `doctor`."""
     parser.add_argument("--json", action="store_true", help="print all checks and fixes as JSON")
-    parser.add_argument("--fix", action="store_true", help="install the CLI and protect the credentials if needed")
+    parser.add_argument("--fix", action="store_true", help="if needed, install the CLI and protect the credentials")
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Print the report and return the exit code: 1 if there is a problem, else 0. Takes a second or two.
+    """Print the report and return the exit code: 1 if there is a problem, otherwise 0. Takes a second or two.
 
-    With `--fix`, do what can be done about the problems, say so on stderr, and check again.
+    With `--fix`, apply the safe fixes, report them on stderr, and check again.
     """
-    checks = [*_packages(), *_program(), *_folders(), *_path(), *_network()]
+    checks = _run_checks()
     if arguments.fix and sum(_repair(check) for check in checks if check.status == "problem"):
-        checks = [*_packages(), *_program(), *_folders(), *_path(), *_network()]
+        checks = _run_checks()
     problems = sum(check.status == "problem" for check in checks)
     if arguments.json:
         report = {"ok": not problems, "version": __version__, "checks": [check._asdict() for check in checks]}
         print(json.dumps(report, indent=2))
     else:
         for check in checks:
-            _show(check)
+            _print_check(check)
         print(f"\nProblems to fix: {problems}" if problems else "\nNo problems found.")
     return 1 if problems else 0
 
 
+def _run_checks() -> list[Check]:
+    return [*_check_packages(), *_check_cli(), *_check_folders(), *_check_path(), *_check_network()]
+
+
 def _repair(check: Check) -> bool:
-    """Do what a check advises, if that is safe to do unasked, and return whether it was done."""
+    """Apply the fix of a check if it is safe to apply without asking. Return whether it was applied."""
     advice = check.fix or ""
     if not advice.startswith(CHMOD) and INSTALL not in advice:
         return False
@@ -115,12 +119,12 @@ def _repair(check: Check) -> bool:
         else:
             install_cli(CLI_VERSION, force=True)
     except (ClaudeAgentError, OSError) as error:
-        print(f"claude-agent-py: that failed: {error}", file=sys.stderr)
+        print(f"claude-agent-py: {check.name}: the fix failed: {error}", file=sys.stderr)
         return False
     return True
 
 
-def _show(check: Check) -> None:
+def _print_check(check: Check) -> None:
     first, *more = check.found.splitlines()
     print(f"{check.status:<8} {check.name:<12} {first}")
     for line in more:
@@ -132,18 +136,21 @@ def _show(check: Check) -> None:
 # Packages
 
 
-def _packages() -> Iterator[Check]:
+def _check_packages() -> Iterator[Check]:
     yield Check("package", "ok", f"claude_agent_py {__version__}")
     yield Check("Python", "ok", f"{platform.python_version()} at {sys.executable} on {platform_name()}")
-    versions = {name: _installed(name) for name in DEPENDENCIES}
+    versions = {name: _find_version(name) for name in DEPENDENCIES}
     missing = [name for name, version in versions.items() if version is None]
-    told = ", ".join(f"{name} {version or 'is missing'}" for name, version in versions.items())
-    yield Check("needs", "problem" if missing else "ok", told, f"pip install {' '.join(missing)}" if missing else None)
-    extras = ", ".join(f"{name} {_installed(name) or f'(extra {extra}) -'}" for name, extra in EXTRAS.items())
+    found = ", ".join(f"{name} {version or 'is missing'}" for name, version in versions.items())
+    if missing:
+        yield Check("needs", "problem", found, f"pip install {' '.join(missing)}")
+    else:
+        yield Check("needs", "ok", found)
+    extras = ", ".join(f"{name} {_find_version(name) or f'(extra {extra}) -'}" for name, extra in EXTRAS.items())
     yield Check("extras", "ok", extras)
 
 
-def _installed(name: str) -> str | None:
+def _find_version(name: str) -> str | None:
     try:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
@@ -153,53 +160,54 @@ def _installed(name: str) -> str | None:
 # The CLI
 
 
-def _program() -> Iterator[Check]:
+def _check_cli() -> Iterator[Check]:
     try:
         program = find_cli()
     except CLINotFoundError as error:
-        told = "\n".join(["no usable `claude` program; tried", *error.tried])
-        yield Check("CLI", "problem", told, f"run `{INSTALL}`, or set CLAUDE_AGENT_CLI to the program")
-        yield _login_by_variables()
+        found = "\n".join(["no usable `claude` program; tried", *error.tried])
+        yield Check("CLI", "problem", found, f"run `{INSTALL}`, or set CLAUDE_AGENT_CLI to the program")
+        yield _check_login_variables()
         return
     yield Check("CLI", "ok", str(program))
-    others = [c.path for c in search() if c.place == "PATH" and c.problem is None and not _same(c.path, program)]
+    on_path = [candidate.path for candidate in search() if candidate.place == "PATH" and candidate.problem is None]
+    others = [path for path in on_path if not _is_same_file(path, program)]
     if others:
-        yield Check("CLI", "note", f"another `claude` is on PATH and is not used: {others[0]}")
+        yield Check("CLI", "note", f"not used: another `claude` on PATH, {others[0]}")
     try:
         version = read_version(program, timeout=START_TIMEOUT)
         require_version(version, program)
     except CLIVersionError as error:
-        yield Check("version", "problem", f"{error.version}; needs {MINIMUM_CLI_VERSION} or newer", INSTALL)
+        yield Check("version", "problem", f"{error.version}; the library needs {MINIMUM_CLI_VERSION} or newer", INSTALL)
         return
     except CLIError as error:
         yield Check("version", "problem", str(error), f"{INSTALL} --force")
         return
     yield Check("version", "ok", f"{version} (tested with {CLI_VERSION})")
-    yield from _start(program)
+    yield from _check_start(program)
 
 
-def _same(one: Path, other: Path) -> bool:
+def _is_same_file(one: Path, other: Path) -> bool:
     try:
         return one.samefile(other)
     except OSError:
         return False
 
 
-def _start(program: Path) -> Iterator[Check]:
+def _check_start(program: Path) -> Iterator[Check]:
     """Start the CLI with the user's settings, but without their hooks and MCP servers."""
     began = time.monotonic()
     try:
         with tempfile.TemporaryDirectory(prefix="claude-agent-py-", ignore_cleanup_errors=True) as folder:
-            info = anyio.run(_greeting, program, folder)
+            info = anyio.run(_connect, program, folder)
     except (ClaudeAgentError, OSError) as error:
         yield Check("start", "problem", f"the CLI does not start: {error}", f"{INSTALL} --force")
-        yield _login_by_variables()
+        yield _check_login_variables()
         return
-    yield Check("start", "ok", f"it answers after {time.monotonic() - began:.1f} s")
-    yield _login(info, program)
+    yield Check("start", "ok", f"the CLI responds after {time.monotonic() - began:.1f} s")
+    yield _check_login(info, program)
 
 
-async def _greeting(program: Path, folder: str) -> "InitializeReply":
+async def _connect(program: Path, folder: str) -> "InitializeReply":
     options = ClientOptions(
         cli_path=program,
         cwd=folder,
@@ -215,7 +223,8 @@ async def _greeting(program: Path, folder: str) -> "InitializeReply":
     )
     logger = logging.getLogger("claude_agent_py")
     level = logger.level
-    logger.setLevel(logging.ERROR)  # the checks report what it would warn about
+    # The checks report the same problems, so the client's warnings would repeat them.
+    logger.setLevel(logging.ERROR)
     try:
         async with Client(options) as client:
             return client.info
@@ -223,32 +232,31 @@ async def _greeting(program: Path, folder: str) -> "InitializeReply":
         logger.setLevel(level)
 
 
-def _login(info: "InitializeReply", program: Path) -> Check:
-    """Report what the CLI logs in with. Only a request would show whether that is accepted."""
-    account = info.account
-    said = account.raw if account else {}
-    sources = [said.get(key) for key in ("apiKeySource", "tokenSource", "subscriptionType")]
-    named = [source for source in sources if source and source != "none"]
-    if (provider := said.get("apiProvider", "firstParty")) != "firstParty":
-        named.append(provider)
-    if not named:
+def _check_login(info: "InitializeReply", program: Path) -> Check:
+    """Report the login that the CLI uses. Verifying it would take a request to the API."""
+    account = info.account.raw if info.account else {}
+    sources = [account.get(key) for key in ("apiKeySource", "tokenSource", "subscriptionType")]
+    found = [source for source in sources if source and source != "none"]
+    if (provider := account.get("apiProvider", "firstParty")) != "firstParty":
+        found.append(provider)
+    if not found:
         return Check("login", "problem", "no API key and no login", LOG_IN.format(program=program))
-    return Check("login", "ok", f"by {named[0]} (not tried: that would send a request)")
+    return Check("login", "ok", f"by {found[0]} (not verified: that would send a request)")
 
 
-def _login_by_variables() -> Check:
-    """Report what the environment says about the login, when there is no CLI to ask."""
+def _check_login_variables() -> Check:
+    """Report the login set by environment variables, for when no CLI can report it."""
     names = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
     clouds = ("CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY")
     if given := [name for name in (*names, *clouds) if os.environ.get(name)]:
-        return Check("login", "ok", f"by {given[0]} (not tried)")
-    return Check("login", "note", "no key in the environment; only the CLI can tell whether there is a login")
+        return Check("login", "ok", f"by {given[0]} (not verified)")
+    return Check("login", "note", "no key in the environment; finding a stored login takes a working CLI")
 
 
 # The machine
 
 
-def _folders() -> Iterator[Check]:
+def _check_folders() -> Iterator[Check]:
     config = Path(os.environ.get("CLAUDE_CONFIG_DIR") or home(os.environ) / ".claude").expanduser()
     for name, folder in (("cache", cache_folder()), ("settings", config), ("temporary", Path(tempfile.gettempdir()))):
         exists = next(place for place in (folder, *folder.parents) if place.exists())
@@ -260,10 +268,10 @@ def _folders() -> Iterator[Check]:
         yield Check("folder", "problem", f"other users can read {secret}", f"{CHMOD}{secret}")
 
 
-def _path() -> Iterator[Check]:
+def _check_path() -> Iterator[Check]:
     folders = [folder for folder in os.environ.get("PATH", "").split(os.pathsep) if folder]
     if not folders:
-        yield Check("PATH", "problem", "PATH is empty: tools find no programs", "set PATH")
+        yield Check("PATH", "problem", "PATH is empty, so tools find no programs", "set PATH")
         return
     yield Check(
         "PATH",
@@ -271,44 +279,47 @@ def _path() -> Iterator[Check]:
         f"{len(folders)} folders; npm: {shutil.which('npm') or '-'}; {PROGRAM}: {shutil.which(PROGRAM) or '-'}",
     )
     if relative := [folder for folder in folders if not os.path.isabs(folder)]:
-        told = f"{relative[0]!r} is relative, so what runs depends on the working directory"
-        yield Check("PATH", "note", told, "remove it from PATH")
-    if not (shell := _shell()):
-        told = "neither bash nor zsh found: the Bash tool does not work"
-        fix = "install Git for Windows, or set CLAUDE_CODE_GIT_BASH_PATH" if WINDOWS else "install bash"
-        yield Check("shell", "note" if WINDOWS else "problem", told, fix)
-    else:
+        found = f"{relative[0]!r} is relative, so the programs found depend on the working directory"
+        yield Check("PATH", "note", found, "remove it from PATH")
+    shell = _find_shell()
+    missing = "neither bash nor zsh found, so the Bash tool does not work"
+    if shell:
         yield Check("shell", "ok", shell)
+    elif WINDOWS:
+        yield Check("shell", "note", missing, "install Git for Windows, or set CLAUDE_CODE_GIT_BASH_PATH")
+    else:
+        yield Check("shell", "problem", missing, "install bash")
 
 
-def _shell() -> str | None:
+def _find_shell() -> str | None:
     if WINDOWS and (named := os.environ.get("CLAUDE_CODE_GIT_BASH_PATH")):
         return named if Path(named).is_file() else None
     places = os.pathsep.join([os.environ.get("PATH", ""), *SHELL_FOLDERS])
     return next(filter(None, (shutil.which(shell, path=places) for shell in SHELLS)), None)
 
 
-def _network() -> Iterator[Check]:
+def _check_network() -> Iterator[Check]:
     given = {name: value for name in PROXIES if (value := os.environ.get(name) or os.environ.get(name.lower()))}
     for name, value in given.items():
-        yield _proxy(name, value)
+        yield _check_proxy(name, value)
     if not given:
         yield Check("proxy", "ok", "not set")
     if base := os.environ.get("ANTHROPIC_BASE_URL"):
-        yield Check("proxy", "note", f"requests go to {_host(base) or 'no host: ANTHROPIC_BASE_URL is not a URL'}")
+        host = _parse_host(base) or "no host: ANTHROPIC_BASE_URL is not a URL"
+        yield Check("proxy", "note", f"requests go to {host}")
     for name in CERTIFICATES:
         if (file := os.environ.get(name)) and not os.access(file, os.R_OK):
             yield Check("proxy", "problem", f"cannot read {file}, set by {name}", f"correct or unset {name}")
 
 
-def _proxy(name: str, value: str) -> Check:
-    if host := _host(value):
+def _check_proxy(name: str, value: str) -> Check:
+    if host := _parse_host(value):
         return Check("proxy", "ok", f"{name} is {host}")
     return Check("proxy", "problem", f"{name} is not a URL with a host", f"set it as {name}=http://host:port")
 
 
-def _host(url: str) -> str | None:
-    """Return the scheme, host and port of a URL, without credentials, or None if it has no host."""
+def _parse_host(url: str) -> str | None:
+    """Return the scheme, host and port of a URL, without credentials; None if it has no host."""
     try:
         parts = urlsplit(url)
         port = f":{parts.port}" if parts.port else ""

@@ -1,4 +1,4 @@
-"""The command `fleet`: run a worker, and look at sessions and steer them, from a shell. `--json` prints JSON lines."""
+"""The `fleet` command: run a worker, and inspect and control sessions. `--json` prints JSON lines."""
 
 from __future__ import annotations
 
@@ -46,12 +46,13 @@ def execute(arguments: Arguments) -> int:
 
 
 async def _execute(arguments: Arguments) -> int:
-    async with _loaded(arguments.fleet) if "fleet" in arguments else _opened(arguments.url) as fleet:
+    # Only `worker` has the argument `fleet`: a worker needs the agents, which are in the module.
+    async with _import_fleet(arguments.fleet) if "fleet" in arguments else _open_fleet(arguments.url) as fleet:
         code: int = await arguments.action(fleet, arguments)
         return code
 
 
-def _loaded(target: str) -> Fleet:
+def _import_fleet(target: str) -> Fleet:
     from claude_agent_py.fleet import Fleet
 
     module, _, name = target.partition(":")
@@ -61,64 +62,68 @@ def _loaded(target: str) -> Fleet:
     except (ImportError, AttributeError) as error:
         raise OptionsError(f"{target} cannot be loaded: {error}", option="fleet") from error
     if not isinstance(found, Fleet):
-        raise OptionsError(f"{target} is not a Fleet", option="fleet")
+        raise OptionsError(f"must be a Fleet, not {type(found).__name__}: {target}", option="fleet")
     return found
 
 
-def _opened(url: str | None) -> Fleet:
+def _open_fleet(url: str | None) -> Fleet:
     from claude_agent_py.fleet import Fleet
 
     if url is None:
         raise OptionsError(f"pass --url or set {VARIABLE}")
-    return Fleet(url, create=False)  # a mistyped URL is told
+    # A mistyped URL must fail, not create an empty database.
+    return Fleet(url, create=False)
 
 
-def _tell(arguments: Arguments, told: Mapping[str, Any], line: str) -> None:
-    print(json.dumps(told) if arguments.json else displayable(line, len(line)), flush=True)
+def _print_fact(arguments: Arguments, fact: Mapping[str, Any], line: str) -> None:
+    """Print a fact as JSON with `--json`, otherwise the line without control characters."""
+    print(json.dumps(fact) if arguments.json else displayable(line, len(line)), flush=True)
 
 
-def _given(arguments: Arguments, *names: str) -> dict[str, Any]:
+def _pick(arguments: Arguments, *names: str) -> dict[str, Any]:
     return {name: getattr(arguments, name) for name in names}
 
 
-# worker ---------------------------------------------------------------------------------------------------------------
+# Worker ---------------------------------------------------------------------------------------------------------------
 
 
-def _worker_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("fleet", metavar="MODULE:NAME", help="where the Fleet is, with its agents: `agents:fleet`")
-    parser.add_argument("--sessions", type=int, default=16, help="how many sessions run at once (default: 16)")
-    parser.add_argument("--memory", help="how much memory they may use, such as 8GiB (default: any)")
+def _add_worker_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("fleet", metavar="MODULE:NAME", help="the Fleet with its agents, such as `agents:fleet`")
+    parser.add_argument(
+        "--sessions", type=int, default=16, help="the maximum number of concurrent sessions (default: 16)"
+    )
+    parser.add_argument("--memory", help="the memory that sessions may use, such as 8GiB (default: unlimited)")
     parser.add_argument("--machine", help="the name of this machine (default: the host name)")
-    parser.add_argument("--folder", help="where workspaces are (default: in the folder for temporary files)")
+    parser.add_argument("--folder", help="the folder for workspaces (default: in the folder for temporary files)")
     parser.add_argument(
         "--grace",
         type=float,
         metavar="SECONDS",
-        help="after SIGTERM, give back what still runs after so long (default: wait until it is over)",
+        help="after SIGTERM, release sessions that still run after this time (default: wait for them)",
     )
 
 
-async def _worker(fleet: Fleet, arguments: Arguments) -> int:
-    worker = fleet.worker(**_given(arguments, "sessions", "memory", "machine", "folder"))
-    told = {"worker": worker.id, "machine": worker.machine, "pid": os.getpid()}
+async def _run_worker(fleet: Fleet, arguments: Arguments) -> int:
+    worker = fleet.worker(**_pick(arguments, "sessions", "memory", "machine", "folder"))
+    facts = {"worker": worker.id, "machine": worker.machine, "pid": os.getpid()}
     async with worker, anyio.create_task_group() as group:
-        await group.start(_obey_signals, worker, arguments.grace, group.cancel_scope)
-        line = f"worker {worker.id} runs; SIGTERM drains it, a second one gives its sessions back"
-        _tell(arguments, {**told, "state": "runs"}, line)
+        await group.start(_handle_signals, worker, arguments.grace, group.cancel_scope)
+        line = f"worker {worker.id} runs; SIGTERM drains it, a second SIGTERM releases its sessions"
+        _print_fact(arguments, {**facts, "state": "runs"}, line)
         await fleet.drain_forever()
         group.cancel_scope.cancel()
-    _tell(arguments, {**told, "state": "ended"}, f"worker {worker.id} has ended")
+    _print_fact(arguments, {**facts, "state": "ended"}, f"worker {worker.id} has ended")
     return 0
 
 
-async def _obey_signals(
+async def _handle_signals(
     worker: Worker,
     grace: float | None,
     scope: anyio.CancelScope,
     *,
     task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Drain the worker at the first SIGTERM or SIGINT; give back what runs at a second one, or after the grace."""
+    """Drain the worker at the first SIGTERM or SIGINT. Release its sessions at a second one or after `grace`."""
     if sys.platform == "win32":
         task_status.started()
         return
@@ -140,47 +145,47 @@ async def _drain_within(worker: Worker, grace: float | None, scope: anyio.Cancel
     scope.cancel()
 
 
-# The others -----------------------------------------------------------------------------------------------------------
+# Sessions -----------------------------------------------------------------------------------------------------------
 
 
-def _start_arguments(parser: argparse.ArgumentParser) -> None:
+def _add_start_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("agent", help="an agent that a worker has registered")
-    parser.add_argument("prompt")
-    parser.add_argument("--id", help="the id; a session that has it already is not started again")
-    parser.add_argument("--tenant", default="", help="whose it is, for limits and shares")
-    parser.add_argument("--priority", type=int, default=0, help="sessions of a higher one go first (default: 0)")
-    parser.add_argument("--version", help="of the agent (default: the one that was registered last)")
-    parser.add_argument("--timeout", type=float, help="seconds within which the prompt has to be answered")
+    parser.add_argument("prompt", help="the first prompt")
+    parser.add_argument("--id", help="the session's id; an existing session is not started again")
+    parser.add_argument("--tenant", default="", help="the session's tenant, for limits and shares")
+    parser.add_argument("--priority", type=int, default=0, help="higher priorities run first (default: 0)")
+    parser.add_argument("--version", help="the agent's version (default: the one registered last)")
+    parser.add_argument("--timeout", type=float, metavar="SECONDS", help="the time limit for the answer")
     parser.add_argument("--wait", action="store_true", help="wait for the result")
 
 
 async def _start(fleet: Fleet, arguments: Arguments) -> int:
-    given = _given(arguments, "id", "tenant", "priority", "version", "timeout")
-    session = await fleet.start(arguments.agent, arguments.prompt, **given)
+    options = _pick(arguments, "id", "tenant", "priority", "version", "timeout")
+    session = await fleet.start(arguments.agent, arguments.prompt, **options)
     if arguments.wait:
-        return await _wait(arguments, session, 1)
-    _tell(arguments, (await session.info()).to_dict(), session.id)
+        return await _print_outcome(arguments, session, 1)
+    _print_fact(arguments, (await session.info()).to_dict(), session.id)
     return 0
 
 
-async def _wait(arguments: Arguments, session: FleetSession, run: int) -> int:
+async def _print_outcome(arguments: Arguments, session: FleetSession, run: int) -> int:
     try:
         outcome = await session.result(run)
     except FleetRunError as error:
         if not arguments.json:
             raise
-        _tell(arguments, error.outcome.to_dict(), "")
+        _print_fact(arguments, error.outcome.to_dict(), "")
         return 1
-    _tell(arguments, outcome.to_dict(), outcome.text)
+    _print_fact(arguments, outcome.to_dict(), outcome.text)
     return 0
 
 
-def _list_arguments(parser: argparse.ArgumentParser) -> None:
+def _add_list_arguments(parser: argparse.ArgumentParser) -> None:
     states = ["queued", "running", "waiting", "idle", "failed", "cancelled"]
     parser.add_argument("--state", choices=states, help="only sessions in this state")
     parser.add_argument("--agent", help="only sessions of this agent")
     parser.add_argument("--tenant", help="only sessions of this tenant")
-    parser.add_argument("--limit", type=int, default=100, help="how many at most (default: 100)")
+    parser.add_argument("--limit", type=int, default=100, help="the maximum number of sessions (default: 100)")
     instead = parser.add_mutually_exclusive_group()
     instead.add_argument("--workers", action="store_true", help="list the workers instead")
     instead.add_argument("--tenants", action="store_true", help="list the tenants instead")
@@ -189,48 +194,51 @@ def _list_arguments(parser: argparse.ArgumentParser) -> None:
 async def _list(fleet: Fleet, arguments: Arguments) -> int:
     if arguments.workers:
         for worker in await fleet.workers():
-            busy = f"{worker.running} of {worker.slots} sessions{', draining' if worker.is_draining else ''}"
-            _tell(arguments, worker.to_dict(), f"{worker.id}  {busy}")
+            draining = ", draining" if worker.is_draining else ""
+            line = f"{worker.id}  {worker.running} of {worker.slots} sessions{draining}"
+            _print_fact(arguments, worker.to_dict(), line)
         return 0
     if arguments.tenants:
         for tenant in await fleet.tenants():
-            limit = "no limit of its own" if tenant.limit is None else f"limit {tenant.limit}"
+            limit = "no own limit" if tenant.limit is None else f"limit {tenant.limit}"
             counts = "".join(f", {number} {state}" for state, number in sorted(tenant.sessions.items()))
-            _tell(arguments, tenant.to_dict(), f"{tenant.name or '-'}  {limit}, weight {tenant.weight:g}{counts}")
+            _print_fact(arguments, tenant.to_dict(), f"{tenant.name or '-'}  {limit}, weight {tenant.weight:g}{counts}")
         return 0
-    for info in await fleet.list(**_given(arguments, "state", "agent", "tenant", "limit")):
+    for info in await fleet.list(**_pick(arguments, "state", "agent", "tenant", "limit")):
         where = f" on {info.worker}" if info.worker else ""
         why = f": {info.reason}" if info.reason else ""
-        _tell(arguments, info.to_dict(), f"{info.id}  {info.agent}  {info.state}{where}{why}")
+        _print_fact(arguments, info.to_dict(), f"{info.id}  {info.agent}  {info.state}{where}{why}")
     return 0
 
 
-def _session_argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("session", help="its id")
+def _add_session_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("session", help="the session's id")
 
 
 async def _show(fleet: Fleet, arguments: Arguments) -> int:
     session = fleet.session(arguments.session)
-    info, questions = await session.info(), await session.interactions()
+    info = await session.info()
+    questions = await session.interactions()
     runs = [await session.outcome(number) for number in range(1, info.runs + 1)]
     if arguments.json:
-        asked = [question.to_dict() for question in questions]
-        print(json.dumps({**info.to_dict(), "outcomes": [run.to_dict() for run in runs], "interactions": asked}))
+        outcomes = [run.to_dict() for run in runs]
+        interactions = [question.to_dict() for question in questions]
+        print(json.dumps({**info.to_dict(), "outcomes": outcomes, "interactions": interactions}))
         return 0
     why = f": {info.reason}" if info.reason else ""
-    _tell(arguments, {}, f"{info.id}: {info.agent} {info.version}, {info.events} events, {info.state}{why}")
+    _print_fact(arguments, {}, f"{info.id}: {info.agent} {info.version}, {info.events} events, {info.state}{why}")
     for run in runs:
-        _tell(arguments, {}, f"  {run.run}. {run.state}: {run.reason or run.text}".removesuffix(": "))
+        _print_fact(arguments, {}, f"  {run.run}. {run.state}: {run.reason or run.text}".removesuffix(": "))
     for question in questions:
-        _tell(arguments, {}, f"  {question.id} asks: {question.summary} ({HELP[question.kind]})")
+        _print_fact(arguments, {}, f"  {question.id} asks: {question.summary} ({HELP[question.kind]})")
     return 0
 
 
-def _send_arguments(parser: argparse.ArgumentParser) -> None:
-    _session_argument(parser)
-    parser.add_argument("prompt")
-    parser.add_argument("--key", help="a prompt with a key that the session has is not sent again")
-    parser.add_argument("--timeout", type=float, help="seconds within which it has to be answered")
+def _add_send_arguments(parser: argparse.ArgumentParser) -> None:
+    _add_session_argument(parser)
+    parser.add_argument("prompt", help="the next prompt")
+    parser.add_argument("--key", help="an idempotency key; a prompt with a known key is not sent again")
+    parser.add_argument("--timeout", type=float, metavar="SECONDS", help="the time limit for the answer")
     parser.add_argument("--wait", action="store_true", help="wait for the result")
 
 
@@ -238,15 +246,15 @@ async def _send(fleet: Fleet, arguments: Arguments) -> int:
     session = fleet.session(arguments.session)
     number = await session.send(arguments.prompt, timeout=arguments.timeout, key=arguments.key)
     if arguments.wait:
-        return await _wait(arguments, session, number)
-    _tell(arguments, {"session_id": session.id, "run": number}, str(number))
+        return await _print_outcome(arguments, session, number)
+    _print_fact(arguments, {"session_id": session.id, "run": number}, str(number))
     return 0
 
 
-def _answer_arguments(parser: argparse.ArgumentParser) -> None:
-    _session_argument(parser)
-    parser.add_argument("interaction", help="the id that `show` prints")
-    parser.add_argument("--by", default="", help="who answers, for records (default: the user)")
+def _add_answer_arguments(parser: argparse.ArgumentParser) -> None:
+    _add_session_argument(parser)
+    parser.add_argument("interaction", help="the id from `show`")
+    parser.add_argument("--by", default="", help="the answerer's name, for records (default: the user)")
     parser.add_argument("words", nargs="+", help="the answer: allow, deny [why], a number, ...")
 
 
@@ -258,121 +266,124 @@ async def _answer(fleet: Fleet, arguments: Arguments) -> int:
         was_first = await session.answer(arguments.interaction, value, by=arguments.by)
     except ValueError as error:
         raise OptionsError(str(error)) from None
-    told = "answered" if was_first else "too late: already answered or withdrawn"
-    _tell(arguments, {"id": arguments.interaction, "answered": was_first}, told)
+    line = "answered" if was_first else "too late: already answered or withdrawn"
+    _print_fact(arguments, {"id": arguments.interaction, "answered": was_first}, line)
     return 0 if was_first else 1
 
 
-def _cancel_arguments(parser: argparse.ArgumentParser) -> None:
-    _session_argument(parser)
-    parser.add_argument("--reason", default="cancelled", help="why, for records")
-    parser.add_argument("--interrupt", action="store_true", help="interrupt the prompt at hand only")
+def _add_cancel_arguments(parser: argparse.ArgumentParser) -> None:
+    _add_session_argument(parser)
+    parser.add_argument("--reason", default="cancelled", help="the reason, for records")
+    parser.add_argument("--interrupt", action="store_true", help="only interrupt the current prompt")
 
 
 async def _cancel(fleet: Fleet, arguments: Arguments) -> int:
     session = fleet.session(arguments.session)
-    done = await (session.interrupt() if arguments.interrupt else session.cancel(arguments.reason))
-    _tell(arguments, {"session_id": session.id, "done": done}, "done" if done else "nothing to do")
+    if arguments.interrupt:
+        done = await session.interrupt()
+    else:
+        done = await session.cancel(arguments.reason)
+    _print_fact(arguments, {"session_id": session.id, "done": done}, "done" if done else "nothing to do")
     return 0 if done else 1
 
 
-def _events_arguments(parser: argparse.ArgumentParser) -> None:
-    _session_argument(parser)
-    parser.add_argument("--after", type=int, default=0, metavar="NUMBER", help="only those after this one")
-    parser.add_argument("--follow", action="store_true", help="wait for more")
+def _add_events_arguments(parser: argparse.ArgumentParser) -> None:
+    _add_session_argument(parser)
+    parser.add_argument("--after", type=int, default=0, metavar="NUMBER", help="only events after this number")
+    parser.add_argument("--follow", action="store_true", help="wait for further events")
 
 
-async def _events(fleet: Fleet, arguments: Arguments) -> int:
+async def _print_events(fleet: Fleet, arguments: Arguments) -> int:
     session = fleet.session(arguments.session)
     async for event in session.events(after=arguments.after, follow=arguments.follow):
         text = json.dumps(event.data)
         shown = text if len(text) <= SHOWN_CHARS else f"{text[:SHOWN_CHARS]}..."
-        _tell(arguments, event.to_dict(), f"{event.number}  {event.kind}  {shown}")
+        _print_fact(arguments, event.to_dict(), f"{event.number}  {event.kind}  {shown}")
     return 0
 
 
-def _drain_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("worker", nargs="?", help="the worker (default: all)")
+def _add_drain_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("worker", nargs="?", help="the worker's id (default: all workers)")
 
 
 async def _drain(fleet: Fleet, arguments: Arguments) -> int:
     count = await fleet.drain_workers(arguments.worker)
     if arguments.worker is not None and not count:
         raise FleetError(f"the fleet has no worker {arguments.worker!r}")
-    _tell(arguments, {"workers": count}, f"workers that finish what they run, and end: {count}")
+    _print_fact(arguments, {"workers": count}, f"draining workers: {count}")
     return 0
 
 
-def _prune_arguments(parser: argparse.ArgumentParser) -> None:
+def _add_prune_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--older-than",
-        type=_duration,
+        type=_parse_duration,
         required=True,
         metavar="TIME",
-        help="what did not change for so long: 30d, 12h, 90m, or seconds",
+        help="only sessions unchanged for this long: 30d, 12h, 90m, or seconds",
     )
 
 
-def _duration(text: str) -> float:
-    """Return a time such as 30d in seconds."""
+def _parse_duration(text: str) -> float:
+    """Return the seconds of a duration such as 30d."""
     unit = {"s": 1, "m": 60, "h": 3600, "d": 86400}.get(text[-1:])
     try:
         return float(text) if unit is None else float(text[:-1]) * unit
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a time such as 30d, 12h, 90m or 45") from None
+        raise argparse.ArgumentTypeError(f"must be a duration such as 30d, 12h, 90m or 45, not {text!r}") from None
 
 
 async def _prune(fleet: Fleet, arguments: Arguments) -> int:
     count = await fleet.prune(arguments.older_than)
-    _tell(arguments, {"sessions": count}, f"sessions that were deleted: {count}")
+    _print_fact(arguments, {"sessions": count}, f"deleted sessions: {count}")
     return 0
 
 
-def _tenant_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("tenant", help="as sessions were started with it")
+def _add_tenant_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("tenant", help="the tenant's name, as passed to `start`")
     parser.add_argument(
-        "--limit", type=int, help="how many of its sessions may run at once (default: as the workers say)"
+        "--limit", type=int, help="the maximum number of its concurrent sessions (default: set by the workers)"
     )
-    parser.add_argument("--weight", type=float, default=1.0, help="its share among tenants that wait (default: 1)")
+    parser.add_argument("--weight", type=float, default=1.0, help="its share among waiting tenants (default: 1)")
 
 
-async def _tenant(fleet: Fleet, arguments: Arguments) -> int:
+async def _set_tenant(fleet: Fleet, arguments: Arguments) -> int:
     await fleet.tenant(arguments.tenant, limit=arguments.limit, weight=arguments.weight)
-    told = {"name": arguments.tenant, "limit": arguments.limit, "weight": arguments.weight}
-    _tell(arguments, told, "done")
+    facts = {"name": arguments.tenant, "limit": arguments.limit, "weight": arguments.weight}
+    _print_fact(arguments, facts, "done")
     return 0
 
 
-def _unschedule_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("schedule", help="its name")
+def _add_unschedule_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("schedule", help="the schedule's name")
 
 
 async def _unschedule(fleet: Fleet, arguments: Arguments) -> int:
-    was_there = await fleet.unschedule(arguments.schedule)
-    told = {"schedule": arguments.schedule, "done": was_there}
-    _tell(arguments, told, "done" if was_there else "there is no such schedule")
-    return 0 if was_there else 1
+    existed = await fleet.unschedule(arguments.schedule)
+    line = "done" if existed else f"no schedule {arguments.schedule!r}"
+    _print_fact(arguments, {"schedule": arguments.schedule, "done": existed}, line)
+    return 0 if existed else 1
 
 
 async def _retry(fleet: Fleet, arguments: Arguments) -> int:
     number = await fleet.session(arguments.session).retry()
-    _tell(arguments, {"session_id": arguments.session, "run": number}, str(number))
+    _print_fact(arguments, {"session_id": arguments.session, "run": number}, str(number))
     return 0
 
 
 Action = tuple[str, Callable[[argparse.ArgumentParser], None], Callable[["Fleet", Arguments], Awaitable[int]]]
 ACTIONS: Final[Mapping[str, Action]] = {
-    "worker": ("Run sessions on this machine.", _worker_arguments, _worker),
-    "start": ("Start a session.", _start_arguments, _start),
-    "list": ("List sessions, newest first, or the workers, or the tenants.", _list_arguments, _list),
-    "show": ("Show a session: its results and questions.", _session_argument, _show),
-    "send": ("Send a prompt to a session.", _send_arguments, _send),
-    "answer": ("Answer a question of a session.", _answer_arguments, _answer),
-    "cancel": ("Cancel a session, or interrupt it.", _cancel_arguments, _cancel),
-    "retry": ("Send the prompt of a failed session again.", _session_argument, _retry),
-    "events": ("Print the events of a session.", _events_arguments, _events),
-    "tenant": ("Set what a tenant may have, from now on.", _tenant_arguments, _tenant),
-    "prune": ("Delete sessions that are idle, failed or cancelled.", _prune_arguments, _prune),
-    "unschedule": ("Delete a schedule.", _unschedule_arguments, _unschedule),
-    "drain": ("Let a worker, or all, finish what they run, and end.", _drain_arguments, _drain),
+    "worker": ("Run sessions on this machine.", _add_worker_arguments, _run_worker),
+    "start": ("Start a session.", _add_start_arguments, _start),
+    "list": ("List the sessions (newest first), workers or tenants.", _add_list_arguments, _list),
+    "show": ("Show the results and questions of a session.", _add_session_argument, _show),
+    "send": ("Send a prompt to a session.", _add_send_arguments, _send),
+    "answer": ("Answer a question of a session.", _add_answer_arguments, _answer),
+    "cancel": ("Cancel or interrupt a session.", _add_cancel_arguments, _cancel),
+    "retry": ("Send the prompt of a failed session again.", _add_session_argument, _retry),
+    "events": ("Print the events of a session.", _add_events_arguments, _print_events),
+    "tenant": ("Set the limit and the weight of a tenant.", _add_tenant_arguments, _set_tenant),
+    "prune": ("Delete sessions that are idle, failed or cancelled.", _add_prune_arguments, _prune),
+    "unschedule": ("Delete a schedule.", _add_unschedule_arguments, _unschedule),
+    "drain": ("Drain one worker or all: they finish their current sessions and exit.", _add_drain_arguments, _drain),
 }

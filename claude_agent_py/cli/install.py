@@ -1,4 +1,4 @@
-"""The command `install-cli`: fetch the CLI, unless it is there."""
+"""The `install-cli` command: download the CLI unless it is installed."""
 
 import argparse
 
@@ -10,30 +10,30 @@ from claude_agent_py._version import CLI_VERSION
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `install-cli`."""
-    parser.add_argument("--version", help=f"fetch exactly this version (default: {CLI_VERSION})")
-    parser.add_argument("--force", action="store_true", help="fetch it even if it is installed")
-    parser.add_argument("--if-missing", action="store_true", help="accept any installed version that is new enough")
+    parser.add_argument("--version", help=f"download exactly this version (default: {CLI_VERSION})")
+    parser.add_argument("--force", action="store_true", help="download the CLI even if it is installed")
+    parser.add_argument("--if-missing", action="store_true", help="accept any supported version that is installed")
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Fetch the CLI and return the exit code."""
+    """Download the CLI and return the exit code."""
     version = CLI_VERSION if arguments.version is None else arguments.version
-    if not arguments.force and _is_there(version, or_newer=arguments.if_missing):
+    if not arguments.force and _is_installed(version, accept_other=arguments.if_missing):
         return 0
     install_cli(version, force=arguments.force, exact=arguments.version is not None)
     return 0
 
 
-def _is_there(version: str, *, or_newer: bool) -> bool:
-    """Return whether the CLI that the library finds is recent enough, and print it if so."""
+def _is_installed(version: str, *, accept_other: bool) -> bool:
+    """Return whether the library finds this version, or any supported one. Print the program if so."""
     try:
         program = find_cli()
         found = read_version(program)
-        if or_newer:
+        if accept_other:
             require_version(found, program)
     except ClaudeAgentError:
         return False
-    if found != version and not or_newer:
+    if found != version and not accept_other:
         return False
     print(f"{program} is version {found}: nothing to fetch")
     return True

@@ -1,6 +1,6 @@
-"""The command `interactions`: list the pending interactions in an inbox file.
+"""The `interactions` command: list the pending interactions in an inbox file.
 
-Control characters are stripped from everything shown.
+Control characters are stripped from the output.
 """
 
 import argparse
@@ -21,9 +21,9 @@ VARIABLE: Final = "CLAUDE_AGENT_INBOX"
 """The environment variable that names the inbox if `--inbox` does not."""
 
 SHOWN_CHARS: Final = 2000
-"""Values longer than this are cut without `--full`."""
+"""Longer values are cut unless `--full` is given."""
 _CONTINUED: Final = "      | "
-"""Prefix of a value's continuation lines, so that none looks like a field."""
+"""Prefix of a value's continuation lines, so that none of them looks like a field."""
 
 
 def add_inbox_argument(parser: argparse.ArgumentParser) -> None:
@@ -32,7 +32,7 @@ def add_inbox_argument(parser: argparse.ArgumentParser) -> None:
         "--inbox",
         metavar="FILE",
         default=os.environ.get(VARIABLE),
-        help=f"the file of the SQLiteInbox (default: the variable {VARIABLE})",
+        help=f"the SQLiteInbox file (default: the variable {VARIABLE})",
     )
 
 
@@ -44,16 +44,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """Print the pending interactions, oldest first, and return the exit code."""
-    waiting = list(open_inbox(arguments.inbox))
-    for interaction in waiting:
-        print("\n".join(_lines(interaction, arguments.full)))
-    if not waiting:
+    pending = list(open_inbox(arguments.inbox))
+    for interaction in pending:
+        print("\n".join(_describe(interaction, arguments.full)))
+    if not pending:
         print("nothing is waiting")
     return 0
 
 
 def open_inbox(inbox: str | None) -> SQLiteInbox:
-    """Open an inbox that exists. Raises OptionsError."""
+    """Open an existing inbox.
+
+    Raises:
+        OptionsError: No inbox was given, or its file does not exist.
+    """
     if inbox is None:
         raise OptionsError(f"pass --inbox or set {VARIABLE}")
     if not Path(inbox).expanduser().is_file():
@@ -61,21 +65,21 @@ def open_inbox(inbox: str | None) -> SQLiteInbox:
     return SQLiteInbox(inbox)
 
 
-def _lines(interaction: Interaction, full: bool) -> Iterator[str]:
+def _describe(interaction: Interaction, full: bool) -> Iterator[str]:
     who = "the main agent" if interaction.agent_id is None else f"agent {interaction.agent_id}"
     if interaction.task_description:
         who += f" ({displayable(interaction.task_description, 60)})"
     if interaction.session_id:
         who += f" of session {displayable(interaction.session_id, 60)}"
-    waits = f"{time.time() - interaction.created_at:.0f} s"
-    yield f"{interaction.id}  {interaction.kind} from {who}, waiting for {waits}"
-    for line in details_of(interaction, full=full):
+    seconds = time.time() - interaction.created_at
+    yield f"{interaction.id}  {interaction.kind} from {who}, waiting for {seconds:.0f} s"
+    for line in list_details(interaction, full=full):
         yield f"    {line}"
     yield f"    answer with: {HELP[interaction.kind]}"
 
 
-def details_of(interaction: Interaction, *, full: bool = False) -> Iterator[str]:
-    """Yield what is asked, in lines that are safe to print in a terminal. `full` disables cutting long values."""
+def list_details(interaction: Interaction, *, full: bool = False) -> Iterator[str]:
+    """Yield the lines of a question, safe to print in a terminal. `full` disables cutting long values."""
     for line in _DETAILS[interaction.kind](interaction.subject):
         first, *rest = (displayable(line, len(line)) if full else _cut(line)).splitlines() or [""]
         yield first
@@ -83,11 +87,12 @@ def details_of(interaction: Interaction, *, full: bool = False) -> Iterator[str]
 
 
 def _cut(line: str) -> str:
-    """Cut a long text and append how to see all of it."""
-    return displayable(line, SHOWN_CHARS) + ("\n(cut: --full shows all of it)" if len(line) > SHOWN_CHARS else "")
+    """Cut a long text and append a hint how to see the rest."""
+    hint = "\n(cut: --full shows all of it)" if len(line) > SHOWN_CHARS else ""
+    return displayable(line, SHOWN_CHARS) + hint
 
 
-def _permission(request: Any) -> Iterator[str]:
+def _list_permission(request: Any) -> Iterator[str]:
     yield request.tool_name
     for name, value in request.raw_input.items():
         yield f"  {name}: {value}"
@@ -95,14 +100,14 @@ def _permission(request: Any) -> Iterator[str]:
         yield f"because: {request.decision_reason}"
 
 
-def _questions(questions: Any) -> Iterator[str]:
+def _list_questions(questions: Any) -> Iterator[str]:
     for question in questions:
         yield question.question + (" (several)" if question.multi_select else "")
         for number, option in enumerate(question.options, 1):
             yield f"  {number}. {option.label}: {option.description}"
 
 
-def _elicitation(request: Any) -> Iterator[str]:
+def _list_elicitation(request: Any) -> Iterator[str]:
     yield f"{request.server_name}: {request.message}"
     if request.url:
         yield f"  {request.url}"
@@ -112,9 +117,9 @@ def _elicitation(request: Any) -> Iterator[str]:
 
 
 _DETAILS: Final[Mapping[Kind, Callable[[Any], Iterator[str]]]] = {
-    "permission": _permission,
-    "question": _questions,
+    "permission": _list_permission,
+    "question": _list_questions,
     "plan": lambda plan: iter([plan.text or "(the plan was not written down)"]),
-    "elicitation": _elicitation,
+    "elicitation": _list_elicitation,
     "dialog": lambda request: iter([request.dialog_kind, str(request.payload)]),
 }

@@ -1,6 +1,6 @@
 """Show tasks in a terminal as a live tree.
 
-`rich` (extra `cli`) draws the tree. Without it, or if the output is not a terminal, every change is printed as a line.
+`rich` (extra `cli`) draws the tree. Without it, or without a terminal, each change is printed as a line.
 """
 
 import time
@@ -9,7 +9,7 @@ from typing import Any, Final, TextIO
 
 import anyio
 
-from claude_agent_py.cli.terminal import one_line, rich_console, rich_tree
+from claude_agent_py.cli.terminal import build_tree, create_console, one_line
 from claude_agent_py.tasks.manager import TaskManager
 from claude_agent_py.tasks.task import Task
 from claude_agent_py.wire.messages.tasks import TaskStatus
@@ -25,38 +25,48 @@ MARKS: Final = {
 }
 SHOWN_CHARS: Final = 300
 REFRESH: Final = 0.1
-"""Seconds between two redraws of the live tree."""
+"""Seconds between redraws of the live tree."""
 
 
-def screen(out: TextIO, clock: Callable[[], float] = time.time) -> "Screen":
+def create_screen(out: TextIO, clock: Callable[[], float] = time.time) -> "Screen":
     """Return a live tree if `out` is a terminal and `rich` is installed, otherwise plain lines.
 
-    `clock` returns the time, in seconds since the epoch; 0 if it is unknown.
+    `clock` returns the time in seconds since the epoch, or 0 if it is unknown.
     """
-    console = rich_console(out)
-    return Screen(out, clock) if console is None else _LiveTree(console, clock)
+    console = create_console(out)
+    if console is None:
+        return Screen(out, clock)
+    return _LiveTree(console, clock)
 
 
 class Descriptions:
-    """Describes tasks in one line each. Token counts never fall, although the CLI may report fewer than before."""
+    """Describes tasks in one line each.
+
+    Token counts never decrease, although the CLI may report fewer tokens than before.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
         self._tokens: dict[str, int] = {}
 
-    def of(self, task: Task) -> str:
+    def describe(self, task: Task) -> str:
         """Return the line of a task, without its mark."""
-        kind = task.subagent_type or task.type
-        tool = f" · {task.last_tool_name}" if task.last_tool_name and not task.done else ""
-        used = max(int(task.usage.total_tokens) if task.usage else 0, self._tokens.get(task.id, 0))
-        self._tokens[task.id] = used
-        tokens = f" · {used} tokens" if used else ""
-        took = f" {max(0.0, (task.ended_at or self._clock()) - task.started_at):.1f}s" if task.started_at else ""
-        return one_line(f"{task.description} [{kind}] {task.status}{took}{tool}{tokens}", SHOWN_CHARS)
+        line = f"{task.description} [{task.subagent_type or task.type}] {task.status}"
+        if task.started_at:
+            ended_at = task.ended_at or self._clock()
+            line += f" {max(0.0, ended_at - task.started_at):.1f}s"
+        if task.last_tool_name and not task.done:
+            line += f" · {task.last_tool_name}"
+        reported = int(task.usage.total_tokens) if task.usage else 0
+        tokens = max(reported, self._tokens.get(task.id, 0))
+        self._tokens[task.id] = tokens
+        if tokens:
+            line += f" · {tokens} tokens"
+        return one_line(line, SHOWN_CHARS)
 
 
 class Screen:
-    """Shows what is said, and a line for each change of a task's status or tool. With None, it shows nothing."""
+    """Prints messages, and a line for each change of a task's status or tool. With None as `out`, prints nothing."""
 
     def __init__(self, out: TextIO | None, clock: Callable[[], float] = time.time) -> None:
         self._out = out
@@ -74,12 +84,12 @@ class Screen:
             self.finish(tasks)
 
     def finish(self, tasks: TaskManager) -> None:
-        """Show the state of the tasks as it is now."""
+        """Show the current state of the tasks."""
         for task in tasks:
             state = (task.status, task.last_tool_name)
             if self._shown.get(task.id) != state:
                 self._shown[task.id] = state
-                self.say(f"{'  ' * (task.depth - 1)}{MARKS[task.status][0]} {self._descriptions.of(task)}")
+                self.say(f"{'  ' * (task.depth - 1)}{MARKS[task.status][0]} {self._descriptions.describe(task)}")
 
 
 class _LiveTree(Screen):
@@ -105,9 +115,9 @@ class _LiveTree(Screen):
             self._console.print(self._tree(tasks))
 
     def _tree(self, tasks: TaskManager) -> Any:
-        return tree_of(tasks.roots, self._descriptions) if len(tasks) else ""
+        return build_task_tree(tasks.roots, self._descriptions) if len(tasks) else ""
 
 
-def tree_of(roots: Iterable[Task], descriptions: Descriptions) -> Any:
-    """Return tasks and their children as a tree of `rich`."""
-    return rich_tree("tasks", roots, lambda task: (MARKS[task.status], " ", descriptions.of(task)))
+def build_task_tree(roots: Iterable[Task], descriptions: Descriptions) -> Any:
+    """Return a `rich` tree of tasks and their children."""
+    return build_tree("tasks", roots, lambda task: (MARKS[task.status], " ", descriptions.describe(task)))

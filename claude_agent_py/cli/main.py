@@ -1,6 +1,6 @@
 """The entry point of `claude-agent-py`: parse the arguments and dispatch to a command.
 
-An error of the library is printed without a traceback and exits with 1.
+Errors of the library are printed without a traceback, and the exit code is 1.
 """
 
 import argparse
@@ -14,24 +14,27 @@ from claude_agent_py._errors import ClaudeAgentError
 from claude_agent_py._version import __version__
 
 COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
-    "run": ("run_command", "Run one prompt: tasks live on stderr, the answer on stdout."),
-    "chat": ("_chat", "Talk in the terminal: answers, tasks, approvals."),
+    "run": ("run_command", "Run one prompt: live tasks on stderr, the answer on stdout."),
+    "chat": ("_chat", "Chat in the terminal, with streaming answers, tasks and approvals."),
     "sessions": ("sessions", "List, show, search, fork, rename, delete and export conversations."),
-    "watch": ("watch", "Show every session that runs on this machine, live."),
-    "record": ("record", "Run a prompt and record it."),
-    "replay": ("replay", "Show a recording."),
-    "completion": ("completion", "Print a script that completes commands in a shell."),
-    "install-cli": ("install", "Fetch the Claude Code CLI into the cache folder."),
+    "watch": ("watch", "Show a live dashboard of all sessions on this machine."),
+    "record": ("record", "Run a prompt and record the exchange with the CLI."),
+    "replay": ("replay", "Replay a recording."),
+    "completion": ("completion", "Print a shell completion script."),
+    "install-cli": ("install", "Download the Claude Code CLI to the cache folder."),
     "doctor": ("doctor", "Check the installation and print a fix for each problem."),
-    "demo": ("demo", "Watch two subagents and a shell command in the background, offline."),
-    "offline": ("offline", "Run a program against a scripted model: no key, no network."),
+    "demo": ("demo", "Run two subagents and a shell command in the background, offline."),
+    "offline": ("offline", "Run a program against a scripted model, without a key or network."),
     "interactions": ("interactions", "List the pending interactions in an inbox file."),
     "answer": ("answer", "Answer a pending interaction in an inbox file."),
-    "tasks": ("tasks", "Draw the tasks of a history, or of one of its sessions."),
-    "fleet": ("fleet", "Durable sessions on many machines: workers, start, list, answer."),
-    "timeline": ("timeline", "Write what happened in a session as a page, or for a viewer."),
+    "tasks": ("tasks", "Draw the task tree of a history or of one session."),
+    "fleet": ("fleet", "Run and manage durable sessions on many machines."),
+    "timeline": ("timeline", "Write the timeline of a session as an HTML page, or in a format for a viewer."),
 }
-"""The module and the help of each command. A module has `add_arguments` and `execute`, which returns the exit code."""
+"""The module and the help text of each command.
+
+A module defines `add_arguments` and `execute`, which returns the exit code.
+"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -47,24 +50,25 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ClaudeAgentError as error:
         print(f"claude-agent-py: {error}", file=sys.stderr)
         return 1
-    except BrokenPipeError:  # of a reader like `grep -q`, which has seen enough
-        _drop_output()
+    except BrokenPipeError:
+        # The reader exited early, as `grep -q` and `head` do. That is no error of the command.
+        _discard_output()
         return 0
     except KeyboardInterrupt:
         return 130
     return code
 
 
-def _drop_output() -> None:
-    """Let what is still buffered go nowhere, so that the interpreter does not fail to write it when it exits."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)
+def _discard_output() -> None:
+    """Redirect stdout to the null device, because the interpreter flushes it on exit and would fail again."""
+    descriptor = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(descriptor, sys.stdout.fileno())
+    os.close(descriptor)
 
 
 def make_parser(argv: Sequence[str]) -> argparse.ArgumentParser:
-    """Return the parser of all commands, with the arguments of those that `argv` names."""
-    parser = argparse.ArgumentParser(prog="claude-agent-py", description="Tools around the claude_agent_py library.")
+    """Return the parser of all commands. Only modules of commands in `argv` are imported, to start faster."""
+    parser = argparse.ArgumentParser(prog="claude-agent-py", description="Command line of the claude_agent_py library.")
     parser.add_argument("--version", action="version", version=f"claude_agent_py {__version__}")
     subparsers = parser.add_subparsers(required=True, metavar="command")
     for name, (module, text) in COMMANDS.items():

@@ -22,7 +22,7 @@ from claude_agent_py.testing.script import Reply
 from claude_agent_py.testing.scripted_model import ScriptedModel
 
 SIGNALLED: Final = 128
-"""Added to a signal's number to get the exit code of a program that it killed, as in shells."""
+"""Plus the number of the signal: the exit code of a killed program, as in shells."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,10 +40,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     """Run a program against a scripted model and return its exit code."""
     command = [arguments.program, *arguments.arguments]
-    with _model(arguments.script) as model:
-        code = _run([sys.executable, *command] if command[0].endswith(".py") else command, _environment(model))
-        asked = len(model.requests)
-    print(f"claude-agent-py: offline: requests to the scripted model: {asked}", file=sys.stderr)
+    if arguments.program.endswith(".py"):
+        command.insert(0, sys.executable)
+    with _create_model(arguments.script) as model:
+        code = _run(command, _build_environment(model))
+        requests = len(model.requests)
+    print(f"claude-agent-py: offline: requests to the scripted model: {requests}", file=sys.stderr)
     return code
 
 
@@ -52,59 +54,66 @@ def echo(request: RecordedRequest) -> Reply:
     return Reply(f"You said: {request.last_user_text}")
 
 
-def _model(script: str | None) -> ScriptedModel:
+def _create_model(script: str | None) -> ScriptedModel:
     if script is None:
         return ScriptedModel(echo)
     try:
         names = runpy.run_path(script)
-        return ScriptedModel(names["script"], **_choices(script, names))
+        return ScriptedModel(names["script"], **_select_arguments(script, names))
     except (OSError, SyntaxError, TypeError) as error:
         raise OptionsError(f"{script}: {error}", option="--script") from None
     except KeyError:
         raise OptionsError(f"{script} defines no `script`", option="--script") from None
 
 
-def _choices(script: str, names: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of `ScriptedModel` that a script defines, and warn about names that resemble others."""
+def _select_arguments(script: str, names: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of `ScriptedModel` that a script defines. Print a warning for misspelled ones."""
     known = list(inspect.signature(ScriptedModel).parameters)[1:]
     missing = [name for name in known if name not in names]
     for name in names:
         if meant := get_close_matches(name.lower(), missing, n=1, cutoff=0.8):
-            doubt = f"{name!r} has no effect; did you mean {meant[0]!r}?"
-            print(f"claude-agent-py: offline: {script}: {doubt}", file=sys.stderr)
+            warning = f"{name!r} has no effect; did you mean {meant[0]!r}?"
+            print(f"claude-agent-py: offline: {script}: {warning}", file=sys.stderr)
     return {name: names[name] for name in known if name in names}
 
 
-def _environment(model: ScriptedModel) -> dict[str, str]:
+def _build_environment(model: ScriptedModel) -> dict[str, str]:
     """Return the program's environment, without variables that select another account, cloud or model."""
-    quiet: Mapping[str, Any] = model.environment()
-    kept = {
+    sandboxed: Mapping[str, Any] = model.environment()
+    inherited = {
         name: value
         for name, value in os.environ.items()
         if name in INHERITED or not name.startswith(("ANTHROPIC_", "CLAUDE_CODE_"))
     }
-    no_proxy = ",".join(filter(None, [kept.get("NO_PROXY") or kept.get("no_proxy"), "127.0.0.1"]))
-    ours = {name: quiet[name] for name in (*QUIET, "CLAUDE_CONFIG_DIR", "ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY")}
-    return {**kept, **ours, "NO_PROXY": no_proxy, "no_proxy": no_proxy}
+    # A proxy could not reach the scripted model, which listens on this machine.
+    no_proxy = ",".join(filter(None, [inherited.get("NO_PROXY") or inherited.get("no_proxy"), "127.0.0.1"]))
+    changed = (*QUIET, "CLAUDE_CONFIG_DIR", "ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY")
+    return {
+        **inherited,
+        **{name: sandboxed[name] for name in changed},
+        "NO_PROXY": no_proxy,
+        "no_proxy": no_proxy,
+    }
 
 
 def _run(command: Sequence[str], environment: Mapping[str, str]) -> int:
-    """Run a command and wait for it. SIGTERM is forwarded to it."""
+    """Run a command, wait for it, and forward SIGTERM to it. Return its exit code."""
     try:
         process = subprocess.Popen(command, env=environment)
     except OSError as error:
         raise OptionsError(f"cannot start {command[0]}: {error.strerror or error}") from None
     before = signal.signal(signal.SIGTERM, lambda *_: process.terminate())
     try:
-        code = _waited(process)
+        code = _wait(process)
     finally:
         signal.signal(signal.SIGTERM, before)
     return SIGNALLED - code if code < 0 else code
 
 
-def _waited(process: subprocess.Popen[bytes]) -> int:
+def _wait(process: subprocess.Popen[bytes]) -> int:
     while True:
         try:
             return process.wait()
-        except KeyboardInterrupt:  # the program received it too, and decides when to exit
+        except KeyboardInterrupt:
+            # The terminal sends SIGINT to the program as well. The program decides when to exit.
             continue

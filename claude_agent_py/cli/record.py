@@ -1,7 +1,7 @@
-"""The command `record`: run a prompt, and write the lines between this program and the CLI to a file.
+"""The `record` command: run a prompt and record all frames exchanged with the CLI.
 
-A recording is a file of JSON lines: `t` in seconds since the start, `dir` (`in` is what this side wrote, `out` what the
-CLI wrote) and the frame `m`. Secrets are hidden as in the wire log.
+A recording consists of JSON lines: `t` is the time in seconds since the start, `dir` is `in` for frames to the CLI and
+`out` for frames from the CLI, and `m` is the frame. Secrets are redacted as in the wire log.
 """
 
 import argparse
@@ -20,19 +20,20 @@ DIRECTIONS: Final = {"<-": "out", "->": "in"}
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `record`."""
-    parser.add_argument("file", help="the recording to write; it must not exist")
+    parser.add_argument("file", help="the file to write, which must not exist")
     run_command.add_arguments(parser)
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Run a prompt like `run`, write its lines to the file, and return the exit code."""
+    """Run a prompt like `run`, record its frames, and return the exit code."""
     try:
         file = Path(arguments.file).open("x", encoding="utf-8")  # noqa: SIM115 - closed below
     except OSError as error:
         print(f"claude-agent-py: cannot write {arguments.file}: {error.strerror}", file=sys.stderr)
         return run_command.WRONG_ARGUMENTS
     logger = wire_log.logger
-    before, propagates = logger.level, logger.propagate
+    level = logger.level
+    propagate = logger.propagate
     with file:
         writer = _Writer(file)
         logger.addHandler(writer)
@@ -41,8 +42,8 @@ def execute(arguments: argparse.Namespace) -> int:
         try:
             return run_command.execute(arguments)
         finally:
-            logger.propagate = propagates
-            logger.setLevel(before)
+            logger.propagate = propagate
+            logger.setLevel(level)
             logger.removeHandler(writer)
 
 
@@ -55,10 +56,11 @@ class _Writer(logging.Handler):
         self._began = time.monotonic()
 
     def emit(self, record: logging.LogRecord) -> None:
-        direction, kind, _name, size, *shown = record.args if isinstance(record.args, tuple) else ("", "", "", 0)
+        direction, kind, _name, size, *body = record.args if isinstance(record.args, tuple) else ("", "", "", 0)
         at = round(time.monotonic() - self._began, 3)
-        if shown:
-            line = {"t": at, "dir": DIRECTIONS[str(direction)], "m": json.loads(str(shown[0]))}
-        else:  # too large for the log
+        if body:
+            line = {"t": at, "dir": DIRECTIONS[str(direction)], "m": json.loads(str(body[0]))}
+        else:
+            # The wire log omits the body of a frame that is too large for it.
             line = {"t": at, "dir": "note", "m": f"{direction} {kind} {size} bytes were not recorded"}
         self._file.write(json.dumps(line, ensure_ascii=False) + "\n")

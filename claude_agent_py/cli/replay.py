@@ -1,4 +1,4 @@
-"""The command `replay`: show a recording, as `record` writes it, or the output of `claude -p`."""
+"""The `replay` command: show a recording of `record`, or the output of `claude -p`."""
 
 import argparse
 import json
@@ -11,49 +11,51 @@ import anyio
 
 from claude_agent_py._errors import OptionsError
 from claude_agent_py.cli import run_command
-from claude_agent_py.cli.live_tree import Screen, screen
+from claude_agent_py.cli.live_tree import Screen, create_screen
 from claude_agent_py.tasks.manager import TaskManager
 from claude_agent_py.wire.codec import decode
 from claude_agent_py.wire.messages.conversation import ResultMessage
 from claude_agent_py.wire.timestamps import seconds
 
 LONGEST_PAUSE: Final = 2.0
-"""Seconds; a replay does not wait longer between two frames."""
+"""The longest pause of a replay between two frames, in seconds."""
 
 
 class Line(NamedTuple):
     """A line of a recording."""
 
     at: float | None
-    """Seconds since the start; None if the recording does not tell."""
+    """Seconds since the start; None if the recording has no times."""
     frame: dict[str, Any]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `replay`."""
-    parser.add_argument("file", help="a recording, or what `claude -p --output-format stream-json --verbose` printed")
+    parser.add_argument("file", help="a recording, or the output of `claude -p --output-format stream-json --verbose`")
     parser.add_argument(
-        "--speed", type=float, default=0.0, metavar="N", help="N times as fast as it was; 0 does not wait (default)"
+        "--speed", type=float, default=0.0, metavar="N", help="N times the original speed; 0 (default) does not wait"
     )
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Show a recording and return the exit code: that of the recorded run's last result."""
+    """Show a recording and return the exit code: 1 if the last result is an error, otherwise 0."""
     lines = list(read_recording(arguments.file))
     clock = _Clock(lines)
-    return anyio.run(_replayed, lines, arguments.speed, screen(sys.stdout, clock.time), clock)
+    return anyio.run(_replay, lines, arguments.speed, create_screen(sys.stdout, clock.time), clock)
 
 
-async def _replayed(lines: list[Line], speed: float, view: Screen, clock: "_Clock") -> int:
-    tasks, code, before = TaskManager(clock=clock.time), 0, 0.0
+async def _replay(lines: list[Line], speed: float, view: Screen, clock: "_Clock") -> int:
+    tasks = TaskManager(clock=clock.time)
+    code = 0
+    last_at = 0.0
     async with anyio.create_task_group() as group:
         if speed > 0:
             group.start_soon(view.watch, tasks)
         for line in lines:
             if speed > 0 and line.at is not None:
-                await anyio.sleep(min(max(0.0, line.at - before) / speed, LONGEST_PAUSE))
-                before = line.at
-            clock.reach(line)
+                await anyio.sleep(min(max(0.0, line.at - last_at) / speed, LONGEST_PAUSE))
+                last_at = line.at
+            clock.advance(line)
             message: Any = decode(json.dumps(line.frame))
             tasks.track(message)
             run_command.show(message, view)
@@ -66,28 +68,30 @@ async def _replayed(lines: list[Line], speed: float, view: Screen, clock: "_Cloc
 
 
 class _Clock:
-    """The time of a recording, by the CLI's own times of its messages; 0 as long as nothing tells it."""
+    """The time of a recording, from the timestamps of its messages; 0 until one is known."""
 
     def __init__(self, lines: list[Line]) -> None:
-        known = ((line.at or 0.0, seconds(line.frame.get("timestamp"))) for line in lines)
-        self._began = next((own - at for at, own in known if own is not None), 0.0)
+        times = ((line.at or 0.0, seconds(line.frame.get("timestamp"))) for line in lines)
+        self._began = next((stamp - at for at, stamp in times if stamp is not None), 0.0)
         self._now = self._began
 
     def time(self) -> float:
         """Return the time, in seconds since the epoch."""
         return self._now
 
-    def reach(self, line: Line) -> None:
-        """Go on to a line."""
-        at = seconds(line.frame.get("timestamp")) or (None if line.at is None else self._began + line.at)
-        self._now = max(self._now, at or 0.0)
+    def advance(self, line: Line) -> None:
+        """Advance to the time of a line. The time never goes backwards."""
+        now = seconds(line.frame.get("timestamp"))
+        if not now and line.at is not None:
+            now = self._began + line.at
+        self._now = max(self._now, now or 0.0)
 
 
 def read_recording(path: str) -> Iterator[Line]:
-    """Yield what the CLI wrote in a recording, or in the output of `claude -p --output-format stream-json`.
+    """Yield the CLI's frames from a recording, or from the output of `claude -p --output-format stream-json`.
 
     Raises:
-        OptionsError: The file cannot be read, or a line is not one of a recording.
+        OptionsError: The file cannot be read, or a line is not in the format of recordings.
     """
     number = 0
     try:

@@ -1,6 +1,6 @@
-"""The `run` command: send one prompt, show what happens on stderr, and print the answer on stdout.
+"""The `run` command: send one prompt, show the progress on stderr, and print the answer on stdout.
 
-On a terminal with `rich` (extra `cli`) the background tasks are a live tree, otherwise each change is a line.
+In a terminal, `rich` (extra `cli`) draws the background tasks as a live tree. Otherwise each change is a line.
 """
 
 import argparse
@@ -22,8 +22,8 @@ from claude_agent_py._runtime.runs.result import (
     RunTimeoutError,
     StructuredOutputError,
 )
-from claude_agent_py.cli.live_tree import Screen, screen
-from claude_agent_py.cli.prompts import add_prompt_arguments, options_of, read_prompt
+from claude_agent_py.cli.live_tree import Screen, create_screen
+from claude_agent_py.cli.prompt_arguments import add_prompt_arguments, build_options, read_prompt
 from claude_agent_py.client import Client
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.permissions.requests import displayable
@@ -44,18 +44,18 @@ EXIT_CODES: Final[tuple[tuple[type[Exception], int], ...]] = (
     (RunTimeoutError, 5),
     (StructuredOutputError, 6),
 )
-"""The exit codes of errors; the first class that fits counts, and all others are `FAILED`."""
+"""The exit codes of errors. The first matching class decides; all other errors exit with `FAILED`."""
 
 CODES_HELP: Final = (
-    "exit codes: 0 answered; 1 the run failed; 2 wrong arguments; 3 no CLI, or it did not start; 4 not logged in; "
-    "5 a limit of turns, cost or time; 6 the answer does not fit --output-type; 7 tasks were left unfinished; "
+    "exit codes: 0 answered; 1 the run failed; 2 wrong arguments; 3 the CLI is missing or did not start; 4 not logged "
+    "in; 5 a limit of turns, cost or time; 6 the answer does not match --output-type; 7 unfinished tasks; "
     "130 interrupted"
 )
 
 LAUNCHES: Final = ("Agent", "Task")
 SHOWN_CHARS: Final = 200
-SAID_CHARS: Final = 4000
-"""What is said while the run goes on is cut to so many characters."""
+TEXT_CHARS: Final = 4000
+"""Texts of the agent are cut to this length while the run is in progress."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -63,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_prompt_arguments(parser)
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print the result as one JSON object")
-    form.add_argument("--jsonl", action="store_true", help="print every message as a line of JSON")
+    form.add_argument("--jsonl", action="store_true", help="print every message as a JSON line")
     parser.add_argument("--quiet", action="store_true", help="show no progress on stderr")
     parser.epilog = CODES_HELP
 
@@ -73,14 +73,16 @@ def execute(arguments: argparse.Namespace) -> int:
     error: ClaudeAgentError | None = None
     result: RunResult[Any] | None = None
     try:
-        prompt, options = read_prompt(arguments), options_of(arguments)
-        view = Screen(None) if arguments.quiet else screen(sys.stderr)
-        result = anyio.run(_watched, prompt, options, arguments, view)
+        prompt = read_prompt(arguments)
+        options = build_options(arguments)
+        view = Screen(None) if arguments.quiet else create_screen(sys.stderr)
+        result = anyio.run(_run, prompt, options, arguments, view)
     except ClaudeAgentError as caught:
-        error, result = caught, getattr(caught, "result", None)
+        error = caught
+        result = getattr(caught, "result", None)
     if arguments.json:
-        print(json.dumps(as_json(result, error), ensure_ascii=False))
-    elif error is None and result is not None and not arguments.jsonl and not _was_seen(result, arguments):
+        print(json.dumps(build_report(result, error), ensure_ascii=False))
+    elif error is None and result is not None and not arguments.jsonl and not _is_on_screen(result, arguments):
         _print_answer(result, is_typed=bool(arguments.output_type))
     if error is not None:
         print(f"claude-agent-py: {type(error).__name__}: {_clean(str(error), 4000)}", file=sys.stderr)
@@ -93,9 +95,7 @@ def exit_code(error: Exception) -> int:
     return next((code for kind, code in EXIT_CODES if isinstance(error, kind)), FAILED)
 
 
-async def _watched(
-    prompt: str, options: ClientOptions[Any], arguments: argparse.Namespace, view: Screen
-) -> RunResult[Any]:
+async def _run(prompt: str, options: ClientOptions[Any], arguments: argparse.Namespace, view: Screen) -> RunResult[Any]:
     async with Client(options) as client:
         run = client.query(prompt, until=arguments.until, timeout=arguments.timeout)
         began = anyio.current_time()
@@ -107,7 +107,8 @@ async def _watched(
                     if arguments.jsonl:
                         print(json.dumps(message.raw, ensure_ascii=False), flush=True)
                     show(message, view)
-            except ClaudeAgentError as caught:  # the task group would wrap it
+            except ClaudeAgentError as caught:
+                # Raised after the task group, which would wrap it in an exception group.
                 error = caught
             group.cancel_scope.cancel()
         await stop_tasks(client, view.say)
@@ -124,51 +125,61 @@ async def _watched(
 
 
 async def stop_tasks(client: Client[Any], say: Callable[[str], object]) -> None:
-    """Stop the tasks that still run, and say so. Closing would tell a programmer what to do instead."""
+    """Stop the running tasks and report them.
+
+    `Client.close` would stop them as well, with a warning that is meant for programmers.
+    """
     running = [task for task in client.tasks.running if not task.is_ambient]
     if not running:
         return
     say(f"stopped: {', '.join(_clean(task.description or task.id) for task in running)}")
-    with suppress(ClaudeAgentError):  # closing ends the others
+    # Tasks that cannot be stopped end when the client closes.
+    with suppress(ClaudeAgentError):
         await client.tasks.stop_all()
 
 
 def show(message: Any, view: Screen) -> None:
-    """Show what the main agent says and calls. What subagents do is in the tree of tasks."""
+    """Show the texts and tool calls of the main agent. The task tree shows the subagents."""
     if isinstance(message, AssistantMessage) and not message.is_subagent:
         if message.text.strip():
-            view.say(_clean(message.text, SAID_CHARS))
+            view.say(_clean(message.text, TEXT_CHARS))
         for call in message.tool_uses:
-            view.say(f"→ {call_line(call)}")
+            view.say(f"→ {describe_call(call)}")
 
 
-def call_line(call: ToolUseBlock) -> str:
-    """Return a tool call in one line, without control characters. A launched agent is named by its description."""
-    shown = [call.input.get("description")] if call.name in LAUNCHES else call.input.values()
-    given = " ".join(value for value in shown if isinstance(value, str))
-    return f"{_clean(call.name)} {_clean(' '.join(given.split()))}"
+def describe_call(call: ToolUseBlock) -> str:
+    """Return a tool call in one line, without control characters. A launched agent is shown by its description."""
+    values = [call.input.get("description")] if call.name in LAUNCHES else call.input.values()
+    text = " ".join(value for value in values if isinstance(value, str))
+    return f"{_clean(call.name)} {_clean(' '.join(text.split()))}"
 
 
-# Printing ---------------------------------------------------------------------------------------------------------
+# Output -----------------------------------------------------------------------------------------------------------
 
 
-def _was_seen(result: RunResult[Any], arguments: argparse.Namespace) -> bool:
-    """Return whether the answer is on the terminal already, as the last thing that the agent said."""
+def _is_on_screen(result: RunResult[Any], arguments: argparse.Namespace) -> bool:
+    """Return whether the terminal already shows the whole answer, as the agent's last text."""
     if arguments.output_type or arguments.quiet or not (sys.stdout.isatty() and sys.stderr.isatty()):
         return False
-    said = [m.text for m in result.messages if isinstance(m, AssistantMessage) and not m.is_subagent and m.text.strip()]
-    return bool(said) and said[-1] == result.text and len(result.text) <= SAID_CHARS
+    texts = [
+        message.text
+        for message in result.messages
+        if isinstance(message, AssistantMessage) and not message.is_subagent and message.text.strip()
+    ]
+    return bool(texts) and texts[-1] == result.text and len(result.text) <= TEXT_CHARS
 
 
 def _print_answer(result: RunResult[Any], *, is_typed: bool) -> None:
     if is_typed:
         print(to_json(result.output, indent=2).decode())
+    elif sys.stdout.isatty():
+        print(displayable(result.text, len(result.text)))
     else:
-        print(displayable(result.text, len(result.text)) if sys.stdout.isatty() else result.text)
+        print(result.text)
 
 
-def as_json(result: RunResult[Any] | None, error: Exception | None) -> dict[str, Any]:
-    """Return what `--json` prints."""
+def build_report(result: RunResult[Any] | None, error: Exception | None) -> dict[str, Any]:
+    """Return the output of `--json`."""
     problem = None if error is None else {"type": type(error).__name__, "message": str(error)}
     if result is None:
         return {"is_error": True, "error": problem}

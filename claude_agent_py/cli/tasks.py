@@ -1,7 +1,7 @@
-"""The command `tasks`: draw the tree of a history.
+"""The `tasks` command: draw the task trees of a history.
 
-`rich` (extra `cli`) adds colours in a terminal; without it, or if the output is not a terminal, the tree is plain text.
-Control characters are stripped from everything shown.
+In a terminal, `rich` (extra `cli`) adds colours. Otherwise the tree is plain text. Control characters are stripped from
+the output.
 """
 
 import argparse
@@ -19,7 +19,7 @@ import anyio
 
 from claude_agent_py._errors import OptionsError
 from claude_agent_py.cli.live_tree import MARKS
-from claude_agent_py.cli.terminal import one_line, rich_console, rich_tree
+from claude_agent_py.cli.terminal import build_tree, create_console, one_line
 from claude_agent_py.history import RecordedTask, RecordedTree, TaskHistory
 from claude_agent_py.tasks.tree import draw
 from claude_agent_py.wire.messages.tasks import TaskStatus
@@ -28,7 +28,7 @@ VARIABLE: Final = "CLAUDE_AGENT_HISTORY"
 """The environment variable that names the default history."""
 
 SHOWN_CHARS: Final = 120
-"""A description is cut to so many characters."""
+"""Longer descriptions are cut."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,11 +36,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "target",
         metavar="FILE|SESSION",
-        help="the file of a TaskHistory, or the id of a session in the history that the variable CLAUDE_AGENT_HISTORY "
-        "names",
+        help="the file of a TaskHistory, or the id of a session in the history that CLAUDE_AGENT_HISTORY names",
     )
     parser.add_argument("session", nargs="?", metavar="SESSION", help="only this session of the file")
-    parser.add_argument("--at", type=int, metavar="NUMBER", help="the tree as it was at this record")
+    parser.add_argument("--at", type=int, metavar="NUMBER", help="draw the tree as of this record")
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -54,15 +53,14 @@ def draw_tasks(target: str, session: str | None, *, at: int | None = None, out: 
     Args:
         target: The file of a `TaskHistory`, or the id of a session in the default history.
         session: The id of a session in the file.
-        at: Draw the tree as it was at the record with this number.
-        out: Where to print; None means stdout.
+        at: The number of a record; the tree is drawn as of this record.
+        out: The output; None means stdout.
 
     Raises:
-        OptionsError: There is no such file or session, the file is something else, or more than one session begins
-            like this.
+        OptionsError: The file or session does not exist, the file is not a history, or the id prefix is ambiguous.
         SessionError: The file cannot be read.
     """
-    path, session = _place(target, session)
+    path, session = _locate(target, session)
     _check_is_history(path)
     trees = anyio.run(_read, path, session, at)
     if not trees:
@@ -72,23 +70,24 @@ def draw_tasks(target: str, session: str | None, *, at: int | None = None, out: 
     return 0
 
 
-def _place(target: str, session: str | None) -> tuple[str, str | None]:
-    """Return the file, and the session in it."""
+def _locate(target: str, session: str | None) -> tuple[str, str | None]:
+    """Return the file of a history, and the id of the session in it, if any."""
     if os.path.isfile(target):
         return target, session
     default = os.environ.get(VARIABLE)
     if session is not None or (default is None and os.path.basename(target) != target):
         raise OptionsError(f"history not found: {target}")
     if default is None:
-        raise OptionsError(f"{target!r} is not a file; to find a session by its id, set {VARIABLE} to a history")
+        raise OptionsError(f"{target!r} is not a file; to pass only a session id, set {VARIABLE} to a history")
     if not os.path.isfile(default):
         raise OptionsError(f"history not found: {default} ({VARIABLE})")
     return default, target
 
 
 def _check_is_history(path: str) -> None:
-    """Refuse a file without the tables of a history, because a `TaskHistory` would add them."""
-    with suppress(sqlite3.Error):  # `TaskHistory` says what is wrong
+    """Reject a file without the tables of a history, because `TaskHistory` would create them."""
+    # `TaskHistory` reports a file that SQLite cannot read.
+    with suppress(sqlite3.Error):
         with closing(sqlite3.connect(f"{Path(path).resolve().as_uri()}?mode=ro", uri=True)) as connection:
             query = "SELECT count(*) FROM sqlite_master WHERE name IN ('records', 'finished')"
             if connection.execute(query).fetchone() == (2,):
@@ -99,9 +98,10 @@ def _check_is_history(path: str) -> None:
 async def _read(path: str, session: str | None, at: int | None) -> list[tuple[str, float, RecordedTree]]:
     async with TaskHistory(path) as history:
         names = await history.sessions()
-        chosen = names if session is None else [_chosen(names, session, path)]
+        if session is not None:
+            names = [_select(names, session, path)]
         found = []
-        for name in chosen:
+        for name in names:
             records = await history.records(name)
             last = max((record.at for record in records if at is None or record.number <= at), default=0.0)
             if records:
@@ -109,35 +109,39 @@ async def _read(path: str, session: str | None, at: int | None) -> list[tuple[st
         return found
 
 
-def _chosen(names: Sequence[str], wanted: str, path: str) -> str:
-    """Return the session with this id, or the only one whose id begins so."""
-    fitting = [wanted] if wanted in names else [name for name in names if wanted and name.startswith(wanted)]
-    if len(fitting) != 1:
-        problem = "more than one session begins with" if fitting else "no session is"
+def _select(names: Sequence[str], wanted: str, path: str) -> str:
+    """Return the session with this id, or the only one with this id prefix."""
+    if wanted in names:
+        return wanted
+    matching = [name for name in names if wanted and name.startswith(wanted)]
+    if len(matching) != 1:
+        problem = "more than one session begins with" if matching else "no session begins with"
         raise OptionsError(f"{problem} {wanted!r} in {path}")
-    return fitting[0]
+    return matching[0]
 
 
 @dataclass(frozen=True)
 class _Line:
-    """A task in the drawing. Nothing in it can break out of its line."""
+    """A drawn task. Its label cannot break out of its line."""
 
     label: str
     status: TaskStatus
     children: Sequence["_Line"]
 
     @classmethod
-    def of(cls, task: RecordedTask) -> "_Line":
-        reason = f": {one_line(task.failure_reason, SHOWN_CHARS)}" if task.failure_reason else ""
-        return cls(one_line(task.label, SHOWN_CHARS) + reason, task.status, [cls.of(child) for child in task.children])
+    def from_task(cls, task: RecordedTask) -> "_Line":
+        label = one_line(task.label, SHOWN_CHARS)
+        if task.failure_reason:
+            label += f": {one_line(task.failure_reason, SHOWN_CHARS)}"
+        return cls(label, task.status, [cls.from_task(child) for child in task.children])
 
 
 def _draw(name: str, last: float, tree: RecordedTree, out: TextIO) -> None:
-    when = datetime.fromtimestamp(last).astimezone().strftime("%Y-%m-%d %H:%M:%S")
-    title = f"session {one_line(name, SHOWN_CHARS)}, {len(tree)} tasks, last record {when}"
-    lines = [_Line.of(task) for task in tree]
-    console = rich_console(out)
+    time = datetime.fromtimestamp(last).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    title = f"session {one_line(name, SHOWN_CHARS)}, {len(tree)} tasks, last record {time}"
+    lines = [_Line.from_task(task) for task in tree]
+    console = create_console(out)
     if console is None:
         print(title, draw(lines), sep="\n", file=out)
         return
-    console.print(rich_tree(title, lines, lambda line: (MARKS[line.status], " ", line.label)))
+    console.print(build_tree(title, lines, lambda line: (MARKS[line.status], " ", line.label)))

@@ -1,4 +1,4 @@
-"""What commands print in a terminal: lines that are safe, trees of `rich`, and whether it can show a screen."""
+"""Output in a terminal: safe lines, `rich` consoles and trees, and detection of full-screen support."""
 
 import importlib.util
 import os
@@ -15,19 +15,19 @@ HINT: Final = 'for a screen with panes: pip install "claude-agent-py[cli]"'
 
 
 def can_show_screen() -> bool:
-    """Return whether textual is installed, and this program reads from and writes to a terminal."""
+    """Return whether textual is installed, and stdin and stdout are a terminal that supports it."""
     if os.environ.get("TERM") == "dumb":
         return False
     return sys.stdin.isatty() and sys.stdout.isatty() and importlib.util.find_spec("textual") is not None
 
 
 def one_line(text: str, limit: int = SHOWN_CHARS) -> str:
-    """Return a text as a line that is safe to print in a terminal."""
+    """Return a text as one line that is safe to print in a terminal."""
     return displayable(" ".join(text.split()), limit)
 
 
-def rich_console(out: TextIO) -> Any:
-    """Return a console, or None if `out` is not a terminal or `rich` is not installed."""
+def create_console(out: TextIO) -> Any:
+    """Return a `rich` console, or None if `out` is not a terminal or `rich` is not installed."""
     if not out.isatty():
         return None
     if importlib.util.find_spec("rich") is None:
@@ -37,14 +37,14 @@ def rich_console(out: TextIO) -> Any:
     return Console(file=out, highlight=False)
 
 
-def rich_tree(title: str, roots: Iterable[T], parts: Callable[[T], tuple[Any, ...]]) -> Any:
-    """Return nodes and their `children` as a tree of `rich`. `parts` returns the texts of a node, with their styles."""
+def build_tree(title: str, roots: Iterable[T], parts: Callable[[T], tuple[Any, ...]]) -> Any:
+    """Return a `rich` tree of nodes and their `children`. `parts` returns the texts of a node, with their styles."""
     from rich.text import Text
     from rich.tree import Tree
 
-    def add(above: Tree, nodes: Iterable[Any]) -> None:
+    def add(parent: Tree, nodes: Iterable[Any]) -> None:
         for node in nodes:
-            add(above.add(Text.assemble(*parts(node))), node.children)
+            add(parent.add(Text.assemble(*parts(node))), node.children)
 
     tree = Tree(Text(title), guide_style="dim")
     add(tree, roots)

@@ -1,4 +1,4 @@
-"""The command `timeline`: write the timeline of a session, a recording or a stored session to a file."""
+"""The `timeline` command: write the timeline of a session, a recording or a stored session to a file."""
 
 import argparse
 import os
@@ -10,12 +10,12 @@ from typing import Final
 import anyio
 
 from claude_agent_py._errors import OptionsError
-from claude_agent_py.cli.sessions import whole_id
+from claude_agent_py.cli.sessions import resolve_id
 from claude_agent_py.observe import Timeline
 from claude_agent_py.sessions import DirectoryStore, SessionStore, SQLiteStore, get_session
 
 _SQLITE: Final = b"SQLite format 3\0"
-_OF_A_TRANSCRIPT: Final = (b'"parentUuid"', b'"sessionId"')
+_TRANSCRIPT_KEYS: Final = (b'"parentUuid"', b'"sessionId"')
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,8 +23,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "target",
         metavar="SESSION|RECORDING|STORE",
-        help="the id of a session (its beginning is enough), the file of a recording or a transcript, or a store: an "
-        "SQLite file or a folder",
+        help="the id or an id prefix of a session, the file of a recording or a transcript, or a store: an SQLite file "
+        "or a folder",
     )
     parser.add_argument("session", nargs="?", metavar="SESSION", help="the id of a session in the store")
     parser.add_argument(
@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--output",
         metavar="FILE",
         default="timeline.html",
-        help="where to write it: .html, .json (Perfetto), .otlp.json, .mmd (Mermaid); default: timeline.html",
+        help="the file to write: .html, .json (Perfetto), .otlp.json or .mmd (Mermaid); default: timeline.html",
     )
     parser.add_argument("--config-dir", metavar="FOLDER", help="the CLI's configuration folder")
 
@@ -41,56 +41,57 @@ def execute(arguments: argparse.Namespace) -> int:
     """Write the timeline and return the exit code.
 
     Raises:
-        OptionsError: There is no such session or file, or the output cannot be written.
-        SessionError: The session is not there or cannot be read.
+        OptionsError: The session or file does not exist, or the output cannot be written.
+        SessionError: The session does not exist or cannot be read.
     """
     timeline = _read(arguments.target, arguments.session, arguments.config_dir)
     timeline.save(arguments.output)
-    left_out = f", {timeline.dropped} short ones left out" if timeline.dropped else ""
-    print(f"{arguments.output}: {len(timeline.spans)} spans{left_out}")
+    dropped = f", {timeline.dropped} short spans omitted" if timeline.dropped else ""
+    print(f"{arguments.output}: {len(timeline.spans)} spans{dropped}")
     return 0
 
 
 def _read(target: str, session: str | None, config_dir: str | None) -> Timeline:
     path = Path(target)
     if path.is_dir():
-        if not (path / "state" / "version").is_file():  # a store would be made there
-            raise OptionsError(f"{target} is not the folder of a DirectoryStore; for a folder of the CLI: --config-dir")
-        return _stored(DirectoryStore(path), target, session)
+        # `DirectoryStore` would create a store in any other folder.
+        if not (path / "state" / "version").is_file():
+            raise OptionsError(f"{target} is not the folder of a DirectoryStore; use --config-dir for a CLI folder")
+        return _read_store(DirectoryStore(path), target, session)
     if not path.exists():
-        return Timeline.from_session(get_session(_id_of(target, config_dir), config_dir=config_dir))
+        return Timeline.from_session(get_session(_resolve_id(target, config_dir), config_dir=config_dir))
     with path.open("rb") as file:
         start = file.read(64 * 1024)
     if start.startswith(_SQLITE):
         _check_is_store(path)
-        return _stored(SQLiteStore(path), target, session)
-    if any(mark in start.partition(b"\n")[0] for mark in _OF_A_TRANSCRIPT):
-        place = path.absolute()
-        if place.parent.parent.name != "projects":
-            raise OptionsError(f"{target} is a transcript outside of a configuration folder: give a session's id")
-        return Timeline.from_session(get_session(place.stem, config_dir=os.fspath(place.parents[2])))
+        return _read_store(SQLiteStore(path), target, session)
+    if any(mark in start.partition(b"\n")[0] for mark in _TRANSCRIPT_KEYS):
+        absolute = path.absolute()
+        if absolute.parent.parent.name != "projects":
+            raise OptionsError(f"{target} is a transcript outside of a configuration folder; pass a session id instead")
+        return Timeline.from_session(get_session(absolute.stem, config_dir=os.fspath(absolute.parents[2])))
     return Timeline.from_recording(path)
 
 
-def _id_of(target: str, config_dir: str | None) -> str:
-    """Return the id of a session, of which the beginning is enough."""
+def _resolve_id(target: str, config_dir: str | None) -> str:
+    """Return the id of the session with this id prefix."""
     try:
-        return whole_id(target, config_dir=config_dir)
+        return resolve_id(target, config_dir=config_dir)
     except OptionsError as error:
-        raise OptionsError(f"there is no file {target}, and {error}") from None
+        raise OptionsError(f"no file {target}, and {error}") from None
 
 
 def _check_is_store(path: Path) -> None:
-    """Refuse a database without the tables of a store, because an `SQLiteStore` would add them."""
+    """Reject a database without the tables of a store, because `SQLiteStore` would create them."""
     with suppress(sqlite3.Error), closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:
         if database.execute("SELECT count(*) FROM sqlite_master WHERE name = 'entries'").fetchone() == (1,):
             return
     raise OptionsError(f"{path} is not a session store")
 
 
-def _stored(store: SessionStore, target: str, session: str | None) -> Timeline:
+def _read_store(store: SessionStore, target: str, session: str | None) -> Timeline:
     if session is None:
-        raise OptionsError(f"{target} is a store: name a session of it, too")
+        raise OptionsError(f"{target} is a store; also pass the id of a session in it")
 
     async def read() -> Timeline:
         return await Timeline.from_store(store, session)

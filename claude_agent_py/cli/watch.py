@@ -1,7 +1,7 @@
-"""The `watch` command: the sessions of this machine, of a fleet, and what waits in an inbox.
+"""The `watch` command: show the sessions of this machine and of a fleet, and the questions in an inbox.
 
-It reads what the CLI and the fleet keep, so it also sees sessions that other programs run, and disturbs none. In a
-terminal with textual it is an application, in `dashboard.app`; otherwise it prints.
+It only reads the files of the CLI and the database of the fleet. So it also shows sessions of other programs, and
+disturbs none. In a terminal with textual it runs the application in `_dashboard.app`; otherwise it prints lines.
 """
 
 import argparse
@@ -13,102 +13,104 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from claude_agent_py.cli._dashboard.board import Board
-from claude_agent_py.cli._dashboard.machine import LOOK_SECONDS
+from claude_agent_py.cli._dashboard.machine import REFRESH_SECONDS
+from claude_agent_py.cli._dashboard.model import DashboardModel
 from claude_agent_py.cli._dashboard.rows import Row, count_sessions
 from claude_agent_py.cli.fleet import VARIABLE as FLEET_VARIABLE
 from claude_agent_py.cli.interactions import VARIABLE as INBOX_VARIABLE
-from claude_agent_py.cli.terminal import can_show_screen, rich_console, rich_tree
+from claude_agent_py.cli.terminal import build_tree, can_show_screen, create_console
 
 NOTHING: Final = "no session runs on this machine"
-LEAST_SECONDS: Final = 0.1
-"""Between two looks."""
+MIN_INTERVAL: Final = 0.1
+"""The shortest interval between updates, in seconds."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `watch`."""
     parser.add_argument("--once", action="store_true", help="print once and exit")
     parser.add_argument("--json", action="store_true", help="print once, as JSON")
-    parser.add_argument("--every", type=float, default=1.0, metavar="SECONDS", help="how often to look (default: 1)")
-    parser.add_argument("--config-dir", metavar="DIR", help="the CLI's folder (default: CLAUDE_CONFIG_DIR, ~/.claude)")
-    fleet, inbox = os.environ.get(FLEET_VARIABLE), os.environ.get(INBOX_VARIABLE)
+    parser.add_argument("--every", type=float, default=1.0, metavar="SECONDS", help="the refresh interval (default: 1)")
+    parser.add_argument(
+        "--config-dir", metavar="DIR", help="the CLI's folder (default: CLAUDE_CONFIG_DIR or ~/.claude)"
+    )
+    fleet = os.environ.get(FLEET_VARIABLE)
+    inbox = os.environ.get(INBOX_VARIABLE)
     parser.add_argument("--fleet", metavar="URL", default=fleet, help=f"a fleet's database (default: {FLEET_VARIABLE})")
-    parser.add_argument("--all", action="store_true", help="also the fleet's idle, failed and cancelled sessions")
+    parser.add_argument("--all", action="store_true", help="include idle, failed and cancelled sessions of the fleet")
     parser.add_argument("--inbox", metavar="FILE", default=inbox, help=f"an SQLiteInbox (default: {INBOX_VARIABLE})")
 
 
 def execute(arguments: argparse.Namespace) -> int:
     """Show the sessions until interrupted, and return the exit code."""
     is_once = arguments.once or arguments.json
-    every = max(LEAST_SECONDS, arguments.every)
-    board = Board(
+    every = max(MIN_INTERVAL, arguments.every)
+    model = DashboardModel(
         arguments.config_dir,
         arguments.fleet,
         arguments.inbox,
         is_all=arguments.all,
-        seconds=math.inf if is_once else LOOK_SECONDS,
+        seconds=math.inf if is_once else REFRESH_SECONDS,
     )
     if not is_once and can_show_screen():
         from claude_agent_py.cli._dashboard.app import Dashboard
 
-        Dashboard(board, every=every).run()
+        Dashboard(model, every=every).run()
         return 0
-    console = rich_console(sys.stdout)
+    console = create_console(sys.stdout)
     if is_once:
-        rows = board.look()
+        rows = model.refresh()
         _print(rows, console, is_json=arguments.json)
-        print("\n".join(board.problems), end="\n" * bool(board.problems), file=sys.stderr)
-        return 1 if board.problems else 0
+        print("\n".join(model.problems), end="\n" * bool(model.problems), file=sys.stderr)
+        return 1 if model.problems else 0
     if console is None:
-        _print_changes(board, every)
+        _print_changes(model, every)
     else:
-        _redraw(board, every, console)
+        _redraw(model, every, console)
     return 0
 
 
 def _print(rows: Sequence[Row], console: Any, *, is_json: bool) -> None:
     if is_json:
-        told = [row.as_json() for top in rows for row in top.walk() if row.told]
-        print(json.dumps(told, ensure_ascii=False))
+        facts = [row.as_json() for top in rows for row in top.walk() if row.facts]
+        print(json.dumps(facts, ensure_ascii=False))
     elif console is None:
-        print(as_text(rows))
+        print(_format_lines(rows))
     else:
-        console.print(as_tree(rows))
+        console.print(_build_row_tree(rows))
 
 
-def as_text(rows: Sequence[Row]) -> str:
-    """Return the rows as lines."""
-    return "\n".join(f"{'  ' * depth}{row.mark[0]} {row.line()}" for row, depth in _nested(rows)) or NOTHING
+def _format_lines(rows: Sequence[Row]) -> str:
+    return "\n".join(f"{'  ' * depth}{row.mark[0]} {row.line()}" for row, depth in _walk(rows)) or NOTHING
 
 
-def _nested(rows: Sequence[Row], depth: int = 0) -> Iterator[tuple[Row, int]]:
+def _walk(rows: Sequence[Row], depth: int = 0) -> Iterator[tuple[Row, int]]:
+    """Yield all rows with their depth in the tree."""
     for row in rows:
         yield row, depth
-        yield from _nested(row.children, depth + 1)
+        yield from _walk(row.children, depth + 1)
 
 
-def as_tree(rows: Sequence[Row]) -> Any:
-    """Return the rows as a tree of `rich`."""
+def _build_row_tree(rows: Sequence[Row]) -> Any:
     title = f"sessions: {count_sessions(rows)}" if rows else NOTHING
-    return rich_tree(title, rows, lambda row: (row.mark, " ", row.line()))
+    return build_tree(title, rows, lambda row: (row.mark, " ", row.line()))
 
 
-def _redraw(board: Board, every: float, console: Any) -> None:
+def _redraw(model: DashboardModel, every: float, console: Any) -> None:
     from rich.live import Live
 
     with Live(console=console, auto_refresh=False, transient=True) as live:
         while True:
-            live.update(as_tree(board.look()), refresh=True)
+            live.update(_build_row_tree(model.refresh()), refresh=True)
             time.sleep(every)
 
 
-def _print_changes(board: Board, every: float) -> None:
-    """Print the rows whenever something else than the time and what was spent has changed."""
-    before: Any = None
+def _print_changes(model: DashboardModel, every: float) -> None:
+    """Print the rows after each change, except of times, tokens and costs."""
+    last_state: Any = None
     while True:
-        rows = board.look()
+        rows = model.refresh()
         state = [(row.key, row.title, row.state, row.waits_for, row.about) for top in rows for row in top.walk()]
-        if state != before:
-            print(as_text(rows), flush=True)
-        before = state
+        if state != last_state:
+            print(_format_lines(rows), flush=True)
+        last_state = state
         time.sleep(every)

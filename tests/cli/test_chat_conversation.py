@@ -10,12 +10,12 @@ import msgspec
 import pytest
 from rich.cells import cell_len
 
-from claude_agent_py.cli._chat.answers import drawn
-from claude_agent_py.cli._chat.approvals import allow, answer, asked, deny
+from claude_agent_py.cli._chat.answers import render_markdown
+from claude_agent_py.cli._chat.approvals import allow, answer, deny, describe_question
 from claude_agent_py.cli._chat.conversation import Conversation
-from claude_agent_py.cli._chat.diffs import COMPARED_LINES, SHOWN_LINES, diff_of
-from claude_agent_py.cli._chat.prompt_history import MOST_PROMPTS, PromptHistory, history_file
-from claude_agent_py.cli._chat.sections import MOST_CHARS, SECTION_CHARS, Sections
+from claude_agent_py.cli._chat.diffs import COMPARED_LINES, SHOWN_LINES, build_diff
+from claude_agent_py.cli._chat.prompt_history import MAX_PROMPTS, PromptHistory, get_history_file
+from claude_agent_py.cli._chat.sections import MAX_CHARS, SECTION_CHARS, Sections
 from claude_agent_py.permissions.interactions import AnswerSource, Interaction
 from claude_agent_py.permissions.prompts import KINDS, Kind
 from claude_agent_py.testing import frames
@@ -50,7 +50,7 @@ def test_a_conversation_is_prompts_answers_and_calls_without_control_characters(
     chat = Conversation()
     chat.prompt("go \x1b[31m")
     for message in (said("I look.\x9b1m"), said("", CALL), told([RESULT]), said("Done.", uuid="n")):
-        chat.take(message)
+        chat.apply(message)
     assert [(one.kind, one.mark, one.text) for one in chat.entries] == [
         ("prompt", "", "go �[31m"),
         ("answer", "", "I look.�1m"),
@@ -60,51 +60,51 @@ def test_a_conversation_is_prompts_answers_and_calls_without_control_characters(
     assert chat.entries[2].output[0] == "line 0�[2J"
     assert chat.entries[2].output[-1] == "… 5 more lines"
     again = Conversation()
-    again.recall([told("go"), said("I look."), said("", CALL), told([RESULT]), told("<task-notification>x"), told("x")])
+    again.replay([told("go"), said("I look."), said("", CALL), told([RESULT]), told("<task-notification>x"), told("x")])
     assert [one.kind for one in again.entries] == ["prompt", "answer", "tool", "prompt"]
     assert not again.is_working
 
 
 def test_an_answer_to_a_notification_is_an_answer_of_its_own() -> None:
     chat = Conversation()
-    chat.recall([told("go"), said("It runs."), told("<task-notification>x"), said("It is done.", uuid="n")])
+    chat.replay([told("go"), said("It runs."), told("<task-notification>x"), said("It is done.", uuid="n")])
     assert [one.text for one in chat.entries] == ["go", "It runs.", "It is done."]
 
 
-@pytest.mark.parametrize(("first", "second"), [(220, 330), (110, 210)], ids=["goes on", "counts from 0"])
+@pytest.mark.parametrize(("first", "second"), [(220, 330), (110, 210)], ids=["continues", "counts from 0"])
 def test_a_new_process_that_goes_on_from_the_sums_of_the_one_before_is_not_counted_twice(
     first: int, second: int
 ) -> None:
     chat = Conversation()
-    chat.take(turn_end(200))
-    chat.ended()
-    chat.take(turn_end(first))
+    chat.apply(turn_end(200))
+    chat.end_process()
+    chat.apply(turn_end(first))
     assert chat.tokens == (220 if first == 220 else 310)
-    chat.take(turn_end(second))
+    chat.apply(turn_end(second))
     assert (chat.tokens, chat.cost_usd) == ((330, 330.0) if first == 220 else (410, 410.0))
 
 
 def test_a_diff_shows_what_a_call_changes(tmp_path: Path) -> None:
     file = tmp_path / "a.py"
     file.write_text("one\ntwo\nthree\n")
-    assert diff_of("Write", {"file_path": str(file), "content": "one\n2\nthree\n"})[1:] == [
+    assert build_diff("Write", {"file_path": str(file), "content": "one\n2\nthree\n"})[1:] == [
         " one",
         "-two",
         "+2",
         " three",
     ]
     edit = {"file_path": str(file), "old_string": "two", "new_string": "2\x1b[1m"}
-    assert diff_of("Edit", edit)[1:] == [" one", "-two", "+2�[1m", " three"]
+    assert build_diff("Edit", edit)[1:] == [" one", "-two", "+2�[1m", " three"]
     edits = [edit, {"old_string": "three", "new_string": "3"}, "nonsense"]
-    assert diff_of("MultiEdit", {"file_path": str(file), "edits": edits})[2:] == ["-two", "-three", "+2�[1m", "+3"]
-    lines = diff_of("Edit", {"file_path": str(file), "old_string": "-- a\nb", "new_string": "++ a\nb"})
+    assert build_diff("MultiEdit", {"file_path": str(file), "edits": edits})[2:] == ["-two", "-three", "+2�[1m", "+3"]
+    lines = build_diff("Edit", {"file_path": str(file), "old_string": "-- a\nb", "new_string": "++ a\nb"})
     assert lines == ["@@ not at these lines @@", "@@ -1,2 +1,2 @@", "--- a", "+++ a", " b"]
-    assert diff_of("NotebookEdit", {"new_source": "x = 1"})[-1] == "+x = 1"
-    long = diff_of("Write", {"file_path": str(tmp_path), "content": "x\n" * COMPARED_LINES * 2})
+    assert build_diff("NotebookEdit", {"new_source": "x = 1"})[-1] == "+x = 1"
+    long = build_diff("Write", {"file_path": str(tmp_path), "content": "x\n" * COMPARED_LINES * 2})
     assert len(long) == SHOWN_LINES + 1
     assert long[-1] == f"@@ {COMPARED_LINES * 2 - SHOWN_LINES} more lines @@"
-    assert diff_of("Edit", {"old_string": 3}) == ["@@ not at these lines @@"]
-    assert diff_of("Bash", {"command": "ls"}) == []
+    assert build_diff("Edit", {"old_string": 3}) == ["@@ not at these lines @@"]
+    assert build_diff("Bash", {"command": "ls"}) == []
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_a_long_answer_is_cut_into_parts_that_are_drawn_alone(text: str) -> None
     sections = Sections()
     for start in range(0, len(text), 97):
         sections.feed(text[start : start + 97])
-        assert len(sections.tail) <= MOST_CHARS + SECTION_CHARS
+        assert len(sections.tail) <= MAX_CHARS + SECTION_CHARS
     parts = [*sections.done, sections.tail]
     assert len(parts) > 5
     fences = [line for part in parts for line in part.splitlines() if line.startswith("```")]
@@ -134,7 +134,8 @@ def test_a_long_answer_is_cut_into_parts_that_are_drawn_alone(text: str) -> None
 
 
 def test_markdown_of_an_agent_is_drawn_within_the_width_and_runs_nothing() -> None:
-    text = drawn("# 標題 **b** [red]x[/red]\n\n[click](javascript:alert(1))\n\n| 漢 | b |\n|--|--|\n| 字 | 👩 |\n", 30)
+    source = "# 標題 **b** [red]x[/red]\n\n[click](javascript:alert(1))\n\n| 漢 | b |\n|--|--|\n| 字 | 👩 |\n"
+    text = render_markdown(source, 30)
     assert "[red]x[/red]" in text.plain
     assert "javascript:alert(1)" in text.plain  # the address is seen, and no link
     assert not [span for span in text.spans if getattr(span.style, "link", None)]
@@ -142,7 +143,7 @@ def test_markdown_of_an_agent_is_drawn_within_the_width_and_runs_nothing() -> No
 
 
 def test_earlier_prompts_are_kept_for_the_user_alone(tmp_path: Path) -> None:
-    file = history_file({"XDG_STATE_HOME": str(tmp_path), "LOCALAPPDATA": str(tmp_path), "HOME": str(tmp_path)})
+    file = get_history_file({"XDG_STATE_HOME": str(tmp_path), "LOCALAPPDATA": str(tmp_path), "HOME": str(tmp_path)})
     assert tmp_path in file.parents
     history = PromptHistory(file)
     for prompt in ("one", "two\nlines", "two\nlines", "x" * 50_000):
@@ -156,9 +157,9 @@ def test_earlier_prompts_are_kept_for_the_user_alone(tmp_path: Path) -> None:
     assert [later.back("draft"), later.back("x"), later.back("x")] == ["two\nlines", "one", None]
     assert [later.forward(), later.forward(), later.forward()] == ["two\nlines", "draft", None]
 
-    file.write_text("".join(f"{json.dumps(str(n))}\n" for n in range(3 * MOST_PROMPTS)) + "nonsense\n[1]\n")
-    assert len(PromptHistory(file).prompts) == MOST_PROMPTS
-    assert len(file.read_text().splitlines()) == MOST_PROMPTS
+    file.write_text("".join(f"{json.dumps(str(n))}\n" for n in range(3 * MAX_PROMPTS)) + "nonsense\n[1]\n")
+    assert len(PromptHistory(file).prompts) == MAX_PROMPTS
+    assert len(file.read_text().splitlines()) == MAX_PROMPTS
     assert PromptHistory(tmp_path).prompts == []  # a folder is no history, and no error
     PromptHistory(tmp_path).add("x")
     if hasattr(os, "mkfifo"):
@@ -192,21 +193,21 @@ def test_what_allow_always_changes_is_named_and_nothing_else_is_changed() -> Non
     ]
     given = {"tool_name": "Bash", "tool_use_id": "t", "input": {"command": "npm test\nrm x\x1b[1m"}}
     one = Pending("permission", **given, permission_suggestions=suggestions)
-    assert asked(one).lines == ["command: npm test\n    | rm x�[1m"]
-    assert asked(one).always == "allow Bash(npm test:*) for you in this project; add /x for this session"
+    assert describe_question(one).lines == ["command: npm test\n    | rm x�[1m"]
+    assert describe_question(one).always == "allow Bash(npm test:*) for you in this project; add /x for this session"
     assert allow(one, always=True)
     assert not deny(one)
     assert isinstance(one.reply, dict)
     assert one.reply["updatedPermissions"] == suggestions[:2]
     careful = Pending("permission", **given, permission_suggestions=suggestions, suppress_always_allow_rule=True)
-    assert asked(careful).always == ""
+    assert describe_question(careful).always == ""
 
 
 def test_a_server_is_answered_with_words() -> None:
     schema = {"type": "object", "properties": {"name": {"type": "string"}, "age": {"type": "integer"}}}
     given = {"mcp_server_name": "shop", "message": "Who?\x1b[2J", "requested_schema": schema}
     one = Pending("elicitation", **given)
-    assert asked(one).lines == ["Who?�[2J", "name: string", "age: integer"]
+    assert describe_question(one).lines == ["Who?�[2J", "name: string", "age: integer"]
     with pytest.raises(ValueError, match="must be a number"):
         answer(one, ["accept name='Ada L' age=x"])
     assert answer(one, ["accept name='Ada L' age=36"])

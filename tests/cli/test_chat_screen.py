@@ -16,9 +16,9 @@ from textual.pilot import Pilot
 from claude_agent_py import Client
 from claude_agent_py.cli._chat import question_panel
 from claude_agent_py.cli._chat.app import ChatApp
-from claude_agent_py.cli._chat.panels import PromptBox
 from claude_agent_py.cli._chat.prompt_history import PromptHistory
 from claude_agent_py.cli._chat.question_panel import QuestionPanel
+from claude_agent_py.cli._chat.widgets import PromptBox
 from claude_agent_py.testing import Gate, RecordedRequest, Reply, ScriptedModel, ToolCall, tool_use
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
@@ -172,7 +172,7 @@ async def test_a_chat_from_prompts_to_approvals() -> None:
             await chat.until(lambda: chat.app.conversation.permission_mode == "plan")
             await chat.pilot.resize_terminal(60, 20)
             await chat.type("plan")
-            await chat.is_asked("Go on with this plan?")
+            await chat.is_asked("Proceed with this plan?")
             await chat.pilot.press("y")
             await chat.until(lambda: chat.app.conversation.permission_mode != "plan")
             await chat.until(lambda: not chat.app.conversation.is_working)
@@ -191,7 +191,7 @@ def launch(name: str, **more: object) -> ToolCall:
 
 async def test_tasks_and_interruptions(monkeypatch: pytest.MonkeyPatch) -> None:
     """Subagents that ask at once, the foreground moved away, Ctrl-C, a dead CLI, and the end with tasks running."""
-    monkeypatch.setattr("claude_agent_py.cli._chat.app.AGAIN", 600)  # however slow this machine is
+    monkeypatch.setattr("claude_agent_py.cli._chat.app.DOUBLE_PRESS_SECONDS", 600)  # however slow this machine is
     late, never, slow = Gate(), Gate(), Gate()
     agents = {
         "Look at auth": [tool_use("Bash", {"command": "touch auth"}), "auth is \x1b[31msound"],
@@ -254,7 +254,9 @@ async def test_tasks_and_interruptions(monkeypatch: pytest.MonkeyPatch) -> None:
             await chat.pilot.press("y")  # what is typed when a question arrives answers nothing
             assert chat.app.conversation.pending
             with monkeypatch.context() as patch:
-                patch.setattr("claude_agent_py.cli._chat.app.AGAIN", 0.001)  # this press is the first one
+                patch.setattr(
+                    "claude_agent_py.cli._chat.app.DOUBLE_PRESS_SECONDS", 0.001
+                )  # this press is the first one
                 await chat.pilot.press("ctrl+c")
                 await chat.until(lambda: not chat.panel.display)
             await chat.until(lambda: not chat.app.conversation.is_working)
@@ -265,7 +267,7 @@ async def test_tasks_and_interruptions(monkeypatch: pytest.MonkeyPatch) -> None:
                 await never.wait_reached()
                 assert client.pid is not None
                 os.kill(client.pid, signal.SIGKILL)
-                await chat.until(lambda: "The next prompt goes on in a new process." in chat.entries[-1])
+                await chat.until(lambda: "The next prompt continues in a new process." in chat.entries[-1])
                 assert len([one for one in chat.entries if "CLIExitError" in one]) == 1
                 assert not chat.app.conversation.is_working
                 never.open()
@@ -276,6 +278,6 @@ async def test_tasks_and_interruptions(monkeypatch: pytest.MonkeyPatch) -> None:
             await chat.ask("leave")
             await chat.shows("● a long wait")
             await chat.pilot.press("ctrl+d")
-            await chat.shows("1 running; Ctrl-D again stops and ends")
+            await chat.shows("1 running; press Ctrl-D again to stop and exit")
             await chat.pilot.press("ctrl+d")
         assert chat.app.return_code == 0

@@ -13,7 +13,7 @@ from textual.widgets import Input, RichLog, SelectionList
 
 from claude_agent_py import Client, ClientOptions, PermissionContext
 from claude_agent_py.cli._dashboard.app import Dashboard
-from claude_agent_py.cli._dashboard.board import Board
+from claude_agent_py.cli._dashboard.model import DashboardModel
 from claude_agent_py.cli._dashboard.rows import Row
 from claude_agent_py.cli._dashboard.tree import RowTree
 from claude_agent_py.errors import ClaudeAgentError
@@ -30,7 +30,7 @@ PATIENCE = 100.0
 class Told(Dashboard):
     """A dashboard that remembers its notes."""
 
-    def __init__(self, board: Board) -> None:
+    def __init__(self, board: DashboardModel) -> None:
         super().__init__(board, every=0.1)
         self.notes: list[str] = []
 
@@ -62,8 +62,8 @@ def go_to(app: Dashboard, key: str) -> None:
     tree.move_cursor(next(node for node in tree.nodes() if node.data is not None and node.data.key == key))
 
 
-def told_rows(board: Board) -> list[Any]:
-    return [row.as_json() for top in board.look() for row in top.walk() if row.told]
+def told_rows(board: DashboardModel) -> list[Any]:
+    return [row.as_json() for top in board.refresh() for row in top.walk() if row.facts]
 
 
 @pytest.mark.real_cli
@@ -81,13 +81,14 @@ async def test_a_session_is_shown_answered_read_and_ended(tmp_path: Path, monkey
     inbox = tmp_path / "inbox.db"
     async with ScriptedModel(script, agents=agents, on_exhausted="Done.") as model:
         options = model.options(permission_mode="default", interactions=SQLiteInbox(inbox, poll=0.05))
-        app = Told(Board(str(model.sandbox.config_dir), inbox=str(inbox)))
+        app = Told(DashboardModel(str(model.sandbox.config_dir), inbox=str(inbox)))
         async with Client(options) as client, app.run_test(size=(130, 24)) as pilot:
             run = client.query("Make it", until="idle")
             session = await until(pilot, lambda: next((row for row in rows(app) if row.questions), None))
             task = await until(pilot, lambda: next((row for row in rows(app) if row.kind == "task"), None))
             assert (session.pid, session.question.summary) == (client.pid, "Bash: touch made; echo made-it")
-            [told] = await anyio.to_thread.run_sync(told_rows, Board(str(model.sandbox.config_dir), inbox=str(inbox)))
+            other = DashboardModel(str(model.sandbox.config_dir), inbox=str(inbox))
+            [told] = await anyio.to_thread.run_sync(told_rows, other)
             assert (told["status"], told["waits_for"]) == ("waiting", "Bash: touch made; echo made-it")
             assert [one["kind"] for one in told["interactions"]] == ["permission"]
             assert told["cost_usd"] is None  # no price is known
@@ -134,7 +135,7 @@ async def test_a_fleet_is_shown_answered_and_cancelled(tmp_path: Path) -> None:
         options = ClientOptions(inherit_env=False, **given_options(model, permission_mode="default"))
         fleet.agent("asking", options, patience=0.2)
         fleet.agent("keeping", options, patience=PATIENCE)
-        app = Told(Board(str(model.sandbox.config_dir), made.url))
+        app = Told(DashboardModel(str(model.sandbox.config_dir), made.url))
         async with fleet.worker(folder=tmp_path / "ws"), app.run_test(size=(130, 24)) as pilot:
             asks = await fleet.start("asking", "build it", id="asks")
             waiting = await until(pilot, lambda: next((row for row in rows(app) if row.state == "waiting"), None))
@@ -155,7 +156,7 @@ async def test_a_fleet_is_shown_answered_and_cancelled(tmp_path: Path) -> None:
             await pilot.press("s", "y")
             await until(pilot, lambda: "cancelled" in app.notes)
             await until_state(keeps, "cancelled")
-        every = Board(str(model.sandbox.config_dir), made.url, is_all=True)
+        every = DashboardModel(str(model.sandbox.config_dir), made.url, is_all=True)
         [cancelled, idle] = await anyio.to_thread.run_sync(told_rows, every)
         assert [(one["id"], one["state"]) for one in (cancelled, idle)] == [("keeps", "cancelled"), ("asks", "idle")]
         assert idle["tokens"] > 0
@@ -172,7 +173,7 @@ async def test_each_kind_of_question_in_an_inbox_is_answered(tmp_path: Path) -> 
         input={"questions": [QUESTION["questions"][0], {**QUESTION["questions"][0], "question": "And then?"}]},
         tool_use_id="t",
     )
-    app = Told(Board(str(tmp_path), inbox=str(inbox.path)))
+    app = Told(DashboardModel(str(tmp_path), inbox=str(inbox.path)))
     replies: list[Any] = []
 
     async def ask(kind: Any, wire: Any) -> None:

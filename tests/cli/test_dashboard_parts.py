@@ -17,9 +17,9 @@ from textual.widgets import Input
 
 from claude_agent_py.cli import main
 from claude_agent_py.cli._dashboard.app import Dashboard
-from claude_agent_py.cli._dashboard.board import Board
-from claude_agent_py.cli._dashboard.stopping import CannotStopError, end_tree
-from claude_agent_py.cli._dashboard.tails import Tail
+from claude_agent_py.cli._dashboard.model import DashboardModel
+from claude_agent_py.cli._dashboard.tailer import TranscriptTailer
+from claude_agent_py.cli._dashboard.termination import CannotStopError, terminate_tree
 from claude_agent_py.cli._dashboard.tree import RowTree
 from claude_agent_py.sessions import get_session
 from claude_agent_py.sessions.stored_tasks import Launches
@@ -29,11 +29,11 @@ LATER = float("inf")
 PATIENCE = 60.0
 
 
-def tail_of(stored: Stored) -> Tail:
-    return Tail(str(stored.path), Launches())
+def tail_of(stored: Stored) -> TranscriptTailer:
+    return TranscriptTailer(str(stored.path), Launches())
 
 
-def tokens(tail: Tail) -> float:
+def tokens(tail: TranscriptTailer) -> float:
     return sum(map(sum, tail.by_model.values()))
 
 
@@ -45,9 +45,9 @@ def test_a_transcript_is_read_on_from_where_the_last_look_ended(tmp_path: Path) 
     stored.user("Which files?")
     stored.assistant("Let me look.", {"type": "tool_use", "id": "toolu_1", "name": "Bash", "input": {"command": "ls"}})
     tail = tail_of(stored)
-    assert tail.look(LATER)
+    assert tail.read_new(LATER)
     assert (tokens(tail), tail.calls) == (15, "Bash ls")
-    assert not tail.look(LATER)
+    assert not tail.read_new(LATER)
     other = {"id": "other", "role": "assistant", "model": "m", "content": [], "usage": {"input_tokens": 1000}}
     line = json.dumps({"parentUuid": None, "type": "assistant", "message": other}, separators=(",", ":")).encode()
     with stored.path.open("r+b") as file:  # what was read is not read again
@@ -56,9 +56,9 @@ def test_a_transcript_is_read_on_from_where_the_last_look_ended(tmp_path: Path) 
     stored.assistant("One.")
     with stored.path.open("ab") as file:
         file.write(b'{"parentUuid":null,"type":"assistant","message":{"id":"x","role":"assistant"')  # is being written
-    assert tail.look(LATER)
+    assert tail.read_new(LATER)
     assert (tokens(tail), tail.calls, tail.is_partial) == (30, "", False)
-    assert not tail.look(LATER)
+    assert not tail.read_new(LATER)
 
 
 def test_a_call_that_changes_a_file_is_shown_with_the_file(tmp_path: Path) -> None:
@@ -67,14 +67,14 @@ def test_a_call_that_changes_a_file_is_shown_with_the_file(tmp_path: Path) -> No
     edit = {"replace_all": False, "file_path": "a.py", "old_string": "1", "new_string": "2"}
     stored.assistant("", {"type": "tool_use", "id": "toolu_2", "name": "Edit", "input": edit})
     tail = tail_of(stored)
-    assert tail.look(LATER)
+    assert tail.read_new(LATER)
     assert tail.calls == "Edit a.py"
 
 
-def looks_left(tail: Tail) -> int:
+def looks_left(tail: TranscriptTailer) -> int:
     looks = 0
     while tail.is_partial:
-        assert tail.look(0.0)
+        assert tail.read_new(0.0)
         looks += 1
     return looks
 
@@ -86,7 +86,7 @@ def test_a_long_transcript_is_read_in_parts_and_gives_the_same(tmp_path: Path) -
         stored.assistant("more")
     stored.note("cost-state", totalCostUSD=0.5, modelUsage={})
     tail = tail_of(stored)
-    tail.look(0.0)
+    tail.read_new(0.0)
     assert tail.is_partial
     assert 0 < tokens(tail) < 4500
     assert looks_left(tail) > 2
@@ -100,19 +100,19 @@ def test_a_transcript_that_is_replaced_or_removed_is_no_error(tmp_path: Path) ->
     stored.assistant("Hello")
     stored.assistant("there")
     tail = tail_of(stored)
-    assert tail.look(LATER)
+    assert tail.read_new(LATER)
     stored.path.unlink()
-    assert not tail.look(LATER)
+    assert not tail.read_new(LATER)
     assert tokens(tail) == 30  # what is known stays
     stored.assistant("another file")
-    assert tail.look(LATER)
+    assert tail.read_new(LATER)
     assert tokens(tail) == 15
     stored.path.write_bytes(b"\x00\xff not JSON\n" * 3)
-    assert tail.look(LATER)
+    assert tail.read_new(LATER)
     assert tokens(tail) == 0
     stored.path.unlink()
     os.mkfifo(stored.path)
-    assert not tail.look(LATER)
+    assert not tail.read_new(LATER)
 
 
 # Processes ------------------------------------------------------------------------------------------------------------
@@ -137,14 +137,14 @@ def test_the_process_tree_that_was_shown_is_ended_and_no_other() -> None:
         try:
             wait_until(lambda: len(descendants(process.pid)) == 3)
             shown, below = id_of(process.pid), descendants(process.pid)
-            assert not end_tree(ProcessID(process.pid, "1"))  # the id was used again since
+            assert not terminate_tree(ProcessID(process.pid, "1"))  # the id was used again since
             assert process.poll() is None
-            assert end_tree(shown, grace=0.2)  # it ignores being asked
+            assert terminate_tree(shown, grace=0.2)  # it ignores being asked
             assert process.wait(PATIENCE) == -signal.SIGKILL
             wait_until(
                 lambda: not any(process_table([one.pid]).get(one.pid, ("", ""))[1] == one.started for one in below)
             )
-            assert not end_tree(shown)
+            assert not terminate_tree(shown)
         finally:
             process.kill()
 
@@ -153,12 +153,12 @@ def test_the_process_tree_that_was_shown_is_ended_and_no_other() -> None:
 def test_a_process_of_another_user_is_not_ended() -> None:
     if os.geteuid():
         with pytest.raises(CannotStopError, match="another user"):
-            end_tree(id_of(1))
+            terminate_tree(id_of(1))
         return
     with subprocess.Popen(["sleep", "1000"], user=65534) as process:
         try:
             with pytest.raises(CannotStopError, match="another user"):
-                end_tree(id_of(process.pid))
+                terminate_tree(id_of(process.pid))
             assert process.poll() is None
         finally:
             process.kill()
@@ -192,7 +192,7 @@ def test_a_cost_is_derived_from_what_the_cli_said_of_earlier_sessions(tmp_path: 
     running(tmp_path, 1)[0].assistant("again")
 
     def cost() -> Any:
-        [row] = Board(str(tmp_path)).look()
+        [row] = DashboardModel(str(tmp_path)).refresh()
         return row.spent.cost_usd, row.spent.is_derived
 
     assert cost() == (None, False)
@@ -209,7 +209,7 @@ def test_a_cost_is_derived_from_what_the_cli_said_of_earlier_sessions(tmp_path: 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_many_sessions_with_hostile_titles_fit_any_terminal(tmp_path: Path) -> None:
     sessions = running(tmp_path, 200)
-    app = Dashboard(Board(str(tmp_path)), every=0.2)
+    app = Dashboard(DashboardModel(str(tmp_path)), every=0.2)
 
     def drawn() -> str:
         tree = app.query_one(RowTree)
@@ -263,7 +263,7 @@ def test_what_cannot_be_read_is_told_and_nothing_is_made(
     assert main(arguments) == 1
     told = capsys.readouterr()
     assert "[red]number 0[/]" in told.out
-    assert f"fleet: there is no database {fleet}\ninbox: there is no file {inbox}\n" in told.err
+    assert f"fleet: there is no database {fleet}\ninbox: file not found: {inbox}\n" in told.err
     assert not fleet.exists()
     assert not inbox.exists()
     fleet.write_bytes(b"no database, but long enough to look like one" * 100)
@@ -289,17 +289,17 @@ def test_a_fleet_that_goes_away_keeps_its_rows_and_comes_back(tmp_path: Path) ->
             await fleet.start("worker", "do it", id="job")
 
     anyio.run(start)
-    board = Board(str(tmp_path), f"sqlite:///{file}")
-    [top] = board.look()
+    model = DashboardModel(str(tmp_path), f"sqlite:///{file}")
+    [top] = model.refresh()
     assert [(row.key, row.state) for row in top.children] == [("fleet:job", "queued")]
     file.rename(tmp_path / "away.db")
-    [top] = board.look()
+    [top] = model.refresh()
     assert [row.key for row in top.children] == ["fleet:job"]
     assert "there is no database" in top.line()
-    assert board.problems
+    assert model.problems
     (tmp_path / "away.db").rename(file)
-    board.look()
-    assert not board.problems
+    model.refresh()
+    assert not model.problems
 
 
 def test_the_tasks_of_a_fleet_are_those_that_its_events_tell(tmp_path: Path) -> None:
@@ -308,7 +308,7 @@ def test_the_tasks_of_a_fleet_are_those_that_its_events_tell(tmp_path: Path) -> 
     url = f"sqlite:///{tmp_path / 'fleet.db'}"
     fleet = Fleet(url)
     fleet.agent("worker")
-    board = Board(str(tmp_path), url)
+    model = DashboardModel(str(tmp_path), url)
 
     async def start() -> None:
         await fleet.start("worker", "do it", id="job")
@@ -323,8 +323,8 @@ def test_the_tasks_of_a_fleet_are_those_that_its_events_tell(tmp_path: Path) -> 
         fleet.database.run(write)
 
     def tree() -> list[Any]:
-        [top] = board.look()
-        assert not board.problems
+        [top] = model.refresh()
+        assert not model.problems
         return [(row.title, [child.title for child in row.children]) for row in top.children[0].children]
 
     def began(task: str, parent: str | None = None) -> dict[str, Any]:

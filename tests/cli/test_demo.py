@@ -25,7 +25,7 @@ def test_the_demo_shows_every_task_its_output_and_the_answer() -> None:
         assert f"{name}: completed" in lines
         assert output in done.stdout
     assert "Answer: Auth is sound" in done.stdout
-    assert "the process is gone" in lines[-1]
+    assert "the process has exited" in lines[-1]
 
 
 def test_the_live_demo_needs_a_key(monkeypatch: pytest.MonkeyPatch) -> None:

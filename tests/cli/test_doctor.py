@@ -166,4 +166,4 @@ def test_fix_that_fails_leaves_the_problem(doctor: Doctor, environ: Environ, tmp
     offline = {"PATH": str(tmp_path), "PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": os.devnull}  # neither npm nor an index
     done = doctor(environ | offline, "--fix")
     assert done.returncode == 1
-    assert "that failed: " in done.stderr
+    assert "the fix failed: " in done.stderr

@@ -25,7 +25,7 @@ async def test_a_count_of_tokens_never_falls() -> None:
     script = [[steps.wait_gate(gates[tool]), progress(tokens, tool)] for tool, tokens in reports.items()]
     fake = FakeCLI(steps.wait_for_prompt(), frames.task_started("a1", "Review\x1b[31m"), script, frames.result("hi"))
     async with Client(transport=fake.transport()) as client:
-        view = live_tree.screen(shown)
+        view = live_tree.create_screen(shown)
         with anyio.fail_after(60):
             async with client.query("hi") as run:
                 for tool, gate in gates.items():

@@ -73,7 +73,7 @@ async def test_what_is_not_found_is_told(
     monkeypatch.delenv("CLAUDE_AGENT_HISTORY", raising=False)
     for arguments, problem in (
         ([str(path), "5e55"], "more than one session begins with '5e55'"),
-        ([str(path), "other"], "no session is 'other'"),
+        ([str(path), "other"], "no session begins with 'other'"),
         (["5e55-one"], "set CLAUDE_AGENT_HISTORY to a history"),
         ([str(path) + "x"], "history not found"),
     ):

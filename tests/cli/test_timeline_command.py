@@ -71,7 +71,7 @@ def test_what_is_no_source_is_refused_and_left_as_it_was(
         ([empty, session.id], "not the folder of a DirectoryStore"),
         ([text], "not a recording"),
         ([moved], "outside of a configuration folder"),
-        (["nope"], "there is no file nope, and no session begins with 'nope'"),
+        (["nope"], "no file nope, and no session begins with 'nope'"),
     ]
     for arguments, problem in problems:
         assert main(["timeline", *map(str, arguments), "-o", str(tmp_path / "x.html")]) == 1

@@ -10,38 +10,38 @@ from typing import Any, Final
 import anyio
 
 from claude_agent_py._errors import ClaudeAgentError, SessionError
-from claude_agent_py.cli.prompts import add_session_arguments, options_of
+from claude_agent_py.cli.prompt_arguments import add_session_arguments, build_options
 from claude_agent_py.cli.run_command import exit_code, stop_tasks
 from claude_agent_py.cli.terminal import HINT, can_show_screen
 from claude_agent_py.client import Client
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.permissions.requests import displayable
 
-RECALLED: Final = 40
-"""How many messages of a resumed session are shown."""
+SHOWN_MESSAGES: Final = 40
+"""The number of messages of a resumed session that are shown."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `chat`."""
     parser.add_argument("prompt", nargs="?", help="the first prompt")
     add_session_arguments(parser)
-    parser.add_argument("--plain", action="store_true", help="plain lines on stdin and stdout, also in a terminal")
-    parser.add_argument("--no-history", action="store_true", help="neither read nor keep earlier prompts")
+    parser.add_argument("--plain", action="store_true", help="use plain lines on stdin and stdout, even in a terminal")
+    parser.add_argument("--no-history", action="store_true", help="neither load nor save prompts")
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Talk until the user ends it, and return the exit code."""
+    """Chat until the user exits, and return the exit code."""
     try:
-        options = options_of(arguments).replace(interactions=True, include_partial_messages=True)
+        options = build_options(arguments).replace(interactions=True, include_partial_messages=True)
         if can_show_screen() and not arguments.plain:
-            return anyio.run(_on_screen, options, arguments)
-        return anyio.run(_in_lines, options, arguments)
+            return anyio.run(_chat_on_screen, options, arguments)
+        return anyio.run(_chat_in_lines, options, arguments)
     except ClaudeAgentError as error:
         print(f"claude-agent-py: {type(error).__name__}: {displayable(str(error), 4000)}", file=sys.stderr)
         return exit_code(error)
 
 
-async def _in_lines(options: ClientOptions[Any], arguments: argparse.Namespace) -> int:
+async def _chat_in_lines(options: ClientOptions[Any], arguments: argparse.Namespace) -> int:
     from claude_agent_py.cli._chat.lines import chat_in_lines
 
     if sys.stdin.isatty() and not arguments.plain:
@@ -49,31 +49,31 @@ async def _in_lines(options: ClientOptions[Any], arguments: argparse.Namespace) 
     return await chat_in_lines(Client(options), arguments.prompt)
 
 
-async def _on_screen(options: ClientOptions[Any], arguments: argparse.Namespace) -> int:
+async def _chat_on_screen(options: ClientOptions[Any], arguments: argparse.Namespace) -> int:
     from claude_agent_py.cli._chat.app import ChatApp
-    from claude_agent_py.cli._chat.prompt_history import PromptHistory, history_file
+    from claude_agent_py.cli._chat.prompt_history import PromptHistory, get_history_file
 
-    earlier = await anyio.to_thread.run_sync(_earlier, options)
+    earlier = await anyio.to_thread.run_sync(_load_last_messages, options)
     async with Client(options) as client:
-        history = PromptHistory(None if arguments.no_history else history_file())
+        history = PromptHistory(None if arguments.no_history else get_history_file())
         app = ChatApp(client, history=history, first=arguments.prompt, earlier=earlier)
         await app.run_async()
-        await _say_goodbye(client)
+        await _finish(client)
     return app.return_code or 0
 
 
-async def _say_goodbye(client: Client[Any]) -> None:
+async def _finish(client: Client[Any]) -> None:
     def say(text: str) -> None:
         print(text, file=sys.stderr)
 
     if client.is_open:
         await stop_tasks(client, say)
     if client.session_id:
-        say(f"go on with: claude-agent-py chat --resume {client.session_id}")
+        say(f"to continue: claude-agent-py chat --resume {client.session_id}")
 
 
-def _earlier(options: ClientOptions[Any]) -> Sequence[Any]:
-    """Return the last messages of the session to resume; none if it is not found: then the CLI says so."""
+def _load_last_messages(options: ClientOptions[Any]) -> Sequence[Any]:
+    """Return the last messages of the session to resume. If it is not found, return none: the CLI reports the error."""
     from claude_agent_py.sessions.index import list_sessions
     from claude_agent_py.sessions.session import get_session
 
@@ -83,5 +83,5 @@ def _earlier(options: ClientOptions[Any]) -> Sequence[Any]:
     with suppress(SessionError, ValueError):
         for info in list_sessions(options.cwd or os.getcwd()):
             if not wanted or wanted in (info.session_id, info.custom_title):
-                return get_session(info.session_id).history[-RECALLED:]
+                return get_session(info.session_id).history[-SHOWN_MESSAGES:]
     return ()

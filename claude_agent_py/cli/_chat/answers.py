@@ -1,4 +1,4 @@
-"""`AnswerView`: an answer in Markdown, drawn while it grows."""
+"""`AnswerView`: a streaming answer, rendered as Markdown."""
 
 import io
 from typing import Final
@@ -14,14 +14,14 @@ from textual.widgets import Static
 from claude_agent_py.cli._chat.sections import Sections
 
 THEME: Final = "ansi_dark"
-SETTLED_AFTER: Final = 0.15
-"""Seconds without another change of the size until a text is drawn for it."""
+RESIZE_DELAY: Final = 0.15
+"""Seconds without another resize before the text is rendered for the new width."""
 
 
 class MarkdownText(Static):
-    """Markdown, or with `is_plain` any text, which the mouse can select.
+    """Markdown, or plain text with `is_plain`, that the mouse can select.
 
-    Links cannot be clicked, because their addresses are the model's.
+    Links cannot be clicked, because the model chooses their addresses.
     """
 
     def __init__(self, source: str = "", *, is_plain: bool = False, id: str | None = None) -> None:  # noqa: A002
@@ -29,32 +29,38 @@ class MarkdownText(Static):
         self._is_plain = is_plain
         self._source = source
         self._width = 0
-        self._later: Timer | None = None
+        self._redraw_timer: Timer | None = None
 
     def show(self, source: str) -> None:
-        """Show another text."""
+        """Replace the text."""
         self._source = source
         self._draw()
 
     def on_resize(self, event: events.Resize) -> None:
-        """Draw for the new width."""
+        """Render the text for the new width."""
         if event.size.width == self._width:
             return
-        is_first, self._width = not self._width, event.size.width
+        is_first = not self._width
+        self._width = event.size.width
         if is_first:
             self._draw()
             return
-        if self._later is not None:
-            self._later.stop()
-        self._later = self.set_timer(SETTLED_AFTER, self._draw)
+        # Rendering is slow, and a dragged window edge sends many events. Wait for the last one.
+        if self._redraw_timer is not None:
+            self._redraw_timer.stop()
+        self._redraw_timer = self.set_timer(RESIZE_DELAY, self._draw)
 
     def _draw(self) -> None:
-        if self._width:
-            self.update(Text(self._source) if self._is_plain else drawn(self._source, self._width))
+        if not self._width:
+            return
+        if self._is_plain:
+            self.update(Text(self._source))
+        else:
+            self.update(render_markdown(self._source, self._width))
 
 
-def drawn(source: str, width: int) -> Text:
-    """Return Markdown as coloured text of a width."""
+def render_markdown(source: str, width: int) -> Text:
+    """Render Markdown as coloured text of this width."""
     console = Console(
         width=width, file=io.StringIO(), color_system="truecolor", force_terminal=True, legacy_windows=False
     )
@@ -66,7 +72,7 @@ def drawn(source: str, width: int) -> Text:
 
 
 class AnswerView(Vertical):
-    """An answer. `feed` adds to it; `draw` shows what was added, and costs no more than the last part of it."""
+    """An answer. `feed` adds text, and `draw` shows it. Drawing only renders the last section again."""
 
     def __init__(self, *, is_plain: bool = False) -> None:
         super().__init__()
@@ -77,20 +83,20 @@ class AnswerView(Vertical):
         self._is_drawn = True
 
     def feed(self, text: str) -> None:
-        """Add text."""
+        """Add text to the answer."""
         self._sections.feed(text)
         self._is_drawn = False
 
     def draw(self) -> None:
-        """Show what has been added."""
+        """Show the added text."""
         if self._is_drawn or not self.is_mounted:
             return
         self._is_drawn = True
-        shown = len(self._views)
+        count = len(self._views)
         texts = [*self._sections.done, self._sections.tail]
-        if shown:
-            self._views[-1].show(texts[shown - 1])
-        added = [MarkdownText(text, is_plain=self._is_plain) for text in texts[shown:]]
+        if count:
+            self._views[-1].show(texts[count - 1])
+        added = [MarkdownText(text, is_plain=self._is_plain) for text in texts[count:]]
         self._views += added
         if added:
             self.mount_all(added)

@@ -1,4 +1,4 @@
-"""`ChatApp`: the screen of a chat. It shows a `Conversation` and sends what the user types; textual needs asyncio."""
+"""`ChatApp`: the chat screen. It shows a `Conversation` and sends the user's input. textual requires asyncio."""
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -17,17 +17,17 @@ from claude_agent_py._errors import ClaudeAgentError
 from claude_agent_py._runtime.runs.run import Run
 from claude_agent_py.cli._chat.answers import AnswerView
 from claude_agent_py.cli._chat.conversation import Conversation, Entry
-from claude_agent_py.cli._chat.panels import Plain, PromptBox, entry_text
 from claude_agent_py.cli._chat.prompt_history import PromptHistory
 from claude_agent_py.cli._chat.question_panel import QuestionPanel
-from claude_agent_py.cli.live_tree import Descriptions, tree_of
+from claude_agent_py.cli._chat.widgets import Plain, PromptBox, render_entry
+from claude_agent_py.cli.live_tree import Descriptions, build_task_tree
 from claude_agent_py.client import Client
 from claude_agent_py.permissions.requests import displayable
 from claude_agent_py.tasks.task import Task
 from claude_agent_py.wire.messages.catalog import SlashCommand
 
-AGAIN: Final = 2.0
-"""Seconds within which a key counts as pressed twice."""
+DOUBLE_PRESS_SECONDS: Final = 2.0
+"""The longest time between two presses of a key that count as a double press."""
 REFRESH: Final = 0.25
 DRAW_EVERY: Final = 0.08
 MOST_ENTRIES: Final = 400
@@ -44,7 +44,7 @@ class ChatApp(App[None]):
         client: A connected client, with an inbox and partial messages.
         history: Earlier prompts.
         first: The first prompt.
-        earlier: Messages of the session that goes on.
+        earlier: Messages of the resumed session.
     """
 
     ENABLE_COMMAND_PALETTE = False
@@ -95,22 +95,22 @@ class ChatApp(App[None]):
         self._box = PromptBox(history or PromptHistory(), self._complete)
         self._status = Plain(id="status")
         self._growing: set[AnswerView] = set()
-        """The answers that have grown since they were drawn."""
+        """Answers with text that is not drawn yet."""
         self._descriptions = Descriptions()
         self._pressed: dict[str, float] = {}
         self._hint = ""
         self._is_lost = False
-        """Whether the CLI ended unexpectedly."""
+        """Whether the CLI exited unexpectedly."""
 
     def compose(self) -> ComposeResult:
-        """Make the panes."""
+        """Yield the panes."""
         yield from (self._pane, self._tasks, self._panel, self._hints, self._box, self._status)
 
     async def on_mount(self) -> None:
-        """Show what was said earlier, and follow the session."""
+        """Show the messages of the resumed session, and follow the session."""
         self._pane.anchor()
         self._box.focus()
-        self.conversation.recall(self._earlier)
+        self.conversation.replay(self._earlier)
         for entry in self.conversation.entries:
             await self._show(entry)
         self.set_interval(REFRESH, self._refresh_status)
@@ -120,34 +120,34 @@ class ChatApp(App[None]):
         if self._first:
             await self._send(self._first)
 
-    # What the session says --------------------------------------------------------------------------------------
+    # Events of the session --------------------------------------------------------------------------------------
 
     async def _follow(self) -> None:
         try:
             async for event in self._client.events():
                 pending = self.conversation.pending[:1]
-                for entry in self.conversation.take(event):
+                for entry in self.conversation.apply(event):
                     await self._show(entry)
                 if self.conversation.pending[:1] != pending or self.conversation.pending:
                     self._show_question()
         except ClaudeAgentError as error:
             self._is_lost = True
-            self.conversation.ended()
-            await self._tell(error, "The next prompt goes on in a new process.")
+            self.conversation.end_process()
+            await self._show_error(error, "The next prompt continues in a new process.")
             self._show_question()
 
     async def _show(self, entry: Entry) -> None:
-        """Show an entry, or what has changed of it."""
+        """Show a new or changed entry."""
         widget = self._widgets.get(entry)
         if entry.kind == "answer":
             await self._show_answer(entry, widget)
         elif isinstance(widget, Plain):
-            widget.update(entry_text(entry))
+            widget.update(render_entry(entry))
         else:
-            is_line = entry.kind in ("tool", "task") and not entry.changes
-            await self._mount_entry(
-                entry, Plain(entry_text(entry), classes=f"{entry.kind} {'line' if is_line else ''}")
-            )
+            classes: str = entry.kind
+            if entry.kind in ("tool", "task") and not entry.changes:
+                classes += " line"
+            await self._mount_entry(entry, Plain(render_entry(entry), classes=classes))
 
     async def _show_answer(self, entry: Entry, view: Widget | None) -> None:
         if not isinstance(view, AnswerView):
@@ -158,7 +158,8 @@ class ChatApp(App[None]):
         self._growing.add(view)
 
     def _draw_answers(self) -> None:
-        growing, self._growing = self._growing, set()
+        growing = self._growing
+        self._growing = set()
         for view in growing:
             view.draw()
 
@@ -172,46 +173,49 @@ class ChatApp(App[None]):
     def _show_question(self) -> None:
         pending = self.conversation.pending
         had_focus = self._panel.has_focus_within
-        now = pending[0] if pending else None
-        self._panel.show(now, len(pending) - 1, take_focus=had_focus or not self._box.text.strip())
-        if now is None and had_focus:
+        question = pending[0] if pending else None
+        self._panel.show(question, len(pending) - 1, take_focus=had_focus or not self._box.text.strip())
+        if question is None and had_focus:
             self._box.focus()
 
     def on_question_panel_answered(self, message: QuestionPanel.Answered) -> None:
-        """Go on to the next question, before the session tells that this one is settled."""
+        """Show the next question without waiting for the session to report that this one is answered."""
         self.conversation.pending = [one for one in self.conversation.pending if one is not message.interaction]
         self._show_question()
 
     def _refresh_status(self) -> None:
         chat = self.conversation
-        state = "waits for you" if chat.pending else chat.activity or ("working" if chat.is_working else "")
-        now = self._hint or state
-        facts = [now, chat.model or "default model", chat.permission_mode, f"{chat.tokens:,} tokens"]
+        state = chat.activity
+        if chat.pending:
+            state = "waits for you"
+        elif chat.is_working and not chat.activity:
+            state = "working"
+        facts = [self._hint or state, chat.model or "default model", chat.permission_mode, f"{chat.tokens:,} tokens"]
         facts += [f"{chat.cost_usd:.4f} USD", "" if self._hint or chat.pending else KEYS]
         self._status.update(Text(" · ".join(filter(None, facts)), style="dim", no_wrap=True))
-        roots = [task for task in self._client.tasks.roots if _runs(task)]
+        roots = [task for task in self._client.tasks.roots if _is_running(task)]
         self._tasks.display = bool(roots)
         if roots:
-            self._tasks.update(tree_of(roots, self._descriptions))
+            self._tasks.update(build_task_tree(roots, self._descriptions))
 
-    async def _tell(self, error: Exception, more: str = "") -> None:
-        told = f"{type(error).__name__}: {displayable(str(error))} {more}".strip()
-        await self._show(self.conversation.notice(told, is_error=True))
+    async def _show_error(self, error: Exception, more: str = "") -> None:
+        text = f"{type(error).__name__}: {displayable(str(error))} {more}".strip()
+        await self._show(self.conversation.notice(text, is_error=True))
 
-    def _tell_shortly(self, hint: str) -> None:
-        """Show a text in the last line for a moment."""
+    def _show_hint(self, hint: str) -> None:
+        """Show a text in the status line for a moment."""
 
-        def forget() -> None:
+        def clear() -> None:
             if self._hint == hint:
                 self._hint = ""
                 self._refresh_status()
 
         self._hint = hint
         self._refresh_status()
-        self.set_timer(AGAIN, forget)
+        self.set_timer(DOUBLE_PRESS_SECONDS, clear)
 
     async def on_event(self, event: events.Event) -> None:
-        """Let what is pasted have no control characters, which textual would send to the terminal."""
+        """Strip control characters from pasted text, because textual would send them to the terminal."""
         if isinstance(event, events.Paste):
             event.text = displayable("\n".join(event.text.splitlines()), len(event.text))
         await super().on_event(event)
@@ -225,9 +229,9 @@ class ChatApp(App[None]):
     async def _send(self, text: str) -> None:
         self._pane.anchor()
         await self._show(self.conversation.prompt(text))
-        self.run_worker(self._answer_to(text))
+        self.run_worker(self._run_prompt(text))
 
-    async def _answer_to(self, text: str) -> None:
+    async def _run_prompt(self, text: str) -> None:
         try:
             if self._is_lost:
                 await self._client.reopen()
@@ -235,97 +239,102 @@ class ChatApp(App[None]):
                 self.run_worker(self._follow())
             run: Run[Any] = self._client.query(text)
         except ClaudeAgentError as error:
-            await self._tell(error)
+            await self._show_error(error)
         else:
-            with suppress(ClaudeAgentError):  # `_follow` shows how it ends
+            # `_follow` shows how the run ends.
+            with suppress(ClaudeAgentError):
                 await run.result()
         finally:
-            self.conversation.answered()
+            self.conversation.finish_prompt()
 
     def on_text_area_changed(self, event: TextArea.Changed) -> None:
-        """Show the commands that begin like what is typed."""
-        found = self._commands(event.text_area.text)
+        """Show the slash commands that begin with the typed text."""
+        found = self._find_commands(event.text_area.text)
         self._hints.display = bool(found)
-        self._hints.update(Text("\n", no_wrap=True).join(map(_described, found[:SHOWN_COMMANDS])))
+        self._hints.update(Text("\n", no_wrap=True).join(map(_describe_command, found[:SHOWN_COMMANDS])))
 
-    def _commands(self, typed: str) -> list[SlashCommand]:
-        """Return the commands of the CLI that begin so."""
+    def _find_commands(self, typed: str) -> list[SlashCommand]:
+        """Return the CLI's slash commands that begin with the typed text."""
         if not typed.startswith("/") or any(char.isspace() for char in typed):
             return []
         commands = self._client.info.commands
         return [one for one in commands if one.name.startswith(typed[1:]) and not one.name.startswith("_")]
 
     def _complete(self, typed: str) -> str | None:
-        """Return the command that begins so. Without one, go to the question, if there is one."""
-        found = self._commands(typed)
+        """Return the first slash command that begins with the typed text. Without one, focus a pending question."""
+        found = self._find_commands(typed)
         if not found and self.conversation.pending:
             self._panel.take_focus()
         return f"/{found[0].name} " if found else None
 
     # Keys -------------------------------------------------------------------------------------------------------
 
-    def _is_pressed_again(self, key: str) -> bool:
-        before, self._pressed[key] = self._pressed.get(key, 0.0), time.monotonic()
-        return self._pressed[key] - before < AGAIN
+    def _press_again(self, key: str) -> bool:
+        last = self._pressed.get(key, 0.0)
+        self._pressed[key] = time.monotonic()
+        return self._pressed[key] - last < DOUBLE_PRESS_SECONDS
 
     def action_interrupt(self) -> None:
-        """Interrupt the turn; if pressed twice, end. A selected text is copied instead."""
+        """Interrupt the turn; if pressed twice, exit. If text is selected, copy it instead."""
         selected = self.screen.get_selected_text() or self._box.selected_text
         if selected:
             self.copy_to_clipboard(selected)
-        elif self._is_pressed_again("ctrl+c"):
+        elif self._press_again("ctrl+c"):
             self.exit(return_code=INTERRUPTED)
         elif self.conversation.is_working:
-            self._tell_shortly("interrupting; Ctrl-C again ends")
+            self._show_hint("interrupting; press Ctrl-C again to exit")
             self._request(self._client.interrupt)
         else:
             self._box.put("")
-            self._tell_shortly("Ctrl-C again ends")
+            self._show_hint("press Ctrl-C again to exit")
 
     def action_end(self) -> None:
-        """End. While something runs it takes a second press; while something is typed, delete a character."""
+        """Exit; while something runs, only if pressed twice. If the prompt has text, delete a character instead."""
         box = self._box
         running = [task for task in self._client.tasks.running if not task.is_ambient]
         if box.has_focus and box.text:
             box.action_delete_right()
-        elif (running or self.conversation.is_working) and not self._is_pressed_again("ctrl+d"):
-            what = f"{len(running)} running" if running else "a turn goes on"
-            self._tell_shortly(f"{what}; Ctrl-D again stops and ends")
+        elif (running or self.conversation.is_working) and not self._press_again("ctrl+d"):
+            active = f"{len(running)} running" if running else "a turn is running"
+            self._show_hint(f"{active}; press Ctrl-D again to stop and exit")
         else:
             self.exit(return_code=0)
 
     def action_background(self) -> None:
-        """Move what the turn waits for to the background."""
+        """Move the task that the turn waits for to the background."""
         self._request(self._client.tasks.move_all_to_background)
 
     def action_next_mode(self) -> None:
-        """Change the permission mode."""
-        now = self.conversation.permission_mode
-        following = MODES[(MODES.index(now) + 1) % len(MODES)] if now in MODES else MODES[0]
+        """Switch to the next permission mode."""
+        mode = self.conversation.permission_mode
+        following = MODES[(MODES.index(mode) + 1) % len(MODES)] if mode in MODES else MODES[0]
         self._request(lambda: self._client.set_permission_mode(following))
 
     def action_scroll(self, pages: int) -> None:
         """Scroll the conversation."""
-        (self._pane.scroll_page_up if pages < 0 else self._pane.scroll_page_down)(animate=False)
+        if pages < 0:
+            self._pane.scroll_page_up(animate=False)
+        else:
+            self._pane.scroll_page_down(animate=False)
 
     def _request(self, send: Callable[[], Awaitable[Any]]) -> None:
-        """Send a request to the CLI, and tell if it fails."""
+        """Send a request to the CLI, and show the error if it fails."""
 
         async def attempt() -> None:
             try:
                 await send()
             except ClaudeAgentError as error:
-                await self._tell(error)
+                await self._show_error(error)
 
         self.run_worker(attempt())
 
 
-def _described(command: SlashCommand) -> Text:
-    """Return a command in one line."""
-    told = " ".join(f"{command.argument_hint} {command.description}".split())
-    return Text.assemble((f"/{displayable(command.name)} ", "bold"), (displayable(told, 200), "dim"))
+def _describe_command(command: SlashCommand) -> Text:
+    """Return a slash command in one line."""
+    description = " ".join(f"{command.argument_hint} {command.description}".split())
+    return Text.assemble((f"/{displayable(command.name)} ", "bold"), (displayable(description, 200), "dim"))
 
 
-def _runs(task: Task) -> bool:
-    """Return whether a task or one of its children is not over."""
-    return not task.is_ambient and (not task.done or any(map(_runs, task.children)))
+def _is_running(task: Task) -> bool:
+    """Return whether a task or one of its descendants is running."""
+    return not task.is_ambient and (not task.done or any(map(_is_running, task.children)))

@@ -1,11 +1,11 @@
-"""What a pending interaction asks, for people to read, and the answers that a person gives to it."""
+"""Descriptions of pending interactions for the user, and the user's answers."""
 
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, cast
 
-from claude_agent_py.cli._chat.diffs import diff_of
+from claude_agent_py.cli._chat.diffs import build_diff
 from claude_agent_py.cli.terminal import one_line
 from claude_agent_py.permissions.decisions import Allow, Deny
 from claude_agent_py.permissions.elicitation import ElicitationRequest
@@ -20,138 +20,144 @@ from claude_agent_py.wire.tools.questions import Question
 VALUE_CHARS: Final = 20_000
 TITLE_CHARS: Final = 1000
 CONTINUED: Final = "\n    | "
-"""Begins the further lines of a value, so that none looks like another one."""
+"""Prefix of a value's continuation lines, so that none of them looks like another value."""
 DIFFED: Final = frozenset({"old_string", "new_string", "edits", "content", "new_source"})
-"""Parts of an input that its diff shows."""
-EDIT_FREELY: Final = SetMode(mode="acceptEdits", destination="session")
+"""Fields of a tool input that the diff already shows."""
+ACCEPT_EDITS: Final = SetMode(mode="acceptEdits", destination="session")
 
 
 class Step(NamedTuple):
-    """Something to answer with words."""
+    """One answer that the user types."""
 
     help: str
-    """How to answer."""
+    """The expected form of the answer."""
     text: str = ""
-    """A question of the model."""
+    """The question, if the model asks one."""
     lines: Sequence[str] = ()
-    """The options of that question."""
+    """The options of the question."""
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What an interaction asks. No text has control characters."""
+class QuestionText:
+    """The texts of an interaction, without control characters."""
 
     title: str
     lines: list[str] = field(default_factory=list)
     diff: list[str] = field(default_factory=list)
     markdown: str = ""
-    """A plan."""
+    """The text of a plan."""
     always: str = ""
-    """What "allow always" changes; empty if it is not offered."""
+    """The permission changes of "allow always"; empty if it is not offered."""
     steps: Sequence[Step] = ()
-    """What is answered with words, one after the other."""
+    """The answers to type, in order."""
 
     @property
     def is_decision(self) -> bool:
-        """Whether it is answered with yes or no."""
+        """Whether the answer is yes or no."""
         return not self.steps
 
 
-def asked(interaction: Interaction) -> Asked:
-    """Return what an interaction asks."""
+def describe_question(interaction: Interaction) -> QuestionText:
+    """Return the texts of an interaction."""
     subject: Any = interaction.subject
-    who = interaction.task_description or interaction.agent_id
-    by = f" (asked by {who})" if who else ""
+    agent = interaction.task_description or interaction.agent_id
+    by = f" (asked by {agent})" if agent else ""
     if isinstance(subject, PermissionRequest):
-        lines = [_clean(line) for line in _call(subject)]
-        always = "; ".join(map(_in_words, _lasting(subject)))
-        diff = diff_of(subject.tool_name, subject.raw_input)
-        return Asked(_title(f"Allow {subject.tool_name}?{by}"), lines, diff, always=_title(always))
+        lines = [_clean(line) for line in _list_input(subject)]
+        always = "; ".join(map(_describe_update, _list_allowed_updates(subject)))
+        diff = build_diff(subject.tool_name, subject.raw_input)
+        return QuestionText(_clean_title(f"Allow {subject.tool_name}?{by}"), lines, diff, always=_clean_title(always))
     if isinstance(subject, Plan):
         text = subject.text or "(the plan was not written down)"
-        always = _in_words(EDIT_FREELY)
-        return Asked(_title(f"Go on with this plan?{by}"), markdown=_clean(text, len(text)), always=always)
+        always = _describe_update(ACCEPT_EDITS)
+        return QuestionText(
+            _clean_title(f"Proceed with this plan?{by}"), markdown=_clean(text, len(text)), always=always
+        )
     if isinstance(subject, ElicitationRequest):
-        return Asked(_title(f"{subject.server_name} asks{by}"), list(_form(subject)), steps=[Step(HELP["elicitation"])])
-    steps = [_step(question) for question in subject] if interaction.kind == "question" else []
-    return Asked(_title(interaction.summary + by), steps=steps or [Step(HELP[interaction.kind])])
+        title = _clean_title(f"{subject.server_name} asks{by}")
+        return QuestionText(title, list(_list_form(subject)), steps=[Step(HELP["elicitation"])])
+    steps = [_build_step(question) for question in subject] if interaction.kind == "question" else []
+    return QuestionText(_clean_title(interaction.summary + by), steps=steps or [Step(HELP[interaction.kind])])
 
 
-def _step(question: Question) -> Step:
-    options = [
-        f"{number}. {option.label}" + (f": {option.description}" if option.description else "")
-        for number, option in enumerate(question.options, 1)
-    ]
-    told = "numbers, as 1,3, or your own words" if question.multi_select else "a number, or your own words"
-    return Step(told, displayable(question.question), [one_line(line, VALUE_CHARS) for line in options])
+def _build_step(question: Question) -> Step:
+    options = []
+    for number, option in enumerate(question.options, 1):
+        description = f": {option.description}" if option.description else ""
+        options.append(one_line(f"{number}. {option.label}{description}", VALUE_CHARS))
+    help_text = "numbers such as 1,3, or your own words" if question.multi_select else "a number, or your own words"
+    return Step(help_text, displayable(question.question), options)
 
 
 def allow(interaction: Interaction, *, always: bool = False) -> bool:
-    """Allow the call, or approve the plan. Return whether nobody had answered yet.
+    """Allow the call, or approve the plan. Return whether this was the first answer.
 
-    `always` also makes the changes that `Asked.always` names.
+    `always` also applies the permission changes named in `QuestionText.always`.
     """
     subject = interaction.subject
     if not always:
         return interaction.resolve(Allow(decision_classification="user_temporary"))
-    lasting = _lasting(subject) if isinstance(subject, PermissionRequest) else [EDIT_FREELY]
-    return interaction.resolve(Allow(updated_permissions=lasting, decision_classification="user_permanent"))
+    updates = _list_allowed_updates(subject) if isinstance(subject, PermissionRequest) else [ACCEPT_EDITS]
+    return interaction.resolve(Allow(updated_permissions=updates, decision_classification="user_permanent"))
 
 
 def deny(interaction: Interaction, reason: str = "") -> bool:
-    """Deny a call or a plan with a reason; leave other questions unanswered. Return whether nobody had answered yet."""
+    """Deny a call or a plan with a reason, or refuse another question. Return whether this was the first answer."""
     if interaction.kind in ("permission", "plan"):
         return interaction.resolve(Deny(reason, decision_classification="user_reject"))
     return interaction.refuse(reason)
 
 
 def answer(interaction: Interaction, texts: Sequence[str]) -> bool:
-    """Answer with words: one text for each question of the model, otherwise one. Return whether nobody had answered.
+    """Answer with typed texts, one per `Step`. Return whether this was the first answer.
 
     Raises:
-        ValueError: The words do not answer it.
+        ValueError: A text is not a valid answer.
     """
     if interaction.kind == "question" and interaction.subject:
-        asks = cast("tuple[Question, ...]", interaction.subject)
-        return interaction.resolve([parse_choice(question, text) for question, text in zip(asks, texts, strict=True)])
+        questions = cast("tuple[Question, ...]", interaction.subject)
+        return interaction.resolve(
+            [parse_choice(question, text) for question, text in zip(questions, texts, strict=True)]
+        )
     return interaction.resolve(read_typed(interaction, shlex.split(texts[0])))
 
 
-def _lasting(request: PermissionRequest) -> list[PermissionUpdate]:
-    """Return the changes after which the CLI does not ask again, unless they would allow more than this."""
+def _list_allowed_updates(request: PermissionRequest) -> list[PermissionUpdate]:
+    """Return the permission changes of "allow always", or none if they would allow more than this call."""
     if request.suppress_always_allow_rule:
         return []
     return [update for update in request.suggestions if update.problem is None]
 
 
-def _in_words(update: PermissionUpdate) -> str:
-    told: dict[str, Any] = dump(update)
-    where = {
+def _describe_update(update: PermissionUpdate) -> str:
+    fields: dict[str, Any] = dump(update)
+    scope = {
         "session": "for this session",
         "localSettings": "for you in this project",
         "projectSettings": "for everyone in this project",
         "userSettings": "for you everywhere",
-    }.get(told.get("destination", ""), "")
-    if told.get("type") == "setMode":
-        return f"switch to the mode {told.get('mode')} {where}"
-    if "directories" in told:
-        return f"{_verb(told)} {', '.join(map(str, told['directories']))} {where}"
-    rules = ", ".join(_rule(rule) for rule in told.get("rules", ()))
-    return f"{_verb(told)} {told.get('behavior', '')} {rules} {where}".replace("add allow", "allow")
+    }.get(fields.get("destination", ""), "")
+    if fields.get("type") == "setMode":
+        return f"switch to the mode {fields.get('mode')} {scope}"
+    verb = _get_verb(fields)
+    if "directories" in fields:
+        return f"{verb} {', '.join(map(str, fields['directories']))} {scope}"
+    rules = ", ".join(_format_rule(rule) for rule in fields.get("rules", ()))
+    return f"{verb} {fields.get('behavior', '')} {rules} {scope}".replace("add allow", "allow")
 
 
-def _verb(told: dict[str, Any]) -> str:
-    kind = str(told.get("type", ""))
+def _get_verb(fields: dict[str, Any]) -> str:
+    kind = str(fields.get("type", ""))
     return next((verb for verb in ("add", "replace", "remove") if kind.startswith(verb)), kind)
 
 
-def _rule(rule: dict[str, Any]) -> str:
+def _format_rule(rule: dict[str, Any]) -> str:
     content = rule.get("ruleContent")
     return f"{rule.get('toolName')}({content})" if content else str(rule.get("toolName"))
 
 
-def _call(request: PermissionRequest) -> Iterator[str]:
-    has_diff = bool(diff_of(request.tool_name, request.raw_input))
+def _list_input(request: PermissionRequest) -> Iterator[str]:
+    has_diff = bool(build_diff(request.tool_name, request.raw_input))
     for name, value in request.raw_input.items():
         if not (has_diff and name in DIFFED):
             yield f"{name}: {value}".replace("\n", CONTINUED)
@@ -159,16 +165,17 @@ def _call(request: PermissionRequest) -> Iterator[str]:
         yield f"because: {request.decision_reason}"
 
 
-def _form(request: ElicitationRequest) -> Iterator[str]:
+def _list_form(request: ElicitationRequest) -> Iterator[str]:
     yield _clean(request.message)
     if request.url:
         yield _clean(request.url)
     for one in request.form.fields.values():
         choices = f" ({', '.join(one.choices)})" if one.choices else ""
-        yield _clean(f"{one.name}: {one.type}{choices}{', required' if one.required else ''}")
+        required = ", required" if one.required else ""
+        yield _clean(f"{one.name}: {one.type}{choices}{required}")
 
 
-def _title(text: str) -> str:
+def _clean_title(text: str) -> str:
     return one_line(text, TITLE_CHARS)
 
 

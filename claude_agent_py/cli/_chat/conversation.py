@@ -1,6 +1,6 @@
-"""`Conversation`: what has been said and done in a chat, as entries to show. It knows no terminal.
+"""`Conversation`: the entries of a chat, built from the items of `Client.events()`. Independent of the terminal.
 
-It takes the items of `Client.events()`. Text of agents, tools and tasks comes out without control characters.
+Text of agents, tools and tasks is stripped of control characters.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
 from claude_agent_py._protocol.text import TextFold
-from claude_agent_py.cli._chat.diffs import diff_of, shortened
+from claude_agent_py.cli._chat.diffs import build_diff, shorten
 from claude_agent_py.cli.live_tree import MARKS
-from claude_agent_py.cli.run_command import call_line
+from claude_agent_py.cli.run_command import describe_call
 from claude_agent_py.cli.terminal import one_line
 from claude_agent_py.permissions.interactions import Interaction, InteractionOpened, InteractionSettled
 from claude_agent_py.permissions.requests import displayable
@@ -43,19 +43,19 @@ STDOUT: Final = ("<local-command-stdout>", "</local-command-stdout>")
 
 @dataclass(eq=False)
 class Entry:
-    """Something said or done."""
+    """One item of a chat: a prompt, an answer, a tool call, a task or a notice."""
 
     kind: Kind
     parts: list[str] = field(default_factory=list)
-    """The text, in the pieces in which it came. Pieces are only ever added."""
+    """The text in pieces, as received. Pieces are only added, never changed."""
     is_plain: bool = False
-    """Whether an answer is the text of a command, and no Markdown."""
+    """Whether the answer is the output of a command, not Markdown."""
     mark: str = ""
-    """Of a call: `→`, then `✓` or `✗`."""
+    """The mark of a tool call: `→` while it runs, then `✓` or `✗`."""
     changes: list[str] = field(default_factory=list)
-    """What a call changes in a file, as the lines of a diff."""
+    """The file changes of a tool call, as the lines of a diff."""
     output: list[str] = field(default_factory=list)
-    """The beginning of what a call printed."""
+    """The first lines of a tool call's output."""
 
     @property
     def text(self) -> str:
@@ -67,13 +67,13 @@ class Conversation:
     """A chat so far.
 
     Attributes:
-        entries: What has been said and done, in order.
-        pending: The questions that wait for an answer, the oldest first.
+        entries: The items of the chat, in order.
+        pending: The unanswered questions, oldest first.
         model: The model's name; empty if unknown.
         permission_mode: The permission mode; empty if unknown.
-        cost_usd: What the session cost.
-        tokens: The tokens that it used, read and written.
-        activity: What the CLI is busy with besides answering: retrying, compacting; or empty.
+        cost_usd: The cost of the session.
+        tokens: The tokens of the session, read and written.
+        activity: What the CLI does instead of answering, such as retrying or compacting; or empty.
     """
 
     def __init__(self, *, model: str = "", permission_mode: str = "") -> None:
@@ -86,75 +86,82 @@ class Conversation:
         self.activity = ""
         self._fold = TextFold()
         self._answer: Entry | None = None
-        """The answer that still grows."""
+        """The answer in progress."""
         self._calls: dict[str, Entry] = {}
-        self._background: dict[str, str] = {}
-        """The descriptions of tasks."""
+        self._descriptions: dict[str, str] = {}
+        """The descriptions of tasks, by id."""
         self._earlier = (0.0, 0)
-        """Cost and tokens of processes that have ended."""
+        """Cost and tokens of earlier CLI processes."""
         self._is_new_process = False
         self._unanswered = 0
         self._is_running = False
 
     @property
     def is_working(self) -> bool:
-        """Whether a turn goes on, or a prompt waits for one."""
+        """Whether a turn is running, or a prompt is waiting for one."""
         return self._unanswered > 0 or self._is_running
 
-    # What the user does -----------------------------------------------------------------------------------------
+    # Actions of the user -----------------------------------------------------------------------------------------
 
     def prompt(self, text: str) -> Entry:
-        """Add a prompt, which is unanswered until `answered`."""
+        """Add a prompt. It counts as unanswered until `finish_prompt`."""
         self._unanswered += 1
         return self._add("prompt", displayable(text, len(text)))
 
-    def answered(self) -> None:
-        """Note that the run of a prompt is over."""
+    def finish_prompt(self) -> None:
+        """Record that the run of a prompt has ended."""
         self._unanswered -= 1
 
     def notice(self, text: str, *, is_error: bool = False) -> Entry:
         """Add a line about the session."""
         return self._add("error" if is_error else "notice", displayable(text, NOTICE_CHARS))
 
-    def ended(self) -> None:
-        """Note that the process is gone."""
-        self._earlier, self._is_new_process = (self.cost_usd, self.tokens), True
+    def end_process(self) -> None:
+        """Record that the CLI process has exited."""
+        self._earlier = (self.cost_usd, self.tokens)
+        self._is_new_process = True
         self._is_running = False
         self._answer = None
         self.activity = ""
         self.pending.clear()
 
-    def recall(self, messages: Iterable[Any]) -> None:
-        """Add what an earlier session had: its prompts, answers and calls."""
+    def replay(self, messages: Iterable[Any]) -> None:
+        """Add the prompts, answers and tool calls of stored messages."""
         for message in messages:
             if isinstance(message, UserMessage) and not message.is_subagent:
-                self._answer = None  # also one that is not shown, such as a notification, begins another answer
-            if isinstance(message, UserMessage) and not message.is_synthetic and not message.is_subagent:
-                told = message.text.strip()
-                if told.startswith("[Request interrupted"):
-                    self.notice("interrupted")
-                elif told and not told.startswith("<"):  # what the CLI wrote, such as notifications
-                    self._add("prompt", displayable(told, len(told)))
+                # A user message starts a new answer even if it is not shown, as a notification.
+                self._answer = None
+                if not message.is_synthetic:
+                    self._replay_prompt(message.text.strip())
             if isinstance(message, AssistantMessage | UserMessage):
-                self.take(message)
+                self.apply(message)
         self._answer = None
 
-    # What the session says --------------------------------------------------------------------------------------
+    def _replay_prompt(self, text: str) -> None:
+        # Messages that begin with "<" are from the CLI, such as notifications.
+        if text.startswith("[Request interrupted"):
+            self.notice("interrupted")
+        elif text and not text.startswith("<"):
+            self._add("prompt", displayable(text, len(text)))
 
-    def take(self, event: Any) -> list[Entry]:
-        """Take an item of `Client.events()`, and return the entries that are new or have changed."""
+    # Events of the session --------------------------------------------------------------------------------------
+
+    def apply(self, event: Any) -> list[Entry]:
+        """Apply an item of `Client.events()`, and return the new and changed entries."""
         changed = [self._on_text(piece) for piece in self._fold.feed(event)]
         if changed and isinstance(event, AssistantMessage) and event.model == SYNTHETIC_MODEL:
-            changed[0].is_plain, self._answer = True, None
-        react = _REACTIONS.get(type(event))
-        if react is not None:
-            changed.extend(react(self, event) or ())
+            changed[0].is_plain = True
+            self._answer = None
+        handle = _HANDLERS.get(type(event))
+        if handle is not None:
+            changed.extend(handle(self, event) or ())
         return list(dict.fromkeys(changed))
 
     def _add(self, kind: Kind, text: str, mark: str = "") -> Entry:
         entry = Entry(kind, [text] if text else [], mark=mark)
         self.entries.append(entry)
-        if kind != "task":  # a task that ends does not cut an answer in two
+        # A task can end in the middle of an answer, which then continues.
+        if kind != "task":
             self._answer = None
         return entry
 
@@ -177,11 +184,12 @@ class Conversation:
             yield self._on_call(call)
 
     def _on_call(self, call: ToolUseBlock) -> Entry:
-        changes = diff_of(call.name, call.input)
+        changes = build_diff(call.name, call.input)
         path = call.input.get("file_path") or call.input.get("notebook_path")
-        line = displayable(f"{call.name} {path}", LINE_CHARS) if changes else call_line(call)
-        entry = self._calls[call.id] = self._add("tool", line, "→")
-        entry.changes = shortened(changes, CHANGED_LINES)
+        line = displayable(f"{call.name} {path}", LINE_CHARS) if changes else describe_call(call)
+        entry = self._add("tool", line, "→")
+        self._calls[call.id] = entry
+        entry.changes = shorten(changes, CHANGED_LINES)
         return entry
 
     def _on_user(self, message: UserMessage) -> Iterator[Entry]:
@@ -191,8 +199,9 @@ class Conversation:
             entry = self._calls.pop(result.tool_use_id, None)
             if entry is not None:
                 yield self._on_result(entry, result)
+        # The CLI sends the output of a slash command as a user message.
         text = message.text.strip()
-        if text.startswith(STDOUT[0]):  # of a slash command
+        if text.startswith(STDOUT[0]):
             yield self.notice(text.removeprefix(STDOUT[0]).removesuffix(STDOUT[1]).strip())
 
     def _on_result(self, entry: Entry, result: ToolResultBlock) -> Entry:
@@ -204,7 +213,9 @@ class Conversation:
         return entry
 
     def _on_turn_end(self, message: ResultMessage) -> Iterator[Entry]:
-        self._answer, self.activity, self._is_running = None, "", False
+        self._answer = None
+        self.activity = ""
+        self._is_running = False
         self._count(float(message.total_cost_usd), message.model_usage.values())
         if str(message.terminal_reason).startswith("aborted"):
             yield self.notice("interrupted")
@@ -214,12 +225,15 @@ class Conversation:
     def _count(self, cost_usd: float, usage: Iterable[ModelUsage]) -> None:
         tokens = int(sum(getattr(one, name) for one in usage for name in TOKEN_FIELDS))
         if self._is_new_process and tokens >= self._earlier[1]:
-            self._earlier = (0.0, 0)  # the process before could write its sums, and this one goes on from them
+            # The totals did not fall, so the earlier process stored its totals and the new one continues from them.
+            self._earlier = (0.0, 0)
         self._is_new_process = False
-        self.cost_usd, self.tokens = self._earlier[0] + cost_usd, self._earlier[1] + tokens
+        self.cost_usd = self._earlier[0] + cost_usd
+        self.tokens = self._earlier[1] + tokens
 
     def _on_init(self, message: InitMessage) -> None:
-        self._is_running = True  # each turn begins so
+        # Each turn begins with an init message.
+        self._is_running = True
         self.model = displayable(message.model, LINE_CHARS)
         self.permission_mode = message.permission_mode or self.permission_mode
 
@@ -240,22 +254,24 @@ class Conversation:
         self.pending = [one for one in self.pending if one is not event.interaction]
 
     def _on_task_started(self, event: TaskStarted) -> None:
-        self._background[event.task_id] = event.description
+        self._descriptions[event.task_id] = event.description
 
     def _on_backgrounded(self, event: TaskBackgrounded) -> Iterator[Entry]:
-        told = self._background.get(event.task_id) or event.task_id
-        yield self._add("task", one_line(f"{told} moved to the background", LINE_CHARS), "↓")
+        description = self._descriptions.get(event.task_id) or event.task_id
+        yield self._add("task", one_line(f"{description} moved to the background", LINE_CHARS), "↓")
 
     def _on_task_finished(self, event: TaskFinished) -> Iterator[Entry]:
         outcome = event.outcome
-        told = outcome.description or self._background.get(event.task_id) or event.task_id
-        seconds = "" if outcome.duration is None else f" {outcome.duration:.1f}s"
-        why = f": {outcome.failure_reason}" if outcome.status is TaskStatus.FAILED and outcome.failure_reason else ""
-        line = f"{told} {outcome.status}{seconds}{why}"
+        description = outcome.description or self._descriptions.get(event.task_id) or event.task_id
+        line = f"{description} {outcome.status}"
+        if outcome.duration is not None:
+            line += f" {outcome.duration:.1f}s"
+        if outcome.status is TaskStatus.FAILED and outcome.failure_reason:
+            line += f": {outcome.failure_reason}"
         yield self._add("task", one_line(line, LINE_CHARS), MARKS[outcome.status][0])
 
 
-_REACTIONS: Final[dict[type, Callable[[Conversation, Any], Iterable[Entry] | None]]] = {
+_HANDLERS: Final[dict[type, Callable[[Conversation, Any], Iterable[Entry] | None]]] = {
     StreamEventMessage: Conversation._on_stream,
     AssistantMessage: Conversation._on_assistant,
     UserMessage: Conversation._on_user,

@@ -1,4 +1,4 @@
-"""Changes of files as the lines of a diff, to look at before and after they are made."""
+"""File changes of tool calls, as the lines of a diff."""
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,82 +9,93 @@ from claude_agent_py._untrusted import read_bytes
 from claude_agent_py.permissions.requests import displayable
 
 FILE_BYTES: Final = 1_000_000
-"""Larger files are not compared: all lines of the new content are shown."""
+"""Larger files are not compared. All lines of the new content are shown."""
 COMPARED_LINES: Final = 4000
-"""Longer texts are shown as removed and added, since comparing takes time by the square of the lines."""
+"""Longer texts are shown as removed and added, because comparing takes quadratic time."""
 LINE_CHARS: Final = 400
 SHOWN_LINES: Final = 400
 
 
-def diff_of(tool_name: str, given: Mapping[str, Any]) -> list[str]:
-    """Return what a call of Edit, MultiEdit, Write or NotebookEdit changes; empty for other tools.
+def build_diff(tool_name: str, tool_input: Mapping[str, Any]) -> list[str]:
+    """Return the changes of an Edit, MultiEdit, Write or NotebookEdit call; empty for other tools.
 
-    Lines begin with `-`, `+`, a blank, or `@@`. They hold no control characters. Reads the file that Write replaces.
+    Lines begin with `-`, `+`, a blank or `@@`, and contain no control characters. Reads the file on disk.
     """
     make = _DIFFS.get(tool_name)
     if make is None:
         return []
-    lines = [displayable(line, LINE_CHARS).replace("\t", "    ").replace("\n", " ") for line in make(given)]
-    return shortened(lines, SHOWN_LINES)
+    lines = [displayable(line, LINE_CHARS).replace("\t", "    ").replace("\n", " ") for line in make(tool_input)]
+    return shorten(lines, SHOWN_LINES)
 
 
-def shortened(lines: Sequence[str], most: int) -> list[str]:
-    """Return at most so many lines, and how many are left out."""
-    return list(lines) if len(lines) <= most else [*lines[:most], f"@@ {len(lines) - most} more lines @@"]
+def shorten(lines: Sequence[str], limit: int) -> list[str]:
+    """Return the first `limit` lines, and a line with the number of omitted ones."""
+    if len(lines) <= limit:
+        return list(lines)
+    return [*lines[:limit], f"@@ {len(lines) - limit} more lines @@"]
 
 
-def _edit(given: Mapping[str, Any]) -> Iterator[str]:
-    yield from _edits(_text(given, "file_path"), [given])
+def _diff_edit(tool_input: Mapping[str, Any]) -> Iterator[str]:
+    yield from _diff_edits(_get_text(tool_input, "file_path"), [tool_input])
 
 
-def _multi_edit(given: Mapping[str, Any]) -> Iterator[str]:
-    edits = given.get("edits")
-    yield from _edits(_text(given, "file_path"), edits if isinstance(edits, list) else [])
+def _diff_multi_edit(tool_input: Mapping[str, Any]) -> Iterator[str]:
+    edits = tool_input.get("edits")
+    yield from _diff_edits(_get_text(tool_input, "file_path"), edits if isinstance(edits, list) else [])
 
 
-def _edits(path: str, edits: Sequence[Any]) -> Iterator[str]:
-    """Yield what edits do to a file; the texts alone if they do not fit it."""
-    pairs = [(_text(edit, "old_string"), _text(edit, "new_string")) for edit in edits if isinstance(edit, Mapping)]
-    everywhere = [bool(edit.get("replace_all")) for edit in edits if isinstance(edit, Mapping)]
-    before = after = _content(path)
-    for (old, new), is_everywhere in zip(pairs, everywhere, strict=True):
+def _diff_edits(path: str, edits: Sequence[Any]) -> Iterator[str]:
+    """Yield the diff of edits to a file. If they do not match the file, compare only the texts of the edits."""
+    valid = [edit for edit in edits if isinstance(edit, Mapping)]
+    before = _read_text(path)
+    after = before
+    for edit in valid:
+        old = _get_text(edit, "old_string")
         if not old or old not in after:
-            before, after = "\n".join(old for old, _ in pairs), "\n".join(new for _, new in pairs)
+            before = "\n".join(_get_text(one, "old_string") for one in valid)
+            after = "\n".join(_get_text(one, "new_string") for one in valid)
             yield "@@ not at these lines @@"
             break
-        after = after.replace(old, new, -1 if is_everywhere else 1)
-    yield from _compared(before, after)
+        after = after.replace(old, _get_text(edit, "new_string"), -1 if edit.get("replace_all") else 1)
+    yield from _compare(before, after)
 
 
-def _write(given: Mapping[str, Any]) -> Iterator[str]:
-    yield from _compared(_content(_text(given, "file_path")), _text(given, "content"))
+def _diff_write(tool_input: Mapping[str, Any]) -> Iterator[str]:
+    yield from _compare(_read_text(_get_text(tool_input, "file_path")), _get_text(tool_input, "content"))
 
 
-def _notebook(given: Mapping[str, Any]) -> Iterator[str]:
-    yield f"@@ {given.get('edit_mode') or 'replace'} cell {given.get('cell_id') or ''} @@"
-    yield from _compared("", _text(given, "new_source"))
+def _diff_notebook(tool_input: Mapping[str, Any]) -> Iterator[str]:
+    yield f"@@ {tool_input.get('edit_mode') or 'replace'} cell {tool_input.get('cell_id') or ''} @@"
+    yield from _compare("", _get_text(tool_input, "new_source"))
 
 
-_DIFFS: Final = {"Edit": _edit, "MultiEdit": _multi_edit, "Write": _write, "NotebookEdit": _notebook}
+_DIFFS: Final = {
+    "Edit": _diff_edit,
+    "MultiEdit": _diff_multi_edit,
+    "Write": _diff_write,
+    "NotebookEdit": _diff_notebook,
+}
 
 
-def _text(given: Mapping[str, Any], name: str) -> str:
-    value = given.get(name)
+def _get_text(tool_input: Mapping[str, Any], name: str) -> str:
+    value = tool_input.get(name)
     return value if isinstance(value, str) else ""
 
 
-def _content(path: str) -> str:
-    """Return the content of a text file; empty if there is none."""
+def _read_text(path: str) -> str:
+    """Return the content of a text file; empty if it cannot be read."""
     try:
         return read_bytes(path, most_bytes=FILE_BYTES)[0].decode("utf-8", errors="replace")
     except OSError:
         return ""
 
 
-def _compared(old: str, new: str) -> Iterator[str]:
-    before, after = old.splitlines(), new.splitlines()
+def _compare(old: str, new: str) -> Iterator[str]:
+    before = old.splitlines()
+    after = new.splitlines()
     if len(before) + len(after) > COMPARED_LINES:
         yield from (f"-{line}" for line in before)
         yield from (f"+{line}" for line in after)
         return
-    yield from islice(difflib.unified_diff(before, after, lineterm="", n=2), 2, None)  # without the names of the files
+    # The first two lines are the names of the files.
+    yield from islice(difflib.unified_diff(before, after, lineterm="", n=2), 2, None)

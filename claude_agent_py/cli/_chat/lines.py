@@ -1,4 +1,4 @@
-"""`LineChat`: a chat as plain lines. Answers go to stdout; what happens, and questions, go to stderr."""
+"""`LineChat`: a chat in plain lines. Answers go to stdout, everything else to stderr."""
 
 import signal
 import sys
@@ -9,7 +9,7 @@ import anyio
 from claude_agent_py._errors import ClaudeAgentError
 from claude_agent_py._runtime.runs.result import RunError
 from claude_agent_py._runtime.runs.run import Run
-from claude_agent_py.cli._chat.approvals import Asked, allow, answer, asked, deny
+from claude_agent_py.cli._chat.approvals import QuestionText, allow, answer, deny, describe_question
 from claude_agent_py.cli._chat.conversation import Conversation, Entry
 from claude_agent_py.cli._chat.typed_lines import TypedLines
 from claude_agent_py.cli.run_command import FAILED, exit_code, stop_tasks
@@ -19,24 +19,26 @@ from claude_agent_py.permissions.requests import displayable
 from claude_agent_py.wire.messages.conversation import ResultMessage
 
 INTERRUPTED: Final = 130
-INPUT_ENDED: Final = "The input ended, so nobody answered."
+INPUT_ENDED: Final = "The input ended before the question was answered."
 
 
 async def chat_in_lines(client: Client[Any], first: str | None) -> int:
-    """Talk until stdin ends, and return the exit code. The client is connected by this function.
+    """Connect the client, chat until stdin ends, and return the exit code.
 
     Raises:
-        ClaudeAgentError: The session did not start.
+        ClaudeAgentError: The session does not start.
     """
     async with client:
         chat = LineChat(client)
         async with anyio.create_task_group() as group:
             group.start_soon(chat.follow)
-            if sys.platform != "win32":  # elsewhere Ctrl-C ends the program
-                group.start_soon(chat.heed_ctrl_c, group.cancel_scope)
-            await chat.talk(first, group)
+            # Windows has no signal receivers: there, Ctrl-C ends the program.
+            if sys.platform != "win32":
+                group.start_soon(chat.handle_ctrl_c, group.cancel_scope)
+            await chat.read_input(first, group)
             await stop_tasks(client, chat.say)
-            await client.close()  # ends `follow`, once it has shown everything
+            # Closing ends `follow`, after it has shown the remaining events.
+            await client.close()
             await chat.has_ended.wait()
             group.cancel_scope.cancel()
         return chat.code
@@ -46,8 +48,8 @@ class LineChat:
     """A chat over stdin and stdout.
 
     Attributes:
-        code: The exit code: of the last run that failed, or 0.
-        has_ended: Set once everything that the session says is shown.
+        code: The exit code of the last failed run, or 0.
+        has_ended: Set when all events of the session are shown.
     """
 
     def __init__(self, client: Client[Any]) -> None:
@@ -59,23 +61,23 @@ class LineChat:
         self._typed = TypedLines()
         self._changed = anyio.Event()
         self._open: Entry | None = None
-        """The answer whose last line is not over."""
+        """The answer whose last line is incomplete."""
         self._shown_parts = 0
-        self._asking: Interaction | None = None
-        """The question that is shown."""
-        self._asked = Asked("")
+        self._shown_question: Interaction | None = None
+        """The question on display."""
+        self._question = QuestionText("")
         self._texts: list[str] = []
-        """The answers so far, if the model asks several things at once."""
+        """The answers so far, if the model asks several questions."""
 
-    # Typing -----------------------------------------------------------------------------------------------------
+    # Input -----------------------------------------------------------------------------------------------------
 
-    async def talk(self, first: str | None, group: Any) -> None:
-        """Send each line as a prompt, or as the answer to what is asked, until the input or the session ends."""
+    async def read_input(self, first: str | None, group: Any) -> None:
+        """Send each line as a prompt, or as the answer to a pending question, until the input or the session ends."""
         if first:
             self._send(first, group)
         while not self.has_ended.is_set():
             if self._run is not None and not self._conversation.pending:
-                await self._change()
+                await self._wait_for_change()
                 continue
             if sys.stdin.isatty() and not self._conversation.pending:
                 print("> ", end="", file=sys.stderr, flush=True)
@@ -90,7 +92,7 @@ class LineChat:
                 self._send(line.strip(), group)
 
     async def _next_line(self) -> str | None:
-        """Return the next line; None at the end of the input, or of the session."""
+        """Return the next line, or None at the end of the input or the session."""
         line: str | None = None
         async with anyio.create_task_group() as group:
 
@@ -103,13 +105,13 @@ class LineChat:
             group.cancel_scope.cancel()
         return line
 
-    async def _change(self) -> None:
+    async def _wait_for_change(self) -> None:
         self._changed = anyio.Event()
         await self._changed.wait()
 
     def _send(self, prompt: str, group: Any) -> None:
         self._conversation.prompt(prompt)
-        # a script goes on when all is done; a person wants to type while tasks run
+        # A script sends the next prompt when all tasks are done. A user wants to type while tasks run.
         self._run = self._client.query(prompt, until="result" if sys.stdin.isatty() else "idle")
         group.start_soon(self._finish, self._run)
 
@@ -118,14 +120,15 @@ class LineChat:
             await run
         except ClaudeAgentError as error:
             self.code = exit_code(error)
-            if not isinstance(error, RunError):  # `follow` shows those
+            # `follow` shows run errors.
+            if not isinstance(error, RunError):
                 self.say(f"{type(error).__name__}: {displayable(str(error))}")
-        self._conversation.answered()
+        self._conversation.finish_prompt()
         self._run = None
         self._changed.set()
 
-    async def heed_ctrl_c(self, scope: anyio.CancelScope) -> None:
-        """Interrupt the turn at Ctrl-C. Without one, and at the second Ctrl-C in a turn, end."""
+    async def handle_ctrl_c(self, scope: anyio.CancelScope) -> None:
+        """Interrupt the turn on Ctrl-C. Exit on a second Ctrl-C in the same turn, or if no turn is running."""
         interrupted: Run[Any] | None = None
         with anyio.open_signal_receiver(signal.SIGINT) as signals:
             async for _ in signals:
@@ -134,37 +137,42 @@ class LineChat:
                     scope.cancel()
                     return
                 interrupted = self._run
-                self.say("interrupting; Ctrl-C again ends")
+                self.say("interrupting; press Ctrl-C again to exit")
                 try:
                     await interrupted.interrupt()
                 except ClaudeAgentError as error:
                     self.say(displayable(str(error)))
 
-    # Answering --------------------------------------------------------------------------------------------------
+    # Answers --------------------------------------------------------------------------------------------------
 
     def _answer(self, interaction: Interaction, line: str | None) -> None:
         if line is None:
             deny(interaction, INPUT_ENDED)
-            self._settled(interaction)
+            self._remove_question(interaction)
             return
         try:
-            if self._was_answered(interaction, line.strip()):
-                self._settled(interaction)
+            if self._submit(interaction, line.strip()):
+                self._remove_question(interaction)
         except ValueError as error:
             self.say(displayable(str(error)))
 
-    def _was_answered(self, interaction: Interaction, text: str) -> bool:
-        """Answer, and return False if the answer is not complete. Raises ValueError if it is none."""
-        if self._asked.is_decision:
+    def _submit(self, interaction: Interaction, text: str) -> bool:
+        """Answer a question. Return False if further answers are needed.
+
+        Raises:
+            ValueError: The text is not a valid answer.
+        """
+        if self._question.is_decision:
             self._decide(interaction, text)
             return True
         if not text:
-            raise ValueError("an answer is empty")
+            raise ValueError("an answer must not be empty")
         self._texts.append(text)
-        if len(self._texts) < len(self._asked.steps):
+        if len(self._texts) < len(self._question.steps):
             self._ask_step()
             return False
-        texts, self._texts = self._texts, []
+        texts = self._texts
+        self._texts = []
         answer(interaction, texts)
         return True
 
@@ -172,51 +180,55 @@ class LineChat:
         word, _, reason = text.partition(" ")
         if word.lower() in ("y", "yes"):
             allow(interaction)
-        elif word.lower() in ("a", "always") and self._asked.always:
+        elif word.lower() in ("a", "always") and self._question.always:
             allow(interaction, always=True)
         elif word.lower() in ("n", "no"):
             deny(interaction, reason)
         else:
-            raise ValueError("answer with y, n [why]" + (" or a" if self._asked.always else ""))
+            always = " or a" if self._question.always else ""
+            raise ValueError(f"answer with y, n [why]{always}")
 
-    def _settled(self, interaction: Interaction) -> None:
-        """Go on to the next question, before the session tells that this one is settled."""
+    def _remove_question(self, interaction: Interaction) -> None:
+        """Show the next question without waiting for the session to report that this one is answered."""
         self._conversation.pending = [one for one in self._conversation.pending if one is not interaction]
         self._ask()
 
     def _ask(self) -> None:
-        """Show the oldest question, unless it is shown."""
+        """Show the oldest question, unless it is already on display."""
         pending = self._conversation.pending
-        now = pending[0] if pending else None
-        if now is self._asking:
+        oldest = pending[0] if pending else None
+        if oldest is self._shown_question:
             return
-        self._asking, self._texts = now, []
-        if now is None:
+        self._shown_question = oldest
+        self._texts = []
+        if oldest is None:
             return
-        told = self._asked = asked(now)
-        self.say(f"? {told.title}")
-        for line in (*told.lines, *told.markdown.splitlines(), *told.diff):
+        question = describe_question(oldest)
+        self._question = question
+        self.say(f"? {question.title}")
+        for line in (*question.lines, *question.markdown.splitlines(), *question.diff):
             self.say(f"    {line}")
-        if told.is_decision:
-            self.say("  y: once" + (f"; a: always, {told.always}" if told.always else "") + "; n [why]: no")
+        if question.is_decision:
+            always = f"; a: always, {question.always}" if question.always else ""
+            self.say(f"  y: once{always}; n [why]: no")
         else:
             self._ask_step()
 
     def _ask_step(self) -> None:
-        step = self._asked.steps[len(self._texts)]
+        step = self._question.steps[len(self._texts)]
         if step.text:
             self.say(f"  {step.text}")
         for line in step.lines:
             self.say(f"    {line}")
         self.say(f"  {step.help}")
 
-    # Showing ----------------------------------------------------------------------------------------------------
+    # Output ----------------------------------------------------------------------------------------------------
 
     async def follow(self) -> None:
-        """Show what the session says until it ends."""
+        """Show the events of the session until it ends."""
         try:
             async for event in self._client.events():
-                for entry in self._conversation.take(event):
+                for entry in self._conversation.apply(event):
                     self._show(entry)
                 if isinstance(event, ResultMessage):
                     self._end_line()
@@ -231,7 +243,7 @@ class LineChat:
             self._changed.set()
 
     def say(self, text: str) -> None:
-        """Print what is not an answer."""
+        """Print a text to stderr."""
         self._end_line()
         print(text, file=sys.stderr, flush=True)
 
@@ -244,7 +256,8 @@ class LineChat:
             return
         if entry is not self._open:
             self._end_line()
-            self._open, self._shown_parts = entry, 0
+            self._open = entry
+            self._shown_parts = 0
         print("".join(entry.parts[self._shown_parts :]), end="", flush=True)
         self._shown_parts = len(entry.parts)
 

@@ -1,4 +1,4 @@
-"""`QuestionPanel`: what is asked, and the keys and words that answer it."""
+"""`QuestionPanel`: shows a question, and takes the answer as a key or a typed text."""
 
 from typing import Any, ClassVar, Final
 
@@ -11,17 +11,17 @@ from textual.message import Message
 from textual.widgets import Input
 
 from claude_agent_py.cli._chat.answers import MarkdownText
-from claude_agent_py.cli._chat.approvals import Asked, allow, answer, asked, deny
-from claude_agent_py.cli._chat.panels import Plain, diff_text
+from claude_agent_py.cli._chat.approvals import QuestionText, allow, answer, deny, describe_question
+from claude_agent_py.cli._chat.widgets import Plain, render_diff
 from claude_agent_py.permissions.interactions import Interaction
 from claude_agent_py.permissions.requests import displayable
 
 ARMED_AFTER: Final = 0.5
-"""Seconds for which a question takes no key: what is typed at this moment was meant for the prompt."""
+"""Seconds for which a new question ignores keys, because keys typed at that moment were meant for the prompt."""
 
 
 class QuestionPanel(VerticalScroll, can_focus=True):
-    """What is asked, and its answer: keys for yes or no, otherwise a line to type."""
+    """Shows a question. Decisions are answered with a key, other questions with typed text."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "allow", "allow once"),
@@ -40,14 +40,14 @@ class QuestionPanel(VerticalScroll, can_focus=True):
     def __init__(self) -> None:
         super().__init__(id="question")
         self.interaction: Interaction | None = None
-        self._asked = Asked("")
+        self._question = QuestionText("")
         self._texts: list[str] = []
-        """The answers so far, if the model asks several things at once."""
+        """The answers so far, if the model asks several questions."""
         self._is_armed = False
         self.display = False
 
     def compose(self) -> ComposeResult:
-        """Make the parts. Those without content are hidden."""
+        """Yield the parts. Empty parts are hidden."""
         yield Plain(id="asked-title")
         yield Plain(id="asked-lines")
         yield MarkdownText(id="asked-plan")
@@ -56,21 +56,23 @@ class QuestionPanel(VerticalScroll, can_focus=True):
         yield Input(id="asked-words", disabled=True)
 
     def show(self, interaction: Interaction | None, more: int, *, take_focus: bool) -> None:
-        """Show a question, and how many others wait; None hides the panel."""
+        """Show a question and the number of further ones. None hides the panel."""
         if interaction is not self.interaction:
-            self.interaction, self._texts, self._is_armed = interaction, [], False
+            self.interaction = interaction
+            self._texts = []
+            self._is_armed = False
             self.display = interaction is not None
             if interaction is None:
                 self._words.disabled = True
                 return
-            self._asked = asked(interaction)
-            self.query_one(MarkdownText).show(self._asked.markdown)
-            self._fill("#asked-diff", diff_text(self._asked.diff) if self._asked.diff else "")
-            self._fill("#asked-lines", Text("\n").join(Text(f"  {line}") for line in self._asked.lines))
-            self.query_one(MarkdownText).display = bool(self._asked.markdown)
+            self._question = describe_question(interaction)
+            self.query_one(MarkdownText).show(self._question.markdown)
+            self._fill("#asked-diff", render_diff(self._question.diff) if self._question.diff else "")
+            self._fill("#asked-lines", Text("\n").join(Text(f"  {line}") for line in self._question.lines))
+            self.query_one(MarkdownText).display = bool(self._question.markdown)
             self.scroll_home(animate=False)
             self.set_timer(ARMED_AFTER, lambda: self._arm(interaction))
-            if self._asked.is_decision:
+            if self._question.is_decision:
                 self._close_words()
             else:
                 self._ask_words()
@@ -78,44 +80,47 @@ class QuestionPanel(VerticalScroll, can_focus=True):
                 self.take_focus()
         if interaction is not None:
             waiting = f"  ({more} more)" if more else ""
-            self._fill("#asked-title", Text(self._asked.title + waiting, style="bold yellow"))
+            self._fill("#asked-title", Text(self._question.title + waiting, style="bold yellow"))
             self._show_keys()
 
     def take_focus(self) -> None:
-        """Let the keyboard answer."""
-        (self if self._words.disabled else self._words).focus()
+        """Focus the part that takes the answer."""
+        if self._words.disabled:
+            self.focus()
+        else:
+            self._words.focus()
 
     def action_allow(self) -> None:
         """Allow the call once."""
         if self._can_decide and self.interaction is not None:
             allow(self.interaction)
-            self._done()
+            self._finish()
 
     def action_always(self) -> None:
-        """Allow the call and those like it."""
-        if self._can_decide and self.interaction is not None and self._asked.always:
+        """Allow this call and similar ones."""
+        if self._can_decide and self.interaction is not None and self._question.always:
             allow(self.interaction, always=True)
-            self._done()
+            self._finish()
 
     def action_deny(self) -> None:
-        """Ask for the reason; Enter then denies."""
+        """Ask for a reason; Enter then denies."""
         if self._can_decide:
             self._open_words("why not? (Enter alone gives no reason, Escape goes back)")
             self._words.focus()
 
     def action_back(self) -> None:
-        """Leave the reason, or leave a question unanswered."""
+        """Leave the reason field, or leave a question unanswered."""
         if self.interaction is None:
             return
-        if self._asked.is_decision:
+        if self._question.is_decision:
             self._close_words()
             self.focus()
         else:
             deny(self.interaction)
-            self._done()
+            self._finish()
 
     def on_key(self, event: events.Key) -> None:
-        """Deny and take the reason in the order of the keys: those typed fast come before the words have the focus."""
+        """Handle keys typed so fast that they arrive before the reason field has the focus."""
         if self._words.has_focus:
             return
         if event.key == "n" and self._can_decide:
@@ -137,15 +142,15 @@ class QuestionPanel(VerticalScroll, can_focus=True):
         if self.interaction is None:
             return
         text = value.strip()
-        if self._asked.is_decision:
+        if self._question.is_decision:
             deny(self.interaction, text)
-            self._done()
+            self._finish()
         elif text:
             self._answer(self.interaction, text)
 
     def _answer(self, interaction: Interaction, text: str) -> None:
         self._texts.append(text)
-        if len(self._texts) < len(self._asked.steps):
+        if len(self._texts) < len(self._question.steps):
             self._ask_words()
             return
         try:
@@ -155,22 +160,22 @@ class QuestionPanel(VerticalScroll, can_focus=True):
             self._ask_words()
             self.query_one("#asked-keys", Plain).update(Text(displayable(str(error)), style="red"))
         else:
-            self._done()
+            self._finish()
 
     @property
     def takes_keys(self) -> bool:
-        """Whether a key or Enter answers now."""
+        """Whether the panel takes keys now."""
         return self._is_armed or not self._words.disabled
 
     @property
     def _can_decide(self) -> bool:
-        return self._is_armed and self._asked.is_decision and self._words.disabled
+        return self._is_armed and self._question.is_decision and self._words.disabled
 
     @property
     def _words(self) -> Input:
         return self.query_one("#asked-words", Input)
 
-    def _done(self) -> None:
+    def _finish(self) -> None:
         if self.interaction is not None:
             self.post_message(self.Answered(self.interaction))
 
@@ -181,37 +186,40 @@ class QuestionPanel(VerticalScroll, can_focus=True):
 
     def _show_keys(self) -> None:
         keys = ""
-        if self._asked.is_decision and self._is_armed and self._words.disabled:
-            always = f"a: always, {self._asked.always}\n" if self._asked.always else ""
+        if self._question.is_decision and self._is_armed and self._words.disabled:
+            always = f"a: always, {self._question.always}\n" if self._question.always else ""
             first = "" if self.screen.focused is self else "   (Tab first)"
             keys = f"y: once{first}\n{always}n: no, with a reason"
         self._fill("#asked-keys", Text(keys, style="bold"))
 
     def on_focus(self) -> None:
-        """Show the keys as they work now."""
+        """Update the displayed keys."""
         self._show_keys()
 
     def on_blur(self) -> None:
-        """Show the keys as they work now."""
+        """Update the displayed keys."""
         self._show_keys()
 
     def _ask_words(self) -> None:
-        """Ask for the next answer in words."""
-        step = self._asked.steps[len(self._texts)]
+        """Ask for the next typed answer."""
+        step = self._question.steps[len(self._texts)]
         if step.text:
-            told = Text(step.text, style="bold")
+            question = Text(step.text, style="bold")
             for line in step.lines:
-                told.append(f"\n  {line}", style="not bold")
-            self._fill("#asked-lines", told)
+                question.append(f"\n  {line}", style="not bold")
+            self._fill("#asked-lines", question)
         self._open_words(f"{step.help} (Escape: no answer)")
 
     def _open_words(self, hint: str) -> None:
-        self._words.disabled, self._words.display = False, True
-        self._words.value, self._words.placeholder = "", hint
+        self._words.disabled = False
+        self._words.display = True
+        self._words.value = ""
+        self._words.placeholder = hint
         self._show_keys()
 
     def _close_words(self) -> None:
-        self._words.disabled, self._words.display = True, False
+        self._words.disabled = True
+        self._words.display = False
         self._show_keys()
 
     def _fill(self, selector: str, text: Any) -> None:

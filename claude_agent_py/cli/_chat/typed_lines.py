@@ -1,4 +1,4 @@
-"""`TypedLines`: the lines of stdin, without blocking the event loop."""
+"""`TypedLines`: read lines from stdin without blocking the event loop."""
 
 import os
 import threading
@@ -9,7 +9,7 @@ from claude_agent_py._untrusted import Lines
 
 
 class TypedLines:
-    """The lines of stdin, read in a thread that does not keep the program from ending."""
+    """The lines of stdin, read in a daemon thread, which does not delay the exit of the program."""
 
     def __init__(self) -> None:
         self._lines: deque[str | None] = deque()
@@ -28,13 +28,14 @@ class TypedLines:
         return self._lines[0] if self._lines[0] is None else self._lines.popleft()
 
     def _read(self) -> None:
-        """Read without the buffer of `sys.stdin`, whose lock would be held when the program ends."""
+        """Read the file descriptor. `sys.stdin` would hold the lock of its buffer when the program exits."""
         lines = Lines()
         try:
             while data := os.read(0, 65536):
                 self._put(*lines.feed(data))
             self._put(*lines.feed(b"\n"))
-        except OSError:  # a terminal that has gone
+        except OSError:
+            # The terminal was closed.
             pass
         self._lines.append(None)
         self._wakeup.set()

@@ -1,1 +1,1 @@
-"""What `claude-agent-py watch` shows: the sessions of this machine, of a fleet, and what waits for a person."""
+"""The dashboard of `claude-agent-py watch`: sessions of this machine and of a fleet, and pending questions."""

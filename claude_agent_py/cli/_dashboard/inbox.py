@@ -1,4 +1,4 @@
-"""`InboxView`: what waits for a person in an inbox file."""
+"""`InboxView`: the pending questions in an inbox file."""
 
 import os
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from claude_agent_py.permissions.interactions import Interaction
 
 
 class InboxView:
-    """An inbox in a file, which is never made."""
+    """An inbox file. It is never created."""
 
     def __init__(self, path: str) -> None:
         self.name = os.path.basename(path)
@@ -20,19 +20,25 @@ class InboxView:
         self._inode = 0
         self._inbox: SQLiteInbox | None = None
 
-    def look(self) -> tuple[Sequence[Row], Sequence[Interaction]]:
-        """Return what waits, oldest first. Blocks; raises OptionsError if there is no such inbox."""
+    def refresh(self) -> tuple[Sequence[Row], Sequence[Interaction]]:
+        """Return the pending questions, oldest first. Blocks.
+
+        Raises:
+            OptionsError: The file does not exist or is not an inbox.
+        """
         try:
             inode = self._path.stat().st_ino
         except OSError:
-            raise OptionsError(f"there is no file {self._path}") from None
+            raise OptionsError(f"file not found: {self._path}") from None
+        # The file may have been replaced since the last refresh.
         if self._inbox is None or inode != self._inode:
-            self._inbox, self._inode = SQLiteInbox(self._path), inode
+            self._inbox = SQLiteInbox(self._path)
+            self._inode = inode
         return (), list(self._inbox)
 
 
-def inbox_row(name: str, questions: list[Interaction], problem: str) -> Row:
-    """Return the row of an inbox, with the questions of sessions that are not shown elsewhere."""
+def build_inbox_row(name: str, questions: list[Interaction], problem: str) -> Row:
+    """Return the row of an inbox, with questions of sessions that have no row."""
     rows = [
         Row(
             key=f"question:{one.id}",
@@ -43,9 +49,9 @@ def inbox_row(name: str, questions: list[Interaction], problem: str) -> Row:
             about=(f"session {one_line(one.session_id)}",) if one.session_id else (),
             questions=(one,),
             session_id=one.session_id or "",
-            told={"kind": "interaction", "session_id": one.session_id or "", "id": one.id},
+            facts={"kind": "interaction", "session_id": one.session_id or "", "id": one.id},
         )
         for one in questions
     ]
-    about = [problem] if problem else [f"{len(rows)} wait"]
-    return Row(key="inbox", kind="inbox", title=one_line(name), about=tuple(about), children=tuple(rows))
+    about = problem or f"{len(rows)} pending"
+    return Row(key="inbox", kind="inbox", title=one_line(name), about=(about,), children=tuple(rows))

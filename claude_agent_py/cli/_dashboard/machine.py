@@ -1,4 +1,4 @@
-"""`Machine`: the sessions that processes of the CLI on this machine have open, read from what the CLI keeps on disk."""
+"""`Machine`: the sessions that CLI processes on this machine have open, read from the CLI's files."""
 
 import os
 import sys
@@ -9,8 +9,8 @@ from typing import Final
 
 from claude_agent_py._errors import SessionError
 from claude_agent_py._proc import contents
-from claude_agent_py.cli._dashboard.rows import Row, Spent, nested
-from claude_agent_py.cli._dashboard.tails import Tail
+from claude_agent_py.cli._dashboard.rows import Row, Spent, nest_tasks
+from claude_agent_py.cli._dashboard.tailer import TranscriptTailer
 from claude_agent_py.cli.terminal import one_line
 from claude_agent_py.sessions.folders import AnyPath, find_session, regular_file
 from claude_agent_py.sessions.index import describe_session, list_sessions
@@ -22,122 +22,133 @@ from claude_agent_py.sessions.usage import CostNote, read_last_cost
 from claude_agent_py.tasks.ledger.spending import Counts, Prices, add_counts
 from claude_agent_py.transport.processes import ProcessID, Table, process_table
 
-LOOK_SECONDS: Final = 0.5
-"""How long one look reads transcripts at most. What is left is read at the next looks."""
+REFRESH_SECONDS: Final = 0.5
+"""The time limit for reading transcripts in one refresh. The next refreshes read the rest."""
 PRICED_SESSIONS: Final = 20
-"""Of how many earlier sessions the costs are read, for the prices of models."""
-MOST_PRICED_BYTES: Final = 10_000_000
+"""The number of earlier sessions whose costs are read to derive the prices of models."""
+MAX_PRICED_BYTES: Final = 10_000_000
 
 
 class Machine:
     """The sessions of one configuration folder.
 
     Args:
-        config_dir: The folder; by default `CLAUDE_CONFIG_DIR`, or `~/.claude`.
-        seconds: How long a look reads at most.
+        config_dir: The folder; by default `CLAUDE_CONFIG_DIR` or `~/.claude`.
+        seconds: The time limit for reading transcripts in one refresh.
     """
 
-    def __init__(self, config_dir: AnyPath | None, seconds: float = LOOK_SECONDS) -> None:
+    def __init__(self, config_dir: AnyPath | None, seconds: float = REFRESH_SECONDS) -> None:
         self._config_dir = config_dir
         self._seconds = seconds
-        self._known: dict[str, _Watched] = {}
+        self._sessions: dict[str, _SessionReader] = {}
         self._prices: Prices | None = None
         self._first = 0
-        """Which session the next look reads first, so that none waits for the others for ever."""
+        """The index of the session that the next refresh reads first. It rotates so that each session gets its turn."""
 
-    def look(self) -> list[Row]:
-        """Return the sessions, the latest first. Blocks; raises nothing for files that come and go."""
-        prices = self._prices = self._prices or _known_prices(self._config_dir)
+    def refresh(self) -> list[Row]:
+        """Return the sessions, latest first. Files may appear and vanish in the meantime. Blocks."""
+        if self._prices is None:
+            self._prices = _load_prices(self._config_dir)
         running = running_sessions(self._config_dir)
-        before, self._known = self._known, {}
-        for one in running:
-            key = f"session:{one.process.pid}:{one.started_at}:{one.session_id}"
-            self._known[key] = before.get(key) or _Watched(key, self._config_dir, prices)
-        watched = list(self._known.values())
-        self._first = self._first + 1 if self._first + 1 < len(watched) else 0
+        previous = self._sessions
+        self._sessions = {}
+        for session in running:
+            key = f"session:{session.process.pid}:{session.started_at}:{session.session_id}"
+            self._sessions[key] = previous.get(key) or _SessionReader(key, self._config_dir, self._prices)
+        readers = list(self._sessions.values())
+        self._first = self._first + 1 if self._first + 1 < len(readers) else 0
         deadline = time.monotonic() + self._seconds
-        pairs = list(zip(watched, running, strict=True))
-        for each, session in (*pairs[self._first :], *pairs[: self._first]):
-            each.look(deadline, is_idle=session.process.status == "idle")
-        table = process_table([one.process.pid for one in running]) if running else {}
-        return [each.row(session, _entry(session, table)) for each, session in pairs]
+        pairs = list(zip(readers, running, strict=True))
+        for reader, session in (*pairs[self._first :], *pairs[: self._first]):
+            reader.read(deadline, is_idle=session.process.status == "idle")
+        table = process_table([session.process.pid for session in running]) if running else {}
+        return [reader.row(session, _find_process(session, table)) for reader, session in pairs]
 
 
-def _entry(running: RunningSession, table: Table) -> tuple[int, str] | None:
-    """Return the parent and the start of a session's process; None if its id may be that of another one."""
-    found, started = table.get(running.process.pid), running.process.started
-    return found if found is not None and (found[1] == started or sys.platform != "linux") else None
+def _find_process(running: RunningSession, table: Table) -> tuple[int, str] | None:
+    """Return the parent and the start of a session's process, or None if another process may have its id."""
+    found = table.get(running.process.pid)
+    if found is None:
+        return None
+    # The starts are comparable only on Linux.
+    if sys.platform == "linux" and found[1] != running.process.started:
+        return None
+    return found
 
 
-class _Watched:
-    """What is known of one session."""
+class _SessionReader:
+    """Reads the transcripts of one session."""
 
     def __init__(self, key: str, config_dir: AnyPath | None, prices: Prices) -> None:
         self._key = key
         self._config_dir = config_dir
         self._prices = prices
-        self._path = self._title = ""
+        self._path = ""
+        self._title = ""
         self._launches = Launches()
-        self._tails: dict[str, Tail] = {}
-        """By subagent; that of the main agent has no name."""
+        self._tailers: dict[str, TranscriptTailer] = {}
+        """By agent id, which is empty for the main agent."""
         self._agents: dict[str, StoredSubagent] = {}
         self._tasks: list[StoredTask] = []
         self._session_id = key.rpartition(":")[2]
 
-    def look(self, deadline: float, *, is_idle: bool) -> None:
-        """Read what is new, until the deadline."""
+    def read(self, deadline: float, *, is_idle: bool) -> None:
+        """Read the new lines of the transcripts, until the deadline."""
         try:
             if not self._path:
                 self._path = find_session(self._session_id, None, self._config_dir)
-                self._tails[""] = Tail(self._path, self._launches, on_cost=partial(_learn, self._prices))
-        except (SessionError, ValueError):  # nothing was written yet
+                self._tailers[""] = TranscriptTailer(self._path, self._launches, on_cost=partial(_learn, self._prices))
+        except (SessionError, ValueError):
+            # The CLI has not written a transcript yet.
             return
-        has_new = self._tails[""].look(deadline)
+        has_new = self._tailers[""].read_new(deadline)
         if has_new or self._tasks or not is_idle:
-            self._look_at_agents(deadline)
+            self._read_agents(deadline)
         if has_new:
             try:
                 self._title = describe_session(self._path, self._session_id).summary
-            except OSError:  # it was removed meanwhile
+            except OSError:
+                # The file has been removed in the meantime.
                 return
 
-    def _look_at_agents(self, deadline: float) -> None:
+    def _read_agents(self, deadline: float) -> None:
         for path in find_agent_files(self._path.removesuffix(".jsonl")):
             if path not in self._agents:
-                agent = self._agents[path] = read_subagent(path, self._session_id)
-                self._tails[agent.agent_id] = Tail(path, self._launches, agent.agent_id)
+                agent = read_subagent(path, self._session_id)
+                self._agents[path] = agent
+                self._tailers[agent.agent_id] = TranscriptTailer(path, self._launches, agent.agent_id)
         for agent in self._agents.values():
-            self._tails[agent.agent_id].look(deadline)
-        found = self._launches.build_tasks(list(self._agents.values()), {}, is_running=True)
-        self._tasks = [task for task in found if not task.status.is_terminal]
+            self._tailers[agent.agent_id].read_new(deadline)
+        tasks = self._launches.build_tasks(list(self._agents.values()), {}, is_running=True)
+        self._tasks = [task for task in tasks if not task.status.is_terminal]
 
     def row(self, running: RunningSession, entry: tuple[int, str] | None) -> Row:
-        """Return the session's row. `entry` has the parent of its process, and when it started."""
+        """Return the row of the session. `entry` contains the parent and the start of its process."""
         process = running.process
-        main = self._tails.get("")
+        main = self._tailers.get("")
         return Row(
             key=self._key,
             kind="session",
             title=one_line(self._title) or f"no prompt yet ({running.session_id[:8]})",
             state=process.status or "?",
             since=running.started_at,
-            spent=self._spent(self._tails.values(), main.reported if main else None),
-            calls=_waits(process, main.calls if main else ""),
+            spent=self._sum_spent(self._tailers.values(), main.reported if main else None),
+            calls=_describe_wait(process, main.calls if main else ""),
             about=(f"pid {process.pid}", one_line(running.cwd)),
-            children=nested(
-                {task.id: self._task_row(task) for task in self._tasks},
+            children=nest_tasks(
+                {task.id: self._build_task_row(task) for task in self._tasks},
                 {task.id: task.parent_id for task in self._tasks},
             ),
             process=ProcessID(process.pid, entry[1]) if entry else None,
             pid=process.pid,
             session_id=running.session_id,
             path=self._path,
-            told={
+            facts={
                 "kind": "session",
                 "session_id": running.session_id,
                 "title": self._title,
                 "pid": process.pid,
-                "host": _host(entry[0]) if entry else None,
+                "host": _describe_host(entry[0]) if entry else None,
                 "status": process.status,
                 "cwd": running.cwd,
                 "started_at": running.started_at,
@@ -148,8 +159,8 @@ class _Watched:
             },
         )
 
-    def _task_row(self, task: StoredTask) -> Row:
-        tail = self._tails.get(task.id)
+    def _build_task_row(self, task: StoredTask) -> Row:
+        tailer = self._tailers.get(task.id)
         kind = (task.subagent.agent_type if task.subagent else None) or task.type
         return Row(
             key=f"{self._key}:{task.id}",
@@ -157,19 +168,20 @@ class _Watched:
             title=one_line(f"{task.description} ({kind})"),
             state="running",
             since=task.started_at,
-            spent=self._spent([tail]) if tail else Spent(),
-            calls=tail.calls if tail else "",
+            spent=self._sum_spent([tailer]) if tailer else Spent(),
+            calls=tailer.calls if tailer else "",
             about=(one_line(task.id),),
             session_id=self._session_id,
-            path=tail.path if tail else "",
+            path=tailer.path if tailer else "",
         )
 
-    def _spent(self, tails: Iterable[Tail], reported: float | None = None) -> Spent:
+    def _sum_spent(self, tailers: Iterable[TranscriptTailer], reported: float | None = None) -> Spent:
+        """Return the sums of transcripts. The cost is derived if the CLI has not reported one, or a lower one."""
         by_model: dict[str, Counts] = {}
         is_partial = False
-        for tail in tails:
-            is_partial |= tail.is_partial
-            for model, counts in tail.by_model.items():
+        for tailer in tailers:
+            is_partial |= tailer.is_partial
+            for model, counts in tailer.by_model.items():
                 by_model[model] = add_counts(by_model[model], counts) if model in by_model else counts
         derived = self._prices.cost_of(by_model)
         is_derived = derived is not None and derived > (reported or 0)
@@ -177,23 +189,28 @@ class _Watched:
         return Spent(tokens, derived if is_derived else reported, is_derived, is_partial)
 
 
-def _waits(process: RunningProcess, calls: str) -> str:
-    """Return what a process waits for: what it says itself, and its tool calls."""
-    told = [one_line(process.waiting_for)] if process.waiting_for else []
-    return ": ".join([*told, calls] if calls and process.status != "idle" else told)
+def _describe_wait(process: RunningProcess, calls: str) -> str:
+    """Return what a process waits for: the reason that it reports, and its tool calls."""
+    parts = []
+    if process.waiting_for:
+        parts.append(one_line(process.waiting_for))
+    if calls and process.status != "idle":
+        parts.append(calls)
+    return ": ".join(parts)
 
 
 # Prices -----------------------------------------------------------------------------------------------------------
 
 
-def _known_prices(config_dir: AnyPath | None) -> Prices:
-    """Return the prices that the CLI's own sums of the latest sessions imply."""
+def _load_prices(config_dir: AnyPath | None) -> Prices:
+    """Return the prices implied by the costs that the CLI recorded for the latest sessions."""
     prices = Prices()
     for info in list_sessions(limit=PRICED_SESSIONS, config_dir=config_dir):
-        if info.cost_usd and info.file_size <= MOST_PRICED_BYTES and regular_file(info.path) is not None:
+        if info.cost_usd and info.file_size <= MAX_PRICED_BYTES and regular_file(info.path) is not None:
             try:
                 _learn(prices, read_last_cost(Snapshot(info.path, info.file_size)))
-            except OSError:  # it was removed meanwhile
+            except OSError:
+                # The file has been removed in the meantime.
                 continue
     return prices
 
@@ -206,16 +223,17 @@ def _learn(prices: Prices, note: CostNote) -> None:
 # Hosts ------------------------------------------------------------------------------------------------------------
 
 
-def _host(pid: int) -> Mapping[str, object] | None:
-    """Return a program that runs processes of the CLI; None if it is in another container."""
+def _describe_host(pid: int) -> Mapping[str, object] | None:
+    """Return the program that runs a CLI process, or None if it is in another container."""
+    # The kernel reports 0 for a parent outside of the container.
     if pid < 1:
         return None
     words = [word.decode(errors="replace") for word in contents(f"/proc/{pid}/cmdline").split(b"\0") if word]
-    return {"pid": pid, "program": program_name(words)}
+    return {"pid": pid, "program": _shorten_command(words)}
 
 
-def program_name(words: list[str]) -> str:
-    """Return a short name of a program, without arguments that may be secret: `python serve.py`."""
+def _shorten_command(words: list[str]) -> str:
+    """Return a short name of a program, such as `python serve.py`, without arguments, which may be secret."""
     if not words:
         return ""
     name = os.path.basename(words[0]) or words[0]

@@ -1,4 +1,4 @@
-"""`Row`: a line of the dashboard, with those below it."""
+"""`Row`: a line of the dashboard, with its children."""
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -22,27 +22,31 @@ MARKS: Final[Mapping[str, tuple[str, str]]] = {
     "problem": ("!", "red"),
     "group": ("▸", "bold"),
 }
-"""A character for each state, with its colour. Others are at rest."""
+"""The character and colour of each state. Other states are inactive."""
 LINE_CHARS: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What was used so far."""
+    """The tokens and the cost so far."""
 
     tokens: int = 0
     cost_usd: float | None = None
-    """None if it is unknown."""
+    """None if unknown."""
     is_derived: bool = False
-    """Whether the cost was computed from the tokens and from prices that the CLI's own sums imply."""
+    """Whether the cost was computed from the tokens and the prices implied by the CLI's totals."""
     is_partial: bool = False
-    """Whether the rest of a long transcript is still to be read."""
+    """Whether a part of a long transcript has not been read yet."""
 
-    def facts(self) -> tuple[str, str]:
-        """Return the tokens and the cost as text, empty if there are none."""
-        least = "≥" if self.is_partial else ""
-        cost = "" if self.cost_usd is None else f"{least or '~' * self.is_derived}{self.cost_usd:.4f} $"
-        return (f"{least}{short_number(self.tokens)}" if self.tokens else ""), cost
+    def format(self) -> tuple[str, str]:
+        """Return the tokens and the cost as texts, which are empty for no tokens or an unknown cost."""
+        sign = "≥" if self.is_partial else ""
+        tokens = f"{sign}{format_number(self.tokens)}" if self.tokens else ""
+        if self.cost_usd is None:
+            return tokens, ""
+        if self.is_derived and not sign:
+            sign = "~"
+        return tokens, f"{sign}{self.cost_usd:.4f} $"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,116 +54,135 @@ class Row:
     """A line of the dashboard."""
 
     key: str
-    """The same at every look."""
+    """The identity of the row, which is the same in every refresh."""
     kind: Kind
     title: str
     state: str = ""
     since: float | None = None
-    """When it began, in seconds since the epoch."""
+    """The start, in seconds since the epoch."""
     spent: Spent = Spent()
     calls: str = ""
-    """The tool calls without a result."""
+    """The tool calls in progress."""
     about: tuple[str, ...] = ()
-    """What else a line says."""
+    """Further facts of the line."""
     questions: tuple[Interaction, ...] = ()
     children: "tuple[Row, ...]" = ()
     process: ProcessID | None = None
-    """The process of a session, if it can be told from a later one with the same id."""
+    """The process of a session, if it can be distinguished from a later process with the same id."""
     pid: int | None = None
     session_id: str = ""
-    """The CLI's session."""
+    """The id of the CLI's session."""
     fleet_id: str = ""
-    """The fleet's session."""
+    """The id of the fleet's session."""
     path: str = ""
-    """The transcript."""
-    told: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
-    """What `--json` says of it."""
+    """The path of the transcript."""
+    facts: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    """The facts for `--json`."""
 
     def walk(self) -> "Iterator[Row]":
-        """Yield this row and all below it."""
+        """Yield this row and all its descendants."""
         yield self
         for child in self.children:
             yield from child.walk()
 
     @property
     def waits_for(self) -> str:
-        """What it waits for: a person, otherwise its tool calls."""
-        return one_line(self.questions[0].summary, LINE_CHARS) if self.questions else self.calls
+        """The question that the row waits for, otherwise its tool calls."""
+        if self.questions:
+            return one_line(self.questions[0].summary, LINE_CHARS)
+        return self.calls
 
     @property
     def mark(self) -> tuple[str, str]:
-        """The character for its state, with its colour."""
+        """The character and colour of the state."""
         return MARKS.get("asks" if self.questions else self.state, ("·", "dim"))
 
     @property
     def question(self) -> Interaction | None:
-        """The oldest question of this row and of those below it."""
+        """The oldest question of this row and its descendants."""
         return min((one for row in self.walk() for one in row.questions), key=lambda one: one.created_at, default=None)
 
     def matches(self, text: str) -> bool:
-        """Return whether the text is in what is shown of it."""
-        facts = (self.title, self.state, self.waits_for, self.session_id, self.fleet_id, *self.about)
-        return any(text in fact.lower() for fact in facts)
+        """Return whether the row contains a lower-case text."""
+        texts = (self.title, self.state, self.waits_for, self.session_id, self.fleet_id, *self.about)
+        return any(text in one.lower() for one in texts)
 
     def line(self) -> str:
-        """Return the row in one line, without the mark."""
+        """Return the row as one line, without its mark."""
         if self.kind in ("host", "fleet", "inbox", "problem"):
             return one_line(" · ".join((self.title, *self.about)), LINE_CHARS)
-        tokens, cost = self.spent.facts()
-        facts = [*self.about[:1], *([] if self.since is None else [elapsed(self.since)])]
-        facts += [f"{tokens} tokens"] if tokens else []
-        facts += [cost] if cost else []
-        facts += [f"asks {self.waits_for}"] if self.questions else [f"in {self.calls}"] if self.calls else []
+        tokens, cost = self.spent.format()
+        texts = [*self.about[:1]]
+        if self.since is not None:
+            texts.append(format_elapsed(self.since))
+        if tokens:
+            texts.append(f"{tokens} tokens")
+        if cost:
+            texts.append(cost)
+        if self.questions:
+            texts.append(f"asks {self.waits_for}")
+        elif self.calls:
+            texts.append(f"in {self.calls}")
+        texts += self.about[1:]
         state = f" [{self.state}]" if self.state else ""
-        return one_line(f"{self.title}{state} {' · '.join([*facts, *self.about[1:]])}", LINE_CHARS)
+        return one_line(f"{self.title}{state} {' · '.join(texts)}", LINE_CHARS)
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as JSON."""
+        """Return the JSON object of the row."""
         return {
-            **self.told,
+            **self.facts,
             "tokens": self.spent.tokens,
             "cost_usd": self.spent.cost_usd,
             "cost_is_derived": self.spent.is_derived,
             "is_partial": self.spent.is_partial,
             "waits_for": self.waits_for,
-            "interactions": [_question_json(one) for one in self.questions],
+            "interactions": [_describe_question(one) for one in self.questions],
         }
 
 
-def _question_json(question: Interaction) -> dict[str, Any]:
-    summary = one_line(question.summary, LINE_CHARS)
-    told = {"id": question.id, "kind": question.kind, "summary": summary, "agent_id": question.agent_id}
-    return {**told, "asked_at": question.created_at}
+def _describe_question(question: Interaction) -> dict[str, Any]:
+    return {
+        "id": question.id,
+        "kind": question.kind,
+        "summary": one_line(question.summary, LINE_CHARS),
+        "agent_id": question.agent_id,
+        "asked_at": question.created_at,
+    }
 
 
 def count_sessions(rows: Iterable[Row]) -> int:
-    """Return how many sessions there are."""
+    """Return the number of sessions in the rows."""
     return sum(row.kind in ("session", "fleet_session") for top in rows for row in top.walk())
 
 
-def nested(tasks: Mapping[str, Row], parents: Mapping[str, str | None]) -> tuple[Row, ...]:
-    """Return the rows of tasks, by id, each below that of the task that launched it."""
+def nest_tasks(tasks: Mapping[str, Row], parents: Mapping[str, str | None]) -> tuple[Row, ...]:
+    """Return the rows of tasks as a tree. Tasks and their parents are given by task id."""
 
-    def below(parent: str | None) -> tuple[Row, ...]:
+    def children_of(parent: str | None) -> tuple[Row, ...]:
+        # A task whose parent has ended is at the top.
         return tuple(
-            replace(row, children=below(task_id))
+            replace(row, children=children_of(task_id))
             for task_id, row in tasks.items()
             if task_id != parent and (parents[task_id] if parents[task_id] in tasks else None) == parent
         )
 
-    return below(None)
+    return children_of(None)
 
 
-def elapsed(since: float) -> str:
-    """Return how long ago something was, such as `2m05s`."""
+def format_elapsed(since: float) -> str:
+    """Return the time since an event, such as `2m05s`."""
     seconds = max(0, int(time.time() - since))
     if seconds < 3600:
         return f"{seconds // 60}m{seconds % 60:02}s"
-    return f"{seconds // 3600}h{seconds // 60 % 60:02}m" if seconds < 86400 else f"{seconds // 86400}d"
+    if seconds < 86400:
+        return f"{seconds // 3600}h{seconds // 60 % 60:02}m"
+    return f"{seconds // 86400}d"
 
 
-def short_number(number: int) -> str:
-    """Return a number in a few characters."""
+def format_number(number: int) -> str:
+    """Return a short form of a number, such as `12k`."""
     if number < 10_000:
         return str(number)
-    return f"{number / 1000:.0f}k" if number < 1_000_000 else f"{number / 1_000_000:.1f}M"
+    if number < 1_000_000:
+        return f"{number / 1000:.0f}k"
+    return f"{number / 1_000_000:.1f}M"

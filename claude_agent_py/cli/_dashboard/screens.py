@@ -1,4 +1,4 @@
-"""The dialogs of the dashboard: answer a question, and confirm that something is stopped."""
+"""The dialogs of the dashboard: answer a question, and confirm an action."""
 
 import shlex
 from typing import Any, ClassVar
@@ -12,18 +12,18 @@ from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Label, SelectionList, Static
 from textual.widgets.selection_list import Selection
 
-from claude_agent_py.cli.interactions import details_of
+from claude_agent_py.cli.interactions import list_details
 from claude_agent_py.cli.terminal import one_line
 from claude_agent_py.permissions.decisions import Allow, Deny
 from claude_agent_py.permissions.interactions import Interaction
 from claude_agent_py.permissions.typed_answers import HELP, read_typed
 
-DECIDED = frozenset({"permission", "plan"})
-"""The kinds that are allowed or denied."""
+DECISIONS = frozenset({"permission", "plan"})
+"""The kinds of questions whose answer is to allow or deny."""
 
 
 class AnswerScreen(ModalScreen[Any]):
-    """Shows a question in full. Its result is the answer, as a handler returns it, or None."""
+    """Shows a question in full. The result is the answer in the form that handlers return, or None."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", "Back")]
 
@@ -32,19 +32,19 @@ class AnswerScreen(ModalScreen[Any]):
         self.question = question
 
     def compose(self) -> ComposeResult:
-        """Yield the question, and what answers it."""
-        asked, kind = self.question, self.question.kind
+        """Yield the question and the widgets for the answer."""
+        kind = self.question.kind
         with Vertical(id="dialog"):
-            yield Label(Text(f"{kind} {asked.id}"), id="title")
+            yield Label(Text(f"{kind} {self.question.id}"), id="title")
             with VerticalScroll(id="asked"):
-                yield Static(Text("\n".join(details_of(asked, full=True))))
+                yield Static(Text("\n".join(list_details(self.question, full=True))))
             if kind == "question":
-                yield from _choices(asked.subject)
-            placeholder = "why not, for the agent" if kind in DECIDED else HELP[asked.kind]
+                yield from _build_choices(self.question.subject)
+            placeholder = "the reason, for the agent" if kind in DECISIONS else HELP[kind]
             yield Input(placeholder=placeholder, id="words")
             yield Label("", id="wrong")
             with Horizontal(id="buttons"):
-                if kind in DECIDED:
+                if kind in DECISIONS:
                     yield Button("Allow", id="allow", variant="success")
                     yield Button("Deny", id="deny", variant="error")
                 else:
@@ -52,9 +52,12 @@ class AnswerScreen(ModalScreen[Any]):
                 yield Button("Back", id="back")
 
     def on_mount(self) -> None:
-        """Begin where a stray key does no harm."""
+        """Focus a widget in which a stray key does no harm."""
         lists = self.query(SelectionList)
-        (lists.first() if lists else self.query_one("#words")).focus()
+        if lists:
+            lists.first().focus()
+        else:
+            self.query_one("#words").focus()
 
     @on(Button.Pressed)
     def _press(self, event: Button.Pressed) -> None:
@@ -70,8 +73,9 @@ class AnswerScreen(ModalScreen[Any]):
 
     @on(Input.Submitted)
     def _submit(self, event: Input.Submitted) -> None:
-        if self.question.kind in DECIDED:
-            self.query_one("#deny" if event.value.strip() else "#allow").focus()  # a second key decides
+        if self.question.kind in DECISIONS:
+            # Enter only moves to the button, so that a second key confirms the decision.
+            self.query_one("#deny" if event.value.strip() else "#allow").focus()
         else:
             self._answer(event.value.strip())
 
@@ -88,7 +92,7 @@ class AnswerScreen(ModalScreen[Any]):
 
     @on(SelectionList.SelectionToggled)
     def _choose_one(self, event: SelectionList.SelectionToggled[str]) -> None:
-        """Keep one choice where a question takes one."""
+        """Replace the previous choice if a question takes only one."""
         chosen = event.selection.value
         if "one" in event.selection_list.classes and chosen in event.selection_list.selected:
             for other in event.selection_list.selected:
@@ -96,7 +100,7 @@ class AnswerScreen(ModalScreen[Any]):
                     event.selection_list.deselect(other)
 
 
-def _choices(questions: Any) -> ComposeResult:
+def _build_choices(questions: Any) -> ComposeResult:
     for question in questions:
         if question.options:
             labels = {
@@ -109,7 +113,7 @@ def _choices(questions: Any) -> ComposeResult:
 
 
 class ConfirmScreen(ModalScreen[bool]):
-    """Asks whether something is to be stopped."""
+    """Asks to confirm an action."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,n", "dismiss(False)", "No"), Binding("y", "dismiss(True)")]
 
@@ -119,7 +123,7 @@ class ConfirmScreen(ModalScreen[bool]):
         self._verb = verb
 
     def compose(self) -> ComposeResult:
-        """Yield the question and two buttons, of which the harmless one is chosen."""
+        """Yield the question and two buttons. The harmless one comes first, so it has the focus."""
         with Vertical(id="dialog"):
             yield Static(Text(self._text))
             with Horizontal(id="buttons"):

@@ -1,4 +1,4 @@
-"""`RowTree`: the rows as a tree of textual, with columns. Texts of agents are never read as markup."""
+"""`RowTree`: the rows as a textual tree with columns. Texts of agents are never interpreted as markup."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Final
@@ -10,19 +10,20 @@ from textual.binding import Binding, BindingType
 from textual.widgets import Tree
 from textual.widgets.tree import TreeNode
 
-from claude_agent_py.cli._dashboard.rows import Row, elapsed
+from claude_agent_py.cli._dashboard.rows import Row, format_elapsed
 
 COLUMNS: Final = (("state", 10), ("elapsed", 8), ("tokens", 8), ("cost", 11))
-"""Those of a fixed width, right-aligned but for the first."""
+"""The columns of a fixed width. All but the first are right-aligned."""
 WAITS: Final = "waits for"
 NARROW: Final = 72
-"""Below this width, only the first of the columns is shown."""
+"""Narrower trees only show the first of the columns."""
+_LEFT_ALIGNED: Final = frozenset({"state", WAITS})
 _GUIDE: Final = 2
 _GROUPS: Final = frozenset({"host", "fleet", "inbox"})
 
 
 class RowTree(Tree[Row]):
-    """The rows. `show` updates them in place: the cursor stays on its row, and what was folded stays folded."""
+    """The tree of rows. `show` updates it in place: the cursor stays on its row, and folded rows stay folded."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "select_cursor", "Conversation")]
 
@@ -33,13 +34,14 @@ class RowTree(Tree[Row]):
         self.guide_depth = _GUIDE
 
     def show(self, rows: Sequence[Row]) -> None:
-        """Show these rows."""
-        chosen = self.row
-        _sync(self.root, rows)
+        """Replace the rows."""
+        selected = self.row
+        _update_children(self.root, rows)
         if not self.root.is_expanded:
             self.root.expand()
-        if self.last_line >= 0:  # the lines are made anew here
-            found = (node for node in self.nodes() if chosen and node.data and node.data.key == chosen.key)
+        # `last_line` computes the lines again.
+        if self.last_line >= 0:
+            found = (node for node in self.nodes() if selected and node.data and node.data.key == selected.key)
             if (node := next(found, None)) is not None and node.line != self.cursor_line:
                 self.move_cursor(node)
             elif self.cursor_line < 0:
@@ -47,7 +49,7 @@ class RowTree(Tree[Row]):
         self.refresh_times()
 
     def refresh_times(self) -> None:
-        """Draw again what shows the time."""
+        """Redraw the elapsed times."""
         self._clear_line_cache()
         self.refresh()
 
@@ -58,7 +60,7 @@ class RowTree(Tree[Row]):
         return None if node is None else node.data
 
     def nodes(self) -> "Iterator[TreeNode[Row]]":
-        """Yield all nodes."""
+        """Yield all nodes, from top to bottom."""
         queue = list(self.root.children)
         while queue:
             node = queue.pop(0)
@@ -66,97 +68,115 @@ class RowTree(Tree[Row]):
             queue[:0] = node.children
 
     def get_label_width(self, node: TreeNode[Row]) -> int:
-        """Return the width that is left of the guides."""
+        """Return the width without the guides."""
         depth = 0
         while node.parent is not None and node.parent.parent is not None:
-            node, depth = node.parent, depth + 1
+            node = node.parent
+            depth += 1
         return max(1, self.size.width - depth * _GUIDE)
 
     def render_label(self, node: TreeNode[Row], base_style: Style, style: Style) -> Text:
-        """Return the line of a row, in columns that end at the right edge."""
+        """Return the line of a row, with columns aligned to the right edge."""
         row = node.data
         if row is None:
             return Text("")
         width = self.get_label_width(node)
-        fold = ("▾ " if node.is_expanded else "▸ ") if node.children else ""
-        mark, colour = ("", "") if row.kind in _GROUPS else row.mark
-        text = Text.assemble(fold, (f"{mark} " if mark else "", colour), no_wrap=True, end="")
-        text.append_text(columns(row, width - text.cell_len, self.size.width))
+        text = Text(no_wrap=True, end="")
+        if node.children:
+            text.append("▾ " if node.is_expanded else "▸ ")
+        if row.kind not in _GROUPS:
+            mark, colour = row.mark
+            text.append(f"{mark} ", colour)
+        text.append_text(render_columns(row, width - text.cell_len, self.size.width))
         text.stylize(style)
         return text
 
 
-def columns(row: Row, width: int, total: int) -> Text:
-    """Return what a row says in this width. `total` is that of all columns."""
+def render_columns(row: Row, width: int, total: int) -> Text:
+    """Format a row to `width`. `total` is the width of the whole tree."""
     if row.kind in _GROUPS:
         return Text(fit(row.line(), width), style="bold")
-    room = widths(total)
-    name = max(1, width - sum(room.values()))
-    tokens, cost = row.spent.facts()
-    facts = {
+    widths = compute_widths(total)
+    name_width = max(1, width - sum(widths.values()))
+    tokens, cost = row.spent.format()
+    waits_for = f" {row.waits_for}" if row.waits_for else ""
+    values = {
         "state": ("asks" if row.questions else row.state, row.mark[1]),
-        "elapsed": ("" if row.since is None else elapsed(row.since), ""),
+        "elapsed": ("" if row.since is None else format_elapsed(row.since), ""),
         "tokens": (tokens, ""),
         "cost": (cost, ""),
-        WAITS: (f" {row.waits_for}" if row.waits_for else "", "yellow" if row.questions else "dim"),
+        WAITS: (waits_for, "yellow" if row.questions else "dim"),
     }
-    text = Text(fit(_named(row, name), name))
-    for column, size in room.items():
-        fact, style = facts[column]
-        is_left = column in (WAITS, "state")
-        shown = fit(f" {fact}" if is_left else fact, size)
-        text.append(shown if is_left else " " * (size - len(fact)) + fact if len(fact) < size else shown, style)
+    text = Text(fit(_join_facts(row, name_width), name_width))
+    for column, size in widths.items():
+        value, style = values[column]
+        if column in _LEFT_ALIGNED:
+            text.append(fit(f" {value}", size), style)
+        elif len(value) < size:
+            text.append(value.rjust(size), style)
+        else:
+            text.append(fit(value, size), style)
     return text
 
 
-def _named(row: Row, width: int) -> str:
-    """Return the title, with as many of the other facts as there is room for."""
-    shown = row.title
+def _join_facts(row: Row, width: int) -> str:
+    """Return the title and as many of the other facts as fit the width."""
+    text = row.title
     for fact in row.about:
-        if cell_len(longer := f"{shown} · {fact}") > width:
+        longer = f"{text} · {fact}"
+        if cell_len(longer) > width:
             break
-        shown = longer
-    return shown
+        text = longer
+    return text
 
 
-def widths(total: int) -> dict[str, int]:
-    """Return the widths of the columns after the name, for the width of the tree."""
+def compute_widths(total: int) -> dict[str, int]:
+    """Return the widths of the columns after the name, for a width of the tree."""
+    if total < 30:
+        return {}
     if total < NARROW:
-        return dict(COLUMNS[:1]) if total >= 30 else {}
+        return dict(COLUMNS[:1])
     fixed = dict(COLUMNS)
     rest = total - sum(fixed.values())
     return {**fixed, WAITS: rest * 2 // 5 if rest >= 50 else 0}
 
 
-def heading(total: int, count: int) -> Text:
-    """Return the names of the columns, and how many sessions there are."""
-    room = widths(total)
-    text = Text(fit(f"  {count} session{'s' * (count != 1)}", max(1, total - sum(room.values()))))
-    for column, size in room.items():
-        is_left = column in (WAITS, "state")
-        text.append(fit(f"  {column}" if column == WAITS else f" {column}", size) if is_left else column.rjust(size))
+def render_heading(total: int, count: int) -> Text:
+    """Return the number of sessions and the names of the columns."""
+    widths = compute_widths(total)
+    text = Text(fit(f"  {count} session{'s' * (count != 1)}", max(1, total - sum(widths.values()))))
+    for column, size in widths.items():
+        if column == WAITS:
+            text.append(fit(f"  {column}", size))
+        elif column in _LEFT_ALIGNED:
+            text.append(fit(f" {column}", size))
+        else:
+            text.append(column.rjust(size))
     return text
 
 
 def fit(text: str, width: int) -> str:
-    """Return a text in exactly this many cells."""
+    """Cut or pad a text to this number of cells."""
     if width <= 0:
         return ""
     cut = set_cell_size(text, width)
-    return cut if cut.rstrip() == text.rstrip() or width < 2 else set_cell_size(text, width - 1) + "…"
+    if cut.rstrip() == text.rstrip() or width < 2:
+        return cut
+    return set_cell_size(text, width - 1) + "…"
 
 
-def _sync(parent: TreeNode[Row], rows: Sequence[Row]) -> None:
-    """Make the nodes below one those of the rows, and keep those that are there."""
+def _update_children(parent: TreeNode[Row], rows: Sequence[Row]) -> None:
+    """Replace the children of a node by these rows. Existing nodes are kept, so they stay folded."""
     wanted = {row.key for row in rows}
     for node in list(parent.children):
         if node.data is None or node.data.key not in wanted:
             node.remove()
-    there = {node.data.key: node for node in parent.children if node.data is not None}
-    if list(there) != [row.key for row in rows if row.key in there]:
-        parent.remove_children()  # the order has changed
-        there = {}
+    existing = {node.data.key: node for node in parent.children if node.data is not None}
+    # textual cannot move nodes, so a changed order takes new ones.
+    if list(existing) != [row.key for row in rows if row.key in existing]:
+        parent.remove_children()
+        existing = {}
     for at, row in enumerate(rows):
-        node = there.get(row.key) or parent.add("", row, before=at, expand=True)
+        node = existing.get(row.key) or parent.add("", row, before=at, expand=True)
         node.data = row
-        _sync(node, row.children)
+        _update_children(node, row.children)

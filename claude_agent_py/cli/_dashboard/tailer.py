@@ -1,4 +1,4 @@
-"""`Tail`: what a growing transcript says, read on from where the last look ended, so that a look costs what is new."""
+"""`TranscriptTailer`: reads a growing transcript. Each read continues at the end of the last one."""
 
 import contextlib
 import time
@@ -14,21 +14,21 @@ from claude_agent_py.tasks.files.transcript import TranscriptMessage, read_messa
 from claude_agent_py.tasks.ledger.spending import Counts, Spending
 from claude_agent_py.wire.messages.conversation import SYNTHETIC_MODEL, AssistantMessage
 
-_MOST_CALLS: Final = 100
+_MAX_CALLS: Final = 100
 _KINDS: Final = (b'"type":"user"', b'"type":"assistant"')
 _NOTE: Final = b'{"type":"'
 _CHECK_EVERY: Final = 64
-"""Lines between looks at the clock."""
+"""The number of lines between checks of the deadline."""
 
 
-class Tail:
-    """One transcript: that of a subagent, or of the main agent.
+class TranscriptTailer:
+    """The transcript of a subagent or of the main agent.
 
     Args:
         path: The transcript.
-        launches: What the session's transcripts say of its tasks; this one is added to it.
-        agent_id: The subagent; None for the main agent.
-        on_cost: Called with the CLI's notes on the cost.
+        launches: The tasks found in the transcripts of the session. This transcript adds its own.
+        agent_id: The id of the subagent; None for the main agent.
+        on_cost: Called with each cost that the CLI has recorded.
     """
 
     def __init__(
@@ -40,17 +40,18 @@ class Tail:
     ) -> None:
         self.path = path
         self.is_partial = False
-        """Whether the last look ended before the end of the file."""
+        """Whether the last read stopped before the end of the file."""
         self.reported: float | None = None
-        """The cost that the CLI noted last."""
+        """The last cost that the CLI recorded."""
         self._launches = launches
         self._agent_id = agent_id
         self._on_cost = on_cost
-        self._inode = self._offset = 0
-        self._begin()
+        self._inode = 0
+        self._reset()
 
-    def _begin(self) -> None:
-        self._offset, self.reported = 0, None
+    def _reset(self) -> None:
+        self._offset = 0
+        self.reported = None
         self._spending = Spending()
         self._calls: dict[str, str] = {}
         self._reader = LaunchReader(self._launches, self._agent_id)
@@ -62,68 +63,76 @@ class Tail:
 
     @property
     def calls(self) -> str:
-        """The tool calls without a result."""
+        """The tool calls in progress."""
         return ", ".join(self._calls.values())
 
-    def look(self, deadline: float) -> bool:
-        """Read what is new, until the deadline on the monotonic clock. Return whether there was anything.
+    def read_new(self, deadline: float) -> bool:
+        """Read new lines until the deadline on the monotonic clock. Return whether there were any.
 
-        A file that is gone says nothing new.
+        A removed file has no new lines, and the known facts remain.
         """
         status = regular_file(self.path)
         if status is None:
             self.is_partial = False
             return False
         if status.st_ino != self._inode or status.st_size < self._offset:
-            self._begin()
+            # The file was replaced or truncated.
+            self._reset()
         self._inode = status.st_ino
         if status.st_size == self._offset:
             return False
-        began = self._offset
+        start = self._offset
         try:
             self._read(Snapshot(self.path, status.st_size), deadline)
-        except OSError:  # removed, or not ours
+        except OSError:
+            # The file was removed, or belongs to another user.
             self.is_partial = False
-        return self._offset != began
+        return self._offset != start
 
     def _read(self, snapshot: Snapshot, deadline: float) -> None:
         for number, (at, line) in enumerate(snapshot.forwards(self._offset)):
             self._offset = at
             if line is not None and at + len(line) >= snapshot.size:
+                # The CLI is still writing the last line.
                 self.is_partial = False
-                return  # the CLI is still writing it
+                return
             if number % _CHECK_EVERY == _CHECK_EVERY - 1 and time.monotonic() > deadline:
                 self.is_partial = True
                 return
             if line is not None:
-                self._take(line)
-        self._offset, self.is_partial = snapshot.size, False
+                self._read_line(line)
+        self._offset = snapshot.size
+        self.is_partial = False
 
-    def _take(self, line: bytes) -> None:
+    def _read_line(self, line: bytes) -> None:
         self._launches.record_ends(line)
         if (cost := read_cost(line)) is not None:
             self.reported = cost.total_cost_usd
             self._on_cost(cost)
         elif _is_message(line):
             with contextlib.suppress(ValueError):
-                self._fold(read_message(line)[0])
+                self._read_message(read_message(line)[0])
 
-    def _fold(self, message: TranscriptMessage) -> None:
+    def _read_message(self, message: TranscriptMessage) -> None:
         self._reader.read(message)
         if isinstance(message, AssistantMessage):
             self._spending.add_message(message)
             for call in message.tool_uses:
-                if len(self._calls) < _MOST_CALLS:
-                    told = call.input.get("file_path") or next(iter(call.input.values()), "")
-                    self._calls[call.id] = one_line(f"{call.name} {told}", 40)
+                if len(self._calls) < _MAX_CALLS:
+                    argument = call.input.get("file_path") or next(iter(call.input.values()), "")
+                    self._calls[call.id] = one_line(f"{call.name} {argument}", 40)
             return
         results = message.tool_results
         if not results and not message.is_synthetic:
-            self._calls.clear()  # a prompt: what was interrupted has no result
+            # A new prompt. Interrupted calls of the last turn never get a result.
+            self._calls.clear()
         for result in results:
             self._calls.pop(result.tool_use_id, None)
 
 
 def _is_message(line: bytes) -> bool:
-    """Return whether a line may be a message. Notes, some of which have messages in them, begin with their type."""
-    return line.startswith(_KINDS, 1) if line.startswith(_NOTE) else any(kind in line for kind in _KINDS)
+    """Return whether a line may be a message."""
+    # Notes begin with their type, and some contain messages.
+    if line.startswith(_NOTE):
+        return line.startswith(_KINDS, 1)
+    return any(kind in line for kind in _KINDS)

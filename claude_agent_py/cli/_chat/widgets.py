@@ -1,4 +1,4 @@
-"""The widgets of the chat: where prompts are typed, and the lines of the conversation."""
+"""Widgets of the chat: the prompt box and the lines of the conversation."""
 
 from collections.abc import Callable
 from typing import Final
@@ -16,23 +16,24 @@ STYLES: Final = {"prompt": "bold", "tool": "", "task": "cyan", "notice": "dim it
 MARKS: Final = {"→": "cyan", "✓": "green", "✗": "red"}
 NEW_LINES: Final = ("shift+enter", "ctrl+j", "alt+enter")
 SHOWN_LINES: Final = 30
-"""Of a prompt, a notice or an error."""
+"""Longer prompts, notices and errors are cut."""
 
 
-def diff_text(lines: list[str]) -> Text:
-    """Return the lines of a diff in colours."""
+def render_diff(lines: list[str]) -> Text:
+    """Return the lines of a diff as coloured text."""
     styles = {"+": "green", "-": "red", "@": "cyan"}
     return Text("\n").join(Text(f"  {line}", style=styles.get(line[:1], "")) for line in lines)
 
 
-def entry_text(entry: Entry) -> Text:
-    """Return everything but an answer as coloured text."""
+def render_entry(entry: Entry) -> Text:
+    """Return an entry as coloured text. Answers have their own widget."""
     mark = "»" if entry.kind == "prompt" else entry.mark
     lines = entry.text.splitlines()
-    told = "\n".join([*lines[:SHOWN_LINES], f"… {len(lines) - SHOWN_LINES} more lines"][: len(lines)])
-    text = Text.assemble((f"{mark} ", MARKS.get(mark, "cyan")) if mark else "", (told, STYLES[entry.kind]))
+    if len(lines) > SHOWN_LINES:
+        lines = [*lines[:SHOWN_LINES], f"… {len(lines) - SHOWN_LINES} more lines"]
+    text = Text.assemble((f"{mark} ", MARKS.get(mark, "cyan")) if mark else "", ("\n".join(lines), STYLES[entry.kind]))
     if entry.changes:
-        text.append("\n").append_text(diff_text(entry.changes))
+        text.append("\n").append_text(render_diff(entry.changes))
     for line in entry.output:
         text.append(f"\n  {line}", style="dim")
     return text
@@ -46,31 +47,32 @@ class Plain(Static):
 
 
 class PromptBox(TextArea):
-    """Where prompts are typed. Enter sends; other keys for lines, history and completion."""
+    """The input of prompts. Enter sends; other keys insert lines, recall earlier prompts and complete commands."""
 
     class Sent(Message):
-        """A prompt is ready."""
+        """The user sent a prompt."""
 
         def __init__(self, text: str) -> None:
             super().__init__()
             self.text = text
 
     def __init__(self, history: PromptHistory, complete: Callable[[str], str | None]) -> None:
-        """Make the box. `complete` returns what a text becomes when Tab is pressed; None if it does something else."""
+        """Create the box. On Tab, `complete` returns the new text, or None to leave the text unchanged."""
         super().__init__(id="prompt", soft_wrap=True, show_line_numbers=False)
         self._history = history
         self._complete = complete
 
     async def _on_key(self, event: events.Key) -> None:
-        """Handle a key at once, so that the next one finds what it has caused."""
-        line, last = self.cursor_location[0], self.document.line_count - 1
+        """Handle a key without a queued message, so that the next key meets the result."""
+        line = self.cursor_location[0]
+        last_line = self.document.line_count - 1
         if event.key == "enter":
             self._send()
         elif event.key in NEW_LINES:
             self.insert("\n")
         elif event.key == "up" and line == 0:
             self._replace(self._history.back(self.text))
-        elif event.key == "down" and line == last:
+        elif event.key == "down" and line == last_line:
             self._replace(self._history.forward())
         elif event.key == "tab":
             self._replace(self._complete(self.text))
@@ -91,6 +93,6 @@ class PromptBox(TextArea):
             self.put(text)
 
     def put(self, text: str) -> None:
-        """Replace what is typed, and go to its end."""
+        """Replace the text, and move the cursor to its end."""
         self.text = displayable(text, len(text))
         self.move_cursor(self.document.end)

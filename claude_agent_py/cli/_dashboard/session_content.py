@@ -1,0 +1,111 @@
+"""The content of one session: its conversation as lines, and its timeline as a page in a private file.
+
+Sessions of this machine are read from their transcripts, other fleet sessions from the events in the database of the
+fleet. All functions block.
+"""
+
+import os
+import re
+import sys
+import tempfile
+import webbrowser
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any, Final
+
+from claude_agent_py._errors import ClaudeAgentError, OptionsError
+from claude_agent_py.cli._dashboard.fleet import FleetView
+from claude_agent_py.cli._dashboard.rows import Row
+from claude_agent_py.cli.sessions import render_conversation
+from claude_agent_py.observe import Timeline
+from claude_agent_py.permissions.requests import displayable
+from claude_agent_py.sessions.folders import regular_file
+from claude_agent_py.sessions.lines import Snapshot
+from claude_agent_py.sessions.session import get_session
+from claude_agent_py.tasks.files.transcript import read_message
+
+MAX_MESSAGES: Final = 200
+"""The number of shown messages at the end of a conversation."""
+MAX_BYTES: Final = 8_000_000
+"""The number of bytes that are read from the end of a transcript."""
+_UNSAFE: Final = re.compile(r"[^\w.-]+", re.ASCII)
+
+
+def load_conversation(row: Row, fleet: FleetView | None) -> list[str]:
+    """Return the last lines of a conversation, safe to print in a terminal. Empty before the first message.
+
+    Raises:
+        FleetError: The database does not respond.
+    """
+    if row.path:
+        messages = list(_read_last_messages(row.path))[::-1]
+    elif row.fleet_id and fleet is not None:
+        messages = list(fleet.messages(row.fleet_id, last=MAX_MESSAGES))
+    else:
+        messages = []
+    return [displayable(line, 20_000) for line in render_conversation(messages)]
+
+
+def get_version(row: Row) -> object:
+    """Return a value that changes when a conversation grows, without reading the conversation."""
+    if row.path:
+        status = regular_file(row.path)
+        return None if status is None else (status.st_ino, status.st_size)
+    return row.facts.get("events", row.since)
+
+
+def _read_last_messages(path: str) -> Iterator[Any]:
+    """Yield the last messages of a transcript in reverse order, including abandoned branches."""
+    status = regular_file(path)
+    snapshot = Snapshot(path, status.st_size if status else 0)
+    try:
+        yield from islice(_read_backwards(snapshot), MAX_MESSAGES)
+    except OSError:
+        # The file has been removed in the meantime.
+        return
+
+
+def _read_backwards(snapshot: Snapshot) -> Iterator[Any]:
+    for at, line in snapshot.backwards():
+        if snapshot.size - at > MAX_BYTES:
+            return
+        if line is None or line.startswith(b'{"type":"') or b'"message":' not in line:
+            continue
+        try:
+            yield read_message(line)[0]
+        except ValueError:
+            continue
+
+
+def write_timeline(row: Row, fleet: FleetView | None, config_dir: str | None) -> str:
+    """Write the timeline of a session to a file that only this user can read, and return its path.
+
+    Raises:
+        ClaudeAgentError: The session has no messages yet, or cannot be read.
+    """
+    if row.path:
+        timeline = Timeline.from_session(get_session(row.session_id, config_dir=config_dir))
+    elif row.fleet_id and fleet is not None:
+        timeline = Timeline.from_messages(fleet.messages(row.fleet_id), title=row.title)
+    else:
+        raise ClaudeAgentError("the session has no messages yet")
+    name = _UNSAFE.sub("-", row.fleet_id or row.session_id)[:60]
+    try:
+        # Only this user can read the new folder.
+        folder = tempfile.mkdtemp(prefix="claude-agent-py-watch-")
+    except OSError as error:
+        raise OptionsError(f"cannot create a temporary folder: {error.strerror}") from error
+    path = os.path.join(folder, f"{name}.html")
+    timeline.save(path)
+    return path
+
+
+def open_in_browser(path: str) -> bool:
+    """Open a page in a browser. Return False without a display or a browser."""
+    if sys.platform == "linux" and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
+        # Without a display, `webbrowser` may start a text browser, which would disturb the dashboard in the terminal.
+        return False
+    try:
+        return webbrowser.open(f"file://{path}")
+    except webbrowser.Error:
+        return False
