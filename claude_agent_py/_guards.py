@@ -9,7 +9,7 @@ from claude_agent_py._callbacks import Callback, takes_arguments
 from claude_agent_py._errors import OptionsError
 from claude_agent_py.hooks.context import HookContext
 from claude_agent_py.hooks.matcher import HookMatcher
-from claude_agent_py.permissions.decisions import NO_REASON, Allow, Deny, describe, reply_of
+from claude_agent_py.permissions.decisions import NO_REASON, Allow, Deny, build_reply, describe
 from claude_agent_py.permissions.policies import Policy
 from claude_agent_py.permissions.prompts import check_input
 from claude_agent_py.permissions.requests import PermissionContext, PermissionRequest
@@ -80,7 +80,7 @@ def _answer(wire: CanUseToolRequest, opinion: Any) -> "PreToolUseOutput | None":
         return None
     if not isinstance(opinion, Allow | Deny):
         raise ValueError(f"expected Allow(...), Deny(...) or None, not {describe(opinion)}")
-    reply = check_input(wire, reply_of(opinion))
+    reply = check_input(wire, build_reply(opinion))
     if isinstance(opinion, Deny):
         ends = {"continue_": False, "stop_reason": reply["message"]} if opinion.interrupt else {}
         return PreToolUseOutput(

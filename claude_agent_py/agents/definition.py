@@ -31,7 +31,7 @@ MIN_COMPACT_WINDOW: Final = 100_000
 MAX_OBSERVERS: Final = 4
 
 MAX_REMINDER_CHARS: Final = 10_000
-"""In UTF-16 code units. The CLI (2.1.328) moves a longer text that a hook adds to a file and shows its beginning."""
+"""In UTF-16 code units. If a hook adds a longer text, the CLI (2.1.328) writes it to a file and shows its beginning."""
 
 AgentMCPServerSpec: TypeAlias = str | dict[str, MCPServerConfig]
 """The name of a server of the session, or the agent's own servers by name."""
@@ -48,27 +48,29 @@ class AgentModel(StrEnum):
     HAIKU = "haiku"
 
 
-def _not_blank(value: Any) -> Any:
+def _reject_blank(value: Any) -> Any:
     if isinstance(value, str) and not value.strip():
         raise ValueError("must not be empty")
     return value
 
 
-def _mcp_specs(value: Any) -> Any:
+def _read_mcp_specs(value: Any) -> Any:
     if isinstance(value, Mapping):
         value = [value]
-    return [_mcp_spec(spec) for spec in value] if isinstance(value, Sequence) and not isinstance(value, str) else value
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_read_mcp_spec(spec) for spec in value]
+    return value
 
 
-def _mcp_spec(spec: Any) -> Any:
+def _read_mcp_spec(spec: Any) -> Any:
     if isinstance(spec, str):
-        return _not_blank(spec)
+        return _reject_blank(spec)
     if isinstance(spec, Mapping):
-        return {name: _mcp_server(name, server) for name, server in spec.items()}
+        return {name: _read_mcp_server(name, server) for name, server in spec.items()}
     raise ValueError("must contain server names or {name: server}")
 
 
-def _mcp_server(name: str, server: Any) -> MCPServerConfig:
+def _read_mcp_server(name: str, server: Any) -> MCPServerConfig:
     if isinstance(server, MCPStdioServer | MCPHTTPServer | MCPSSEServer):
         return server
     if isinstance(server, Mapping):
@@ -80,25 +82,25 @@ def _mcp_server(name: str, server: Any) -> MCPServerConfig:
                      "belongs in the option mcp_servers, where the agent can refer to it by name")  # fmt: skip
 
 
-def _observers(value: Any) -> Any:
+def _read_observers(value: Any) -> Any:
     names = [name.strip() for name in value.split(",")] if isinstance(value, str) else value
     if isinstance(names, list) and any(isinstance(name, str) and "," in name for name in names):
         raise ValueError("must not contain a name with a comma")
     return names
 
 
-Text: TypeAlias = Annotated[str, BeforeValidator(_not_blank)]
+Text: TypeAlias = Annotated[str, BeforeValidator(_reject_blank)]
 
 
-def _effort(value: Any) -> Any:
+def _read_effort(value: Any) -> Any:
     if value in get_args(ChosenEffort):
         return value
     is_number = isinstance(value, int) or (isinstance(value, str) and value.isdecimal())
-    why = ": for a number the CLI sends the model no effort at all" if is_number else ""
+    why = ": if it is a number, the CLI sends no effort to the model" if is_number else ""
     raise ValueError(f"must be low, medium, high, xhigh or max{why}")
 
 
-def _short_enough(value: str | None) -> str | None:
+def _check_length(value: str | None) -> str | None:
     if value is not None and text_length(value) > MAX_REMINDER_CHARS:
         raise ValueError(f"must not be longer than {MAX_REMINDER_CHARS:,} characters")
     return value
@@ -107,39 +109,40 @@ def _short_enough(value: str | None) -> str | None:
 class AgentDefinition(ConfigModel):
     """A kind of subagent that the model can start, or that the main session can run as (option `agent`).
 
-    Only `description` and `prompt` are required. Fields that are None are left to the CLI. What the fields say here was
-    observed in the CLI (2.1.328) and in its requests to the model.
+    Only `description` and `prompt` are required. Fields that are None are left to the CLI. The descriptions of the
+    fields follow observations of the CLI (2.1.328) and of its requests to the model.
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(alias_generator=to_camel)
     KNOWN_BY: ClassVar[str] = "description"
 
     description: Text
-    """When to use the agent; all that the model knows about it when deciding to delegate."""
+    """When to use the agent. The model sees only this when it decides whether to delegate."""
     prompt: str
     """The agent's system prompt, to which the CLI adds a few notes. The subagent sees this and its task, not the
     conversation."""
     tools: list[Text] | None = None
-    """The tools it has; None means all tools of the session. The tools of its own `mcp_servers` come on top."""
+    """The tools it has; None means all tools of the session. The tools of its own `mcp_servers` are added."""
     disallowed_tools: list[Text] | None = None
     """Tools it does not have. `mcp__server` or `mcp__server__*` removes a whole server, `mcp__*` all of them."""
     model: Text | None = None
-    """An `AgentModel` or a full model name. None uses the CLI's default for subagents, else the session's model."""
-    effort: Annotated[ChosenEffort, BeforeValidator(_effort)] | None = None
-    """How much it thinks. Numbers are refused: the CLI accepts them, and then sends the model no effort at all."""
+    """An `AgentModel` or a full model name. None uses the CLI's default for subagents, or the session's model."""
+    effort: Annotated[ChosenEffort, BeforeValidator(_read_effort)] | None = None
+    """How much it thinks. Numbers are refused: the CLI accepts them, but then sends no effort to the model."""
     max_turns: Annotated[int, Field(ge=1)] | None = None
     """Maximum number of model calls. If it stops there, its report says so."""
     permission_mode: ChosenPermissionMode | None = None
     """How its calls without a matching rule are decided, if the session's mode is `default` or `dontAsk`. In a session
     in the modes `acceptEdits` or `bypassPermissions` it has the session's mode; `bypassPermissions` is ignored."""
-    mcp_servers: Annotated[list[AgentMCPServerSpec], BeforeValidator(_mcp_specs)] | None = None
-    """Servers of its own, `{name: server}`. It has the servers of the session anyway, as far as `tools` and
-    `disallowed_tools` allow, so the *name* of one has no effect, except for a child agent, which gets that server of
-    its parent. The CLI ignores unknown names."""
+    mcp_servers: Annotated[list[AgentMCPServerSpec], BeforeValidator(_read_mcp_specs)] | None = None
+    """Additional servers, `{name: server}`. The agent always has the session's servers, within `tools` and
+    `disallowed_tools`, so the *name* of a session's server has no effect. Only a child agent gets that server from its
+    parent. The CLI ignores unknown names."""
     skills: list[Text] | None = None
     """Skills whose text is in its context at the start."""
     background: bool | None = None
-    """True: always run in the background. False and None leave it to the model, which by default does the same."""
+    """True: always run in the background. False and None leave it to the model, which also uses the background by
+    default."""
     memory: MemoryScope | None = None
     """Where it keeps its memory between sessions: `~/.claude/agent-memory`, `.claude/agent-memory` or
     `.claude/agent-memory-local`. Its system prompt explains the memory, with the content of `<name>/MEMORY.md`."""
@@ -154,16 +157,15 @@ class AgentDefinition(ConfigModel):
     omit_claude_md: bool | None = None
     """True: it does not get the CLAUDE.md files."""
     critical_system_reminder: Annotated[
-        str | None, AfterValidator(_short_enough), Field(alias="criticalSystemReminder_EXPERIMENTAL")
+        str | None, AfterValidator(_check_length), Field(alias="criticalSystemReminder_EXPERIMENTAL")
     ] = None
-    """Text that the agent reads at its start and again after each of its tool calls, so that it is in every request to
-    the model. At most 10,000 characters. The CLI accepts such a field and never delivers it; this package delivers it
-    with hooks, for agents of the option `agents` and for child agents, but not for agents that the CLI reads from
-    files."""
-    observer: Annotated[list[Text], Field(max_length=MAX_OBSERVERS), BeforeValidator(_observers)] | None = None
+    """Text that is added at the agent's start and after each of its tool calls, so that every request to the model has
+    it. At most 10,000 characters. The CLI accepts such a field but never delivers it. This package delivers it with
+    hooks, for agents of the option `agents` and for child agents, but not for agents that the CLI reads from files."""
+    observer: Annotated[list[Text], Field(max_length=MAX_OBSERVERS), BeforeValidator(_read_observers)] | None = None
     """Up to four agents that watch it in the background. They see digests and report, but take no part. They cost
-    model calls, and the CLI does not report them as tasks. Experimental in the CLI, which needs a variable for it: the
-    option `agents` sets it."""
+    model calls, and the CLI does not report them as tasks. Experimental in the CLI; the option `agents` sets the
+    variable that enables it."""
     observer_message: str | None = None
     """Text added to every digest for its observers."""
     observe_subagents: bool | None = None
@@ -211,7 +213,7 @@ class AgentDefinition(ConfigModel):
 
 
 def _spec_to_wire(spec: AgentMCPServerSpec) -> Sequence[str | JSONObject]:
-    """Return the entries for a spec; the CLI takes one server per entry."""
+    """Return the entries for a spec. The CLI expects one server per entry."""
     return [spec] if isinstance(spec, str) else [{name: server.to_wire()} for name, server in spec.items()]
 
 
@@ -225,10 +227,10 @@ def validate_agents(agents: Mapping[str, AgentLike]) -> dict[str, AgentDefinitio
     """
     if not isinstance(agents, Mapping):
         raise OptionsError(f"must map names to agent definitions, not be a {type(agents).__name__}", option="agents")
-    return {check_name(name): _checked(name, agent) for name, agent in agents.items()}
+    return {check_name(name): _check_agent(name, agent) for name, agent in agents.items()}
 
 
-def _checked(name: str, agent: Any) -> AgentDefinition:
+def _check_agent(name: str, agent: Any) -> AgentDefinition:
     if isinstance(agent, AgentDefinition):
         return agent
     if not isinstance(agent, Mapping):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from claude_agent_py._errors import OptionsError
 from claude_agent_py.agents.definition import AgentDefinition
-from claude_agent_py.agents.markdown import FENCE, Unknown, read_definition, text_of
+from claude_agent_py.agents.markdown import FENCE, Unknown, read_definition, read_text
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ def load_agents(directory: str | Path, *, unknown: Unknown = "error") -> dict[st
         raise OptionsError(f"no such directory: {root}", option="agents")
     found: dict[str, tuple[Path, AgentDefinition]] = {}
     for path in sorted(root.rglob("*.md")):
-        if path.name.lower() == "readme.md" and not text_of(path).startswith(FENCE):
+        if path.name.lower() == "readme.md" and not read_text(path).startswith(FENCE):
             continue
         agent = read_agent(path, unknown=unknown)
         if agent.name in found:

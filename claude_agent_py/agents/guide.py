@@ -1,4 +1,4 @@
-"""The text that tells the model when to delegate work to agents."""
+"""The text that explains to the model when to delegate work to agents."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, Final
@@ -12,7 +12,9 @@ PRINCIPLE: Final = (
     "Delegate when only the conclusion matters here; use a tool yourself when the details matter or one call answers."
 )
 
-COST: Final = "Cost: an agent starts from nothing, reads again what you have read, and bills a conversation of its own."
+COST: Final = (
+    "Cost: an agent starts without context, rereads files that you have read, and bills a separate conversation."
+)
 
 IN_THE_BACKGROUND: Final = "the work takes long and you can continue without it: run it in the background"
 
@@ -24,9 +26,9 @@ DELEGATE_WHEN: Final = (
 )
 
 USE_TOOLS_WHEN: Final = (
-    "you know the file, the name or the command already: reading one file is one tool call",
-    "the next step depends on details of what you find, not on a summary of them",
-    "it takes fewer calls to do it than words to describe it",
+    "you already know the file, the name or the command: reading one file is one tool call",
+    "the next step depends on details of the findings, not on a summary",
+    "doing it takes fewer calls than describing it takes words",
     "you have already delegated it: do not do the same work twice",
 )
 
@@ -46,11 +48,12 @@ HOW_TO: Final = (
 MAX_CELL_CHARS: Final = 300
 
 MAX_LISTING_CHARS: Final = 9000
-"""Maximum length of `cli_agents_text`. The CLI (2.1.328) moves what a hook adds to a file beyond 10,000 characters."""
+"""Maximum length of `cli_agents_text`. The CLI (2.1.328) writes longer texts of hooks, beyond 10,000 characters, to a
+file."""
 
 
 class DelegationGuide(ConfigModel):
-    """The text that tells the model when to hand work to an agent and when to use a tool itself.
+    """The text that explains to the model when to delegate work to an agent and when to use a tool itself.
 
     The option `delegation_guide` appends it to the system prompt, with tables of the option `agents` and of the tools
     that start child agents. The CLI's own agents and those in files, as the CLI lists them, come with the first prompt.
@@ -64,14 +67,14 @@ class DelegationGuide(ConfigModel):
     how_to: list[str] = Field(default=list(HOW_TO))
     """Advice on delegating."""
     cost: str = COST
-    """What delegating costs, in one line."""
+    """The cost of delegating, in one line."""
     max_report_chars: Annotated[int, Field(ge=1)] | None = None
     """Maximum length of the reports that the model reads, counted as the CLI does (UTF-16 code units).
 
     The guide asks for it. Reports of foreground subagents and of child agents are cut to it, at the end of a sentence.
     The CLI delivers reports of background subagents itself, and they cannot be cut: a background subagent with a
-    longer report is asked once to shorten it, and if its next report is longer, too, that one is delivered whole, with
-    a warning in the log. The task keeps what was cut (`Task.summary`), and the transcript has every report."""
+    longer report is asked once to shorten it. If its next report is also too long, it is delivered whole, with a
+    warning in the log. The task keeps the full report (`Task.summary`), and the transcript has every report."""
 
     def text(
         self,
@@ -85,12 +88,13 @@ class DelegationGuide(ConfigModel):
 
         Args:
             agents: The caller's agents by name.
-            subtask_tools: The agents that tools start in a process of their own, by the name of the tool.
+            subtask_tools: The agents that tools start in separate processes, by the name of the tool.
             has_agent_tool: Whether the model has the tool `Agent`. Without it and without `subtask_tools` the text is
                 empty.
             has_background: Whether agents can run in the background.
         """
-        agents, subtask_tools = agents or {}, subtask_tools or {}
+        agents = agents or {}
+        subtask_tools = subtask_tools or {}
         if not has_agent_tool and not subtask_tools:
             return ""
         waits = not (has_agent_tool and has_background)
@@ -100,12 +104,12 @@ class DelegationGuide(ConfigModel):
         parts = (
             "# Delegating",
             self.principle,
-            _agents_part(agents) if has_agent_tool else "",
-            _subtasks_part(subtask_tools),
-            _list("Delegate when:", delegate_when),
-            _list("Use a tool yourself when:", self.use_tools_when),
-            _list("Examples:", self.examples),
-            _list("How to delegate:", how_to),
+            _build_agents_part(agents) if has_agent_tool else "",
+            _build_subtasks_part(subtask_tools),
+            _format_list("Delegate when:", delegate_when),
+            _format_list("Use a tool yourself when:", self.use_tools_when),
+            _format_list("Examples:", self.examples),
+            _format_list("How to delegate:", how_to),
             self.cost,
         )
         return "\n\n".join(part for part in parts if part)
@@ -113,13 +117,13 @@ class DelegationGuide(ConfigModel):
 
 def agent_table(agents: Mapping[str, AgentDefinition]) -> str:
     """Return a Markdown table of agents: name, model, tools, and when to use each."""
-    return _definitions_table("agent", agents)
+    return _build_table("agent", agents)
 
 
 def cli_agents_text(agents: Iterable[Any]) -> str:
     """Return a table of the agents that the CLI lists (`AgentInfo`): name, model, and when to use each.
 
-    At most `MAX_LISTING_CHARS`; the agents beyond are counted. Empty without agents.
+    At most `MAX_LISTING_CHARS`; the remaining agents are only counted. Empty without agents.
     """
     rows = [(str(agent.name), agent.model or "default", agent.description or "") for agent in agents]
     if not rows:
@@ -128,19 +132,20 @@ def cli_agents_text(agents: Iterable[Any]) -> str:
         "Agents of the CLI and of agent files (tool `Agent`, parameter `subagent_type`). The list of agent types says "
         "which tools each has.",
         "",
-        *_head(("agent", "model", "use it for")),
+        *_build_head(("agent", "model", "use it for")),
     ]
     room = MAX_LISTING_CHARS - sum(len(line) + 1 for line in lines) - 100
     for count, row in enumerate(rows):
-        line = _row(row)
-        room -= 2 * len(line) + 1  # a character may be two code units
+        line = _build_row(row)
+        # The CLI counts UTF-16 code units, of which a character may have two.
+        room -= 2 * len(line) + 1
         if room < 0:
             return "\n".join([*lines, f"\n{len(rows) - count} more are in the list of agent types."])
         lines.append(line)
     return "\n".join(lines)
 
 
-def _agents_part(agents: Mapping[str, AgentDefinition]) -> str:
+def _build_agents_part(agents: Mapping[str, AgentDefinition]) -> str:
     if not agents:
         return "You can delegate work to agents (tool `Agent`, parameter `subagent_type`)."
     return (
@@ -149,38 +154,38 @@ def _agents_part(agents: Mapping[str, AgentDefinition]) -> str:
     )
 
 
-def _subtasks_part(tools: Mapping[str, AgentDefinition]) -> str:
+def _build_subtasks_part(tools: Mapping[str, AgentDefinition]) -> str:
     if not tools:
         return ""
     return (
-        "These tools each start an agent in a process of its own, wait for it and return its report:\n\n"
-        f"{_definitions_table('tool', tools)}"
+        "These tools each start an agent in a separate process, wait for it and return its report:\n\n"
+        f"{_build_table('tool', tools)}"
     )
 
 
-def _definitions_table(first: str, agents: Mapping[str, AgentDefinition]) -> str:
-    rows = [(name, agent.model or "default", _tools(agent), agent.description) for name, agent in agents.items()]
-    return "\n".join([*_head((first, "model", "tools", "use it for")), *map(_row, rows)])
+def _build_table(first: str, agents: Mapping[str, AgentDefinition]) -> str:
+    rows = [(name, agent.model or "default", _format_tools(agent), agent.description) for name, agent in agents.items()]
+    return "\n".join([*_build_head((first, "model", "tools", "use it for")), *map(_build_row, rows)])
 
 
-def _head(names: Sequence[str]) -> list[str]:
+def _build_head(names: Sequence[str]) -> list[str]:
     return [f"| {' | '.join(names)} |", "|---" * len(names) + "|"]
 
 
-def _row(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(map(_cell, cells))} |"
+def _build_row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(map(_format_cell, cells))} |"
 
 
-def _tools(agent: AgentDefinition) -> str:
+def _format_tools(agent: AgentDefinition) -> str:
     if agent.tools is not None:
         return ", ".join(agent.tools) or "none"
     return f"all but {', '.join(agent.disallowed_tools)}" if agent.disallowed_tools else "all"
 
 
-def _cell(text: str) -> str:
+def _format_cell(text: str) -> str:
     line = " ".join(text.strip().split("\n\n")[0].split()).replace("|", "\\|")
     return line if len(line) <= MAX_CELL_CHARS else f"{line[:MAX_CELL_CHARS].rsplit(' ', 1)[0]} ..."
 
 
-def _list(title: str, lines: list[str]) -> str:
+def _format_list(title: str, lines: list[str]) -> str:
     return "\n".join([title, *(f"- {line}" for line in lines)]) if lines else ""

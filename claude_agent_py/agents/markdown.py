@@ -1,6 +1,6 @@
 """Read and write agents as Markdown files with YAML front matter, as in `.claude/agents`.
 
-The CLI ignores fields or whole files that it does not understand; here they are errors with a line number.
+The CLI silently ignores unknown fields and invalid files. This module raises errors with line numbers for them.
 """
 
 import re
@@ -32,7 +32,7 @@ def read_definition(
 ) -> tuple[str, Definition]:
     """Return the name and the definition of an agent, from a file (a `Path`) or from its text (a `str`)."""
     if isinstance(source, Path):
-        return _Reader(str(source), source.stem, model, unknown).read(text_of(source))
+        return _Reader(str(source), source.stem, model, unknown).read(read_text(source))
     return _Reader("agent", "agent", model, unknown).read(source)
 
 
@@ -40,11 +40,11 @@ def write_definition(name: str, fields: JSONObject) -> str:
     """Return the text of a file that defines an agent with these fields. Requires the extra `agents`."""
     header = {"name": check_name(name), **fields}
     prompt = header.pop("prompt")
-    text = _yaml().safe_dump(header, sort_keys=False, allow_unicode=True, width=10_000)
+    text = _import_yaml().safe_dump(header, sort_keys=False, allow_unicode=True, width=10_000)
     return f"{FENCE}\n{text}{FENCE}\n\n{prompt.strip()}\n"
 
 
-def text_of(path: Path) -> str:
+def read_text(path: Path) -> str:
     """Return the text of a file, with plain line ends."""
     try:
         return read_bytes(path, most_bytes=MOST_BYTES)[0].decode("utf-8-sig").replace("\r\n", "\n")
@@ -52,7 +52,7 @@ def text_of(path: Path) -> str:
         raise OptionsError(f"{path} cannot be read: {error}", option="agents") from error
 
 
-def _yaml() -> Any:
+def _import_yaml() -> Any:
     try:
         import yaml
     except ImportError as error:
@@ -73,52 +73,62 @@ class _Reader(Generic[Definition]):
     def read(self, text: str) -> tuple[str, Definition]:
         header_text, prompt = self._split(text.replace("\r\n", "\n"))
         values, lines = self._parse(header_text)
-        fields = {self._field(key): (key, value) for key, value in values.items()}
+        fields = {self._get_field_name(key): (key, value) for key, value in values.items()}
         _, name = fields.pop("name", ("name", self._default_name))
         if "prompt" in fields and self._unknown == "error":
-            raise self._problem("the prompt belongs below the front matter, not in it", lines["prompt"])
-        known = self._known({field: (key, _plain(field, value)) for field, (key, value) in fields.items()})
+            raise self._build_error("the prompt belongs below the front matter, not in it", lines["prompt"])
+        normalized = {field: (key, _normalize_value(field, value)) for field, (key, value) in fields.items()}
+        known = self._select_known(normalized)
         try:
             return check_name(name), self._model(**known, prompt=prompt.strip())
         except OptionsError as error:
-            told, option = inner_text(error), error.option or ""
-        wrong = self._field(option.partition(".")[2] or "name")
-        raise self._problem(told, next((line for key, line in lines.items() if self._field(key) == wrong), 1))
+            problem = inner_text(error)
+            option = error.option or ""
+        wrong = self._get_field_name(option.partition(".")[2] or "name")
+        line = next((line for key, line in lines.items() if self._get_field_name(key) == wrong), 1)
+        raise self._build_error(problem, line)
 
     def _split(self, text: str) -> tuple[str, str]:
         match = re.match(rf"{FENCE}[ \t]*\n(.*?)^{FENCE}[ \t]*(?:\n|\Z)", text, re.DOTALL | re.MULTILINE)
         if match is None:
             what = "the front matter is not closed" if text.startswith(FENCE) else "the front matter is missing"
-            raise self._problem(
+            raise self._build_error(
                 f"{what}: an agent file starts with fields such as `name` between two lines {FENCE!r}", 1
             )
         return match.group(1), text[match.end() :]
 
     def _parse(self, text: str) -> tuple[dict[str, Any], Mapping[str, int]]:
         """Return the values of the front matter, and the line of each."""
-        yaml = _yaml()
-        invalid = (yaml.YAMLError, ValueError, RecursionError)  # ValueError: an invalid date, for example
+        yaml = _import_yaml()
+        # PyYAML raises ValueError for an invalid date, for example.
+        invalid = (yaml.YAMLError, ValueError, RecursionError)
         try:
-            return self._header(yaml, text)
+            return self._parse_header(yaml, text)
         except invalid as error:
-            problem, mark = getattr(error, "problem", error), getattr(error, "problem_mark", None)
+            problem = getattr(error, "problem", error)
+            mark = getattr(error, "problem_mark", None)
+        # The CLI also retries with quoted values.
         with suppress(*invalid):
-            return self._header(yaml, _quoted(text))  # the CLI also retries with quoted values
-        raise self._problem(f"invalid YAML: {problem}", mark.line + 2 if mark else 1)
+            return self._parse_header(yaml, _quote_values(text))
+        raise self._build_error(f"invalid YAML: {problem}", mark.line + 2 if mark else 1)
 
-    def _header(self, yaml: Any, text: str) -> tuple[dict[str, Any], Mapping[str, int]]:
+    def _parse_header(self, yaml: Any, text: str) -> tuple[dict[str, Any], Mapping[str, int]]:
         loader = yaml.SafeLoader(text)
         try:
             node = loader.get_single_node()
             if node is None:
                 return {}, {}
             if not isinstance(node, yaml.MappingNode):
-                raise self._problem("the front matter must consist of fields, `name: value`", node.start_mark.line + 2)
+                raise self._build_error(
+                    "the front matter must consist of fields, `name: value`", node.start_mark.line + 2
+                )
             lines: dict[str, int] = {}
             for key, _ in node.value:
-                name, line = str(key.value), key.start_mark.line + 2  # the fence is line 1
+                name = str(key.value)
+                # Marks count from 0, and the fence is line 1.
+                line = key.start_mark.line + 2
                 if name in lines:
-                    raise self._problem(f"duplicate field {name}, first in line {lines[name]}", line)
+                    raise self._build_error(f"duplicate field {name}, first in line {lines[name]}", line)
                 lines[name] = line
             values = loader.construct_mapping(node, deep=True)
             self._check_size(values)
@@ -130,9 +140,9 @@ class _Reader(Generic[Definition]):
         try:
             check_depth(values, MOST_VALUES)
         except ValueError as error:
-            raise self._problem(f"the front matter cannot be used: {error}", 1) from None
+            raise self._build_error(f"the front matter cannot be used: {error}", 1) from None
 
-    def _known(self, fields: Mapping[str, tuple[str, Any]]) -> dict[str, Any]:
+    def _select_known(self, fields: Mapping[str, tuple[str, Any]]) -> dict[str, Any]:
         """Return the values by field name. Unknown names are kept for the definition to reject, or ignored."""
         known = self._model.model_fields
         kept = {field: (key, value) for field, (key, value) in fields.items() if value is not None}
@@ -140,28 +150,30 @@ class _Reader(Generic[Definition]):
             kept = {field: both for field, both in kept.items() if field in known and field != "prompt"}
         return {field if field in known else key: value for field, (key, value) in kept.items()}
 
-    def _field(self, key: str) -> str:
+    def _get_field_name(self, key: str) -> str:
         """Return the Python name of a key."""
         return self._aliases.get(key) or snake_case(key)
 
-    def _problem(self, what: str, line: int) -> OptionsError:
+    def _build_error(self, what: str, line: int) -> OptionsError:
         return OptionsError(f"{self._place}, line {line}: {what}", option="agents")
 
 
-def _plain(field: str, value: Any) -> Any:
+def _normalize_value(field: str, value: Any) -> Any:
     """Normalize the looser forms that files allow."""
     if field in LISTS:
+        # As in the CLI, an empty `tools:` means no tools, not all tools.
         if value is None:
-            return []  # as in the CLI, an empty `tools:` means no tools, not all of them
-        # split at commas and spaces outside parentheses, as the CLI does
+            return []
+        # Like the CLI, split at commas and spaces outside parentheses.
         names = re.findall(r"(?:\([^)]*\)|[^,\s(])+", value) if isinstance(value, str) else value
         return None if field == "tools" and isinstance(names, list) and "*" in names else names
     if field == "description" and isinstance(value, str):
-        return value.replace("\\n", "\n")  # the CLI escapes line breaks this way
+        # The CLI escapes line breaks as `\n`.
+        return value.replace("\\n", "\n")
     return value
 
 
-def _quoted(text: str) -> str:
+def _quote_values(text: str) -> str:
     """Quote the values of simple lines that YAML would misread, such as `description: Use it when: ...`."""
 
     def quote(match: re.Match[str]) -> str:

@@ -1,4 +1,4 @@
-"""Names of agents that the CLI accepts."""
+"""Valid agent names."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from claude_agent_py._errors import OptionsError
 
 
 def check_name(name: Any) -> str:
-    """Return a valid agent name. Raises OptionsError for others."""
+    """Return the name of an agent if the CLI accepts it. Raises OptionsError for other names."""
     if not isinstance(name, str):
         raise OptionsError(f"the name of an agent must be a string, not {type(name).__name__}", option="agents")
     if not name.strip() or name != name.strip():

@@ -8,8 +8,8 @@ from claude_agent_py.formatting.truncation import take, text_length, truncate
 def shorten_report(report: str, max_chars: int | None) -> str:
     """Cut a report at the end of a sentence and note its full length; at most `max_chars` including the note.
 
-    Cuts anywhere if no sentence ends in the second half of what fits, and shortens the note or leaves it out if there
-    is no room for it. None does not cut. Lengths are counted as the CLI does (see `formatting.truncation`).
+    Cuts inside a sentence if no sentence ends in the second half of the allowed text. Shortens or omits the note if it
+    does not fit. None does not cut. Lengths are counted like in the CLI (see `formatting.truncation`).
     """
     if max_chars is None or text_length(report) <= max_chars:
         return report

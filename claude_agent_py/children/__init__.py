@@ -1,7 +1,7 @@
-"""Child agents: subtasks that run in CLI processes of their own.
+"""Child agents: subtasks that run in separate CLI processes.
 
-A subagent lives in its parent's process. A child agent has its own process and with it its own directory, model,
-permissions, environment and tools; if it crashes, the parent continues.
+A subagent runs in its parent's process. A child agent has a separate process, and so a separate directory, model,
+permissions, environment and tools. If it crashes, the parent continues.
 """
 
 from claude_agent_py.children.agent import ChildAgent

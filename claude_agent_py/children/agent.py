@@ -1,4 +1,4 @@
-"""`ChildAgent`: an agent definition with the options of its own process."""
+"""`ChildAgent`: an agent that runs in a separate process with its own options."""
 
 import re
 import warnings
@@ -10,9 +10,13 @@ from claude_agent_py._errors import OptionsError, OptionsWarning
 from claude_agent_py.agents.definition import AgentDefinition
 from claude_agent_py.agents.guide import DelegationGuide
 from claude_agent_py.children.assignment import Assignment, Brief, Priority
-from claude_agent_py.children.process_options import answers_itself, process_options, without_effect
+from claude_agent_py.children.process_options import (
+    build_process_options,
+    find_ineffective_fields,
+    has_answering_handler,
+)
 from claude_agent_py.children.run import ChildRun
-from claude_agent_py.children.tree import node_of
+from claude_agent_py.children.tree import get_node
 from claude_agent_py.client import Client
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.tasks.task import Task
@@ -27,9 +31,9 @@ TITLE_CHARS: Final = 80
 
 @dataclass(frozen=True)
 class ChildAgent:
-    """An agent that runs in a CLI process of its own.
+    """An agent that runs in a separate CLI process.
 
-    Immutable; it may be started any number of times, including concurrently.
+    Immutable. May be started any number of times, including concurrently.
 
     Raises:
         OptionsError: The id is invalid or a number is not positive.
@@ -44,14 +48,15 @@ class ChildAgent:
     """Letters, digits, `_` and `-`. Defaults to a name made from the description."""
     options: ClientOptions | None = field(default=None, kw_only=True)
     """The options of its process; the definition takes precedence. None inherits the parent's environment, model and
-    permissions, but not its conversation, tools or agents. In both cases, questions without a handler of its own go to
-    the parent's handlers, and the parent's tool hooks apply unless it has its own hooks."""
+    permissions, but not its conversation, tools or agents. In both cases, the parent's handlers answer questions that
+    the child has no handler for, and the parent's tool hooks apply unless the child has hooks."""
     on_parent_cancel: Literal["cancel", "leave"] = field(default="cancel", kw_only=True)
     """What happens when the waiting tool call is cancelled (an interrupt, a stop of the calling subagent, the end of
     the parent's process): `cancel` cancels the child, `leave` lets it continue in the background. Closing the client
     always ends it."""
     timeout: float | None = field(default=None, kw_only=True)
-    """Time limit in seconds, including waits for people; exceeding it ends with `Error`. None means no limit."""
+    """Time limit in seconds, including waits for people. A child that exceeds it ends with `Error`. None means no
+    limit."""
     max_report_chars: int | None = field(default=None, kw_only=True)
     """Maximum length of the report to the parent's model. None uses the parent's `delegation_guide`, or 4000. The task
     keeps the full text."""
@@ -72,7 +77,7 @@ class ChildAgent:
             value = getattr(self, option)
             if value is not None and (not isinstance(value, int | float) or not value > 0):
                 raise OptionsError("must be a positive number", option=f"ChildAgent.{option}")
-        if unused := without_effect(self.definition, self.options):
+        if unused := find_ineffective_fields(self.definition, self.options):
             warnings.warn(
                 f"child agent {name!r}: {', '.join(unused)} have no effect in a separate process",
                 OptionsWarning,
@@ -91,9 +96,9 @@ class ChildAgent:
         artifacts: Sequence[str] = (),
         priority: Priority = "normal",
     ) -> Task:
-        """Start it under a client and return its task at once. The task is pending until a process is free.
+        """Start the child under a client and return its task immediately. The task is pending until a process is free.
 
-        Takes and raises what `Client.spawn` does.
+        Takes the arguments of `Client.spawn`, and raises the same errors.
         """
         for option, given in (("prompt", prompt), ("title", title)):
             if given is not None and not given.strip():
@@ -102,7 +107,11 @@ class ChildAgent:
             raise OptionsError("must be a list of strings, not one string", option="artifacts")
         brief = Brief(title=title or prompt, intent=prompt, artifacts=tuple(artifacts), priority=priority)
         assignment = self.assignment(
-            brief, brief.prompt(with_title=False), is_awaited=False, parent=_parent_in(client, parent), author=author
+            brief,
+            brief.prompt(with_title=False),
+            is_awaited=False,
+            parent=_find_parent_task(client, parent),
+            author=author,
         )
         return self.start(client, assignment).task
 
@@ -123,7 +132,7 @@ class ChildAgent:
             brief=replace(brief, title=first_line[:TITLE_CHARS]),
             prompt=prompt,
             is_awaited=is_awaited,
-            asks_parent=self.options is None or not answers_itself(self.options),
+            asks_parent=self.options is None or not has_answering_handler(self.options),
             parent_task_id=parent.id if parent is not None else None,
             author=author,
             tool_use_id=tool_use_id,
@@ -131,26 +140,26 @@ class ChildAgent:
         )
 
     def start(self, client: Client, assignment: Assignment) -> ChildRun:
-        """Start it and return the run.
+        """Start the child and return the run.
 
         Raises:
-            OptionsError: A limit for children is reached, or its options conflict.
+            OptionsError: A limit for children is reached, or the child's options conflict.
             ConnectionClosedError: The client is not open.
         """
-        node = node_of(client)
+        node = get_node(client)
         run = ChildRun(assignment, node, self.options_under(client))
         run.begin()
         node.define(self.id, self.definition)
         return run
 
     def options_under(self, client: Client) -> ClientOptions:
-        """Return the options of its process under a client.
+        """Return the options of the child's process under a client.
 
         Raises:
             OptionsError: The options conflict.
         """
         features = client.session.answers
-        return process_options(
+        return build_process_options(
             self.id,
             self.definition,
             self.options,
@@ -162,12 +171,12 @@ class ChildAgent:
     def report_chars_under(self, client: Client) -> int:
         """Return the maximum length of the report to a client's model."""
         guide = client.options.delegation_guide
-        asked = guide.max_report_chars if isinstance(guide, DelegationGuide) else None
-        return self.max_report_chars or asked or REPORT_CHARS
+        guide_chars = guide.max_report_chars if isinstance(guide, DelegationGuide) else None
+        return self.max_report_chars or guide_chars or REPORT_CHARS
 
 
-def _parent_in(client: Client, parent: Task | str | None) -> Task | None:
-    """Return the task that a child belongs to: the given one, or the subagent that called the running tool."""
+def _find_parent_task(client: Client, parent: Task | str | None) -> Task | None:
+    """Return the parent task of a child: the given one, or the subagent that called the running tool."""
     if parent is not None:
         return client.tasks[parent]
     tool = current_tool()

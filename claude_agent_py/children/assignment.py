@@ -1,4 +1,4 @@
-"""What a child agent is asked to do, and the ids under which its parent tracks it."""
+"""The assignment of a child agent: its brief, and the ids under which the parent tracks it."""
 
 import secrets
 import time
@@ -11,7 +11,7 @@ Priority: TypeAlias = Literal["low", "normal", "high"] | str | int
 
 @dataclass(frozen=True, kw_only=True)
 class Brief:
-    """What a child is asked to do, in parts. `Task.brief` has the same fields."""
+    """The parts of a child's prompt. `Task.brief` has the same fields."""
 
     title: str
     intent: str = ""
@@ -30,7 +30,7 @@ class Brief:
         return "\n\n".join(parts)
 
     def to_json(self) -> dict[str, Any]:
-        """Return it for `Task.brief` and for records."""
+        """Return the brief as JSON, for `Task.brief` and for records."""
         return asdict(self) | {"artifacts": list(self.artifacts)}
 
 
@@ -42,12 +42,12 @@ class Assignment:
     brief: Brief
     prompt: str
     is_awaited: bool
-    """Whether a tool call blocks until it ends."""
+    """Whether a tool call blocks until the run ends."""
     asks_parent: bool = True
-    """Whether the parent's handlers answer for people instead of its own."""
+    """Whether the parent's handlers answer the child's questions."""
     parent_task_id: str | None = None
     author: str | None = None
-    """Who starts it; None means the agent of the parent task."""
+    """The agent that starts the child; None means the agent of the parent task."""
     tool_use_id: str | None = None
     timeout: float | None = None
     """In seconds; None means no limit."""

@@ -38,9 +38,9 @@ class ParentLink:
     Args:
         client: The child's client.
         parent: The parent's node in the tree.
-        assignment: What the child does, to which its messages are attributed.
+        assignment: The assignment to which the child's messages are attributed.
         usage: Receives every message of the child's session.
-        elapsed: Returns the seconds that the child has worked.
+        elapsed: Returns the seconds since the child's process started.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class ParentLink:
 
     @property
     def observers(self) -> tuple[Any, ...]:
-        """The observers of the parent's session, and of its own parent's."""
+        """The observers of the sessions of the parent and its ancestors."""
         return self._parent.client.session.request_observers
 
     def find_task(self, agent_id: str) -> Any:
@@ -77,11 +77,11 @@ class ParentLink:
         return self._parent.find_task(agent_id)
 
     def note_failure(self, error: HandlerError) -> None:
-        """Record the failure of a handler with the parent's."""
+        """Record the failure of a handler in the parent's session."""
         self._parent.client.session.failures.take(error)
 
     def note_waiting(self, prompt_id: str, agent_id: str, asked: Asked | None) -> None:
-        """Tell the ancestors that an agent waits for a person, or (None) no longer."""
+        """Notify the ancestors that an agent waits for a person, or with None that the wait has ended."""
         for intake in self._parent.intakes():
             if asked is not None:
                 intake.track_prompt(prompt_id, agent_id, asked)
@@ -89,41 +89,41 @@ class ParentLink:
                 intake.track_prompt_end(prompt_id)
 
     def note_answer(self, agent_id: str, answered: Answered) -> None:
-        """Tell the ancestors what a person answered an agent."""
+        """Notify the ancestors of a person's answer to an agent."""
         for intake in self._parent.intakes():
             intake.track_answer(agent_id, answered)
 
     # Messages ----------------------------------------------------------------------------------------------------
 
     def take(self, message: Any) -> None:
-        """Forward a message of the child's session if the parent needs it. Never raises."""
-        self._usage.take(message)
+        """Forward a message of the child's session to the parent if needed. Never raises."""
+        self._usage.add(message)
         try:
-            self._pass_on(message)
+            self._forward(message)
         except Exception:
-            logger.exception("a message of the child agent %s was not passed on", self._assignment.agent_id)
+            logger.exception("a message of the child agent %s was not forwarded", self._assignment.agent_id)
 
-    def _pass_on(self, message: Any) -> None:
+    def _forward(self, message: Any) -> None:
         match message:
             case AssistantMessage() | UserMessage() if message.agent_id is None:
-                self._parent.tell(self._assignment.attribute(message))
+                self._parent.inject_message(self._assignment.attribute(message))
                 for call in message.tool_uses if isinstance(message, AssistantMessage) else ():
-                    self._tell_progress(call.name)
+                    self._report_progress(call.name)
             case PermissionDeniedMessage() if message.agent_id is None:
-                self._parent.tell(message.replace(agent_id=self._assignment.task_id))
+                self._parent.inject_message(message.replace(agent_id=self._assignment.task_id))
             case InitMessage():
-                self._take_init(message)
+                self._report_transcript(message)
             case TaskStartedMessage():
-                self._take_start(message)
+                self._adopt_task(message)
             case AssistantMessage() | UserMessage() | PermissionDeniedMessage():
-                self._parent.tell(message)
+                self._parent.inject_message(message)
             case TaskProgressMessage() | TaskUpdatedMessage() | TaskNotificationMessage():
-                self._parent.tell(message)
+                self._parent.inject_message(message)
             case _:
                 pass
 
-    def _tell_progress(self, tool_name: str) -> None:
-        self._parent.tell(
+    def _report_progress(self, tool_name: str) -> None:
+        self._parent.inject_message(
             TaskProgressMessage(
                 task_id=self._assignment.task_id,
                 run_id=self._assignment.run_id,
@@ -133,8 +133,8 @@ class ParentLink:
             )
         )
 
-    def _take_init(self, message: InitMessage) -> None:
-        """Report the path of the child's transcript, so that its task can be read and followed."""
+    def _report_transcript(self, message: InitMessage) -> None:
+        """Set the child's transcript as the output of its task, so that the task can be read and followed."""
         config_dir = self._client.session.intake.paths.config_dir
         if self._keeps_transcripts and config_dir and message.cwd and message.session_id:
             folder = Path(config_dir, "projects", project_slug(message.cwd))
@@ -142,16 +142,18 @@ class ParentLink:
 
     # The child's own tasks ---------------------------------------------------------------------------------------
 
-    def _take_start(self, message: TaskStartedMessage) -> None:
+    def _adopt_task(self, message: TaskStartedMessage) -> None:
         """Add a task of the child to the parent's tasks, below the child's own task."""
-        place = {
-            "parent_task_id": message.parent_task_id or self._assignment.task_id,
-            "spawn_depth": None,  # the child counts from itself
-        }
+        # Drop the depth: the child's CLI counts it from the child's own session.
+        started = message.replace(
+            parent_task_id=message.parent_task_id or self._assignment.task_id,
+            spawn_depth=None,
+        )
         task = self._client.tasks[message.task_id]
         stop = lambda: self._stop(message.task_id)  # noqa: E731
-        self._parent.adopt(message.replace(**place), stop, task.brief, task.author or None)
-        if message.task_type != CHILD_AGENT:  # a nested child reports its own path
+        self._parent.adopt(started, stop, task.brief, task.author or None)
+        # A nested child reports the path itself.
+        if message.task_type != CHILD_AGENT:
             for path in self._client.session.intake.paths_of(message.task_id)[:1]:
                 self._parent.writes_to(message.task_id, path)
 
@@ -159,13 +161,14 @@ class ParentLink:
         try:
             await self._client.tasks.stop(task_id)
         except (ControlError, TaskError):
+            # After the process has ended, so has the task.
             if self._client.is_open:
-                raise  # otherwise the task ended with its process
+                raise
 
     def note_events(self, events: list[TaskEvent]) -> None:
         """Forward the ends of tasks that the child's CLI did not report."""
         for event in events:
             if isinstance(event, TaskRevised) and event.outcome.evidence is not Evidence.NOTIFICATION:
-                self._parent.tell(TaskFinished(event.task_id, event.at, outcome=event.outcome).notification())
+                self._parent.inject_message(TaskFinished(event.task_id, event.at, outcome=event.outcome).notification())
             elif isinstance(event, TaskFinished) and event.message is None:
-                self._parent.tell(event.notification())
+                self._parent.inject_message(event.notification())

@@ -1,7 +1,7 @@
-"""Combine a child's options from its definition, its own options and its parent's.
+"""Combine a child's options from its definition, its own options and the parent's options.
 
-Without options that say otherwise, a child may do no more than its parent: restrictions, guards and handlers are
-inherited; the conversation, tools and agents are not.
+By default a child may do no more than its parent: it inherits restrictions, guards and handlers, but not the
+conversation, tools and agents.
 """
 
 import warnings
@@ -56,7 +56,7 @@ INHERITED: Final = (
 """Options that a child without its own options inherits from its parent."""
 
 ANSWERING: Final = ("can_use_tool", "on_question", "on_plan", "on_elicitation", "on_user_dialog", "interactions")
-"""Options that answer for a person. A child with none of them uses its parent's."""
+"""Options that answer for a person. A child without any of them uses the parent's."""
 
 INHERITED_HOOKS: Final = frozenset(
     {
@@ -70,31 +70,31 @@ INHERITED_HOOKS: Final = frozenset(
         "SubagentStop",
     }
 )
-"""Events whose hooks a child without its own hooks inherits: those that the CLI also sends for subagents. The others
-concern the parent's own turns."""
+"""Events whose hooks a child without hooks inherits. The CLI also sends them for subagents; all other events concern
+the parent's own turns."""
 
-OF_DEFINITION: Final = ("effort", "max_turns", "permission_mode", "skills")
+DEFINITION_OPTIONS: Final = ("effort", "max_turns", "permission_mode", "skills")
 """Definition fields that are also options; the CLI does not apply them when the main session is the agent."""
 
-OF_SUBAGENTS: Final = (
+SUBAGENT_FIELDS: Final = (
     "isolation",
     "omit_claude_md",
     "auto_compact_window",
 )
 """Definition fields that only affect subagents (CLI 2.1.328)."""
 
-OF_OBSERVED: Final = ("observer", "observer_message", "observe_subagents", "observe_tool_results")
+OBSERVER_FIELDS: Final = ("observer", "observer_message", "observe_subagents", "observe_tool_results")
 """Definition fields that need the definition of an observer."""
 
 
-def without_effect(definition: AgentDefinition, own: ClientOptions | None) -> list[str]:
+def find_ineffective_fields(definition: AgentDefinition, own: ClientOptions | None) -> list[str]:
     """Return the fields of a definition that have no effect in a separate process with these options."""
     is_observed = any(name in ((own and own.agents) or {}) for name in definition.observer or ())
-    fields = OF_SUBAGENTS if is_observed else (*OF_SUBAGENTS, *OF_OBSERVED)
+    fields = SUBAGENT_FIELDS if is_observed else (*SUBAGENT_FIELDS, *OBSERVER_FIELDS)
     return [field for field in fields if getattr(definition, field) is not None]
 
 
-def process_options(
+def build_process_options(
     name: str,
     definition: AgentDefinition,
     own: ClientOptions | None,
@@ -116,37 +116,41 @@ def process_options(
     Raises:
         OptionsError: The options conflict.
     """
-    with warnings.catch_warnings():  # the parent's options have already warned
+    # The parent's options have already warned.
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore", OptionsWarning)
-        given = own or _inherited(parent, mode)
+        given = own or _inherit_options(parent, mode)
         changes = {
-            **_of_definition(name, definition, given),
-            **_servers(definition, given, parent),
-            **_answering(given, parent),
-            **_hooks(given, hooks),
+            **_apply_definition(name, definition, given),
+            **_merge_servers(definition, given, parent),
+            **_inherit_handlers(given, parent),
+            **_inherit_hooks(given, hooks),
         }
+        # A model wrote the prompt, so a command such as `/clear` in it must not run.
         if "verbatim_prompts" not in given.model_fields_set:
-            changes["verbatim_prompts"] = True  # a model wrote the prompt, so `/clear` in it must not run
+            changes["verbatim_prompts"] = True
         return given.replace(**changes)
 
 
-def _inherited(parent: ClientOptions, mode: str | None) -> ClientOptions:
+def _inherit_options(parent: ClientOptions, mode: str | None) -> ClientOptions:
     taken = {name: getattr(parent, name) for name in INHERITED if name in parent.model_fields_set}
-    if mode in get_args(ChosenPermissionMode):  # it may have changed since the parent started
+    # The mode may have changed since the parent started.
+    if mode in get_args(ChosenPermissionMode):
         taken["permission_mode"] = mode
     return ClientOptions(**taken)
 
 
-def _of_definition(name: str, definition: AgentDefinition, given: ClientOptions) -> dict[str, Any]:
+def _apply_definition(name: str, definition: AgentDefinition, given: ClientOptions) -> dict[str, Any]:
     """Return the changes that run the main session as the agent and keep it from starting itself as a subagent."""
     changes: dict[str, Any] = {
-        field: value for field in OF_DEFINITION if (value := getattr(definition, field)) is not None
+        field: value for field in DEFINITION_OPTIONS if (value := getattr(definition, field)) is not None
     }
     if definition.model not in (None, "inherit"):
         changes["model"] = definition.model
         changes["fallback_model"] = [one for one in given.fallback_model or () if one != definition.model] or None
+    # The definition's prompt replaces the session's.
     if not isinstance(given.system_prompt, SystemPromptPreset):
-        changes["system_prompt"] = None  # the definition's prompt replaces it
+        changes["system_prompt"] = None
     return changes | {
         "agents": {**(given.agents or {}), name: definition},
         "agent": name,
@@ -154,8 +158,8 @@ def _of_definition(name: str, definition: AgentDefinition, given: ClientOptions)
     }
 
 
-def _servers(definition: AgentDefinition, given: ClientOptions, parent: ClientOptions) -> dict[str, Any]:
-    """Return the given MCP servers, those of the definition, and the parent's servers that the definition names."""
+def _merge_servers(definition: AgentDefinition, given: ClientOptions, parent: ClientOptions) -> dict[str, Any]:
+    """Return the given MCP servers, the definition's servers, and the parent's servers that the definition names."""
     if not definition.mcp_servers:
         return {}
     known = parent.mcp_servers if isinstance(parent.mcp_servers, dict) else {}
@@ -171,19 +175,19 @@ def _servers(definition: AgentDefinition, given: ClientOptions, parent: ClientOp
     return {"mcp_servers": servers}
 
 
-def answers_itself(options: ClientOptions) -> bool:
-    """Return whether options have a handler of their own that answers for a person."""
+def has_answering_handler(options: ClientOptions) -> bool:
+    """Return whether options have a handler that answers for a person."""
     return any(getattr(options, name) is not None for name in (*ANSWERING, "permission_prompt_tool_name"))
 
 
-def _answering(given: ClientOptions, parent: ClientOptions) -> dict[str, Any]:
-    """Enable the questions that the parent can answer; `relay` forwards them."""
-    if answers_itself(given):
+def _inherit_handlers(given: ClientOptions, parent: ClientOptions) -> dict[str, Any]:
+    """Set the handlers that the parent has, so that the CLI sends these questions. `Relay` forwards them."""
+    if has_answering_handler(given):
         return {}
     return {name: getattr(parent, name) for name in (*ANSWERING, "supported_dialog_kinds", "question_preview_format")}
 
 
-def _hooks(given: ClientOptions, hooks: Iterable[tuple[str, HookMatcher]]) -> dict[str, Any]:
+def _inherit_hooks(given: ClientOptions, hooks: Iterable[tuple[str, HookMatcher]]) -> dict[str, Any]:
     if "hooks" in given.model_fields_set:
         return {}
     by_event: dict[str, list[HookMatcher]] = {}

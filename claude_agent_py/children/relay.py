@@ -22,7 +22,7 @@ class Relay:
         self._cwd = cwd
 
     async def answer(self, request: WireRequest, context: HandlerContext) -> dict[str, Any]:
-        """Ask the parent. A child further down has added its own directory to the context already."""
+        """Forward a request to the parent. A nested child has already added its directory to the context."""
         own = PermissionContext(**{"cwd": self._cwd, **vars(context), "session_id": self._parent.session_id})
         with running_client(self._parent):
             return await self._parent.session.answers.person.answer(request, own)

@@ -1,4 +1,4 @@
-"""`ChildReport`: how a child agent ended and what it said."""
+"""`ChildReport`: the outcome and the last message of a child agent."""
 
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
@@ -21,10 +21,10 @@ SUMMARY_CHARS: Final = 500
 
 @dataclass(frozen=True, kw_only=True)
 class ChildReport:
-    """How a child agent ended."""
+    """The outcome of a child agent."""
 
     task_id: str
-    """The id of its task in `client.tasks`; empty if it was refused."""
+    """The id of its task in `client.tasks`; empty if the child could not start."""
     agent_id: str
     status: SubTaskStatus
     failure_reason: str | None = None
@@ -32,18 +32,18 @@ class ChildReport:
     final_assistant_message: str = ""
     """Its last message in full, even if it failed afterwards."""
     usage: TaskUsage | None = None
-    """What it used, or None if it was refused."""
+    """Its token usage; None if the child could not start."""
 
     @property
     def summary(self) -> str:
-        """How it ended, in short: the failure reason, or else the beginning of the last message."""
+        """A short summary: the failure reason, or the beginning of the last message on success."""
         return shorten_report(self.failure_reason or self.final_assistant_message, SUMMARY_CHARS)
 
     def to_json(self, max_report_chars: int | None = None) -> dict[str, Any]:
         """Return the report for the model, with the last message cut to `max_report_chars`.
 
-        `summary` is None where it would only repeat the failure reason or the last message, or would exceed the limit
-        together with the last message.
+        `summary` is None if it would only repeat the failure reason or the last message, or if both texts together
+        would exceed the limit.
         """
         said = shorten_report(self.final_assistant_message, max_report_chars)
         both = text_length(said) + text_length(self.summary)

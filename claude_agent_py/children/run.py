@@ -44,10 +44,10 @@ class ChildRun:
         self._options = options
         self._usage = ChildUsage()
         self._scope = anyio.CancelScope()
-        self._over = anyio.Event()
+        self._finished = anyio.Event()
         self._began: float | None = None
         self.report: ChildReport | None = None
-        """None until it ends."""
+        """The report; None until the child ends."""
 
     @property
     def task(self) -> Task:
@@ -65,20 +65,22 @@ class ChildRun:
         session.check_open()
         self._node.admit(self._assignment.agent_id)
         session.children.add(self.cancel)
-        self._node.adopt(self._make_start(), self.stop, self._assignment.brief.to_json(), self._assignment.author)
-        self._tell_status(TaskStatus.PENDING)
-        session.start_soon(self._live)
+        self._node.adopt(
+            self._build_started_message(), self.stop, self._assignment.brief.to_json(), self._assignment.author
+        )
+        self._report_status(TaskStatus.PENDING)
+        session.start_soon(self._run_and_report)
 
     async def wait(self) -> ChildReport:
         """Wait for the report. Cancelling the wait does not affect the child."""
-        await self._over.wait()
+        await self._finished.wait()
         assert self.report is not None  # noqa: S101 - set before the event
         return self.report
 
     async def stop(self) -> None:
         """Cancel the child and wait until its process has ended."""
         self.cancel(EndedBy.PROGRAM)
-        await self._over.wait()
+        await self._finished.wait()
 
     def cancel(self, by: EndedBy = EndedBy.PARENT) -> None:
         """Cancel the child without waiting."""
@@ -87,28 +89,28 @@ class ChildRun:
         self._scope.cancel()
 
     def leave(self) -> None:
-        """Let the child continue in the background after its tool call was cancelled."""
+        """Mark the child as a background task, after its tool call was cancelled."""
         if self.report is None:
-            self._tell(TaskUpdatedMessage, patch=TaskPatch(is_backgrounded=True))
+            self._send_to_parent(TaskUpdatedMessage, patch=TaskPatch(is_backgrounded=True))
 
     # The worker --------------------------------------------------------------------------------------------------
 
-    async def _live(self) -> None:
+    async def _run_and_report(self) -> None:
         status: SubTaskStatus = "Cancel"
         reason: str | None = "it was cancelled"
         try:
             with self._scope:
-                status, reason = await self._work()
+                status, reason = await self._run_guarded()
         finally:
             self._finish(status, reason)
 
-    async def _work(self) -> tuple[SubTaskStatus, str | None]:
+    async def _run_guarded(self) -> tuple[SubTaskStatus, str | None]:
         """Run the child to its end and return its status and failure reason."""
         try:
-            async with self._node.tree.places(self._node.generation):
+            async with self._node.tree.get_limiter(self._node.generation):
                 self._began = anyio.current_time()
-                self._tell_status(TaskStatus.RUNNING)
-                error = await self._talk()
+                self._report_status(TaskStatus.RUNNING)
+                error = await self._run_process()
         except ClaudeAgentError as failure:
             error = failure
             if isinstance(failure, RunTimeoutError):
@@ -118,23 +120,24 @@ class ChildRun:
             return "Error", f"{type(failure).__name__}: {failure}"
         return ("Success", None) if error is None else ("Error", str(error))
 
-    async def _talk(self) -> ClaudeAgentError | None:
+    async def _run_process(self) -> ClaudeAgentError | None:
         """Run the child's process and return the error of its result, or None on success."""
         client = _ChildClient(self._options, self._link_to_parent)
-        self._node.child(client, self._assignment.agent_id)
+        self._node.add_child(client, self._assignment.agent_id)
         try:
             await client.connect()
             result = await client.query(
                 self._assignment.prompt, until="idle", timeout=self._assignment.timeout
             ).result()
-        except BaseException:  # failed or cancelled: do not wait for a clean exit
+        except BaseException:
+            # The child failed or was cancelled: kill its process instead of waiting for a clean exit.
             client.session.cancel_children()
             client.abort()
             raise
         finally:
             with anyio.CancelScope(shield=True):
                 await client.close()
-        self._usage.last_words = result.text or self._usage.last_words
+        self._usage.last_text = result.text or self._usage.last_text
         return result.error()
 
     def _link_to_parent(self, client: Client) -> ParentLink:
@@ -149,12 +152,12 @@ class ChildRun:
             agent_id=self._assignment.agent_id,
             status=status,
             failure_reason=reason,
-            final_assistant_message=self._usage.last_words,
+            final_assistant_message=self._usage.last_text,
             usage=self._usage.usage(self._elapsed()),
         )
         self._parent.session.children.discard(self.cancel)
         try:
-            self._tell(
+            self._send_to_parent(
                 TaskNotificationMessage,
                 status=TASK_STATUS[status],
                 summary=reason or report.final_assistant_message,
@@ -163,11 +166,11 @@ class ChildRun:
                 usage=report.usage,
             )
         finally:
-            self._over.set()
+            self._finished.set()
 
-    # Telling the parent ------------------------------------------------------------------------------------------
+    # Messages to the parent --------------------------------------------------------------------------------------
 
-    def _make_start(self) -> TaskStartedMessage:
+    def _build_started_message(self) -> TaskStartedMessage:
         assignment = self._assignment
         return TaskStartedMessage(
             task_id=assignment.task_id,
@@ -181,12 +184,12 @@ class ChildRun:
             tool_use_id=assignment.tool_use_id,
         )
 
-    def _tell_status(self, status: TaskStatus) -> None:
-        self._tell(TaskUpdatedMessage, patch=TaskPatch(status=status.value))
+    def _report_status(self, status: TaskStatus) -> None:
+        self._send_to_parent(TaskUpdatedMessage, patch=TaskPatch(status=status.value))
 
-    def _tell(self, message: type[TaskUpdatedMessage] | type[TaskNotificationMessage], **fields: Any) -> None:
+    def _send_to_parent(self, message: type[TaskUpdatedMessage] | type[TaskNotificationMessage], **fields: Any) -> None:
         assignment = self._assignment
-        self._node.tell(message(task_id=assignment.task_id, run_id=assignment.run_id, **fields))
+        self._node.inject_message(message(task_id=assignment.task_id, run_id=assignment.run_id, **fields))
 
 
 class _ChildClient(Client):

@@ -36,9 +36,9 @@ def child_tool(agent: ChildAgent) -> Tool[..., Any]:
     """Return the tool `create_subtask_<agent id>`, for `custom_tools` or a `ToolServer`.
 
     It starts the child, **blocks until the child ends** (even while it waits for a person), and returns
-    `{taskId, agentId, subTaskStatus, summary, failureReason, finalAssistantMessage}`; `summary` is null where it would
-    only repeat another field. Several may run at once: the tool is marked read-only, because the CLI runs only such
-    tools in parallel. The child's own permissions decide what it may do.
+    `{taskId, agentId, subTaskStatus, summary, failureReason, finalAssistantMessage}`; `summary` is null if it would
+    only repeat another field. Several calls may run concurrently: the tool is marked read-only, because the CLI runs
+    only such tools in parallel. The child's permissions apply to its actions.
 
     Raises:
         OptionsError: `agent` is not a `ChildAgent`.
@@ -58,15 +58,15 @@ def child_tool(agent: ChildAgent) -> Tool[..., Any]:
         if client is None:
             raise ToolError("child agents can only be started in a running session")
         brief = Brief(title=title, intent=intent, artifacts=tuple(artifact_refs), priority=priority)
-        report = await _run(agent, client, brief, context)
+        report = await _run_child(agent, client, brief, context)
         return report.to_json(agent.report_chars_under(client))
 
-    make = tool(name=f"create_subtask_{agent.id}", description=_description(agent), read_only=True, always_load=True)
+    make = tool(name=f"create_subtask_{agent.id}", description=_describe(agent), read_only=True, always_load=True)
     return replace(make(create_subtask), agent=agent.definition)
 
 
-async def _run(agent: ChildAgent, client: Client, brief: Brief, context: ToolContext) -> ChildReport:
-    """Run a child to its end. If it cannot be started, the report says why."""
+async def _run_child(agent: ChildAgent, client: Client, brief: Brief, context: ToolContext) -> ChildReport:
+    """Run a child to its end. If it cannot start, the report has the reason."""
     assignment = agent.assignment(
         brief, brief.prompt(), is_awaited=True, parent=context.task, tool_use_id=context.tool_use_id
     )
@@ -77,13 +77,16 @@ async def _run(agent: ChildAgent, client: Client, brief: Brief, context: ToolCon
     try:
         return await run.wait()
     except BaseException:
-        (run.cancel if agent.on_parent_cancel == "cancel" else run.leave)()
+        if agent.on_parent_cancel == "cancel":
+            run.cancel()
+        else:
+            run.leave()
         raise
 
 
-def _description(agent: ChildAgent) -> str:
+def _describe(agent: ChildAgent) -> str:
     return (
         f"Give a subtask to the agent {agent.id!r} and wait for its report. {agent.definition.description}\n\n"
-        "The result has its status (subTaskStatus: Success, Error or Cancel), why it failed (failureReason), its "
-        "report (finalAssistantMessage), and for a long report a summary."
+        "The result has its status (subTaskStatus: Success, Error or Cancel), the reason of a failure (failureReason), "
+        "its report (finalAssistantMessage), and for a long report a summary."
     )

@@ -22,16 +22,16 @@ class AgentTree:
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self.started = 0
-        self._places: dict[int, anyio.CapacityLimiter] = {}
+        self._limiters: dict[int, anyio.CapacityLimiter] = {}
 
-    def places(self, generation: int) -> anyio.CapacityLimiter:
+    def get_limiter(self, generation: int) -> anyio.CapacityLimiter:
         """Return the limiter on processes of a generation.
 
         Each has its own, so parents cannot starve their children.
         """
-        if generation not in self._places:
-            self._places[generation] = anyio.CapacityLimiter(self.limits.child_processes)
-        return self._places[generation]
+        if generation not in self._limiters:
+            self._limiters[generation] = anyio.CapacityLimiter(self.limits.child_processes)
+        return self._limiters[generation]
 
 
 class TreeNode:
@@ -63,8 +63,9 @@ class TreeNode:
         return len(self.lineage) + 1
 
     def admit(self, agent_id: str) -> None:
-        """Count one more child. Raises OptionsError if it is its own ancestor, nested too deep, or one too many."""
-        limits, option = self.tree.limits, f"agent {agent_id!r}"
+        """Count one more child. Raises OptionsError if it is its own ancestor, or a limit is reached."""
+        limits = self.tree.limits
+        option = f"agent {agent_id!r}"
         if agent_id in self.lineage:
             chain = " -> ".join([*self.lineage, agent_id])
             raise OptionsError(f"an agent must not start itself ({chain})", option=option)
@@ -78,7 +79,7 @@ class TreeNode:
             )
         self.tree.started += 1
 
-    def child(self, client: Client, agent_id: str) -> "TreeNode":
+    def add_child(self, client: Client, agent_id: str) -> "TreeNode":
         """Add a child's client to the tree."""
         node = _nodes[client] = TreeNode(client, self.tree, (*self.lineage, agent_id), self)
         return node
@@ -91,7 +92,7 @@ class TreeNode:
             node = node.parent
 
     def intakes(self) -> Iterator[TaskIntake]:
-        """Iterate over what tracks the tasks of this client, and of its ancestors."""
+        """Iterate over the task intakes of this client and its ancestors."""
         return (node.client.session.intake for node in self.with_ancestors())
 
     def define(self, agent_id: str, definition: AgentDefinition) -> None:
@@ -113,11 +114,11 @@ class TreeNode:
         brief: Mapping[str, Any] | None,
         author: str | None,
     ) -> None:
-        """Track a task that the client's CLI did not start. Ancestors learn of it through the client's messages."""
+        """Track a task that the client's CLI did not start. The client's messages announce it to the ancestors."""
         self.client.session.intake.adopt(message, stop, brief=brief, author=author)
-        self.tell(message)
+        self.inject_message(message)
 
-    def tell(self, message: Any) -> None:
+    def inject_message(self, message: Any) -> None:
         """Feed the client a message as if its CLI had sent it, even after the CLI has ended."""
         session = self.client.session
         if session.answers.has_ended:
@@ -126,12 +127,12 @@ class TreeNode:
             session.inject(message)
 
     def writes_to(self, task_id: str, path: str) -> None:
-        """Tell this client and its ancestors which file a task writes."""
+        """Set the output file of a task for this client and its ancestors."""
         for intake in self.intakes():
             intake.writes_to(task_id, path)
 
     def ends_by(self, task_id: str, by: EndedBy) -> None:
-        """Tell this client and its ancestors who or what ends a task."""
+        """Set the cause of a task's end for this client and its ancestors."""
         for intake in self.intakes():
             intake.ends_by(task_id, by)
 
@@ -139,7 +140,7 @@ class TreeNode:
 _nodes: "weakref.WeakKeyDictionary[Client, TreeNode]" = weakref.WeakKeyDictionary()
 
 
-def node_of(client: Client) -> TreeNode:
+def get_node(client: Client) -> TreeNode:
     """Return a client's node, or a new root for a client without one."""
     if client not in _nodes:
         _nodes[client] = TreeNode(client, AgentTree(client.options.limits))

@@ -1,4 +1,4 @@
-"""Count what a child agent uses and keep what it said last, from the messages of its session."""
+"""Count the usage of a child agent and keep its last text, from the messages of its session."""
 
 from typing import Any
 
@@ -8,25 +8,25 @@ from claude_agent_py.wire.messages.usage import Usage
 
 
 class ChildUsage:
-    """The usage of one child. Its subagents are separate tasks with usage of their own."""
+    """The usage of one child. Its subagents are separate tasks with separate usage."""
 
     def __init__(self) -> None:
-        self.last_words: str = ""
+        self.last_text: str = ""
         """Its last message, even if it failed afterwards."""
         self.tool_uses: int = 0
-        self._of_messages: dict[str, float] = {}
-        self._of_results = 0.0
+        self._message_tokens: dict[str, float] = {}
+        self._result_tokens = 0.0
         self._cost_usd = 0.0
 
-    def take(self, message: Any) -> None:
+    def add(self, message: Any) -> None:
         """Count a message of the child's session."""
         if isinstance(message, AssistantMessage) and not message.is_subagent:
-            self.last_words = message.text or self.last_words
+            self.last_text = message.text or self.last_text
             self.tool_uses += len(message.tool_uses)
-            self._of_messages[message.message.id or message.uuid] = _tokens(message.message.usage)
+            self._message_tokens[message.message.id or message.uuid] = _count_tokens(message.message.usage)
         elif isinstance(message, ResultMessage):
-            self._of_results += _tokens(message.usage)
-            self._of_messages.clear()
+            self._result_tokens += _count_tokens(message.usage)
+            self._message_tokens.clear()
             self._cost_usd = float(message.total_cost_usd)
 
     def usage(self, seconds: float) -> TaskUsage:
@@ -35,7 +35,7 @@ class ChildUsage:
         `total_tokens` counts input and output of all model calls, including cached tokens; `cost_usd` includes
         subagents.
         """
-        tokens = self._of_results + sum(self._of_messages.values())
+        tokens = self._result_tokens + sum(self._message_tokens.values())
         return TaskUsage(
             total_tokens=int(tokens),
             tool_uses=self.tool_uses,
@@ -44,5 +44,5 @@ class ChildUsage:
         )
 
 
-def _tokens(usage: Usage | None) -> float:
+def _count_tokens(usage: Usage | None) -> float:
     return 0.0 if usage is None else float(usage.total_tokens)

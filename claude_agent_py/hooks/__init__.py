@@ -1,4 +1,4 @@
-"""Hooks: Python callbacks that the CLI calls at certain events and that can change what happens next."""
+"""Hooks: Python callbacks that the CLI calls at certain events. Their answers can change or block actions."""
 
 from typing import TYPE_CHECKING
 

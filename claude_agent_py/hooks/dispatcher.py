@@ -1,6 +1,6 @@
 """Run a session's hooks: map callback ids to handlers, parse inputs, and serialize outputs.
 
-The CLI carries on when a hook fails, so a failing guard must answer with a refusal before the CLI's own timeout.
+The CLI continues when a hook fails, so a failing guard must answer with a refusal before the CLI's timeout.
 """
 
 import itertools
@@ -14,11 +14,11 @@ from claude_agent_py._callbacks import Callback
 from claude_agent_py._errors import HandlerError
 from claude_agent_py._handler_context import HandlerContext
 from claude_agent_py.hooks.context import HookContext
-from claude_agent_py.hooks.last_word import LastWord
+from claude_agent_py.hooks.final_filter import FinalFilter
 from claude_agent_py.hooks.matcher import WITHHOLDING, HookMatcher
+from claude_agent_py.hooks.output_replacement import WrongShapeError, coerce_output, withhold_output
 from claude_agent_py.hooks.patterns import matches
 from claude_agent_py.hooks.registry import Hooks, check_hook
-from claude_agent_py.hooks.withholding import WrongShapeError, fitting, withheld
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.hooks import inputs, outputs
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from claude_agent_py.wire.hooks.outputs import HookOutput
 
 GRACE: Final = 5.0
-"""Seconds that the CLI's timeout exceeds ours by, so that our answer to a slow handler arrives first."""
+"""Seconds added to our timeout for the CLI's timeout, so that our answer for a slow handler arrives first."""
 
 _ABOUT_A_TOOL_CALL = frozenset(
     {"PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionRequest", "PermissionDenied"}
@@ -58,7 +58,7 @@ class _Registered:
     matcher: HookMatcher
     handler: Callback
     is_builtin: bool = False
-    """Whether it implements an option: it is neither inherited by child agents nor reported as a hook that ran."""
+    """Whether the hook implements an option. Child agents do not inherit it, and its runs are not reported."""
 
 
 class HookDispatcher:
@@ -69,7 +69,7 @@ class HookDispatcher:
         report: Called with the error of each handler that fails. Must not raise.
         on_run: Called after each call of a handler. Must not raise.
         builtin: The hooks that implement options, by event.
-        last_word: A change to a tool's output, made after all hooks. One of `builtin` must match the tool.
+        final_filter: A change to a tool's output after all hooks. One of `builtin` must match the tool.
 
     Raises:
         OptionsError: A hook is invalid.
@@ -82,14 +82,14 @@ class HookDispatcher:
         report: Callable[[HandlerError], object],
         on_run: Callable[[HookRun], object] | None = None,
         builtin: Iterable[tuple[str, HookMatcher]] = (),
-        last_word: LastWord | None = None,
+        final_filter: FinalFilter | None = None,
     ) -> None:
         self._report = report
         self._on_run = on_run
         self._ids = itertools.count()
         self._registered: dict[str, _Registered] = {}
         self._removed: set[str] = set()
-        self._last_word = last_word
+        self._last_word = final_filter
         for event, matcher in Hooks.of(hooks).take():
             self._register(event, matcher)
         for event, matcher in builtin:
@@ -104,7 +104,7 @@ class HookDispatcher:
     def add(self, event: str, matcher: "Hook") -> HookMatcher:
         """Add a hook and return its matcher, which `remove` takes. Raises OptionsError if it is invalid.
 
-        A running session must also tell the CLI; `LiveHooks` does that.
+        In a running session, use `LiveHooks`, which also notifies the CLI.
         """
         checked = check_hook(event, matcher)
         self._register(event, checked)
@@ -135,7 +135,7 @@ class HookDispatcher:
         for callback_id, entry in self._registered.items():
             if entry.matcher is without:
                 continue
-            group = groups.setdefault((entry.event, id(entry.matcher)), _group(entry))
+            group = groups.setdefault((entry.event, id(entry.matcher)), _build_group(entry))
             group["hookCallbackIds"].append(callback_id)
         field: dict[str, list[JSONObject]] = {}
         for (event, _), group in groups.items():
@@ -143,7 +143,7 @@ class HookDispatcher:
         return field
 
     def prepare(self) -> None:
-        """Build the output models now, so that the first call of each hook does not wait for it."""
+        """Build the output models, so that the first call of each hook is not delayed."""
         for event in {entry.event for entry in self._registered.values()}:
             outputs.HOOK_OUTPUTS.get(event, outputs.HookOutput).model_rebuild()
 
@@ -160,15 +160,15 @@ class HookDispatcher:
         if entry is None:
             return self._answer_unknown(callback_id, str(data.get("hook_event_name")))
         started = time.monotonic()
-        last_word = self._last_word
-        if last_word is not None and tool_use_id and last_word.concerns(entry.event, data):
-            last_word.begin(tool_use_id, self._count_hooks(entry.event, last_word))
+        final_filter = self._last_word
+        if final_filter is not None and tool_use_id and final_filter.concerns(entry.event, data):
+            final_filter.begin(tool_use_id, self._count_hooks(entry.event, final_filter))
             try:
                 output, error = await self._run(entry, data, tool_use_id, context)
             except BaseException:
-                last_word.forget(tool_use_id)
+                final_filter.forget(tool_use_id)
                 raise
-            output = last_word.end(tool_use_id, data, output)
+            output = final_filter.end(tool_use_id, data, output)
         else:
             output, error = await self._run(entry, data, tool_use_id, context)
         if self._on_run is not None and not entry.is_builtin:
@@ -194,28 +194,28 @@ class HookDispatcher:
             output = await entry.handler.answer(
                 inputs.parse_hook_input(dict(data)),
                 HookContext(**vars(context), event=entry.event, tool_use_id=own_id),
-                read=lambda value: _read(entry.event, data, value),
+                read=lambda value: _read_output(entry.event, data, value),
                 timeout=entry.matcher.timeout,
                 cancellation=context.cancellation,
             )
         except HandlerError as error:
             self._report(error)
-            return _after_failure(entry, data, error).to_wire(), error
+            return _build_failure_output(entry, data, error).to_wire(), error
         return output, None
 
-    def _count_hooks(self, event: str, last_word: LastWord) -> int:
+    def _count_hooks(self, event: str, final_filter: FinalFilter) -> int:
         entries = (entry for entry in self._registered.values() if entry.event == event)
-        return sum(any(matches(entry.matcher.pattern, name) for name in last_word.names) for entry in entries)
+        return sum(any(matches(entry.matcher.pattern, name) for name in final_filter.names) for entry in entries)
 
     def _answer_unknown(self, callback_id: str, event: str) -> JSONObject:
         if callback_id in self._removed:
             return {}
-        self._report(HandlerError(callback_id, f"the CLI asked for a {event} hook that is not registered"))
+        self._report(HandlerError(callback_id, f"the CLI called an unregistered {event} hook"))
         blocked = outputs.blocking_output(event, "Blocked: this hook is not registered.")
         return {} if blocked is None else blocked.to_wire()
 
 
-def _group(entry: _Registered) -> JSONObject:
+def _build_group(entry: _Registered) -> JSONObject:
     group: JSONObject = {"hookCallbackIds": []}
     if entry.matcher.pattern is not None:
         group["matcher"] = entry.matcher.pattern
@@ -226,15 +226,15 @@ def _group(entry: _Registered) -> JSONObject:
     return group
 
 
-def _read(event: str, data: Mapping[str, Any], value: Any) -> JSONObject:
+def _read_output(event: str, data: Mapping[str, Any], value: Any) -> JSONObject:
     output = outputs.parse_hook_output(event, value)
-    return (fitting(data, output) if isinstance(output, outputs.PostToolUseOutput) else output).to_wire()
+    return (coerce_output(data, output) if isinstance(output, outputs.PostToolUseOutput) else output).to_wire()
 
 
-def _after_failure(entry: _Registered, data: Mapping[str, Any], error: HandlerError) -> "HookOutput":
+def _build_failure_output(entry: _Registered, data: Mapping[str, Any], error: HandlerError) -> "HookOutput":
     """Return the reply to a failure: a refusal for a guard, otherwise an empty output."""
     if _withholds(entry, error):
-        return withheld(data, f"Output withheld: the hook {error.handler} failed: {error.reason}.")
+        return withhold_output(data, f"Output withheld: the hook {error.handler} failed: {error.reason}.")
     if not entry.matcher.blocks(entry.event):
         return outputs.HookOutput()
     blocked = outputs.blocking_output(entry.event, f"Blocked: the hook {error.handler} failed: {error.reason}.")
@@ -242,8 +242,9 @@ def _after_failure(entry: _Registered, data: Mapping[str, Any], error: HandlerEr
 
 
 def _withholds(entry: _Registered, error: HandlerError) -> bool:
-    """Return whether a failure hides the tool's output. An invalid replacement does: the handler meant to redact it."""
+    """Return whether a failure hides the tool's output from the model."""
     if entry.event not in WITHHOLDING:
         return False
-    meant_to = isinstance(error.__cause__, WrongShapeError) and entry.matcher.on_failure is None
-    return meant_to or entry.matcher.blocks(entry.event)
+    # The handler tried to replace the output, probably to redact it, so do not show the original.
+    tried_to_replace = isinstance(error.__cause__, WrongShapeError) and entry.matcher.on_failure is None
+    return tried_to_replace or entry.matcher.blocks(entry.event)

@@ -11,7 +11,7 @@ from claude_agent_py.wire.hooks.outputs import AsyncHookOutput, HookOutput
 Input = TypeVar("Input", default=Any)
 
 HookAnswer: TypeAlias = HookOutput | AsyncHookOutput | Mapping[str, Any] | None
-"""What a handler may return: the event's output model, the same as a dict in wire form, or None."""
+"""The return type of handlers: the event's output model, a dict in wire form, or None."""
 
 HookHandler: TypeAlias = Callable[[Input, HookContext], HookAnswer | Awaitable[HookAnswer]]
 """An async or plain function; plain functions run in a worker thread."""

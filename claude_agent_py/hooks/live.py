@@ -1,8 +1,8 @@
 """Add and remove hooks of a running session.
 
-A new hook is registered before the CLI learns of it, and a removed one answers until the CLI has dropped it, so a guard
-never goes unanswered. The CLI replaces the whole set each time and withdraws pending hooks of every event: it does not
-run the tool calls or send the prompts that those guard, and carries on for other events.
+A new hook is registered before the CLI is notified, and a removed hook answers until the CLI has dropped it, so every
+call of a guard gets an answer. Each time, the CLI replaces all hooks and withdraws the pending ones: it does not run
+the tool calls or send the prompts that they guard, and continues for other events.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ async def check_in_force(port: ControlPort, *, timeout: float | None = None) -> 
     In bare mode the CLI calls no hooks but still answers `hooks_applied`. Settings files can enable that mode.
 
     Raises:
-        OptionsError: The CLI runs in bare mode or refuses to report it.
+        OptionsError: The CLI runs in bare mode or refuses the request.
         ControlError: The request fails.
     """
     try:
@@ -63,7 +63,7 @@ class LiveHooks:
             added = self._dispatcher.add(event, matcher)
             try:
                 await check_in_force(self._port)
-                await self._tell(self._dispatcher.initialize_field())
+                await self._send_hooks(self._dispatcher.initialize_field())
             except BaseException:
                 self._dispatcher.remove(added)
                 raise
@@ -78,10 +78,10 @@ class LiveHooks:
         async with self._one_at_a_time:
             if not any(known is matcher for _, known in self._dispatcher.registered):
                 return False
-            await self._tell(self._dispatcher.initialize_field(without=matcher))
+            await self._send_hooks(self._dispatcher.initialize_field(without=matcher))
             return self._dispatcher.remove(matcher)
 
-    async def _tell(self, field: dict[str, Any]) -> None:
+    async def _send_hooks(self, field: dict[str, Any]) -> None:
         reply = await self._port.control("initialize", hooks=field)
         if reply.get("hooks_applied") is False:
             raise ControlRejectedError("initialize", "this connection may not change the hooks of the session")

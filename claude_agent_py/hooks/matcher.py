@@ -1,4 +1,4 @@
-"""`HookMatcher`: handlers, the pattern that selects their events, and what happens when they time out or fail.
+"""`HookMatcher`: handlers, the pattern that selects their events, a timeout, and the behaviour on failure.
 
 Invalid hooks raise `OptionsError` when they are registered. Matchers of the official SDK (a dict or object with
 `matcher` and `hooks`) are accepted too.
@@ -14,7 +14,7 @@ from typing_extensions import TypeVar
 from claude_agent_py._callbacks import Callback, callback_name, takes_arguments
 from claude_agent_py._errors import OptionsError
 from claude_agent_py.hooks.context import HookContext
-from claude_agent_py.hooks.patterns import problem_for, problem_of
+from claude_agent_py.hooks.patterns import find_name_problem, find_syntax_problem
 from claude_agent_py.wire.hooks.events import HOOK_EVENT_FACTS
 
 if TYPE_CHECKING:
@@ -41,16 +41,16 @@ class HookMatcher(Generic[Input]):
     """Handlers for the events that a pattern matches. `Input` is the type of their input.
 
     Args:
-        pattern: Compared by the CLI with the tool's name, or with another field (the table in `docs/hooks.md` says
-            which): exact names (`"Bash"`, `"Write|Edit"`) or a JavaScript regular expression (`"mcp__.*"`) that means
-            the same in Python; None matches all.
-        handler: One handler or several; several run at the same time.
-        timeout: How long a handler may take, in seconds; None sets no limit here (the turn waits, until the CLI
-            gives up by itself after 600 s).
-        on_failure: What happens when a handler raises, times out, or returns an invalid answer: `"block"` stops what
-            the event guards (for PostToolUse: the model reads a notice in place of the output), `"continue"` reports it
-            and continues. None means `"block"` for PreToolUse, PermissionRequest and UserPromptSubmit, and `"continue"`
-            for all others.
+        pattern: Exact names (`"Bash"`, `"Write|Edit"`), or a JavaScript regular expression (`"mcp__.*"`) that means the
+            same in Python; None matches all. The CLI compares it with the tool's name, or with another field for some
+            events (see the table in `docs/hooks.md`).
+        handler: One handler or several; several run concurrently.
+        timeout: Time limit of a handler in seconds. None sets no limit here: the turn waits until the CLI's own limit
+            of 600 s.
+        on_failure: The behaviour if a handler raises, times out, or returns an invalid answer. `"block"` stops the
+            guarded action (for PostToolUse: the model reads a notice instead of the output), `"continue"` reports the
+            error and continues. None means `"block"` for PreToolUse, PermissionRequest and UserPromptSubmit, and
+            `"continue"` for all others.
         unknown: Rejected, with a hint for users of the official SDK's `HookMatcher`.
 
     Raises:
@@ -71,7 +71,7 @@ class HookMatcher(Generic[Input]):
         for name in unknown:
             raise OptionsError(f"HookMatcher has no {name}{_INSTEAD.get(name, '')}", option=OPTION)
         self.pattern: str | None = _check_pattern(pattern)
-        self.handlers: tuple[HookHandler, ...] = tuple(_check_handler(one) for one in _several(handler))
+        self.handlers: tuple[HookHandler, ...] = tuple(_check_handler(one) for one in _as_iterable(handler))
         self.timeout: float | None = _check_timeout(timeout)
         if on_failure not in (None, "block", "continue"):
             raise OptionsError(f"on_failure must be 'block' or 'continue', not {on_failure!r}", option=OPTION)
@@ -86,7 +86,7 @@ class HookMatcher(Generic[Input]):
         return f"HookMatcher({self.pattern!r}, {names}, timeout={self.timeout}, on_failure={self.on_failure!r})"
 
     def blocks(self, event: str) -> bool:
-        """Return whether a failing handler blocks what `event` guards."""
+        """Return whether a failing handler blocks the action that `event` guards."""
         if self.on_failure is None:
             return event in BLOCKS_BY_DEFAULT
         return self.on_failure == "block"
@@ -97,24 +97,24 @@ def read_matcher(value: Any) -> HookMatcher:
     if isinstance(value, HookMatcher):
         return value
     if isinstance(value, Mapping):
-        return _from_official(value)
+        return _read_official(value)
     if hasattr(value, "matcher") and hasattr(value, "hooks"):
-        return _from_official({key: getattr(value, key) for key in _OFFICIAL_KEYS if hasattr(value, key)})
+        return _read_official({key: getattr(value, key) for key in _OFFICIAL_KEYS if hasattr(value, key)})
     if callable(value):
         return HookMatcher(None, _check_handler(value))
-    raise OptionsError(f"expected a handler or a HookMatcher, not {type(value).__name__}", option=OPTION)
+    raise OptionsError(f"a hook must be a handler or a HookMatcher, not {type(value).__name__}", option=OPTION)
 
 
 def check_event(event: str, matcher: HookMatcher) -> None:
     """Raise OptionsError if a matcher does not suit the event.
 
-    That is `on_failure="block"` for an event that guards nothing, a pattern that cannot match any tool, or a guard for
-    another event than PreToolUse.
+    Refuses `on_failure="block"` for an event that guards nothing, a pattern that cannot match any tool, and a guard
+    for another event than PreToolUse.
     """
     if matcher.only_for not in (None, event):
         names = ", ".join(callback_name(handler) for handler in matcher.handlers)
         raise OptionsError(f"{names} decides before a tool runs: it belongs to {matcher.only_for}", option=OPTION)
-    _refuse(matcher.pattern, problem_for(event, matcher.pattern or ""))
+    _refuse(matcher.pattern, find_name_problem(event, matcher.pattern or ""))
     guarding = [name for name, facts in HOOK_EVENT_FACTS.items() if facts.block or name in WITHHOLDING]
     if matcher.on_failure == "block" and event not in guarding:
         guards = ", ".join(guarding)
@@ -126,7 +126,7 @@ def check_event(event: str, matcher: HookMatcher) -> None:
 # Checks ----------------------------------------------------------------------------------------------------------
 
 
-def _several(handler: Any) -> Iterable[Any]:
+def _as_iterable(handler: Any) -> Iterable[Any]:
     if callable(handler) or not isinstance(handler, Iterable):
         return (handler,)
     return handler
@@ -141,7 +141,7 @@ def _check_pattern(pattern: Any) -> str | None:
             "use HookMatcher(None, handler) for a hook without a pattern",
             option=OPTION,
         )
-    _refuse(pattern, problem_of(pattern))
+    _refuse(pattern, find_syntax_problem(pattern))
     return pattern
 
 
@@ -165,10 +165,11 @@ def _check_handler(handler: Any) -> "HookHandler":
 
 
 def _is_policy(handler: Callable[..., Any]) -> bool:
-    """Return whether a function takes a `PermissionRequest`, as far as its annotations tell."""
+    """Return whether a function takes a `PermissionRequest`, according to its annotations."""
     try:
         first = next(iter(inspect.signature(handler).parameters.values()))
-    except ValueError:  # some functions written in C have no signature
+    except ValueError:
+        # Some functions written in C have no signature.
         return False
     named = getattr(first.annotation, "__name__", first.annotation)
     return isinstance(named, str) and named.rpartition(".")[2] == "PermissionRequest"
@@ -185,7 +186,7 @@ def _check_timeout(timeout: Any) -> float | None:
 # The official SDK ------------------------------------------------------------------------------------------------
 
 
-def _from_official(value: Mapping[Any, Any]) -> HookMatcher:
+def _read_official(value: Mapping[Any, Any]) -> HookMatcher:
     unknown = [str(key) for key in value if key not in _OFFICIAL_KEYS]
     if unknown or "hooks" not in value:
         raise OptionsError(
@@ -195,7 +196,7 @@ def _from_official(value: Mapping[Any, Any]) -> HookMatcher:
         )
     return HookMatcher(
         value.get("matcher"),
-        [adapt_official(handler) for handler in _several(value["hooks"])],
+        [adapt_official(handler) for handler in _as_iterable(value["hooks"])],
         timeout=value.get("timeout"),
         on_failure=value.get("on_failure", value.get("onFailure")),
     )

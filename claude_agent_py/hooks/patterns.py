@@ -1,7 +1,7 @@
 """Validate matcher patterns before the CLI sees them.
 
-A pattern that the CLI cannot parse silently matches nothing, which leaves a guard open; so does one that cannot match
-any tool name. The CLI treats a pattern of letters, digits, `_`, `-`, spaces, `,` and `|` as a list of exact names
+A pattern that the CLI cannot parse silently matches nothing, which leaves a guard open. So does a pattern that cannot
+match any tool name. The CLI treats a pattern of letters, digits, `_`, `-`, spaces, `,` and `|` as a list of exact names
 separated by `,` or `|` (ignoring spaces around them), `*` and the empty pattern as matching everything, and anything
 else as a JavaScript regular expression that may match anywhere in the name. Python has no JavaScript engine, so only
 syntax that means the same in both languages is accepted.
@@ -46,57 +46,65 @@ _HINTS: tuple[tuple[re.Pattern[str], str], ...] = (
 )
 _TOOL_NAME_CHARACTERS = string.ascii_letters + string.digits + "_-"
 _PERMISSION_RULE = re.compile(r"(\w+)\((?!\?).*\)", re.DOTALL)
-_RULE = "it is a permission rule; match only the tool name and check input.tool_input in the handler"
+_RULE = "the pattern is a permission rule; match only the tool name and check input.tool_input in the handler"
 
 
-def problem_of(pattern: str) -> str | None:
-    """Return why the CLI would not read a pattern as intended, or None if it would."""
+def find_syntax_problem(pattern: str) -> str | None:
+    """Return why the CLI would misread a pattern, or None if the pattern is valid."""
     if _is_plain(pattern):
-        return None if pattern in ("", "*") or _names(pattern) else "it contains no name; use '*' to match everything"
-    problem = _syntax_problem(pattern)
+        if pattern in ("", "*") or _split_names(pattern):
+            return None
+        return "the pattern contains no name; use '*' to match everything"
+    problem = _check_syntax(pattern)
     return _RULE if problem and _is_permission_rule(pattern) else problem
 
 
 def matches(pattern: str | None, name: str) -> bool:
-    """Return whether the CLI matches a valid pattern with a name."""
+    """Return whether a valid pattern matches a name, by the CLI's rules."""
     if pattern in (None, "", "*"):
         return True
     if _is_plain(pattern):
-        return name in _names(pattern)
+        return name in _split_names(pattern)
     try:
-        return re.search(_in_python(pattern), name, re.ASCII) is not None
-    except re.error:  # a look-behind of variable width, which Python lacks
+        return re.search(_translate_to_python(pattern), name, re.ASCII) is not None
+    except re.error:
+        # Python lacks look-behinds of variable width, so assume a match.
         return True
 
 
-def _in_python(pattern: str) -> str:
-    """Spell a pattern of JavaScript for Python: named groups differ."""
+def _translate_to_python(pattern: str) -> str:
+    """Translate a JavaScript pattern to Python, which writes named groups differently."""
     return pattern.replace("(?<", "(?P<").replace("(?P<=", "(?<=").replace("(?P<!", "(?<!")
 
 
-def _syntax_problem(pattern: str) -> str | None:
-    at, last, before, groups = 0, "", "", ["group"]
+def _check_syntax(pattern: str) -> str | None:
+    at = 0
+    last = ""
+    before = ""
+    groups = ["group"]
     while at < len(pattern):
         token = _TOKEN.match(pattern, at)
         kind = (token.lastgroup or "") if token else ""
         if token is None or (kind == "times" and last in ("times", "look")):
-            return _not_in_both(pattern, at)
+            return _describe_unsupported_syntax(pattern, at)
         if kind == "end" and before in ("(?!", "(?<!"):
             return f"{before}) never matches"
         if kind in ("look", "group"):
             groups.append(kind)
         last = groups.pop() if kind == "end" and len(groups) > 1 else kind
-        before, at = token[0], token.end()
+        before = token[0]
+        at = token.end()
     try:
-        re.compile(_in_python(pattern), re.ASCII)
+        re.compile(_translate_to_python(pattern), re.ASCII)
     except (re.error, OverflowError, RecursionError) as error:
+        # JavaScript allows look-behinds of variable width.
         if str(error).startswith("look-behind requires fixed-width"):
-            return None  # JavaScript allows it
-        return f"it is not a valid regular expression ({error})"
+            return None
+        return f"the pattern is not a valid regular expression ({error})"
     return None
 
 
-def _not_in_both(pattern: str, at: int) -> str:
+def _describe_unsupported_syntax(pattern: str, at: int) -> str:
     hint = next((f": {text}" for sign, text in _HINTS if (found := sign.search(pattern)) and found.end() > at), "")
     return (
         "the CLI uses JavaScript regular expressions; only syntax that means the same in Python is allowed, "
@@ -104,14 +112,14 @@ def _not_in_both(pattern: str, at: int) -> str:
     )
 
 
-def problem_for(event: str, pattern: str) -> str | None:
+def find_name_problem(event: str, pattern: str) -> str | None:
     """Return why a pattern cannot match any tool name, or None if it can or `event` matches another field."""
     if HOOK_EVENT_FACTS[event].matches != "tool_name" or pattern in ("", "*"):
         return None
     if _is_permission_rule(pattern):
         return _RULE
     if _is_plain(pattern):
-        wanted: Iterable[str] = "".join(_names(pattern))
+        wanted: Iterable[str] = "".join(_split_names(pattern))
     else:
         wanted = (token["character"] for token in _TOKEN.finditer(pattern) if token["character"])
     for one in wanted:
@@ -130,40 +138,40 @@ def _is_permission_rule(pattern: str) -> bool:
         return True
 
 
-def doubt_about(event: str, pattern: str) -> str | None:
-    """Return why a valid pattern probably does not do what was intended, or None."""
+def find_likely_mistake(event: str, pattern: str) -> str | None:
+    """Return the probable mistake in a valid pattern, or None."""
     facts = HOOK_EVENT_FACTS[event]
-    names = _names(pattern)
+    names = _split_names(pattern)
     if facts.sent_for and not (names and names <= facts.sent_for):
-        return f"the CLI sends this event to callbacks for {_listed(facts.sent_for)} only. {facts.note}"
+        return f"the CLI sends this event to callbacks for {_join_names(facts.sent_for)} only. {facts.note}"
     if pattern in ("", "*"):
         return None
     if facts.matches is None:
         return f"the CLI ignores the matcher of {event}: the hook runs every time"
-    return _misspelt(names) if facts.matches == "tool_name" else None
+    return _find_misspelling(names) if facts.matches == "tool_name" else None
 
 
 def _is_plain(pattern: str) -> bool:
     return pattern in ("", "*") or _NAMES.fullmatch(pattern) is not None
 
 
-def _names(pattern: str) -> frozenset[str]:
+def _split_names(pattern: str) -> frozenset[str]:
     if pattern in ("", "*") or not _is_plain(pattern):
         return frozenset()
     return frozenset(name for part in re.split(r"[|,]", pattern) if (name := part.strip()))
 
 
-def _listed(names: Iterable[str]) -> str:
+def _join_names(names: Iterable[str]) -> str:
     return " and ".join(repr(name) for name in sorted(names))
 
 
-def _misspelt(names: Iterable[str]) -> str | None:
+def _find_misspelling(names: Iterable[str]) -> str | None:
     for name in sorted(names):
         if name.startswith("mcp__"):
             if "__" not in name.removeprefix("mcp__"):
                 return f"{name!r} matches only that exact name; for all tools of the server use '{name}__.*'"
         elif not _is_known(name):
-            return _suggestion(name)
+            return _suggest_name(name)
     return None
 
 
@@ -171,7 +179,7 @@ def _is_known(name: str) -> bool:
     return name in BUILTIN_TOOL_NAMES or name in UNLISTED_TOOLS or has_models(name)
 
 
-def _suggestion(name: str) -> str:
+def _suggest_name(name: str) -> str:
     known = {tool.lower(): tool for tool in (*BUILTIN_TOOL_NAMES, *LEGACY_TOOL_NAME_ALIASES)}
     if name.lower() in known:
         return f"names are case-sensitive: {name!r} is not a tool, {known[name.lower()]!r} is"

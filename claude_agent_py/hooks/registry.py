@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from claude_agent_py._errors import OptionsError
 from claude_agent_py.hooks.matcher import OPTION, HookMatcher, OnFailure, check_event, read_matcher
-from claude_agent_py.hooks.patterns import doubt_about
+from claude_agent_py.hooks.patterns import find_likely_mistake
 from claude_agent_py.hooks.shorthands import EventDecorators
 from claude_agent_py.wire.hooks.events import HOOK_EVENT_FACTS, HOOK_EVENTS
 
@@ -22,7 +22,7 @@ _OURS = frozenset({"claude_agent_py", "pydantic"})
 
 
 class HookWarning(UserWarning):
-    """A registered hook will not run, or not as expected."""
+    """A registered hook will not run, or will not run as expected."""
 
 
 class Hooks(EventDecorators):
@@ -46,7 +46,7 @@ class Hooks(EventDecorators):
         self._entries: list[tuple[str, HookMatcher]] = []
         self._was_taken = False
         for event, matchers in (hooks or {}).items():
-            for matcher in _listed(event, matchers):
+            for matcher in _check_list(event, matchers):
                 self.add(event, matcher)
 
     @classmethod
@@ -60,7 +60,7 @@ class Hooks(EventDecorators):
             return value
         if value is None or isinstance(value, Mapping):
             return cls(value)
-        raise OptionsError(f"expected a dict of events or a Hooks, not {type(value).__name__}", option=OPTION)
+        raise OptionsError(f"hooks must be a dict by event or a Hooks, not {type(value).__name__}", option=OPTION)
 
     def __iter__(self) -> Iterator[tuple[str, HookMatcher]]:
         """Iterate over (event, matcher) pairs in insertion order."""
@@ -85,7 +85,7 @@ class Hooks(EventDecorators):
         return checked
 
     def take(self) -> list[tuple[str, HookMatcher]]:
-        """Return the hooks for a starting session. Later additions warn."""
+        """Return the hooks for a starting session. Additions after this call warn."""
         self._was_taken = True
         return list(self)
 
@@ -102,7 +102,7 @@ class Hooks(EventDecorators):
         Raises:
             OptionsError: The event is unknown or an argument is invalid.
         """
-        known_event(event)
+        check_event_name(event)
 
         def register(function: Function) -> Function:
             self.add(event, HookMatcher(matcher, function, timeout=timeout, on_failure=on_failure))
@@ -112,20 +112,20 @@ class Hooks(EventDecorators):
 
 
 def check_hook(event: str, matcher: Any) -> HookMatcher:
-    """Return the matcher of a hook, and warn if the CLI will not run it as expected. Raises OptionsError."""
-    known_event(event)
+    """Return the matcher of a hook, and warn about likely mistakes. Raises OptionsError if the hook is invalid."""
+    check_event_name(event)
     checked = read_matcher(matcher)
     check_event(event, checked)
-    for doubt in _doubts(event, checked):
+    for doubt in _find_doubts(event, checked):
         _warn(event, doubt)
     return checked
 
 
 def _warn(event: str, doubt: str) -> None:
-    warnings.warn(f"hooks[{event!r}]: {doubt}", HookWarning, stacklevel=_depth_of_caller())
+    warnings.warn(f"hooks[{event!r}]: {doubt}", HookWarning, stacklevel=_find_stack_level())
 
 
-def known_event(event: str) -> None:
+def check_event_name(event: str) -> None:
     """Raise OptionsError for an unknown event."""
     if event in HOOK_EVENT_FACTS:
         return
@@ -134,7 +134,7 @@ def known_event(event: str) -> None:
     raise OptionsError(f"unknown hook event {event!r}; {hint}", option=OPTION)
 
 
-def _listed(event: str, matchers: Any) -> Iterable[Any]:
+def _check_list(event: str, matchers: Any) -> Iterable[Any]:
     if isinstance(matchers, str | Mapping) or not isinstance(matchers, Iterable):
         raise OptionsError(
             f"hooks[{event!r}] must be a list of handlers or HookMatchers, not {type(matchers).__name__}", option=OPTION
@@ -142,20 +142,22 @@ def _listed(event: str, matchers: Any) -> Iterable[Any]:
     return matchers
 
 
-def _doubts(event: str, matcher: HookMatcher) -> Iterator[str]:
+def _find_doubts(event: str, matcher: HookMatcher) -> Iterator[str]:
     facts = HOOK_EVENT_FACTS[event]
     if facts.delivery == "never":
         yield f"the CLI never sends this event to callbacks. {facts.note} Use a command hook in the settings."
     if facts.delivery == "unseen":
         yield f"the CLI has not been observed to send this event to callbacks. {facts.note}"
-    doubt = doubt_about(event, matcher.pattern or "")
+    doubt = find_likely_mistake(event, matcher.pattern or "")
     if doubt is not None:
         yield doubt
 
 
-def _depth_of_caller() -> int:
+def _find_stack_level() -> int:
     """Return the stack level of the first caller outside this package and pydantic."""
-    depth, frame = 0, inspect.currentframe()
+    depth = 0
+    frame = inspect.currentframe()
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _OURS:
-        depth, frame = depth + 1, frame.f_back
+        depth += 1
+        frame = frame.f_back
     return depth

@@ -1,4 +1,4 @@
-"""`ClientOptions` and the values that it holds. `launch/table.py` maps the options to the CLI's flags and fields."""
+"""`ClientOptions` and its values. `_launch/table.py` maps the options to the CLI's flags and fields."""
 
 from typing import TYPE_CHECKING
 

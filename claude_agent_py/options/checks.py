@@ -86,11 +86,11 @@ def function(value: Any) -> Any:
 
 def function_of(*arguments: str) -> Callable[[Any], Any]:
     """Return a reader that refuses a value that cannot be called with these arguments."""
-    told = f"{'one argument' if len(arguments) == 1 else 'two arguments'}: ({', '.join(arguments)})"
+    expected = f"{'one argument' if len(arguments) == 1 else 'two arguments'}: ({', '.join(arguments)})"
 
     def read(value: Any) -> Any:
         if not takes_arguments(function(value), len(arguments)):
-            raise ValueError(f"{callback_name(value)} must take {told}")
+            raise ValueError(f"{callback_name(value)} must take {expected}")
         return value
 
     return read
@@ -115,16 +115,16 @@ def session_id(value: Any) -> str:
 
 
 def session_store(value: Any) -> Any:
-    """Refuse what is not a session store."""
+    """Refuse a value that is not a session store."""
     missing = [name for name in ("append", "load") if not callable(getattr(value, name, None))]
     if isinstance(value, type) or missing:
-        told = "the class itself" if isinstance(value, type) else f"a {type(value).__name__}"
-        raise ValueError(f"must be a session store, with append() and load(), not {told}")
+        kind = "the class itself" if isinstance(value, type) else f"a {type(value).__name__}"
+        raise ValueError(f"must be a session store, with append() and load(), not {kind}")
     return value
 
 
 def telemetry(value: Any) -> Any:
-    """Refuse what says nothing about telemetry."""
+    """Refuse a value that is neither a bool nor a `Telemetry`."""
     from claude_agent_py.observe.telemetry import Telemetry
 
     if value is not None and not isinstance(value, bool | Telemetry):
@@ -143,10 +143,10 @@ def environment(value: Any) -> Any:
 
 
 def rules(value: Any) -> list[str]:
-    """Read permission rules, and refuse those that the CLI would misread."""
+    """Read permission rules, and refuse rules that the CLI would misread."""
     for rule in (given := names(value)):
         if not survives_splitting(rule) and survives_splitting(f"{rule})"):
-            raise ValueError(f"a parenthesis of the rule {rule!r} is not closed")
+            raise ValueError(f"a parenthesis in the rule {rule!r} is not closed")
         if not survives_splitting(rule):
             raise ValueError(
                 f"the CLI would split the rule {rule!r}: commas and spaces are not allowed outside "
@@ -197,9 +197,9 @@ def delegation_guide(value: Any) -> DelegationGuide | bool:
 def settings(value: Any) -> JSONObject | Path:
     """Read settings: an object, the JSON text of one, or the path of a file."""
     if isinstance(value, Mapping):
-        return _writable_as_json(dict(value))
+        return _check_json(dict(value))
     if isinstance(value, str) and value.lstrip().startswith("{"):
-        return _json_object(value)
+        return _parse_object(value)
     return path(value)
 
 
@@ -214,21 +214,21 @@ def managed_settings(value: Any) -> JSONObject:
 def mcp_servers(value: Any) -> dict[str, Any] | Path:
     """Read MCP servers by name, or the path of a configuration file."""
     if isinstance(value, str) and value.lstrip().startswith("{"):
-        value = _json_object(value)
+        value = _parse_object(value)
     if isinstance(value, str | Path):
         return path(value)
     if isinstance(value, Mapping):
         inner = value.get("mcpServers")
         servers = inner if len(value) == 1 and isinstance(inner, Mapping) and "command" not in inner else value
     elif isinstance(value, Iterable):
-        servers = _by_name(value)
+        servers = _index_by_name(value)
     else:
         raise ValueError(f"must map names to servers, or be the path of a file, not {type(value).__name__}")
-    _check_prefixes([_server_name(name) for name in servers])
-    return {name: _mcp_server(name, server) for name, server in servers.items()}
+    _check_prefixes([_check_server_name(name) for name in servers])
+    return {name: _read_mcp_server(name, server) for name, server in servers.items()}
 
 
-def _by_name(servers: Iterable[Any]) -> dict[str, Any]:
+def _index_by_name(servers: Iterable[Any]) -> dict[str, Any]:
     named: dict[str, Any] = {}
     for server in servers:
         name = getattr(server, "name", "")
@@ -251,13 +251,13 @@ def _check_prefixes(names: list[str]) -> None:
             raise ValueError(f"the tools of the servers {other!r} and {name!r} would have the same names")
 
 
-def _server_name(name: Any) -> str:
+def _check_server_name(name: Any) -> str:
     if not isinstance(name, str) or not name.strip():
         raise ValueError(f"{name!r} is not a server name; pass servers as {{name: server}}")
     return name
 
 
-def _mcp_server(name: str, server: Any) -> Any:
+def _read_mcp_server(name: str, server: Any) -> Any:
     if isinstance(server, Mapping):
         if server.get("type") == "sdk":
             if server.get("instance") is None:
@@ -333,7 +333,7 @@ OWN_FLAGS: Final = frozenset(
 )
 
 
-def _writable_as_json(value: JSONObject) -> JSONObject:
+def _check_json(value: JSONObject) -> JSONObject:
     try:
         json.dumps(value, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
@@ -343,7 +343,7 @@ def _writable_as_json(value: JSONObject) -> JSONObject:
     raise problem
 
 
-def _json_object(text: str) -> dict[str, Any]:
+def _parse_object(text: str) -> dict[str, Any]:
     try:
         value = read_json(text)
     except ValueError as error:
@@ -360,9 +360,9 @@ HOME_VARIABLES: Final = frozenset({"HOME", "USERPROFILE", "CLAUDE_CONFIG_DIR", "
 """The variables of a private home. The last one (measured with CLI 2.1.328) names the folder of the login."""
 
 HOOKS_OFF: Final = "CLAUDE_CODE_SIMPLE"
-"""The variable of the CLI's bare mode, in which it calls no hooks, whatever it replies to `initialize`."""
+"""The variable of the CLI's bare mode. In this mode it calls no hooks, whatever it replies to `initialize`."""
 
-WHAT_NEEDS_HOOKS: Final = "the hooks (max_report_chars and critical_system_reminder are hooks, too)"
+WHAT_NEEDS_HOOKS: Final = "the hooks (max_report_chars and critical_system_reminder are also hooks)"
 
 TRUE_WORDS: Final = frozenset({"1", "true", "yes", "on"})
 
@@ -499,7 +499,7 @@ PROMPTING_TOOLS: Final = frozenset({"Bash", "PowerShell", "Write", "Edit", "Note
 
 _NEVER_ASKS: Final = {
     "bypassPermissions": "allows everything without asking",
-    "dontAsk": "denies what it would otherwise ask about",
+    "dontAsk": "denies all prompts",
 }
 
 
@@ -507,29 +507,29 @@ IDLE_LIMIT: Final = "CLAUDE_CODE_SDK_MCP_TOOL_IDLE_TIMEOUT"
 """The only limit of the CLI for calls of our servers that a server's own settings cannot raise."""
 
 
-def doubts(options: Any) -> Iterator[str]:
-    """Yield warnings about options that will not do what they seem to."""
-    yield from _unknown_tools(options)
+def find_doubts(options: Any) -> Iterator[str]:
+    """Yield warnings about options that have no effect or a surprising one."""
+    yield from _find_unknown_tools(options)
     if options.delegation_guide and not guide_text(options):
         yield f"delegation_guide is left out: {why_no_agent_tool(options)}"
     if options.env.get(IDLE_LIMIT):
-        yield f"env: {IDLE_LIMIT} ends calls of tools in this process that report no progress, child agents among them"
+        yield f"env: {IDLE_LIMIT} ends calls of tools in this process that report no progress, including child agents"
     if options.can_use_tool is None:
         return
     if options.permission_mode in _NEVER_ASKS:
         mode = options.permission_mode
         yield f"can_use_tool will not be called: permission_mode={mode!r} {_NEVER_ASKS[mode]}"
     if options.permission_prompts == "none":
-        yield "can_use_tool will not be called: permission_prompts='none' denies what would be asked"
-    shadowed = [rule for rule in options.allowed_tools if _prompts(rule)]
+        yield "can_use_tool will not be called: permission_prompts='none' denies all prompts"
+    shadowed = [rule for rule in options.allowed_tools if _approves_prompting_tool(rule)]
     if shadowed:
         yield (
             f"can_use_tool will not be asked about {', '.join(shadowed)}: allowed_tools approves them beforehand "
-            "(to restrict which tools there are, use tools)"
+            "(to restrict the available tools, use tools)"
         )
 
 
-def _unknown_tools(options: Any) -> Iterator[str]:
+def _find_unknown_tools(options: Any) -> Iterator[str]:
     from claude_agent_py.wire.tools.registry import is_misspelt, suggested_tool
 
     tools = () if isinstance(options.tools, str | None) else options.tools
@@ -544,7 +544,7 @@ def _unknown_tools(options: Any) -> Iterator[str]:
                 yield f"agents: {option} of {agent!r}: {name!r} is not a known tool{suggested_tool(name)}"
 
 
-def _prompts(rule: str) -> bool:
+def _approves_prompting_tool(rule: str) -> bool:
     """Return whether a rule approves every call of a tool that would otherwise ask."""
     return tool_of(rule) == rule and (rule in PROMPTING_TOOLS or rule.startswith("mcp__"))
 
@@ -573,11 +573,11 @@ RENAMED: Final[Mapping[str, str]] = {
     "stderr": "use on_stderr",
     "tool_config": "use question_preview_format",
 }
-"""What to use instead of option names of the official SDKs that differ here."""
+"""The replacements of option names of the official SDKs that differ here."""
 
 
-def shown(name: str, value: Any) -> Any:
-    """Return what a repr shows of an option, without values that may be secrets."""
+def redact_for_repr(name: str, value: Any) -> Any:
+    """Return the value of an option for a repr, without values that may be secrets."""
     if name in ("env", "extra_args", "settings", "managed_settings", "mcp_servers", "output_format", "agents"):
         return list(value) if isinstance(value, Mapping) else value
     if value is not None and name == "session_store":

@@ -246,7 +246,7 @@ class ClientOptions(ConfigModel, Generic[Output]):
     supported_dialog_kinds: Annotated[Sequence[str] | None, _reads(read.names)] = None
     """The dialogs that `on_user_dialog` can show; the CLI requests no others. None means all known dialogs."""
     interactions: Annotated[Inbox | bool | None, _reads(read.interactions)] = None
-    """True, or an inbox, in which prompts, questions and plans that no handler answers wait for a person."""
+    """True, or an inbox for prompts, questions and plans that no handler answers."""
     permission_prompts: Literal["host", "none"] | None = None
     """`none`: calls that would need permission are denied immediately, and `can_use_tool` is never called."""
     permission_prompt_tool_name: Text | None = None
@@ -380,7 +380,7 @@ class ClientOptions(ConfigModel, Generic[Output]):
     def model_post_init(self, context: Any, /) -> None:
         """Check for conflicts and warn about useless options."""
         read.check_conflicts(self)
-        for doubt in read.doubts(self):
+        for doubt in read.find_doubts(self):
             warnings.warn(doubt, OptionsWarning, stacklevel=4)
 
     @overload
@@ -395,7 +395,7 @@ class ClientOptions(ConfigModel, Generic[Output]):
 
     def __repr_args__(self) -> Any:
         for name, value in self._given():
-            yield name, read.shown(name, value)
+            yield name, read.redact_for_repr(name, value)
 
     @property
     def asks_host(self) -> bool:

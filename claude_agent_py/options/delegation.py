@@ -1,4 +1,4 @@
-"""What options say about delegation: whether the model can start agents, and what it is told of them."""
+"""Delegation according to the options: whether the model can start agents, and the guide that describes them."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
@@ -8,66 +8,68 @@ from claude_agent_py.agents.guide import DelegationGuide
 from claude_agent_py.wire.settings.rule_lists import tool_of
 
 AGENT_TOOL: Final = frozenset({"Agent", "Task"})
-"""The tool that starts subagents; the second is its old name, which rules and hooks may still use."""
+"""The names of the tool that starts subagents. `Task` is the old name, which rules and hooks may still use."""
 
 CUSTOM_TOOLS_SERVER: Final = "tools"
-"""The name of the server that `custom_tools` are offered under: the model sees `mcp__tools__<tool>`."""
+"""The name of the server with `custom_tools`: the model sees `mcp__tools__<tool>`."""
 
 NO_BACKGROUND: Final = "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS"
 
 
 def why_no_agent_tool(options: Any) -> str | None:
-    """Return which option takes the tool `Agent` from the model, or None if none does. Settings files are not read."""
+    """Return why the model does not have the tool `Agent`, or None if it has. Does not read settings files."""
     if isinstance(options.tools, list) and not AGENT_TOOL & set(options.tools):
         return "tools does not contain Agent"
     if _denies(options.disallowed_tools, AGENT_TOOL):
         return "disallowed_tools removes Agent"
     for name, settings in (("settings", options.settings), ("managed_settings", options.managed_settings)):
-        if _denies(_denied_by(settings), AGENT_TOOL):
+        if _denies(_read_denied(settings), AGENT_TOOL):
             return f"{name} deny Agent"
-    main = _main(options)
+    main = _get_main_agent(options)
     if main is not None:
         has_it = _has_all_tools(main) or any(tool_of(rule) in AGENT_TOOL for rule in main.tools or ())
-        # in a definition, `Agent(reviewer)` removes all of the tool, not only that agent
+        # In a definition, `Agent(reviewer)` removes the whole tool, not only that agent.
         if not has_it or any(tool_of(rule) in AGENT_TOOL for rule in main.disallowed_tools or ()):
             return f"the agent {options.agent!r}, which the session runs as, does not have the tool Agent"
     return None
 
 
 def definitions(options: Any) -> dict[str, AgentDefinition]:
-    """Return the option `agents`, in which validation left only definitions."""
+    """Return the definitions of the option `agents`."""
     return {name: agent for name, agent in (options.agents or {}).items() if isinstance(agent, AgentDefinition)}
 
 
 def delegation_guide(options: Any) -> DelegationGuide | None:
     """Return the guide in use, or None."""
     guide = options.delegation_guide
-    return guide if isinstance(guide, DelegationGuide) else DelegationGuide() if guide else None
+    if isinstance(guide, DelegationGuide):
+        return guide
+    return DelegationGuide() if guide else None
 
 
 def guide_text(options: Any) -> str:
-    """Return what the guide adds to the system prompt; empty without a guide, or if the model can start no agents."""
+    """Return the guide's text for the system prompt; empty without a guide, or if the model cannot start agents."""
     guide = delegation_guide(options)
     if guide is None:
         return ""
     agents = {
-        name: _with_offered_tools(agent, options)
+        name: _remove_missing_tools(agent, options)
         for name, agent in definitions(options).items()
         if is_offered(name, options)
     }
     return guide.text(
         agents,
-        subtask_tools=dict(_subtask_tools(options)),
+        subtask_tools=dict(_find_subtask_tools(options)),
         has_agent_tool=why_no_agent_tool(options) is None,
         has_background=str(options.env.get(NO_BACKGROUND, "")).lower() not in ("1", "true", "yes", "on"),
     )
 
 
 def is_offered(agent: str, options: Any) -> bool:
-    """Return whether the rules, and the agent that the session runs as, leave an agent to the model."""
-    if {f"{tool}({agent})" for tool in AGENT_TOOL} & set(_denied(options)):
+    """Return whether the model may start an agent, by the rules and by the agent that the session runs as."""
+    if {f"{tool}({agent})" for tool in AGENT_TOOL} & set(_list_denied(options)):
         return False
-    main = _main(options)
+    main = _get_main_agent(options)
     rules = [rule for rule in (main.tools if main else None) or () if tool_of(rule) in AGENT_TOOL]
     named = {name.strip() for rule in rules for name in rule.partition("(")[2].rstrip(") ").split(",")} - {"", "*"}
     return not named or agent in named
@@ -94,7 +96,7 @@ def depends_on_hooks(options: Any) -> bool:
     return options.hooks is not None or bool(limits_reports or (options.agents and reminders(options)))
 
 
-def _subtask_tools(options: Any) -> Iterator[tuple[str, AgentDefinition]]:
+def _find_subtask_tools(options: Any) -> Iterator[tuple[str, AgentDefinition]]:
     servers = {name: getattr(server, "tools", ()) for name, server in options.hosted_mcp_servers.items()}
     if options.custom_tools:
         servers[CUSTOM_TOOLS_SERVER] = options.custom_tools
@@ -103,8 +105,8 @@ def _subtask_tools(options: Any) -> Iterator[tuple[str, AgentDefinition]]:
     from claude_agent_py.tools.definition import Tool
     from claude_agent_py.tools.names import mcp_server_name, mcp_tool_name
 
-    main = _main(options)
-    denied = [*_denied(options), *((main.disallowed_tools if main else None) or ())]
+    main = _get_main_agent(options)
+    denied = [*_list_denied(options), *((main.disallowed_tools if main else None) or ())]
     for server, tools in servers.items():
         for tool in tools if isinstance(tools, Iterable) else ():
             if not isinstance(tool, Tool) or not isinstance(tool.agent, AgentDefinition):
@@ -116,7 +118,7 @@ def _subtask_tools(options: Any) -> Iterator[tuple[str, AgentDefinition]]:
                 yield name, tool.agent
 
 
-def _main(options: Any) -> AgentDefinition | None:
+def _get_main_agent(options: Any) -> AgentDefinition | None:
     """Return the agent that the session runs as, or None if it is not one of the option `agents`."""
     return definitions(options).get(options.agent or "")
 
@@ -125,13 +127,13 @@ def _has_all_tools(agent: AgentDefinition) -> bool:
     return agent.tools is None or "*" in agent.tools
 
 
-def _denied(options: Any) -> list[str]:
-    """Return the rules that deny, of the options. Settings files are not read."""
-    return [*options.disallowed_tools, *_denied_by(options.settings), *_denied_by(options.managed_settings)]
+def _list_denied(options: Any) -> list[str]:
+    """Return the deny rules of the options. Does not read settings files."""
+    return [*options.disallowed_tools, *_read_denied(options.settings), *_read_denied(options.managed_settings)]
 
 
-def _with_offered_tools(agent: AgentDefinition, options: Any) -> AgentDefinition:
-    """Return the definition with only those tools that exist in the session."""
+def _remove_missing_tools(agent: AgentDefinition, options: Any) -> AgentDefinition:
+    """Return the definition without tools that do not exist in the session."""
     if agent.tools is None:
         return agent
     built_in = options.tools if isinstance(options.tools, list) else None
@@ -145,12 +147,12 @@ def _with_offered_tools(agent: AgentDefinition, options: Any) -> AgentDefinition
 
 
 def _denies(rules: Iterable[str], names: Iterable[str]) -> bool:
-    """Return whether rules remove all of a tool, not only some of its calls."""
+    """Return whether rules remove a whole tool, not only some of its calls."""
     given = set(rules)
     return any(name in given or f"{name}(*)" in given for name in names)
 
 
-def _denied_by(settings: object) -> list[str]:
+def _read_denied(settings: object) -> list[str]:
     permissions: Any = settings.get("permissions") if isinstance(settings, Mapping) else None
     denied = permissions.get("deny") if isinstance(permissions, Mapping) else None
     return [rule for rule in denied if isinstance(rule, str)] if isinstance(denied, list) else []

@@ -25,16 +25,16 @@ class OutputShape:
     """
 
     def __init__(self, output_type: Any) -> None:
-        from claude_agent_py.tools.typed_dicts import modern
+        from claude_agent_py.tools.typed_dicts import convert_typed_dicts
 
-        output_type = modern(output_type, {})
-        adapter = _adapter(output_type)
-        schema = _inlined(_schema(adapter))
+        output_type = convert_typed_dicts(output_type, {})
+        adapter = _build_adapter(output_type)
+        schema = _inline_root(_build_schema(adapter))
         if schema.get("type") != "object":
             wrapper = create_model("Answer", value=(output_type, ...))
             unwrapping: Any = Annotated[wrapper, AfterValidator(attrgetter("value"))]
             adapter = TypeAdapter(unwrapping)
-            schema = _schema(adapter)
+            schema = _build_schema(adapter)
         self.schema: JSONObject = schema
         """The JSON Schema, whose root is an object."""
         self.adapter: TypeAdapter[Any] = adapter
@@ -52,12 +52,12 @@ def check_output_format(value: Any) -> JSONObject:
         raise ValueError(f"must be a JSON Schema (a dict), not {type(value).__name__}")
     if value.get("type", "object") != "object":
         raise ValueError(
-            f"must describe an object, not {value['type']!r}: wrap it in a property, or use output_type, which does so"
+            f"must describe an object, not {value['type']!r}: wrap it in a property, or use output_type, which wraps it"
         )
     return dict(value)
 
 
-def _adapter(output_type: Any) -> TypeAdapter[Any]:
+def _build_adapter(output_type: Any) -> TypeAdapter[Any]:
     try:
         return TypeAdapter(output_type)
     except (PydanticSchemaGenerationError, PydanticUserError, TypeError, NameError) as error:
@@ -68,14 +68,14 @@ def _first_sentence(error: Exception) -> str:
     return str(error).splitlines()[0].split(". ")[0]
 
 
-def _schema(adapter: TypeAdapter[Any]) -> JSONObject:
+def _build_schema(adapter: TypeAdapter[Any]) -> JSONObject:
     try:
         return adapter.json_schema()
     except PydanticUserError as error:
         raise ValueError(f"must be a type that has a JSON Schema: {_first_sentence(error)}") from None
 
 
-def _inlined(schema: JSONObject) -> JSONObject:
+def _inline_root(schema: JSONObject) -> JSONObject:
     """Return a schema whose root is not a reference to one of its definitions."""
     name = schema.get("$ref", "").removeprefix("#/$defs/")
     rest = {key: value for key, value in schema.items() if key != "$ref"}

@@ -1,6 +1,6 @@
 """The values that options hold: timeouts, limits, system prompts, thinking, plugins.
 
-They can also be read from the dicts of the official SDKs.
+They also accept the dicts of the official SDKs.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -33,7 +33,7 @@ class Allow:
     """Change the permission rules, so that the CLI does not ask again. Pick from the request's `suggestions`; returning
     all of them may also change the permission mode."""
     decision_classification: PermissionDecisionClassification | None = None
-    """What a person chose, for the CLI's telemetry: `user_temporary` (this time) or `user_permanent`."""
+    """A person's choice, for the CLI's telemetry: `user_temporary` (this time) or `user_permanent`."""
 
 
 @dataclass(frozen=True)
@@ -43,39 +43,39 @@ class Deny:
     message: str = ""
     """The reason, shown to the model."""
     interrupt: bool = False
-    """Also end the turn, or the subagent that asks. The model then does not see the message."""
+    """Also end the turn, or the asking subagent. The model then does not see the message."""
     decision_classification: PermissionDecisionClassification | None = None
-    """What a person chose, for the CLI's telemetry: `user_reject`."""
+    """A person's choice, for the CLI's telemetry: `user_reject`."""
 
 
 Decision: TypeAlias = Allow | Deny
 
 
-def reply_of(decision: Any, suggestions: Sequence[Mapping[str, Any]] = ()) -> JSONObject:
+def build_reply(decision: Any, suggestions: Sequence[Mapping[str, Any]] = ()) -> JSONObject:
     """Return the reply to the CLI for a decision.
 
-    Raises ValueError for anything else, and for a part that the CLI would drop and did not suggest itself.
+    Raises ValueError for anything else, and for a permission update that the CLI would drop and did not suggest.
     """
     if isinstance(decision, Deny):
-        return _denial(decision)
+        return _build_deny_reply(decision)
     if isinstance(decision, Allow):
-        return _permission(decision, suggestions)
-    raise ValueError(f"expected Allow(...) or Deny(...), not {describe(decision)}")
+        return _build_allow_reply(decision, suggestions)
+    raise ValueError(f"the decision must be Allow(...) or Deny(...), not {describe(decision)}")
 
 
-def denial(message: str) -> JSONObject:
-    """Return the reply that denies."""
+def build_denial(message: str) -> JSONObject:
+    """Return the reply that denies a call."""
     return dump(PermissionDenyReply(message=message.strip() or NO_REASON))
 
 
-def _denial(decision: Deny) -> JSONObject:
+def _build_deny_reply(decision: Deny) -> JSONObject:
     if not isinstance(decision.message, str):
         raise ValueError(f"the message of Deny must be a string, not {describe(decision.message)}")
     marks = {"interrupt": True} if decision.interrupt else {}
-    return {**denial(decision.message), **marks, **_classification(decision)}
+    return {**build_denial(decision.message), **marks, **_encode_classification(decision)}
 
 
-def _classification(decision: Decision) -> JSONObject:
+def _encode_classification(decision: Decision) -> JSONObject:
     kind = decision.decision_classification
     if kind is None:
         return {}
@@ -84,16 +84,16 @@ def _classification(decision: Decision) -> JSONObject:
     return {"decisionClassification": kind}
 
 
-def _permission(decision: Allow, suggestions: Sequence[Mapping[str, Any]]) -> JSONObject:
+def _build_allow_reply(decision: Allow, suggestions: Sequence[Mapping[str, Any]]) -> JSONObject:
     fields: dict[str, Any] = {}
     if decision.updated_input is not None:
         fields["updated_input"] = json_object("updated_input", decision.updated_input)
     if decision.updated_permissions:
-        fields["updated_permissions"] = _updates(decision.updated_permissions, suggestions)
-    return {**dump(PermissionAllowReply(**fields)), **_classification(decision)}
+        fields["updated_permissions"] = _read_updates(decision.updated_permissions, suggestions)
+    return {**dump(PermissionAllowReply(**fields)), **_encode_classification(decision)}
 
 
-def _updates(updates: Any, suggestions: Sequence[Mapping[str, Any]]) -> list[Any]:
+def _read_updates(updates: Any, suggestions: Sequence[Mapping[str, Any]]) -> list[Any]:
     if not isinstance(updates, Sequence) or isinstance(updates, str):
         raise ValueError("updated_permissions must be a list of permission updates")
     read = []

@@ -1,4 +1,4 @@
-"""Dialogs of the CLI. It only sends the kinds that were declared as supported."""
+"""Dialogs of the CLI. The CLI only sends dialogs of declared kinds (`supported_dialog_kinds`)."""
 
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -25,15 +25,15 @@ DialogAnswer: TypeAlias = Completed | Dismissed
 
 
 def read_dialog(value: Any) -> JSONObject:
-    """Return the reply for the result of `on_user_dialog`. None dismisses. Raises ValueError for other values."""
+    """Return the reply for the result of `on_user_dialog`. None dismisses it. Raises ValueError for other values."""
     if value is None or isinstance(value, Dismissed):
-        return dismissed()
+        return build_dismissal()
     if not isinstance(value, Completed):
-        raise ValueError(f"expected Completed(...) or Dismissed(), not {describe(value)}")
+        raise ValueError(f"the answer must be Completed(...) or Dismissed(), not {describe(value)}")
     check_json("the result of a dialog", value.result)
     return dump(UserDialogReply(behavior="completed", result=value.result))
 
 
-def dismissed() -> JSONObject:
+def build_dismissal() -> JSONObject:
     """Return the reply that dismisses a dialog."""
     return dump(UserDialogReply(behavior="cancelled"))

@@ -21,9 +21,9 @@ from claude_agent_py.permissions.interactions import (
     Inbox,
     InteractionSettled,
     PendingInteractions,
-    summary_of,
+    summarize,
 )
-from claude_agent_py.permissions.prompts import KINDS, Kind, WireRequest, essence_of, kind_of
+from claude_agent_py.permissions.prompts import KINDS, Kind, WireRequest, extract_record, get_kind
 from claude_agent_py.permissions.requests import PermissionContext
 from claude_agent_py.tasks.events import Answered, Asked
 from claude_agent_py.wire.base import JSONObject
@@ -49,12 +49,12 @@ class PermissionDispatcher:
         handlers: The handlers, by the names of their options (`HANDLERS`). None leaves a permission to the inbox, or
             denies it without one.
         interactions: The inbox for prompts without a handler. True creates one in memory; None refuses such prompts.
-        cwd: The session's directory; None means that of this process.
+        cwd: The session's directory; None means the current directory of this process.
         report: Called with the error of each handler that fails. Must not raise.
-        on_waiting: Called with the request id, the subagent's id, and what is asked when a wait for a person begins, or
-            None when it ends. Runs in the event loop. Must not raise.
-        on_answered: Called with the subagent's id and the answer, if one came after a wait. Runs in the event loop.
-            Must not raise.
+        on_waiting: Called with the request id, the subagent's id, and the question when a wait for a person begins.
+            Called with None instead of the question when the wait ends. Runs in the event loop. Must not raise.
+        on_answered: Called with the subagent's id and the answer to a prompt that waited for a person. Runs in the
+            event loop. Must not raise.
         on_interaction: Called when an inbox entry is opened and settled. Runs in the event loop. Must not raise.
     """
 
@@ -65,8 +65,8 @@ class PermissionDispatcher:
         report: Callable[[HandlerError], object],
         interactions: Inbox | bool | None = None,
         cwd: str | None = None,
-        on_waiting: Callable[[str, str | None, Asked | None], object] = lambda *told: None,
-        on_answered: Callable[[str | None, Answered], object] = lambda *told: None,
+        on_waiting: Callable[[str, str | None, Asked | None], object] = lambda *arguments: None,
+        on_answered: Callable[[str | None, Answered], object] = lambda *arguments: None,
         on_interaction: Callable[[Any], object] = lambda event: None,
     ) -> None:
         self._handlers: dict[Kind, Callback] = {
@@ -89,11 +89,12 @@ class PermissionDispatcher:
 
     async def answer(self, request: WireRequest, context: HandlerContext) -> JSONObject:
         """Return the reply to a request. A failing handler does not raise here; cancelling cancels the handler."""
-        kind = kind_of(request)
+        kind = get_kind(request)
         wait = _Wait(self, kind, request, context)
-        given: dict[str, Any] = {"cwd": self._cwd} | vars(context)  # a child agent that asks has its own directory
+        # The context of a child agent's request already has the child's directory.
+        given: dict[str, Any] = {"cwd": self._cwd} | vars(context)
         given["tool_use_id"] = getattr(request, "tool_use_id", None)
-        given |= {"on_waiting": wait.tell, "on_interaction": wait.tell_interaction}
+        given |= {"on_waiting": wait.report_waiting, "on_interaction": wait.report_interaction}
         own = PermissionContext(**given)
         reply = await self._ask_handler(kind, request, own, wait)
         return await self._ask_inbox(kind, request, own) if reply is None else reply
@@ -103,7 +104,8 @@ class PermissionDispatcher:
             return KINDS[kind].refuse("No handler is configured to allow this.")
         try:
             return await self.interactions.ask(kind, request, context)
-        except BaseException as error:  # an inbox may be a file or a user's class
+        except BaseException as error:
+            # An inbox may be a file or the user's class, so it can fail in any way.
             self._report(make_handler_error("interactions", error))
             return KINDS[kind].refuse("Denied: the inbox failed.")
 
@@ -117,12 +119,13 @@ class PermissionDispatcher:
         if handler is None:
             return None
         subject = KINDS[kind].subject(request, context)
-        is_policy = kind == "permission"  # which reports by itself when it asks a person
+        # Policies decide without a person. Those that ask one enter `awaiting_user` themselves.
+        is_policy = kind == "permission"
         try:
             with contextlib.nullcontext() if is_policy else context.awaiting_user():
                 reply = await handler.answer(subject, context, read=lambda value: self._read(kind, request, value))
                 if reply is not None:
-                    wait.tell_answer(reply, AnswerSource(handler.name.rpartition(".")[2], HANDLERS[kind]))
+                    wait.report_answer(reply, AnswerSource(handler.name.rpartition(".")[2], HANDLERS[kind]))
                 return reply
         except HandlerError as error:
             self._report(error)
@@ -130,12 +133,13 @@ class PermissionDispatcher:
 
     def _read(self, kind: Kind, request: Any, value: Any) -> JSONObject | None:
         if value is None and kind == "permission" and self.interactions is not None:
-            return None  # no opinion: a person decides
+            # The policy has no opinion, so a person decides.
+            return None
         return KINDS[kind].read(request, value)
 
 
 class _Wait:
-    """The waits of one prompt for a person: tells when they begin and end, and how they were answered."""
+    """The waits of one prompt for a person. Reports their begin, end and answer."""
 
     def __init__(self, dispatcher: PermissionDispatcher, kind: Kind, request: Any, context: HandlerContext) -> None:
         self._dispatcher = dispatcher
@@ -145,29 +149,30 @@ class _Wait:
         self._home = threading.get_ident()
         self._is_unanswered = False
 
-    def tell(self, waiting: bool, interaction_id: str | None) -> None:
-        """Tell that a wait begins or ends."""
+    def report_waiting(self, waiting: bool, interaction_id: str | None) -> None:
+        """Report that a wait begins or ends."""
         asked = None
         if waiting:
             self._is_unanswered = True
             subject = KINDS[self._kind].subject(self._request, self._context)
-            asked = Asked(summary_of(self._kind, subject), self._kind, interaction_id)
-        tell = functools.partial(self._dispatcher.on_waiting, self._context.request_id, self._context.agent_id, asked)
+            asked = Asked(summarize(self._kind, subject), self._kind, interaction_id)
+        report = functools.partial(self._dispatcher.on_waiting, self._context.request_id, self._context.agent_id, asked)
         if threading.get_ident() == self._home:
-            tell()
-        else:  # a plain handler in a worker thread
-            from_thread.run_sync(tell)
+            report()
+        else:
+            # Plain handlers run in a worker thread.
+            from_thread.run_sync(report)
 
-    def tell_interaction(self, event: Any) -> None:
-        """Tell that an interaction was opened or settled, and the answer if there is one."""
+    def report_interaction(self, event: Any) -> None:
+        """Report that an interaction was opened or settled, and its answer if it has one."""
         if isinstance(event, InteractionSettled) and event.answer is not None:
             source = event.source or AnswerSource("", "")
-            self.tell_answer(event.answer, source, event.interaction.id)
+            self.report_answer(event.answer, source, event.interaction.id)
         self._dispatcher.on_interaction(event)
 
-    def tell_answer(self, reply: JSONObject, source: AnswerSource, interaction_id: str | None = None) -> None:
-        """Tell the answer to a prompt that has waited, once."""
+    def report_answer(self, reply: JSONObject, source: AnswerSource, interaction_id: str | None = None) -> None:
+        """Report the first answer to a prompt that waited for a person. Does nothing for later ones."""
         if self._is_unanswered:
             self._is_unanswered = False
-            answered = Answered(essence_of(self._kind, reply), source.by, source.origin, interaction_id)
+            answered = Answered(extract_record(self._kind, reply), source.by, source.origin, interaction_id)
             self._dispatcher.on_answered(self._context.agent_id, answered)

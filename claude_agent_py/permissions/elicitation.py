@@ -24,7 +24,7 @@ class ElicitationRequest:
 
     @property
     def server_name(self) -> str:
-        """The server that asks."""
+        """The asking server."""
         return self.wire.mcp_server_name
 
     @property
@@ -34,7 +34,7 @@ class ElicitationRequest:
 
     @property
     def mode(self) -> Literal["form", "url"] | str:
-        """`form`: fill in `form`; `url`: open `url`, and accept if the person agrees to."""
+        """`form`: fill in `form`. `url`: open `url`, and accept if the person agrees."""
         return self.wire.mode or ("url" if self.wire.url else "form")
 
     @property
@@ -92,23 +92,23 @@ ElicitationAnswer: TypeAlias = Accept | Decline | Cancel
 def read_elicitation(request: ElicitationRequest, value: Any) -> JSONObject:
     """Return the reply for the result of `on_elicitation`, which may be a dict in MCP form. None cancels.
 
-    Raises ValueError for what is not an answer, or does not match the form.
+    Raises ValueError if the value is not an answer, or does not match the form.
     """
     if isinstance(value, Mapping):
-        value = _from_mcp(value)
+        value = _read_mcp(value)
     if value is None or isinstance(value, Cancel):
-        return cancelled()
+        return build_cancellation()
     if isinstance(value, Decline):
         return dump(ElicitationReply(action="decline"))
     if not isinstance(value, Accept):
-        raise ValueError(f"expected Accept(...), Decline() or Cancel(), not {describe(value)}")
+        raise ValueError(f"the answer must be Accept(...), Decline() or Cancel(), not {describe(value)}")
     if request.mode != "form":
         return dump(ElicitationReply(action="accept"))
     content = json_object("content", {} if value.content is None else value.content)
     return dump(ElicitationReply(action="accept", content=request.form.check(content)))
 
 
-def _from_mcp(value: Mapping[str, Any]) -> ElicitationAnswer:
+def _read_mcp(value: Mapping[str, Any]) -> ElicitationAnswer:
     match dict(value):
         case {"action": "accept", **rest} if not rest.keys() - {"content"}:
             return Accept(rest.get("content"))
@@ -122,6 +122,6 @@ def _from_mcp(value: Mapping[str, Any]) -> ElicitationAnswer:
             )
 
 
-def cancelled() -> JSONObject:
-    """Return the reply that cancels."""
+def build_cancellation() -> JSONObject:
+    """Return the reply that cancels an elicitation."""
     return dump(ElicitationReply(action="cancel"))

@@ -50,54 +50,57 @@ class FormField:
     """The field's part of the server's schema."""
 
     def problem(self, value: Any) -> str | None:
-        """Return what is wrong with a value, or None if it is valid."""
+        """Return the problem of a value, or None if the value is valid."""
         match self.type:
             case "string":
-                return self._problem_of_text(value)
+                return self._check_text(value)
             case "integer" | "number":
-                return self._problem_of_number(value)
+                return self._check_number(value)
             case "boolean":
                 return None if isinstance(value, bool) else "must be true or false"
             case "array":
-                return self._problem_of_several(value)
+                return self._check_list(value)
             case _:
                 return None
 
-    def _problem_of_text(self, value: Any) -> str | None:
+    def _check_text(self, value: Any) -> str | None:
         if not isinstance(value, str):
             return "must be a string"
         if self.choices and value not in self.choices:
             return f"must be one of {', '.join(self.choices)}"
-        known = _FORMATS.get(str(self.schema.get("format")))
-        is_wrong = known is not None and not known.fullmatch(value)
-        wrong = f"must be a {self.schema['format']}" if is_wrong else None
-        return _limits(len(value), self.schema, "minLength", "maxLength", "characters") or wrong
+        problem = _check_limits(len(value), self.schema, "minLength", "maxLength", "characters")
+        if problem is not None:
+            return problem
+        pattern = _FORMATS.get(str(self.schema.get("format")))
+        if pattern is not None and not pattern.fullmatch(value):
+            return f"must be a {self.schema['format']}"
+        return None
 
-    def _problem_of_number(self, value: Any) -> str | None:
+    def _check_number(self, value: Any) -> str | None:
         if not isinstance(value, int | float) or isinstance(value, bool):
             return "must be a number"
         if self.type == "integer" and not float(value).is_integer():
             return "must be a whole number"
-        return _limits(value, self.schema, "minimum", "maximum", "")
+        return _check_limits(value, self.schema, "minimum", "maximum", "")
 
-    def _problem_of_several(self, value: Any) -> str | None:
+    def _check_list(self, value: Any) -> str | None:
         if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
             return "must be a list of strings"
         if self.choices and not set(value) <= set(self.choices):
             return f"must be some of {', '.join(self.choices)}"
-        return _limits(len(value), self.schema, "minItems", "maxItems", "choices")
+        return _check_limits(len(value), self.schema, "minItems", "maxItems", "choices")
 
     def convert(self, text: str) -> FieldValue:
-        """Parse what a person typed. Multiple choices are separated by commas.
+        """Parse a typed text. Multiple choices are separated by commas.
 
         Raises:
             ValueError: The text is not a number, or neither yes nor no.
         """
         match self.type:
             case "integer" | "number":
-                return _number(text.strip())
+                return _parse_number(text.strip())
             case "boolean":
-                return _yes_or_no(text.strip().lower())
+                return _parse_bool(text.strip().lower())
             case "array":
                 return [part.strip() for part in text.split(",") if part.strip()]
             case _:
@@ -109,7 +112,7 @@ class Form:
     """The form of an elicitation."""
 
     fields: Mapping[str, FormField]
-    """By name, in the order in which the server lists them."""
+    """By name, in the server's order."""
 
     @classmethod
     def of(cls, schema: Mapping[str, Any] | None, order: Sequence[str] | None = None) -> "Form":
@@ -119,7 +122,7 @@ class Form:
         required = (schema or {}).get("required")
         names = [name for name in order or () if name in properties]
         names += [name for name in properties if name not in names]
-        return cls({name: _field(name, properties[name], name in (required or ())) for name in names})
+        return cls({name: _read_field(name, properties[name], name in (required or ())) for name in names})
 
     def problems(self, content: Mapping[str, Any]) -> dict[str, str]:
         """Return the problems of an answer by field name."""
@@ -143,7 +146,7 @@ class Form:
         return dict(content)
 
     def convert(self, texts: Mapping[str, str]) -> dict[str, Any]:
-        """Parse an answer that a person typed, by field name. Empty texts are omitted.
+        """Parse a typed answer, by field name. Empty texts are omitted.
 
         Raises:
             FormError: A text cannot be parsed, or the answer does not match the form.
@@ -164,7 +167,7 @@ class Form:
 # Reading the schema ----------------------------------------------------------------------------------------------
 
 
-def _field(name: str, schema: Any, required: bool) -> FormField:
+def _read_field(name: str, schema: Any, required: bool) -> FormField:
     schema = schema if isinstance(schema, Mapping) else {}
     items = schema.get("items")
     return FormField(
@@ -174,24 +177,26 @@ def _field(name: str, schema: Any, required: bool) -> FormField:
         description=str(schema.get("description", "")),
         required=required,
         default=schema.get("default"),
-        choices=_choices(items if isinstance(items, Mapping) else schema),
+        choices=_read_choices(items if isinstance(items, Mapping) else schema),
         schema=schema,
     )
 
 
-def _choices(schema: Mapping[str, Any]) -> dict[str, str]:
+def _read_choices(schema: Mapping[str, Any]) -> dict[str, str]:
     for key in ("oneOf", "anyOf"):
         if isinstance(schema.get(key), list):
             return {str(one["const"]): str(one.get("title", one["const"])) for one in schema[key] if "const" in one}
-    values, names = schema.get("enum"), schema.get("enumNames")
+    values = schema.get("enum")
+    names = schema.get("enumNames")
     if not isinstance(values, list):
         return {}
     titles = names if isinstance(names, list) and len(names) == len(values) else values
     return {str(value): str(title) for value, title in zip(values, titles, strict=True)}
 
 
-def _limits(amount: float, schema: Mapping[str, Any], lowest: str, highest: str, unit: str) -> str | None:
-    low, high = schema.get(lowest), schema.get(highest)
+def _check_limits(amount: float, schema: Mapping[str, Any], lowest: str, highest: str, unit: str) -> str | None:
+    low = schema.get(lowest)
+    high = schema.get(highest)
     if isinstance(low, int | float) and amount < low:
         return f"must be at least {low} {unit}".rstrip()
     if isinstance(high, int | float) and amount > high:
@@ -199,10 +204,10 @@ def _limits(amount: float, schema: Mapping[str, Any], lowest: str, highest: str,
     return None
 
 
-# Reading what a person typed -------------------------------------------------------------------------------------
+# Parsing typed texts ---------------------------------------------------------------------------------------------
 
 
-def _number(text: str) -> int | float:
+def _parse_number(text: str) -> int | float:
     try:
         return int(text)
     except ValueError:
@@ -213,7 +218,7 @@ def _number(text: str) -> int | float:
         raise ValueError("must be a number") from None
 
 
-def _yes_or_no(text: str) -> bool:
+def _parse_bool(text: str) -> bool:
     if text not in _YES | _NO:
         raise ValueError("must be yes or no")
     return text in _YES

@@ -1,7 +1,7 @@
 """An inbox in an SQLite file that other processes can read and answer.
 
 The asking session writes a row, polls for an answer and updates a heartbeat; the first process to update the pending
-row answers. Whoever can write the file can approve tool calls, so it must be writable by one user only.
+row answers. Write access to the file allows approving tool calls, so only one user may have it.
 """
 
 import contextlib
@@ -36,7 +36,7 @@ from claude_agent_py.wire.fitting import fit
 
 ALIVE_FOR: Final = 15.0
 """Seconds without a heartbeat after which a question counts as abandoned."""
-SIGN_EVERY: Final = 3.0
+HEARTBEAT_INTERVAL: Final = 3.0
 KEPT_FOR: Final = 24 * 3600.0
 """Seconds that settled questions stay in the file."""
 
@@ -58,14 +58,14 @@ CREATE TABLE IF NOT EXISTS interactions (
 )
 """
 _VERSION: Final = 2
-"""Files of version 0 lack `answered_by` and `answered_from`, those of version 1 lack `session_id`."""
+"""Files of version 0 lack `answered_by` and `answered_from`; files of version 1 lack `session_id`."""
 _IS_PENDING: Final = "state = 'pending' AND seen_at > ?"
 
 Result = TypeVar("Result")
 
 
 class SQLiteInbox(Inbox):
-    """An inbox in a file, for the asking session and for the processes that answer.
+    """An inbox in a file, for the asking session and for answering processes.
 
     Args:
         path: The file; created if missing, readable and writable by this user only.
@@ -83,7 +83,7 @@ class SQLiteInbox(Inbox):
         _make_private(self.path)
         try:
             with contextlib.closing(open_shared(self.path, [_SCHEMA], version=_VERSION, migrate=_migrate)) as database:
-                transact(database, _forget_old)
+                transact(database, _delete_old)
         except sqlite3.DatabaseError as error:
             raise OptionsError(f"{self.path} cannot be used as an inbox: {error}", option="interactions") from error
 
@@ -93,27 +93,29 @@ class SQLiteInbox(Inbox):
         return iter([StoredInteraction(self, row) for row in self._execute(pending, (time.time() - ALIVE_FOR,))])
 
     def arrivals(self) -> AsyncIterator[Interaction]:
-        """Iterate over pending and future questions without end, checking the file every `poll` seconds."""
+        """Iterate over pending questions, then new ones. Never ends. Checks the file every `poll` seconds."""
         return _Arrivals(self, self._poll)
 
     async def ask(self, kind: Kind, wire: Any, context: PermissionContext) -> JSONObject:
         """Wait for an answer and return the reply to the CLI. Cancelling withdraws the question."""
         interaction_id = secrets.token_hex(4)
-        with context.awaiting_user(interaction_id):  # before the question becomes visible
+        # Report the wait before the question becomes visible and can be answered.
+        with context.awaiting_user(interaction_id):
             return await self._ask(interaction_id, kind, wire, context)
 
     async def _ask(self, interaction_id: str, kind: Kind, wire: Any, context: PermissionContext) -> JSONObject:
         reply: JSONObject | None = None
         stored: str | None = None
         source: AnswerSource | None = None
-        row = self._row(interaction_id, kind, wire, context)
+        row = self._build_row(interaction_id, kind, wire, context)
         interaction = StoredInteraction(self, row)
-        with anyio.CancelScope(shield=True):  # a written row must also be closed
+        # Shielded, because a row that is written must also be closed.
+        with anyio.CancelScope(shield=True):
             await run_file_work(self._open, row)
         context.on_interaction(InteractionOpened(interaction))
         try:
             with anyio.move_on_after(self.timeout):
-                await self._answered(interaction_id)
+                await self._wait_for_answer(interaction_id)
         finally:
             with anyio.CancelScope(shield=True):
                 stored, source = await run_file_work(self._close, interaction_id)
@@ -121,9 +123,9 @@ class SQLiteInbox(Inbox):
             context.on_interaction(InteractionSettled(interaction, reply is not None, reply, source))
         return KINDS[kind].refuse(TIMED_OUT) if reply is None else reply
 
-    # The side that asks ------------------------------------------------------------------------------------------
+    # Asking ------------------------------------------------------------------------------------------------------
 
-    def _row(self, interaction_id: str, kind: Kind, wire: Any, context: PermissionContext) -> dict[str, Any]:
+    def _build_row(self, interaction_id: str, kind: Kind, wire: Any, context: PermissionContext) -> dict[str, Any]:
         now = time.time()
         return {
             "id": interaction_id,
@@ -146,23 +148,23 @@ class SQLiteInbox(Inbox):
             row,
         )
 
-    async def _answered(self, interaction_id: str) -> None:
+    async def _wait_for_answer(self, interaction_id: str) -> None:
         signed_at = time.monotonic()
-        while await run_file_work(self._state, interaction_id) == "pending":
+        while await run_file_work(self._read_state, interaction_id) == "pending":
             await anyio.sleep(self._poll)
-            if time.monotonic() - signed_at > SIGN_EVERY:
+            if time.monotonic() - signed_at > HEARTBEAT_INTERVAL:
                 signed_at = time.monotonic()
-                await run_file_work(self._sign, interaction_id)
+                await run_file_work(self._update_heartbeat, interaction_id)
 
-    def _state(self, interaction_id: str) -> str | None:
+    def _read_state(self, interaction_id: str) -> str | None:
         rows = self._execute("SELECT state FROM interactions WHERE id = ?", (interaction_id,))
         return rows[0]["state"] if rows else None
 
-    def _sign(self, interaction_id: str) -> None:
+    def _update_heartbeat(self, interaction_id: str) -> None:
         self._execute("UPDATE interactions SET seen_at = ? WHERE id = ?", (time.time(), interaction_id))
 
     def _close(self, interaction_id: str) -> tuple[str | None, AnswerSource | None]:
-        """Close the question and return its answer with its source, or None if there is none."""
+        """Close the question and return its answer with its source. Both are None if it was not answered."""
 
         def close(cursor: sqlite3.Cursor) -> tuple[str | None, AnswerSource | None]:
             cursor.execute(
@@ -175,7 +177,7 @@ class SQLiteInbox(Inbox):
 
         return self._run(close)
 
-    # The side that answers ---------------------------------------------------------------------------------------
+    # Answering ---------------------------------------------------------------------------------------------------
 
     def _settle(self, interaction_id: str, reply: JSONObject, source: AnswerSource) -> bool:
         """Record an answer and return whether the question was still pending."""
@@ -232,8 +234,8 @@ class StoredInteraction(Interaction):
 
     @property
     def done(self) -> bool:
-        """Whether it was answered, refused or withdrawn. Reads the file."""
-        return self._inbox._state(self.id) != "pending"
+        """Whether the question was answered, refused or withdrawn. Reads the file."""
+        return self._inbox._read_state(self.id) != "pending"
 
     def _settle(self, reply: JSONObject, source: AnswerSource) -> bool:
         return self._inbox._settle(self.id, reply, source)
@@ -247,16 +249,17 @@ def _migrate(cursor: sqlite3.Cursor, version: int) -> None:
             cursor.execute(f"ALTER TABLE interactions ADD COLUMN {column} TEXT")
 
 
-def _forget_old(cursor: sqlite3.Cursor) -> None:
+def _delete_old(cursor: sqlite3.Cursor) -> None:
     long_ago = time.time() - KEPT_FOR
     cursor.execute("DELETE FROM interactions WHERE created_at < ? AND seen_at < ?", (long_ago, long_ago))
 
 
 def _make_private(path: Path) -> None:
-    """Create the file for this user only, and reject a file that others may write."""
+    """Create the file for this user only, and reject a file that other users may write."""
     try:
         os.close(os.open(path, os.O_CREAT | os.O_RDWR | getattr(os, "O_NOFOLLOW", 0), 0o600))
-        status, directory = path.lstat(), path.parent.stat()
+        status = path.lstat()
+        directory = path.parent.stat()
     except OSError as error:
         raise OptionsError(f"the inbox {path} cannot be opened: {error.strerror}", option="interactions") from error
     if os.name == "posix":
@@ -269,7 +272,7 @@ def _make_private(path: Path) -> None:
 
 
 def _check_directory(path: Path, status: os.stat_result) -> None:
-    """Reject a directory in which other users can replace the inbox.
+    """Reject a directory if other users can replace the inbox in it.
 
     The sticky bit, as on `/tmp`, keeps users from replacing each other's files.
     """

@@ -1,4 +1,4 @@
-"""Inboxes: pending questions to people, which any task or thread may look at and answer.
+"""Inboxes: pending questions to people, which any task or thread may read and answer.
 
 A question is answered once; later answers return False.
 """
@@ -36,23 +36,24 @@ TIMED_OUT: Final = "The request timed out without an answer."
 
 @dataclass(frozen=True, slots=True)
 class AnswerSource:
-    """Where an answer comes from."""
+    """The source of an answer."""
 
     by: str
-    """Who answered."""
+    """The name of the answering person."""
     origin: str
     """The process and its machine."""
 
     @classmethod
     def here(cls, by: str = "") -> "AnswerSource":
-        """Return the source of an answer that this process gives."""
-        return cls(by or _user(), f"process {os.getpid()} on {platform.node()}")
+        """Return the source of answers from this process."""
+        return cls(by or _get_user_name(), f"process {os.getpid()} on {platform.node()}")
 
 
-def _user() -> str:
+def _get_user_name() -> str:
     try:
         return getpass.getuser()
-    except (ImportError, KeyError, OSError):  # a user without a name, in a container for example
+    except (ImportError, KeyError, OSError):
+        # The user has no name, for example in a container.
         return ""
 
 
@@ -65,12 +66,12 @@ class Interaction(ABC):
         subject: The question, as a handler of that kind receives it: a `PermissionRequest`, a tuple of `Question`s, a
             `Plan`, an `ElicitationRequest`, or the request for a dialog.
         wire: The request as received.
-        session_id: The session that asks, for a child agent the session that started it; None if unknown.
-        agent_id: The subagent that asks, also the id of its task; None for the main agent.
+        session_id: The asking session, for a child agent the session that started it; None if unknown.
+        agent_id: The asking subagent, which is also the id of its task; None for the main agent.
         task: The `Task` of that subagent; only set in the process that runs it.
         task_description: The description of that task.
-        created_at: When it was asked, in seconds since the epoch.
-        deadline: When it is refused automatically, in seconds since the epoch; None means never.
+        created_at: The time of the question, in seconds since the epoch.
+        deadline: The time of an automatic refusal, in seconds since the epoch; None means never.
     """
 
     def __init__(
@@ -103,23 +104,23 @@ class Interaction(ABC):
     @property
     def summary(self) -> str:
         """The question in one line that is safe to print in a terminal."""
-        return summary_of(self.kind, self.subject)
+        return summarize(self.kind, self.subject)
 
     @property
     @abstractmethod
     def done(self) -> bool:
-        """Whether it was answered, refused or withdrawn."""
+        """Whether the question was answered, refused or withdrawn."""
 
     @abstractmethod
     def _settle(self, reply: JSONObject, source: AnswerSource) -> bool:
-        """Record the reply and return whether it is the first."""
+        """Record the first reply. Return False for later ones."""
 
     def resolve(self, value: Any, *, by: str = "") -> bool:
         """Answer the question. May be called from any thread.
 
         Args:
-            value: What a handler of this kind returns: `Allow` or `Deny`, answers, `Accept`, ...
-            by: Who answers, for records. Empty means the user that this process runs as.
+            value: A return value of handlers of this kind: `Allow` or `Deny`, answers, `Accept`, ...
+            by: The name of the answering person, for records. Empty means the user of this process.
 
         Returns:
             False if the question was already answered or withdrawn.
@@ -130,7 +131,7 @@ class Interaction(ABC):
         return self._settle(KINDS[self.kind].read(self.wire, value), AnswerSource.here(by))
 
     def refuse(self, message: str = "", *, by: str = "") -> bool:
-        """Refuse it: deny, leave unanswered, cancel or dismiss. Takes `by` and returns as `resolve` does."""
+        """Refuse the question: deny, leave unanswered, cancel or dismiss. `by` and the result are as for `resolve`."""
         return self._settle(KINDS[self.kind].refuse(message), AnswerSource.here(by))
 
     async def answer(self, value: Any, *, by: str = "") -> bool:
@@ -157,9 +158,9 @@ class InteractionSettled:
     was_answered: bool
     """False if it timed out, the CLI withdrew it, or the session ended."""
     answer: JSONObject | None = None
-    """The reply to the CLI; None if it was not answered."""
+    """The reply to the CLI; None if the question was not answered."""
     source: AnswerSource | None = None
-    """Who answered, and from where; None if this is unknown."""
+    """The person and the process that answered; None if unknown."""
 
 
 class Inbox(ABC):
@@ -225,7 +226,8 @@ class PendingInteractions(Inbox):
         return len(list(iter(self)))
 
     def __bool__(self) -> bool:
-        return True  # an empty inbox is still an inbox
+        # An empty inbox is still an inbox, although its length is 0.
+        return True
 
     def arrivals(self) -> AsyncIterator[Interaction]:
         """Iterate over pending and future questions until `close`. May run in another event loop or thread."""
@@ -240,8 +242,8 @@ class PendingInteractions(Inbox):
     def close(self) -> None:
         """End `arrivals` after the pending questions. May be called from any thread.
 
-        A session closes the inbox that it created (`interactions=True`) when it ends. An inbox passed to it may serve
-        further sessions; close it yourself.
+        A session that created its inbox (`interactions=True`) closes it at the end. An inbox of yours may serve other
+        sessions, so close it yourself.
         """
         with self._lock:
             self._is_closed = True
@@ -251,17 +253,20 @@ class PendingInteractions(Inbox):
     async def ask(self, kind: Kind, wire: Any, context: PermissionContext) -> JSONObject:
         """Wait for an answer and return the reply to the CLI. Cancelling withdraws the question."""
         interaction = _Waiting(kind, wire, timeout=self.timeout, context=context)
-        with context.awaiting_user(interaction.id):  # before the question becomes visible
+        # Report the wait before the question becomes visible and can be answered.
+        with context.awaiting_user(interaction.id):
             self._publish(interaction)
             context.on_interaction(InteractionOpened(interaction))
             try:
                 with anyio.move_on_after(self.timeout):
                     await interaction.settled.wait()
             finally:
-                was_answered = not interaction.refuse(TIMED_OUT)  # does nothing if it was answered
+                # An answered question cannot be refused.
+                was_answered = not interaction.refuse(TIMED_OUT)
                 with self._lock:
                     del self._waiting[interaction.id]
-                reply, source = (interaction.reply, interaction.source) if was_answered else (None, None)
+                reply = interaction.reply if was_answered else None
+                source = interaction.source if was_answered else None
                 context.on_interaction(InteractionSettled(interaction, was_answered, reply, source))
         return interaction.reply
 
@@ -302,7 +307,8 @@ class _Waiting(Interaction):
         with self._lock:
             if self.reply:
                 return False
-            self.reply, self.source = reply, source
+            self.reply = reply
+            self.source = source
         self.settled.set()
         return True
 
@@ -326,7 +332,8 @@ class _Arrivals(AsyncIterator[Interaction]):
 
     async def __anext__(self) -> Interaction:
         while True:
-            self._wakeup = Wakeup()  # before checking the queue, so that no item is missed
+            # Create the wakeup before checking the queue, so that no item is missed.
+            self._wakeup = Wakeup()
             while self._queue:
                 interaction = self._queue.popleft()
                 if not interaction.done:
@@ -336,19 +343,19 @@ class _Arrivals(AsyncIterator[Interaction]):
             await self._wakeup.wait()
 
 
-def summary_of(kind: Kind, subject: Any) -> str:
-    """Return what is asked in one line that is safe to print in a terminal."""
+def summarize(kind: Kind, subject: Any) -> str:
+    """Summarize a question in one line that is safe to print in a terminal."""
     return displayable(_SUMMARIES[kind](subject), 200).replace("\n", " ")
 
 
-def _permission_summary(request: PermissionRequest) -> str:
+def _summarize_permission(request: PermissionRequest) -> str:
     shown = (request.raw_input.get(key) for key in ("command", "file_path", "notebook_path", "path", "url", "query"))
     what = next((str(value) for value in shown if value), None) or request.description or request.title or ""
     return f"{request.tool_name}: {what}" if what else request.tool_name
 
 
 _SUMMARIES: Final[dict[str, Any]] = {
-    "permission": _permission_summary,
+    "permission": _summarize_permission,
     "question": lambda questions: " / ".join(question.question for question in questions) or "a question",
     "plan": lambda plan: next((line for line in plan.text.splitlines() if line.strip()), "a plan without text"),
     "elicitation": lambda request: f"{request.server_name}: {request.message or request.url or 'a question'}",

@@ -24,7 +24,7 @@ class Plan:
     tool_use_id: str = ""
 
 
-def plan_of(request: CanUseToolRequest) -> Plan:
+def read_plan(request: CanUseToolRequest) -> Plan:
     """Return the plan in a call."""
     try:
         data = fit(ExitPlanModeInput, request.input)[0]

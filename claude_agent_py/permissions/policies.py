@@ -1,7 +1,7 @@
-"""Ready-made policies for `can_use_tool`, and how to compose them.
+"""Ready-made policies for `can_use_tool`, and `first_of` to compose them.
 
 A policy returns `Allow`, `Deny`, or None for no opinion; a call without any opinion is denied. Policies only see calls
-that the CLI asks about, not those that a rule or the permission mode allows.
+that the CLI asks about. They do not see calls that a rule or the permission mode allows.
 """
 
 import fnmatch
@@ -56,14 +56,15 @@ def allow_tools(*names: str) -> Policy:
     Warns:
         OptionsWarning: A name matches no known tool.
     """
-    matches = _matcher("allow_tools", names)
+    matches = _build_matcher("allow_tools", names)
 
     async def policy(request: PermissionRequest, context: PermissionContext) -> Opinion:
         tool = request.tool_name
         needs_person = request.requires_user_interaction or tool in (ASK_USER_QUESTION, EXIT_PLAN_MODE)
-        if not matches(tool) or (needs_person and tool not in names):  # a star must not match what a person answers
+        # A star must not match a tool that only a person may answer.
+        if not matches(tool) or (needs_person and tool not in names):
             return None
-        return approved(request)
+        return allow_unless_ask_rule(request)
 
     return policy
 
@@ -71,7 +72,7 @@ def allow_tools(*names: str) -> Policy:
 def deny_tools(*names: str, message: str = "This tool is not allowed here.") -> Policy:
     """Deny these tools; no opinion on others. `*` in a name matches anything, as in `mcp__*`.
 
-    A star does not match `StructuredOutput`, with which the model only delivers the output of `output_type`.
+    A star does not match `StructuredOutput`, which only delivers the output of `output_type`.
 
     Raises:
         OptionsError: No name is given, or one is not a possible tool name.
@@ -79,7 +80,7 @@ def deny_tools(*names: str, message: str = "This tool is not allowed here.") -> 
     Warns:
         OptionsWarning: A name matches no known tool, so the policy may deny nothing.
     """
-    matches = _matcher("deny_tools", names)
+    matches = _build_matcher("deny_tools", names)
 
     async def policy(request: PermissionRequest, context: PermissionContext) -> Opinion:
         is_output = request.tool_name == STRUCTURED_OUTPUT and STRUCTURED_OUTPUT not in names
@@ -93,15 +94,15 @@ def read_only() -> Policy:
     return allow_tools(*READING_TOOLS)
 
 
-def approved(request: PermissionRequest) -> Opinion:
+def allow_unless_ask_rule(request: PermissionRequest) -> Opinion:
     """Return `Allow`, or None if a rule of the user requires asking a person."""
     asked_by_rule = request.matched_ask_rule is not None or request.decision_reason_type == "rule"
     return None if asked_by_rule else Allow()
 
 
 def ask(handler: Callable[[PermissionRequest, PermissionContext], Any]) -> Policy:
-    """Ask a person with `handler`. Meanwhile the task has the status `awaiting_user`."""
-    callback = _checked(handler)
+    """Ask a person with `handler`. The task has the status `awaiting_user` until the answer."""
+    callback = _wrap_policy(handler)
 
     async def policy(request: PermissionRequest, context: PermissionContext) -> Opinion:
         with context.awaiting_user():
@@ -114,14 +115,14 @@ def ask(handler: Callable[[PermissionRequest, PermissionContext], Any]) -> Polic
 def first_of(*policies: Policy) -> Policy:
     """Return the first opinion.
 
-    A policy that raises or returns anything else denies the call, and later ones are not asked.
+    If a policy raises or returns anything else, the call is denied, and later policies are not asked.
 
     Raises:
-        OptionsError: A policy is not a function, or there is none.
+        OptionsError: A policy is not a function, or no policy is given.
     """
     if not policies:
-        raise OptionsError("first_of needs a policy: it would decide nothing", option="can_use_tool")
-    callbacks = [_checked(policy) for policy in policies]
+        raise OptionsError("first_of needs at least one policy", option="can_use_tool")
+    callbacks = [_wrap_policy(policy) for policy in policies]
 
     async def composed(request: PermissionRequest, context: PermissionContext) -> Opinion:
         for callback in callbacks:
@@ -136,20 +137,20 @@ def first_of(*policies: Policy) -> Policy:
     return composed
 
 
-def _checked(policy: Any) -> Callback:
+def _wrap_policy(policy: Any) -> Callback:
     if not callable(policy):
         raise OptionsError(f"a policy must be a function, not {type(policy).__name__}", option="can_use_tool")
     return Callback(policy)
 
 
-def _matcher(policy: str, names: tuple[Any, ...]) -> Callable[[str], bool]:
+def _build_matcher(policy: str, names: tuple[Any, ...]) -> Callable[[str], bool]:
     """Return a function that checks tool names against the patterns, resolving legacy names."""
     if not names:
-        raise OptionsError(f"{policy} needs the name of a tool: it would match nothing", option="can_use_tool")
+        raise OptionsError(f"{policy} needs at least one tool name", option="can_use_tool")
     for name in names:
         if not isinstance(name, str) or not _TOOL_NAME.fullmatch(name):
             raise OptionsError(
-                f"expected a tool name, not {name!r} (use bash_commands for commands; in the names of MCP servers "
+                f"a name must be a tool name, not {name!r} (use bash_commands for commands; in names of MCP servers "
                 "and their tools, the CLI replaces all but letters, digits, '_' and '-' with '_')",
                 option="can_use_tool",
             )

@@ -1,4 +1,4 @@
-"""The five kinds of prompts for a person: how to present each, read its answer, and refuse it.
+"""The five kinds of prompts for a person, with functions to present each, read its answer, and refuse it.
 
 Handlers, inboxes and the command line share this table. An answer that `read` does not understand raises ValueError,
 and the prompt is refused.
@@ -9,18 +9,18 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeAlias
 
 from claude_agent_py._handler_context import HandlerContext
-from claude_agent_py.permissions.decisions import Allow, Decision, Deny, denial, reply_of
-from claude_agent_py.permissions.dialogs import Completed, Dismissed, dismissed, read_dialog
+from claude_agent_py.permissions.decisions import Allow, Decision, Deny, build_denial, build_reply
+from claude_agent_py.permissions.dialogs import Completed, Dismissed, build_dismissal, read_dialog
 from claude_agent_py.permissions.elicitation import (
     Accept,
     Cancel,
     Decline,
     ElicitationRequest,
-    cancelled,
+    build_cancellation,
     read_elicitation,
 )
-from claude_agent_py.permissions.plans import EXIT_PLAN_MODE, Plan, plan_of
-from claude_agent_py.permissions.questions import ASK_USER_QUESTION, Question, questions_of, read_answers
+from claude_agent_py.permissions.plans import EXIT_PLAN_MODE, Plan, read_plan
+from claude_agent_py.permissions.questions import ASK_USER_QUESTION, Question, read_answers, read_questions
 from claude_agent_py.permissions.requests import PermissionRequest
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.control.asks import (
@@ -31,7 +31,7 @@ from claude_agent_py.wire.control.asks import (
 
 Kind: TypeAlias = Literal["permission", "question", "plan", "elicitation", "dialog"]
 Subject: TypeAlias = PermissionRequest | tuple[Question, ...] | Plan | ElicitationRequest | UserDialogRequest
-"""What a handler receives."""
+"""The first argument of a handler."""
 WireRequest: TypeAlias = CanUseToolRequest | WireElicitationRequest | UserDialogRequest
 
 
@@ -42,7 +42,7 @@ class PromptKind:
     wire: type[Any]
     """The request on the wire."""
     subject: Callable[[Any, HandlerContext | None], Any]
-    """Return what a handler receives."""
+    """Return the first argument of a handler."""
     read: Callable[[Any, Any], JSONObject]
     """Convert an answer to the reply; raise ValueError if it is invalid."""
     refuse: Callable[[str], JSONObject]
@@ -51,7 +51,7 @@ class PromptKind:
     """Convert a reply back to the answer: the inverse of `read`."""
 
 
-def kind_of(request: WireRequest) -> Kind:
+def get_kind(request: WireRequest) -> Kind:
     """Return the kind of a request."""
     if isinstance(request, CanUseToolRequest):
         return _BY_TOOL.get(request.tool_name, "permission")
@@ -63,8 +63,8 @@ _BY_TOOL: Final[Mapping[str, Kind]] = {ASK_USER_QUESTION: "question", EXIT_PLAN_
 
 def _read_decision(request: CanUseToolRequest, value: Any) -> JSONObject:
     if value is None:
-        return denial("No policy allows this.")
-    return check_input(request, reply_of(value, request.permission_suggestions or ()))
+        return build_denial("No policy allows this.")
+    return check_input(request, build_reply(value, request.permission_suggestions or ()))
 
 
 def check_input(request: CanUseToolRequest, reply: JSONObject) -> JSONObject:
@@ -75,10 +75,10 @@ def check_input(request: CanUseToolRequest, reply: JSONObject) -> JSONObject:
 
 
 def _read_questions(request: CanUseToolRequest, value: Any) -> JSONObject:
-    return check_input(request, reply_of(value)) if isinstance(value, Allow) else read_answers(request, value)
+    return check_input(request, build_reply(value)) if isinstance(value, Allow) else read_answers(request, value)
 
 
-def decision_of(reply: JSONObject) -> Decision:
+def decode_decision(reply: JSONObject) -> Decision:
     """Convert a reply back to a decision. Raises ValueError for other replies."""
     kind = reply.get("decisionClassification")
     if reply.get("behavior") == "allow":
@@ -88,7 +88,7 @@ def decision_of(reply: JSONObject) -> Decision:
     raise ValueError("not a decision")
 
 
-def _elicited(reply: JSONObject) -> Accept | Decline | Cancel:
+def _decode_elicitation(reply: JSONObject) -> Accept | Decline | Cancel:
     answers: dict[str, Accept | Decline | Cancel] = {
         "accept": Accept(reply.get("content")),
         "decline": Decline(),
@@ -98,32 +98,32 @@ def _elicited(reply: JSONObject) -> Accept | Decline | Cancel:
 
 
 _PERMISSION: Final = PromptKind(
-    wire=CanUseToolRequest, subject=PermissionRequest, read=_read_decision, refuse=denial, answer=decision_of
+    wire=CanUseToolRequest, subject=PermissionRequest, read=_read_decision, refuse=build_denial, answer=decode_decision
 )
 
 KINDS: Final[Mapping[Kind, PromptKind]] = {
     "permission": _PERMISSION,
-    "question": replace(_PERMISSION, subject=lambda request, context: questions_of(request), read=_read_questions),
-    "plan": replace(_PERMISSION, subject=lambda request, context: plan_of(request)),
+    "question": replace(_PERMISSION, subject=lambda request, context: read_questions(request), read=_read_questions),
+    "plan": replace(_PERMISSION, subject=lambda request, context: read_plan(request)),
     "elicitation": PromptKind(
         wire=WireElicitationRequest,
         subject=lambda request, context: ElicitationRequest(request),
         read=lambda request, value: read_elicitation(ElicitationRequest(request), value),
-        refuse=lambda reason: cancelled(),
-        answer=_elicited,
+        refuse=lambda reason: build_cancellation(),
+        answer=_decode_elicitation,
     ),
     "dialog": PromptKind(
         wire=UserDialogRequest,
         subject=lambda request, context: request,
         read=lambda request, value: read_dialog(value),
-        refuse=lambda reason: dismissed(),
+        refuse=lambda reason: build_dismissal(),
         answer=lambda reply: Completed(reply.get("result")) if reply.get("behavior") == "completed" else Dismissed(),
     ),
 }
 
 
-def essence_of(kind: Kind, reply: JSONObject) -> JSONObject:
-    """Return what a reply says, for a record: without the input of the tool, but with the answers to questions."""
-    told = {name: value for name, value in reply.items() if name != "updatedInput"}
+def extract_record(kind: Kind, reply: JSONObject) -> JSONObject:
+    """Return a reply for records: without the tool's input, but with the answers to questions."""
+    record = {name: value for name, value in reply.items() if name != "updatedInput"}
     answers = (reply.get("updatedInput") or {}).get("answers") if kind == "question" else None
-    return told if answers is None else told | {"answers": answers}
+    return record if answers is None else record | {"answers": answers}

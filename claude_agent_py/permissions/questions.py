@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from claude_agent_py.permissions.decisions import Allow, Deny, describe, reply_of
+from claude_agent_py.permissions.decisions import Allow, Deny, build_reply, describe
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.control.asks import CanUseToolRequest
 from claude_agent_py.wire.fitting import Misfit, fit
@@ -17,7 +17,7 @@ from claude_agent_py.wire.tools.questions import AskUserQuestionInput, Question,
 ASK_USER_QUESTION = "AskUserQuestion"
 UNANSWERED = "The user did not answer the questions."
 
-__all__ = ["Answers", "Option", "Question", "questions_of", "read_answers"]
+__all__ = ["Answers", "Option", "Question", "read_questions", "read_answers"]
 
 Option = QuestionOption
 Chosen: TypeAlias = str | Sequence[str]
@@ -36,10 +36,10 @@ class Answers:
 
 
 AnswerToQuestions: TypeAlias = Answers | Mapping[str, Chosen] | Sequence[Chosen | None] | Deny | None
-"""What `on_question` may return. A string answers a single question; None leaves all unanswered."""
+"""The return type of `on_question`. A string answers a single question; None leaves all unanswered."""
 
 
-def questions_of(request: CanUseToolRequest) -> tuple[Question, ...]:
+def read_questions(request: CanUseToolRequest) -> tuple[Question, ...]:
     """Return the questions of a call; empty if its input is invalid."""
     try:
         return tuple(fit(AskUserQuestionInput, request.input)[0].questions)
@@ -50,34 +50,41 @@ def questions_of(request: CanUseToolRequest) -> tuple[Question, ...]:
 def read_answers(request: CanUseToolRequest, value: Any) -> JSONObject:
     """Return the reply for the result of `on_question`.
 
-    Raises ValueError if an answer matches no question, or not what the question allows.
+    Raises ValueError if an answer matches no question, or the question does not allow it.
     """
     if value is None:
-        return reply_of(Deny(UNANSWERED))
+        return build_reply(Deny(UNANSWERED))
     if isinstance(value, Deny):
-        return reply_of(value)
-    questions = questions_of(request)
+        return build_reply(value)
+    questions = read_questions(request)
     if isinstance(value, str) and len(questions) != 1:
         raise ValueError(f"a string cannot answer {len(questions)} questions")
-    given = value if isinstance(value, Answers) else Answers([value] if isinstance(value, str) else value)
-    answers = {question.question: _text(question, chosen) for question, chosen in _paired(questions, given.answers)}
+    if isinstance(value, str):
+        value = [value]
+    given = value if isinstance(value, Answers) else Answers(value)
+    answers = {
+        question.question: _join_labels(question, chosen)
+        for question, chosen in _pair_answers(questions, given.answers)
+    }
     updated: dict[str, Any] = {**request.input, "answers": answers}
     if given.notes:
-        updated["annotations"] = {_find(questions, key).question: {"notes": text} for key, text in given.notes.items()}
-    return reply_of(Allow(updated_input=updated))
+        updated["annotations"] = {
+            _find_question(questions, key).question: {"notes": text} for key, text in given.notes.items()
+        }
+    return build_reply(Allow(updated_input=updated))
 
 
-def _paired(questions: Sequence[Question], answers: Any) -> list[tuple[Question, Chosen]]:
+def _pair_answers(questions: Sequence[Question], answers: Any) -> list[tuple[Question, Chosen]]:
     if isinstance(answers, Mapping):
-        return [(_find(questions, key), chosen) for key, chosen in answers.items()]
+        return [(_find_question(questions, key), chosen) for key, chosen in answers.items()]
     if not isinstance(answers, Sequence) or isinstance(answers, bytes):
-        raise ValueError(f"expected answers, not {describe(answers)}")
+        raise ValueError(f"answers must be a dict or a list, not {describe(answers)}")
     if len(answers) > len(questions):
-        raise ValueError(f"{len(answers)} answers for {len(questions)} questions")
+        raise ValueError(f"there must be at most {len(questions)} answers, not {len(answers)}")
     return [(question, chosen) for question, chosen in zip(questions, answers, strict=False) if chosen is not None]
 
 
-def _find(questions: Sequence[Question], key: Any) -> Question:
+def _find_question(questions: Sequence[Question], key: Any) -> Question:
     text = key.question if isinstance(key, Question) else key
     found = [question for question in questions if question.question == text]
     found = found or [question for question in questions if question.header == text]
@@ -87,7 +94,7 @@ def _find(questions: Sequence[Question], key: Any) -> Question:
     return found[0]
 
 
-def _text(question: Question, chosen: Any) -> str:
+def _join_labels(question: Question, chosen: Any) -> str:
     parts = [chosen] if isinstance(chosen, str) else chosen
     if not isinstance(parts, Sequence) or not all(isinstance(part, str) for part in parts):
         raise ValueError(

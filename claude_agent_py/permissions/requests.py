@@ -1,4 +1,4 @@
-"""What permission handlers receive: the request and its context.
+"""The arguments of permission handlers: the request and its context.
 
 Text in requests comes from the model, a repository or a server and may contain terminal escapes; clean it with
 `displayable` before showing it.
@@ -28,7 +28,7 @@ class PermissionContext(HandlerContext):
     """The tool call in question, if any."""
     cwd: str | None = None
     """The session's start directory, or for a guard the shell's current directory; None if unknown."""
-    on_waiting: Callable[[bool, str | None], object] = field(default=lambda *told: None, repr=False, compare=False)
+    on_waiting: Callable[[bool, str | None], object] = field(default=lambda *arguments: None, repr=False, compare=False)
     on_interaction: Callable[[Any], object] = field(default=lambda event: None, repr=False, compare=False)
     """For inboxes: call it with `InteractionOpened` and `InteractionSettled` in the event loop. Does not raise."""
 
@@ -95,7 +95,7 @@ class PermissionRequest:
 
     @property
     def matched_ask_rule(self) -> MatchedAskRule | None:
-        """The user's rule that requires asking a person. Do not approve such a call automatically."""
+        """The user's rule that requires asking a person. Do not approve the call automatically."""
         return self.wire.matched_ask_rule
 
     @property
@@ -135,12 +135,12 @@ class PermissionRequest:
 
     @property
     def agent_id(self) -> str | None:
-        """The subagent or child agent that asks; None for the main agent."""
+        """The asking subagent or child agent; None for the main agent."""
         return self.wire.agent_id or (None if self.context is None else self.context.agent_id)
 
     @property
     def task(self) -> "Task | None":
-        """The `Task` of that subagent; None for the main agent, or if unknown."""
+        """The `Task` of the asking agent; None for the main agent, or if unknown."""
         return self.context.task if self.context is not None else None
 
 

@@ -28,7 +28,7 @@ _DENY: Final = frozenset({"deny", "reject", "no", "n"})
 
 
 def read_typed(interaction: Interaction, words: Sequence[str]) -> Any:
-    """Return the answer that the words express, for `Interaction.answer`.
+    """Parse typed words to an answer, for `Interaction.answer`.
 
     Raises:
         ValueError: The words are not an answer; the message lists the syntax.
@@ -38,7 +38,7 @@ def read_typed(interaction: Interaction, words: Sequence[str]) -> Any:
     return _READERS[interaction.kind](interaction, words)
 
 
-def _decision(interaction: Interaction, words: Sequence[str]) -> Allow | Deny:
+def _read_decision(interaction: Interaction, words: Sequence[str]) -> Allow | Deny:
     if words[0].lower() in _ALLOW and len(words) == 1:
         return Allow()
     if words[0].lower() in _DENY:
@@ -46,19 +46,21 @@ def _decision(interaction: Interaction, words: Sequence[str]) -> Allow | Deny:
     raise ValueError(f"answer with: {HELP[interaction.kind]}")
 
 
-def _answers(interaction: Interaction, words: Sequence[str]) -> list[Chosen] | Deny:
+def _read_answers(interaction: Interaction, words: Sequence[str]) -> list[Chosen] | Deny:
     if words[0].lower() == "deny":
         return Deny(" ".join(words[1:]))
     questions = cast("tuple[Question, ...]", interaction.subject)
     if len(questions) == 1:
         words = [" ".join(words)]
     if len(words) != len(questions):
-        raise ValueError(f"expected {len(questions)} answers; quote an answer of several words")
-    return [chosen(question, word) for question, word in zip(questions, words, strict=True)]
+        raise ValueError(
+            f"there must be {len(questions)} answers, not {len(words)}; put an answer of several words in quotes"
+        )
+    return [parse_choice(question, word) for question, word in zip(questions, words, strict=True)]
 
 
-def chosen(question: Question, text: str) -> Chosen:
-    """Return the answer to a question that a text expresses: numbers of options, or own words."""
+def parse_choice(question: Question, text: str) -> Chosen:
+    """Parse the answer to a question: numbers of options, or free text."""
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isdecimal() and 1 <= int(part) <= len(question.options) for part in parts):
         return text
@@ -66,7 +68,7 @@ def chosen(question: Question, text: str) -> Chosen:
     return labels[0] if len(labels) == 1 else labels
 
 
-def _elicited(interaction: Interaction, words: Sequence[str]) -> Accept | Decline | Cancel:
+def _read_elicitation(interaction: Interaction, words: Sequence[str]) -> Accept | Decline | Cancel:
     word = words[0].lower()
     if word == "accept":
         pairs = [pair.partition("=") for pair in words[1:]]
@@ -80,7 +82,7 @@ def _elicited(interaction: Interaction, words: Sequence[str]) -> Accept | Declin
     raise ValueError(f"answer with: {HELP['elicitation']}")
 
 
-def _dialog(interaction: Interaction, words: Sequence[str]) -> Completed | Dismissed:
+def _read_dialog(interaction: Interaction, words: Sequence[str]) -> Completed | Dismissed:
     if words[0].lower() == "dismiss" and len(words) == 1:
         return Dismissed()
     if words[0].lower() != "complete":
@@ -92,9 +94,9 @@ def _dialog(interaction: Interaction, words: Sequence[str]) -> Completed | Dismi
 
 
 _READERS: Final[Mapping[Kind, Callable[[Interaction, Sequence[str]], Any]]] = {
-    "permission": _decision,
-    "plan": _decision,
-    "question": _answers,
-    "elicitation": _elicited,
-    "dialog": _dialog,
+    "permission": _read_decision,
+    "plan": _read_decision,
+    "question": _read_answers,
+    "elicitation": _read_elicitation,
+    "dialog": _read_dialog,
 }

@@ -3,8 +3,7 @@
 `ScriptedModel` is a Messages API on loopback for the real CLI. `FakeCLI` replaces the CLI itself and is scripted with
 `steps` and `frames`. A `Gate` blocks either until the test opens it. Everything here is public.
 
-Names are loaded on first use, because pytest imports this package in every project that has it installed, for the sake
-of `pytest_plugin`.
+Names are loaded on first use: pytest imports this package, for `pytest_plugin`, in every project that has it installed.
 """
 
 from claude_agent_py._lazy_names import attach

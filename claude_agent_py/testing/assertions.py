@@ -1,4 +1,4 @@
-"""`assert_agent`: check which tools an agent called and which tasks it ran, with a diff that people can read."""
+"""`assert_agent`: check which tools an agent called and which tasks it ran, with a readable diff."""
 
 import json
 import re
@@ -12,68 +12,69 @@ from claude_agent_py.tasks.task import Task
 from claude_agent_py.tools.traffic import ToolCallRecord
 
 MAIN: Final = "main"
-"""Who the main agent is in `by`."""
+"""The name of the main agent in `by`."""
 
 SHOWN_CHARS: Final = 160
 """The maximum length of an input in a diff."""
 
 
-def fits(expected: object, actual: object) -> bool:
-    """Return whether a value is as expected.
-
-    `...` fits everything, a compiled pattern fits a text in which it is found, a function fits what it returns true
-    for, and a dict fits one that has at least its keys. Everything else has to be equal.
-    """
+def matches(expected: object, actual: object) -> bool:
+    """Return whether a value matches the expectation, by the rules of `assert_agent`."""
     if expected is ...:
         return True
     if isinstance(expected, re.Pattern):
         return isinstance(actual, str) and expected.search(actual) is not None
     if isinstance(expected, Mapping):
         return isinstance(actual, Mapping) and all(
-            name in actual and fits(one, actual[name]) for name, one in expected.items()
+            name in actual and matches(one, actual[name]) for name, one in expected.items()
         )
     if callable(expected):
         return bool(expected(actual))
     if isinstance(expected, list | tuple) and isinstance(actual, list | tuple):
-        return len(expected) == len(actual) and all(map(fits, expected, actual))
+        return len(expected) == len(actual) and all(map(matches, expected, actual))
     return expected == actual
 
 
 @dataclass(frozen=True)
 class ExpectedCall:
-    """A tool call that is expected. Values are compared as described at `assert_agent`."""
+    """An expected tool call. `assert_agent` describes how values are compared."""
 
     name: str
     """The name of the tool."""
     input: Mapping[str, Any] = field(default_factory=dict)
-    """The arguments that matter; others may be there."""
+    """The arguments to compare. The call may have others."""
     by: object = field(default=..., kw_only=True)
-    """The name of the agent that calls; `"main"` is the main agent."""
+    """The name of the calling agent; `"main"` is the main agent."""
     status: object = field(default=..., kw_only=True)
     """A value of `ToolCallStatus`, such as `"denied"`."""
 
     def __str__(self) -> str:
-        who = "any agent" if self.by is ... else self.by if isinstance(self.by, str) else _shown(self.by)
-        given = f" {_shown_input(self.input)}" if self.input else ""
-        return f"{who}: {self.name}{given}" + _status(self.status)
+        if self.by is ...:
+            caller = "any agent"
+        elif isinstance(self.by, str):
+            caller = self.by
+        else:
+            caller = _format_value(self.by)
+        arguments = f" {_format_input(self.input)}" if self.input else ""
+        return f"{caller}: {self.name}{arguments}" + _format_status(self.status)
 
-    def is_like(self, actual: ToolCallRecord) -> bool:
-        """Return whether it is a call of the same tool."""
+    def resembles(self, actual: ToolCallRecord) -> bool:
+        """Return whether both are calls of the same tool."""
         return actual.name == self.name or {actual.name, self.name} <= LAUNCHING_TOOLS
 
-    def misfits(self, actual: ToolCallRecord) -> list[str]:
+    def find_differences(self, actual: ToolCallRecord) -> list[str]:
         """Return the differences from the expectation, one per line."""
-        if not self.is_like(actual):
-            return [f"another tool: {actual.name}"]
+        if not self.resembles(actual):
+            return [f"different tool: {actual.name}"]
         wrong = [
-            f"{name}: expected {_shown(wanted)}, was {_shown(actual.input.get(name, 'left out'))}"
+            f"{name}: expected {_format_value(wanted)}, was {_format_value(actual.input.get(name, 'left out'))}"
             for name, wanted in self.input.items()
-            if name not in actual.input or not fits(wanted, actual.input[name])
+            if name not in actual.input or not matches(wanted, actual.input[name])
         ]
-        if not fits(self.by, who_called(actual)):
-            wrong.append(f"by: expected {_shown(self.by)}, was {who_called(actual)!r}")
-        if not fits(self.status, actual.status.value):
-            wrong.append(f"status: expected {_shown(self.status)}, was {actual.status.value!r}")
+        if not matches(self.by, get_caller(actual)):
+            wrong.append(f"by: expected {_format_value(self.by)}, was {get_caller(actual)!r}")
+        if not matches(self.status, actual.status.value):
+            wrong.append(f"status: expected {_format_value(self.status)}, was {actual.status.value!r}")
         return wrong
 
 
@@ -82,7 +83,7 @@ call = ExpectedCall
 
 @dataclass(frozen=True)
 class ExpectedTask:
-    """A background task that is expected. Values are compared as described at `assert_agent`."""
+    """An expected background task. `assert_agent` describes how values are compared."""
 
     description: object = ...
     """The description of the task."""
@@ -93,27 +94,30 @@ class ExpectedTask:
     status: object = field(default=..., kw_only=True)
     """A value of `TaskStatus`, such as `"completed"`."""
     prompt: object = field(default=..., kw_only=True)
-    """What a subagent was asked."""
+    """The prompt of a subagent."""
     summary: object = field(default=..., kw_only=True)
     """Its report."""
 
     def __str__(self) -> str:
         named = {name: getattr(self, name) for name in ("agent", "by", "status", "prompt", "summary")}
         return " ".join(
-            [_shown(self.description), *(f"{name}={_shown(one)}" for name, one in named.items() if one is not ...)]
+            [
+                _format_value(self.description),
+                *(f"{name}={_format_value(one)}" for name, one in named.items() if one is not ...),
+            ]
         )
 
-    def is_like(self, actual: Task) -> bool:
-        """Return whether it is the task with that description."""
-        return fits(self.description, actual.description)
+    def resembles(self, actual: Task) -> bool:
+        """Return whether the task has the expected description."""
+        return matches(self.description, actual.description)
 
-    def misfits(self, actual: Task) -> list[str]:
+    def find_differences(self, actual: Task) -> list[str]:
         """Return the differences from the expectation, one per line."""
-        found = {"description": actual.description, **task_facts(actual)}
+        found = {"description": actual.description, **get_task_facts(actual)}
         return [
-            f"{name}: expected {_shown(getattr(self, name))}, was {_shown(value)}"
+            f"{name}: expected {_format_value(getattr(self, name))}, was {_format_value(value)}"
             for name, value in found.items()
-            if not fits(getattr(self, name), value)
+            if not matches(getattr(self, name), value)
         ]
 
 
@@ -129,61 +133,64 @@ class AgentAssertions:
     def called(self, *expected: ExpectedCall | str, by: object = ...) -> Self:
         """Check that these tools were called in this order. Other calls may come between.
 
-        `by` limits the check to the calls of one agent: agents that run side by side call in any order.
+        `by` limits the check to the calls of one agent: calls of concurrent agents come in any order.
         """
         __tracebackhide__ = True
-        return self._check("tool calls", _calls(expected, by), self._calls(by), is_all=False)
+        return self._check("tool calls", _as_calls(expected, by), self._calls(by), is_all=False)
 
     def called_only(self, *expected: ExpectedCall | str, by: object = ...) -> Self:
         """Check that these tools were called in this order, and no others."""
         __tracebackhide__ = True
-        return self._check("tool calls", _calls(expected, by), self._calls(by), is_all=True)
+        return self._check("tool calls", _as_calls(expected, by), self._calls(by), is_all=True)
 
     def not_called(self, *unwanted: ExpectedCall | str, by: object = ...) -> Self:
         """Check that none of these tools was called."""
         __tracebackhide__ = True
         calls = self._calls(by)
-        found = [one for one in calls if any(not wanted.misfits(one) for wanted in _calls(unwanted))]
+        found = [one for one in calls if any(not wanted.find_differences(one) for wanted in _as_calls(unwanted))]
         if found:
-            lines = [f"{'!' if one in found else ' '} {shown_call(one)}" for one in calls]
-            raise AssertionError("\n".join(["a tool was called that was not expected (!):", *lines]))
+            lines = [f"{'!' if one in found else ' '} {format_call(one)}" for one in calls]
+            raise AssertionError("\n".join(["the agent called an unexpected tool (!):", *lines]))
         return self
 
     def ran(self, *expected: ExpectedTask | str) -> Self:
         """Check that these background tasks were launched in this order. Others may come between."""
         __tracebackhide__ = True
-        return self._check("tasks", _tasks(expected), tasks_in_order(self._result), is_all=False)
+        return self._check("tasks", _as_tasks(expected), sort_tasks(self._result), is_all=False)
 
     def ran_only(self, *expected: ExpectedTask | str) -> Self:
         """Check that these background tasks were launched in this order, and no others."""
         __tracebackhide__ = True
-        return self._check("tasks", _tasks(expected), tasks_in_order(self._result), is_all=True)
+        return self._check("tasks", _as_tasks(expected), sort_tasks(self._result), is_all=True)
 
     def said(self, expected: object) -> Self:
-        """Check the answer: a text that it contains, or anything that values are compared with."""
+        """Check the answer: a text that it contains, or any other expectation that `assert_agent` describes."""
         __tracebackhide__ = True
         text = self._result.text
-        if not (expected in text if isinstance(expected, str) else fits(expected, text)):
-            raise AssertionError(f"the answer is not as expected: {_shown(expected)} is not in\n{text}")
+        if not (expected in text if isinstance(expected, str) else matches(expected, text)):
+            raise AssertionError(f"the answer is not as expected: {_format_value(expected)} is not in\n{text}")
         return self
 
     def _calls(self, by: object) -> list[ToolCallRecord]:
-        return [one for one in self._result.tool_calls if fits(by, who_called(one))]
+        return [one for one in self._result.tool_calls if matches(by, get_caller(one))]
 
     def _check(self, what: str, expected: Sequence[Any], actual: Sequence[Any], *, is_all: bool) -> Self:
-        __tracebackhide__ = True  # pytest shows the line of the test
-        pairs = aligned(expected, actual)
-        is_fine = all(one is not None for _, one in pairs) and (not is_all or all(one is not None for one, _ in pairs))
-        if not is_fine or any(wanted and wanted.misfits(found) for wanted, found in pairs if found is not None):
-            raise AssertionError("\n".join([f"the {what} are not as expected:", *_diff(pairs, is_all)]))
+        # With this local, the traceback of pytest ends at the line of the test.
+        __tracebackhide__ = True
+        pairs = align(expected, actual)
+        is_missing = any(found is None for _, found in pairs)
+        is_unexpected = is_all and any(wanted is None for wanted, _ in pairs)
+        matched = [(wanted, found) for wanted, found in pairs if wanted is not None and found is not None]
+        if is_missing or is_unexpected or any(wanted.find_differences(found) for wanted, found in matched):
+            raise AssertionError("\n".join([f"the {what} are not as expected:", *_format_diff(pairs, is_all)]))
         return self
 
 
 def assert_agent(result: "RunResult[Any]") -> AgentAssertions:
-    """Return assertions about what an agent did in a run.
+    """Return assertions about the tool calls, tasks and answer of a run.
 
-    In what is expected, `...` fits every value, a compiled pattern fits a text in which it is found, a function fits
-    what it returns true for, and a dict fits one that has at least its keys. All else is compared for equality.
+    An expected `...` matches every value, a compiled pattern matches a text that contains it, a function matches the
+    values for which it returns true, and a dict matches one that has at least its keys. Other values must be equal.
     """
     return AgentAssertions(result)
 
@@ -191,28 +198,34 @@ def assert_agent(result: "RunResult[Any]") -> AgentAssertions:
 # Comparing --------------------------------------------------------------------------------------------------------
 
 
-def aligned(expected: Sequence[Any], actual: Sequence[Any]) -> list[tuple[Any, Any]]:
+def align(expected: Sequence[Any], actual: Sequence[Any]) -> list[tuple[Any, Any]]:
     """Pair expected with found items, in order. None marks a missing counterpart.
 
     The pairing has the most matches and, among those, the most similar items.
     """
 
-    def worth(wanted: Any, found: Any) -> int:
-        return 1000 if not wanted.misfits(found) else 1 if wanted.is_like(found) else 0
+    def score(wanted: Any, found: Any) -> int:
+        if not wanted.find_differences(found):
+            return 1000
+        return 1 if wanted.resembles(found) else 0
 
-    rows, columns = len(expected), len(actual)
+    # The longest common subsequence with weights: `best[i][j]` is the score of the best pairing of
+    # `expected[i:]` with `actual[j:]`.
+    rows = len(expected)
+    columns = len(actual)
     best = [[0] * (columns + 1) for _ in range(rows + 1)]
-    worths = [[worth(wanted, found) for found in actual] for wanted in expected]
+    scores = [[score(wanted, found) for found in actual] for wanted in expected]
     for i in reversed(range(rows)):
         for j in reversed(range(columns)):
-            paired = worths[i][j] + best[i + 1][j + 1] if worths[i][j] else 0
+            paired = scores[i][j] + best[i + 1][j + 1] if scores[i][j] else 0
             best[i][j] = max(paired, best[i + 1][j], best[i][j + 1])
     pairs: list[tuple[Any, Any]] = []
     i = j = 0
     while i < rows or j < columns:
-        if i < rows and j < columns and worths[i][j] and best[i][j] == worths[i][j] + best[i + 1][j + 1]:
+        if i < rows and j < columns and scores[i][j] and best[i][j] == scores[i][j] + best[i + 1][j + 1]:
             pairs.append((expected[i], actual[j]))
-            i, j = i + 1, j + 1
+            i += 1
+            j += 1
         elif j == columns or (i < rows and best[i][j] == best[i + 1][j]):
             pairs.append((expected[i], None))
             i += 1
@@ -222,42 +235,42 @@ def aligned(expected: Sequence[Any], actual: Sequence[Any]) -> list[tuple[Any, A
     return pairs
 
 
-def _diff(pairs: Sequence[tuple[Any, Any]], is_all: bool) -> list[str]:
-    """Return a line for each pair: `-` is missing, `+` is too much, `!` differs."""
+def _format_diff(pairs: Sequence[tuple[Any, Any]], is_all: bool) -> list[str]:
+    """Return a line for each pair: `-` marks a missing item, `+` an unexpected one, `!` a different one."""
     lines = ["(- missing, + not expected, ! different)" if is_all else "(- missing, ! different)"]
     for wanted, found in pairs:
         if wanted is None:
-            lines.append(f"{'+' if is_all else ' '} {_described(found)}")
+            lines.append(f"{'+' if is_all else ' '} {_format_found(found)}")
         elif found is None:
             lines.append(f"- {wanted}")
         else:
-            wrong = wanted.misfits(found)
-            lines.append(f"{'!' if wrong else ' '} {_described(found)}")
+            wrong = wanted.find_differences(found)
+            lines.append(f"{'!' if wrong else ' '} {_format_found(found)}")
             lines += [f"      {one}" for one in wrong]
     return lines
 
 
-def tasks_in_order(result: "RunResult[Any]") -> list[Task]:
-    """Return the tasks in the order of the calls that launched them. Those of one answer start in any order."""
+def sort_tasks(result: "RunResult[Any]") -> list[Task]:
+    """Return the tasks in the order of their launching calls. Tasks launched by one answer start in any order."""
     calls = {record.id: at for at, record in enumerate(result.tool_calls)}
     return sorted(result.tasks, key=lambda found: calls.get(found.tool_use_id or "", len(calls)))
 
 
-# Showing ----------------------------------------------------------------------------------------------------------
+# Formatting -------------------------------------------------------------------------------------------------------
 
 
-def who_called(record: ToolCallRecord) -> str:
+def get_caller(record: ToolCallRecord) -> str:
     """Return the name of the agent that called: `main`, the type of a subagent, or its id."""
     return MAIN if record.agent_id is None else record.subagent_type or record.agent_id
 
 
-def shown_call(record: ToolCallRecord) -> str:
+def format_call(record: ToolCallRecord) -> str:
     """Return a call in one line."""
-    return f"{who_called(record)}: {record.name} {_shown_input(record.input)}" + _status(record.status.value)
+    return f"{get_caller(record)}: {record.name} {_format_input(record.input)}" + _format_status(record.status.value)
 
 
-def task_facts(found: Task) -> dict[str, Any]:
-    """Return what can be expected of a task, besides its description."""
+def get_task_facts(found: Task) -> dict[str, Any]:
+    """Return the values that an `ExpectedTask` compares in addition to the description."""
     return {
         "agent": found.subagent_type,
         "by": found.author or MAIN,
@@ -267,38 +280,40 @@ def task_facts(found: Task) -> dict[str, Any]:
     }
 
 
-def _described(found: ToolCallRecord | Task) -> str:
+def _format_found(found: ToolCallRecord | Task) -> str:
     if isinstance(found, ToolCallRecord):
-        return shown_call(found)
-    facts = task_facts(found)
+        return format_call(found)
+    facts = get_task_facts(found)
     return f"{found.description!r} agent={facts['agent']!r} by={facts['by']!r} status={facts['status']!r}"
 
 
-def _status(status: object) -> str:
-    return "" if status is ... or status == "succeeded" else f" ({_shown(status)})"
+def _format_status(status: object) -> str:
+    return "" if status is ... or status == "succeeded" else f" ({_format_value(status)})"
 
 
-def _shown_input(given: Mapping[str, Any]) -> str:
-    return _cut("{" + ", ".join(f"{json.dumps(name)}: {_shown(value)}" for name, value in given.items()) + "}")
+def _format_input(given: Mapping[str, Any]) -> str:
+    return _truncate(
+        "{" + ", ".join(f"{json.dumps(name)}: {_format_value(value)}" for name, value in given.items()) + "}"
+    )
 
 
-def _shown(value: object) -> str:
+def _format_value(value: object) -> str:
     if value is ...:
         return "..."
     if isinstance(value, re.Pattern):
         return f"/{value.pattern}/"
     named: Callable[..., Any] | None = value if callable(value) else None
-    return _cut(getattr(named, "__name__", repr(value)) if named else repr(value))
+    return _truncate(getattr(named, "__name__", repr(value)) if named else repr(value))
 
 
-def _cut(text: str) -> str:
+def _truncate(text: str) -> str:
     return text if len(text) <= SHOWN_CHARS else f"{text[:SHOWN_CHARS]}..."
 
 
-def _calls(expected: Sequence[ExpectedCall | str], by: object = ...) -> list[ExpectedCall]:
+def _as_calls(expected: Sequence[ExpectedCall | str], by: object = ...) -> list[ExpectedCall]:
     calls = [call(one) if isinstance(one, str) else one for one in expected]
     return [replace(one, by=by) if one.by is ... else one for one in calls]
 
 
-def _tasks(expected: Sequence[ExpectedTask | str]) -> list[ExpectedTask]:
+def _as_tasks(expected: Sequence[ExpectedTask | str]) -> list[ExpectedTask]:
     return [task(one) if isinstance(one, str) else one for one in expected]

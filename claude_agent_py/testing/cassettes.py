@@ -1,8 +1,8 @@
-"""`Cassette`: record what the model answered once, and replay it offline.
+"""`Cassette`: record the model's answers once, and replay them offline.
 
 A cassette records requests and answers of the Messages API, not the lines of the CLI. So a replay runs the real CLI:
-tools, hooks, permission handlers and subagents do their work, and a program that asks the model something else than it
-did is found out. A recording of the pipe would replay the CLI's messages whatever the program answers.
+tools, hooks, permission handlers and subagents do their work, and a request that differs from the recording fails the
+test. A recording of the pipe would replay the CLI's messages whatever the program answers.
 """
 
 import json
@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias
 
 from claude_agent_py._errors import OptionsError
-from claude_agent_py.testing.cassette_entries import CassetteMismatch, Entry, Matching, as_answer_of, mismatch_text
+from claude_agent_py.testing.cassette_entries import CassetteMismatch, Entry, Matching, build_answer, describe_mismatch
+from claude_agent_py.testing.request_text import extract_lines, name_conversation
 from claude_agent_py.testing.requests import RecordedRequest
 from claude_agent_py.testing.script import Answer, Failure
 from claude_agent_py.testing.scripted_model import DEFAULT_REPLY, ScriptedModel
-from claude_agent_py.testing.scrubbing import Places, ids_in, paths_of, secrets_of
-from claude_agent_py.testing.spoken import conversation_of, spoken
+from claude_agent_py.testing.scrubbing import Places, build_path_placeholders, find_ids, find_secrets
 from claude_agent_py.testing.upstream import LOGIN_STANDIN, Upstream
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ FORMAT: Final = 1
 REFUSED: Final = (401, 403)
 """The statuses for a rejected API key; nothing is saved then."""
 HOLD: Final = 60.0
-"""Seconds for which an answer waits for the requests that came before it in the recording."""
+"""Seconds for which an answer waits for the requests that preceded it in the recording."""
 
 
 class Cassette:
@@ -45,12 +45,13 @@ class Cassette:
     Args:
         path: The file.
         mode: Whether to record.
-        upstream: The URL of the Messages API to record; None means the variable `ANTHROPIC_BASE_URL`, else Anthropic's.
-            The key is that of `ANTHROPIC_API_KEY`, `ANTHROPIC_AUTH_TOKEN` or `CLAUDE_CODE_OAUTH_TOKEN`, else of the
-            CLI's login. The CLI that is recorded does not get it.
-        match: What has to be as recorded beside the conversation: `"model"`, `"tools"` (their names), `"system"`.
-        ignore: Regular expressions; what they match in the conversation may differ, such as a count or a date.
-        scrub: More texts to replace in the file, each with its placeholder.
+        upstream: The URL of the Messages API to record. None means `ANTHROPIC_BASE_URL`, or Anthropic's API if the
+            variable is unset. The key comes from `ANTHROPIC_API_KEY`, `ANTHROPIC_AUTH_TOKEN`,
+            `CLAUDE_CODE_OAUTH_TOKEN` or the CLI's login. The recorded CLI does not get it.
+        match: The fields that must equal the recording: `"model"`, `"tools"` (their names), `"system"`. The
+            conversation must always equal it.
+        ignore: Regular expressions for parts of the conversation that may differ, such as a count or a date.
+        scrub: Additional texts to replace in the file, each with its placeholder.
         cwd: The working directory of the sessions; None makes a temporary one.
 
     Raises:
@@ -72,29 +73,30 @@ class Cassette:
         self.path: Path = Path(path)
         exists = self.path.exists()
         self.is_recording: bool = mode == "all" or not exists
-        """Whether it asks the real model."""
+        """Whether requests go to the real model."""
         self._entries: list[Entry] = []
         self.mismatches: list[str] = []
-        """The requests that were not as recorded, each with a diff."""
+        """The requests that differ from the recording, each with a diff."""
         if not exists and mode == "none":
-            told = f"no recording at {self.path}; run pytest with --cassette-mode=once to record it"
-            raise OptionsError(told, option="cassette")
+            raise OptionsError(
+                f"no recording at {self.path}; run pytest with --cassette-mode=once to record it", option="cassette"
+            )
         self._matching = Matching(match, ignore)
         self._upstream = Upstream.from_environment(upstream) if self.is_recording else None
         self._has_login = self._upstream is not None and self._upstream.is_login
-        """Whether the CLI acts as one with a subscription's login, which has other models by default."""
+        """Whether the CLI acts as if logged in with a subscription, which changes its default models."""
         if not self.is_recording:
             self._entries, self._has_login = _load(self.path)
         self._model = ScriptedModel(self._answer, agents={lambda _: True: self._answer}, side=self._answer)
         self._cwd = Path(cwd).resolve() if cwd is not None else None
         own = {self._upstream.secret: "<key>"} if self._upstream is not None else {}
-        self._scrub = {**own, **secrets_of(os.environ), **(scrub or {})}
+        self._scrub = {**own, **find_secrets(os.environ), **(scrub or {})}
         self._changed = threading.Condition()
         self._closing = False
         self._steps = 0
-        """How many requests came and answers went so far."""
+        """The number of requests and answers so far."""
         self._asked: set[int] = set()
-        """The entries that were asked for, by position."""
+        """The positions of the requested entries."""
         self._failed = False
 
     def __repr__(self) -> str:
@@ -104,7 +106,7 @@ class Cassette:
     def __enter__(self) -> Self:
         self._model.start()
         sandbox = self._model.sandbox
-        paths = paths_of(self._cwd or sandbox.cwd, sandbox.home, sandbox.root)
+        paths = build_path_placeholders(self._cwd or sandbox.cwd, sandbox.home, sandbox.root)
         self._places = Places(self._scrub, paths)
         return self
 
@@ -141,24 +143,24 @@ class Cassette:
         return ["\n".join(entry.lines) for entry in left if entry.conversation != "side"]
 
     def check(self) -> None:
-        """Raise `CassetteMismatch` if a request was not as recorded."""
+        """Raise `CassetteMismatch` if a request differed from the recording."""
         if self.mismatches:
             raise CassetteMismatch("\n\n".join(self.mismatches))
 
     # Answering
 
     def _answer(self, request: RecordedRequest) -> Answer:
-        entry, ids = self._entry_of(request)
+        entry, ids = self._build_entry(request)
         return self._record(request, entry, ids) if self.is_recording else self._replay(entry, ids)
 
-    def _entry_of(self, request: RecordedRequest) -> tuple[Entry, dict[str, str]]:
-        """Return a request as an entry without an answer, and the ids in it with their placeholders."""
-        answers, lines = spoken(request)
-        ids = ids_in(_texts(request))
+    def _build_entry(self, request: RecordedRequest) -> tuple[Entry, dict[str, str]]:
+        """Convert a request to an entry without an answer. Also return its ids with their placeholders."""
+        answers, lines = extract_lines(request)
+        ids = find_ids(_collect_texts(request))
         hidden = self._places.hide
         history = "\n".join(hidden(answers, ids))
         entry = Entry(
-            conversation=hidden(conversation_of(request), ids),
+            conversation=hidden(name_conversation(request), ids),
             history=sha256(history.encode()).hexdigest()[:16] if answers else "",
             lines=hidden(lines, ids),
             facts={name: hidden(value) for name, value in self._matching.facts(request).items()},
@@ -178,27 +180,29 @@ class Cassette:
         self._failed = self._failed or answer.get("status") in REFUSED
         with self._changed:
             self._steps += 1
-            entry.answered, entry.answer = self._steps, self._places.hide(answer, ids)
+            entry.answered = self._steps
+            entry.answer = self._places.hide(answer, ids)
             self._entries.append(entry)
-        return as_answer_of(answer)
+        return build_answer(answer)
 
     def _replay(self, asked: Entry, ids: Mapping[str, str]) -> Answer:
         with self._changed:
             found = self._matching.find(asked, self._entries, self._asked)
             if found is None:
-                return self._missed(asked)
+                return self._report_mismatch(asked)
             self._asked.add(found)
             self._changed.notify_all()
             entry = self._entries[found]
+            # Wait for the requests that preceded this answer in the recording, so that the replay has the same order.
             before = {at for at, other in enumerate(self._entries) if other.asked < entry.answered}
             self._changed.wait_for(lambda: self._closing or before <= self._asked, HOLD)
-        return as_answer_of(self._places.restore(entry.answer, ids))
+        return build_answer(self._places.restore(entry.answer, ids))
 
-    def _missed(self, asked: Entry) -> Answer:
+    def _report_mismatch(self, asked: Entry) -> Answer:
         if asked.conversation == "side":
             return DEFAULT_REPLY
         left = [entry for at, entry in enumerate(self._entries) if at not in self._asked]
-        text = mismatch_text(asked, left, self._matching, self.path)
+        text = describe_mismatch(asked, left, self._matching, self.path)
         self.mismatches.append(text)
         return Failure(410, text)
 
@@ -209,14 +213,14 @@ class Cassette:
         text = json.dumps({**head, "entries": entries}, indent=1, ensure_ascii=False)
         for value in self._scrub:
             if value in text:
-                raise RuntimeError(f"a secret is left in the recording, which is not saved: {self._scrub[value]}")
+                raise RuntimeError(f"the recording was not saved because it contains a secret: {self._scrub[value]}")
         partial = self.path.with_name(f"{self.path.name}.{os.getpid()}.part")
         partial.write_text(text + "\n", encoding="utf-8")
         partial.replace(self.path)
 
 
 def _load(path: Path) -> tuple[list[Entry], bool]:
-    """Return the entries, and whether they were recorded with a login."""
+    """Return the entries of a file, and whether the CLI had a login when they were recorded."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
         if found["cassette"] != FORMAT:
@@ -226,7 +230,7 @@ def _load(path: Path) -> tuple[list[Entry], bool]:
         raise OptionsError(f"{path} is not a cassette: {error!r}", option="cassette") from None
 
 
-def _texts(request: RecordedRequest) -> list[str]:
+def _collect_texts(request: RecordedRequest) -> list[str]:
     """Return every text of the messages, in order."""
     found: list[str] = []
 

@@ -1,4 +1,4 @@
-"""`evaluate`: run a table of cases several times, and report how many passed, what they cost and how long they took."""
+"""`evaluate`: run a table of cases several times, and report their pass rates, costs and durations."""
 
 import inspect
 import json
@@ -16,7 +16,7 @@ from claude_agent_py._errors import ClaudeAgentError, OptionsError
 from claude_agent_py._runtime.runs.result import RunError, RunResult
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.runs import run
-from claude_agent_py.testing.evaluation_page import page_of
+from claude_agent_py.testing.evaluation_page import render_page
 
 REASON_CHARS: Final = 4000
 """The maximum length of the reason of a failure."""
@@ -24,15 +24,15 @@ REASON_CHARS: Final = 4000
 
 @dataclass(frozen=True)
 class Case:
-    """A prompt and what is expected of its run."""
+    """A prompt and a check of its run."""
 
     name: str
     prompt: Any = field(repr=False)
-    """What `run` takes: text, content blocks, ..."""
+    """Any prompt that `run` accepts: text, content blocks, ..."""
     check: Callable[[RunResult[Any]], object] = field(repr=False)
     """Called with the result, async or not. The case fails if it returns False or raises AssertionError."""
     options: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    """Options of this case alone, by name."""
+    """Options of only this case, by name."""
 
 
 @dataclass(frozen=True)
@@ -61,22 +61,22 @@ class CaseSummary:
 
     @property
     def passed(self) -> int:
-        """How many trials passed."""
+        """The number of trials that passed."""
         return sum(trial.passed for trial in self.trials)
 
     @property
     def pass_rate(self) -> float:
-        """How many passed, from 0 to 1."""
+        """The share of trials that passed, from 0 to 1."""
         return self.passed / len(self.trials)
 
     @property
     def cost_usd(self) -> float:
-        """What all trials cost in US dollars."""
+        """The cost of all trials in US dollars."""
         return sum(trial.cost_usd for trial in self.trials)
 
     @property
     def seconds(self) -> float:
-        """How long a trial took on average."""
+        """The average duration of a trial in seconds."""
         return sum(trial.seconds for trial in self.trials) / len(self.trials)
 
 
@@ -85,9 +85,9 @@ class Evaluation:
     """The trials of all cases."""
 
     trials: Sequence[Trial]
-    """Those of the first case first."""
+    """In the order of the cases."""
     seconds: float
-    """How long all took together."""
+    """The duration of the whole evaluation."""
 
     def __repr__(self) -> str:
         passed = f"{len(self.trials) - len(self.failures)} of {len(self.trials)} trials passed"
@@ -101,12 +101,12 @@ class Evaluation:
 
     @property
     def pass_rate(self) -> float:
-        """How many trials passed, from 0 to 1."""
+        """The share of trials that passed, from 0 to 1."""
         return sum(trial.passed for trial in self.trials) / len(self.trials)
 
     @property
     def cost_usd(self) -> float:
-        """What all trials cost in US dollars, as estimated by the CLI."""
+        """The cost of all trials in US dollars, as estimated by the CLI."""
         return sum(trial.cost_usd for trial in self.trials)
 
     @property
@@ -130,14 +130,14 @@ class Evaluation:
         return {**totals, "trials": len(self.trials), "cases": cases}
 
     def to_html(self, title: str = "Evaluation") -> str:
-        """Return the report as a page without scripts, that needs nothing else."""
-        return page_of(self.to_json(), title)
+        """Return the report as a self-contained page without scripts."""
+        return render_page(self.to_json(), title)
 
     def save(self, *paths: str | os.PathLike[str]) -> None:
-        """Write the report to files: a page to `*.html`, JSON to `*.json`. Raises OptionsError for others."""
+        """Write the report to files: a page to `*.html`, JSON to `*.json`. Raises OptionsError for other names."""
         for path in map(Path, paths):
             if path.suffix not in (".html", ".json"):
-                raise OptionsError(f"expected a path that ends in .html or .json, not {path}")
+                raise OptionsError(f"the path of a report must end in .html or .json, not {path}")
             text = self.to_html(path.stem) if path.suffix == ".html" else json.dumps(self.to_json(), indent=2)
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text + "\n", encoding="utf-8")
@@ -152,36 +152,39 @@ async def evaluate(
     until: Literal["result", "idle"] = "idle",
     timeout: float | None = None,
 ) -> Evaluation:
-    """Run every case and return how it went. Each trial is a process of its own.
+    """Run every case and return the results. Each trial runs in a separate process.
 
     A trial also fails if its run does. Cancelling ends all runs.
 
     Args:
-        cases: The table. Names are unique.
-        options: The options of all runs, or a function that returns those of a case.
-        trials: How often each case is run.
-        limit: How many run at a time.
-        until: When a run is over, as for `run`.
-        timeout: Seconds for each run; None waits as long as the options say.
+        cases: The table. Names must be unique.
+        options: The options of all runs, or a function that returns the options of a case.
+        trials: The number of runs of each case.
+        limit: The number of concurrent runs.
+        until: When a run ends, as for `run`.
+        timeout: Seconds for each run; None uses the timeouts of the options.
 
     Raises:
-        OptionsError: There are no cases, two have the same name, or a number is not positive.
+        OptionsError: `cases` is empty, two cases have the same name, or a number is not positive.
     """
     names = [case.name for case in cases]
-    if not names or len(set(names)) < len(names) or trials < 1 or limit < 1:
-        raise OptionsError("expected cases with names of their own, and numbers of at least 1")
-    chosen = [(options(case) if callable(options) else options or ClientOptions()) for case in cases]
-    asked = [
-        partial(run, case.prompt, own.replace(**case.options), until=until, timeout=timeout)
-        for case, own in zip(cases, chosen, strict=True)
-    ]
-    places = anyio.CapacityLimiter(limit)
+    if not names:
+        raise OptionsError("cases must not be empty")
+    if len(set(names)) < len(names):
+        raise OptionsError("the names of the cases must be unique")
+    if trials < 1 or limit < 1:
+        raise OptionsError("trials and limit must be at least 1")
+    runs: list[Callable[[], Any]] = []
+    for case in cases:
+        case_options = options(case) if callable(options) else options or ClientOptions()
+        runs.append(partial(run, case.prompt, case_options.replace(**case.options), until=until, timeout=timeout))
+    limiter = anyio.CapacityLimiter(limit)
     done: dict[tuple[int, int], Trial] = {}
     began = time.monotonic()
 
     async def attempt(number: int, trial: int) -> None:
-        async with places:
-            done[number, trial] = await _tried(cases[number], asked[number])
+        async with limiter:
+            done[number, trial] = await _run_trial(cases[number], runs[number])
 
     async with anyio.create_task_group() as group:
         for number in range(len(cases)):
@@ -190,29 +193,30 @@ async def evaluate(
     return Evaluation([done[at] for at in sorted(done)], time.monotonic() - began)
 
 
-async def _tried(case: Case, asked: Callable[[], Any]) -> Trial:
-    """Run a case and check it. Any error becomes the reason of its failure, and does not affect other trials."""
+async def _run_trial(case: Case, start: Callable[[], Any]) -> Trial:
+    """Run a case and check it. An error fails only this trial."""
     began = time.monotonic()
     try:
-        result: RunResult[Any] = await asked()
+        result: RunResult[Any] = await start()
     except ClaudeAgentError as error:
-        failed = Trial(case.name, False, _reason(error), seconds=time.monotonic() - began)
-        return _with_result(failed, error.result) if isinstance(error, RunError) else failed
+        failed = Trial(case.name, False, _describe_error(error), seconds=time.monotonic() - began)
+        return _add_result(failed, error.result) if isinstance(error, RunError) else failed
     seconds = time.monotonic() - began
     try:
         verdict = case.check(result)
         passed = (await verdict if inspect.isawaitable(verdict) else verdict) is not False
         reason = "" if passed else "the check returned False"
     except Exception as error:
-        passed, reason = False, _reason(error)
-    return _with_result(Trial(case.name, passed, reason, seconds=seconds), result)
+        passed = False
+        reason = _describe_error(error)
+    return _add_result(Trial(case.name, passed, reason, seconds=seconds), result)
 
 
-def _reason(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     text = str(error) if isinstance(error, AssertionError) else f"{type(error).__name__}: {error}"
     return (text or "an assertion failed")[:REASON_CHARS]
 
 
-def _with_result(trial: Trial, result: RunResult[Any]) -> Trial:
+def _add_result(trial: Trial, result: RunResult[Any]) -> Trial:
     calls = len(result.tool_calls)
     return replace(trial, cost_usd=result.cost_usd, turns=result.num_turns, tool_calls=calls, answer=result.text)

@@ -1,4 +1,4 @@
-"""The page of an evaluation: HTML without scripts. Everything that agents said is escaped."""
+"""The page of an evaluation: HTML without scripts. All texts of agents are escaped."""
 
 from collections.abc import Mapping
 from html import escape
@@ -17,12 +17,12 @@ pre { white-space: pre-wrap; overflow-wrap: anywhere; margin: .3rem 0; padding: 
 """
 
 POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
-"""The page may load and run nothing, whatever is in it."""
+"""Forbids scripts and requests, whatever the page contains."""
 
 
-def page_of(report: Mapping[str, Any], title: str) -> str:
-    """Return the page of an evaluation, given as JSON."""
-    rows = "\n".join(map(_row, report["cases"]))
+def render_page(report: Mapping[str, Any], title: str) -> str:
+    """Return the page of a report from `Evaluation.to_json`."""
+    rows = "\n".join(map(_render_case, report["cases"]))
     total = (
         f"{report['pass_rate']:.0%} of {report['trials']} trials passed, "
         f"{report['cost_usd']:.4f} USD, {report['seconds']:.1f} s"
@@ -39,9 +39,10 @@ def page_of(report: Mapping[str, Any], title: str) -> str:
 </tbody></table></body></html>"""
 
 
-def _row(case: Mapping[str, Any]) -> str:
-    rate, trials = f"{case['pass_rate']:.0%}", case["trials"]
-    shown = "\n".join(_trial(number, trial) for number, trial in enumerate(trials, 1))
+def _render_case(case: Mapping[str, Any]) -> str:
+    rate = f"{case['pass_rate']:.0%}"
+    trials = case["trials"]
+    shown = "\n".join(_render_trial(number, trial) for number, trial in enumerate(trials, 1))
     passed = sum(trial["passed"] for trial in trials)
     return f"""<tr><td><details{"" if passed == len(trials) else " open"}><summary>{escape(case["name"])}</summary>
 {shown}</details></td>
@@ -50,14 +51,13 @@ def _row(case: Mapping[str, Any]) -> str:
 <td class="number">{case["seconds"]:.1f} s</td></tr>"""
 
 
-def _trial(number: int, trial: Mapping[str, Any]) -> str:
+def _render_trial(number: int, trial: Mapping[str, Any]) -> str:
     state = "passed" if trial["passed"] else "failed"
     spent = f"{trial['seconds']:.1f} s, {trial['cost_usd']:.4f} USD"
-    facts = f"{spent}, {_count(trial['turns'], 'turn')}, {_count(trial['tool_calls'], 'tool call')}"
+    facts = f"{spent}, {_format_count(trial['turns'], 'turn')}, {_format_count(trial['tool_calls'], 'tool call')}"
     reason = f"<pre>{escape(trial['reason'])}</pre>" if trial["reason"] else ""
     return f'<p><b class="{state}">{number}: {state}</b> {facts}</p>{reason}<pre>{escape(trial["answer"])}</pre>'
 
 
-def _count(number: int, what: str) -> str:
-    """Return how many of something there are, in words."""
+def _format_count(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"

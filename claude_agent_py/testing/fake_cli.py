@@ -1,7 +1,7 @@
 """`FakeCLI`: a scripted replacement of the `claude` program, for faults that the real one does not produce on demand.
 
-A scenario of `steps` and `frames` is played by `fake_player`, either in memory as a `Transport`, or by an installed
-program that a client starts like the real one.
+`fake_player` plays a scenario of `steps` and `frames`, either in memory as a `Transport`, or in an installed program
+that a client starts like the real one.
 """
 
 import json
@@ -39,16 +39,16 @@ class Start(NamedTuple):
 class FakeCLI:
     """A CLI that plays a scenario.
 
-    `script` lists what it does, in order: `steps`, frames and bytes to send, and (nested) lists of these. Afterwards
-    the fake waits for the end of its input and exits with 0, like the real CLI.
+    `script` lists its actions in order: `steps`, frames and bytes to send, and (nested) lists of these. Afterwards the
+    fake waits for the end of its input and exits with 0, like the real CLI.
 
     Control requests that no step waits for are answered as they arrive: `initialize` like the real CLI, with the
     agents, hooks and in-process servers of the request, or with exactly `initialize` if given; others with
     `answers[subtype]` or `answers["*"]`, by default an empty success. An answer is `{"response": {...}}`,
     `{"error": "..."}` or `{}`; None leaves the request unanswered.
 
-    The items are typed as objects, because mypy infers `list[object]` for a mixed list in a variable. Any other item
-    raises TypeError.
+    Any other item raises TypeError. The type checker accepts all objects, because mypy infers `list[object]` for a
+    mixed list in a variable.
 
     `transport()` returns a `Transport`; `install()` writes a program. Each use plays the scenario from the start. All
     uses share the gates.
@@ -64,7 +64,7 @@ class FakeCLI:
         ignore_sigterm: bool = False,
         record_env: Sequence[str] = (),
     ) -> None:
-        self._steps = _flat(script)
+        self._steps = _flatten_script(script)
         self._gates = list({id(step.gate): step.gate for step in self._steps if step.gate is not None}.values())
         greeting: JSONObject = {"response": frames.initialize_response(claude_code_version=version), "echo": True}
         if initialize is not None:
@@ -77,7 +77,8 @@ class FakeCLI:
             "ignore_sigterm": ignore_sigterm,
             "record_env": list(record_env),
         }
-        json.dumps(self.scenario)  # fail here, not in the peer
+        # Raise for a value that JSON cannot hold here, not in the installed program.
+        json.dumps(self.scenario)
         self._transports: list[FakeTransport] = []
         self._folders: list[Path] = []
 
@@ -114,9 +115,9 @@ class FakeCLI:
 
     @property
     def received(self) -> list[JSONObject]:
-        """Every frame received by all uses: those in memory first, then those of installed programs."""
+        """Every frame received by all uses: first in memory, then by installed programs."""
         heard = [frame for transport in self._transports for frame in transport.received]
-        return heard + [entry["received"] for entry in self._log() if "received" in entry]
+        return heard + [entry["received"] for entry in self._read_log() if "received" in entry]
 
     def received_like(self, match: JSONObject) -> list[JSONObject]:
         """Return the frames of `received` that contain `match`, compared recursively."""
@@ -130,12 +131,12 @@ class FakeCLI:
     @property
     def starts(self) -> list[Start]:
         """Every start of the installed program, except with `--version`."""
-        return [Start(**entry["start"]) for entry in self._log() if "start" in entry]
+        return [Start(**entry["start"]) for entry in self._read_log() if "start" in entry]
 
     @property
     def spawned(self) -> list[int]:
         """The ids of the processes that `steps.spawn` started."""
-        return [entry["spawned"] for entry in self._log() if "spawned" in entry]
+        return [entry["spawned"] for entry in self._read_log() if "spawned" in entry]
 
     async def wait_received(self, match: JSONObject, count: int = 1, *, timeout: float = 60.0) -> list[JSONObject]:
         """Wait until `count` frames that contain `match` were received, and return them.
@@ -146,11 +147,13 @@ class FakeCLI:
         while len(found := self.received_like(match)) < count:
             if time.monotonic() > deadline:
                 kinds = [frame.get("type") for frame in self.received]
-                raise TimeoutError(f"no {count} frames like {match} within {timeout:g} s; received: {kinds}")
+                raise TimeoutError(
+                    f"timed out after {timeout:g} s waiting for {count} frames like {match}; received: {kinds}"
+                )
             await anyio.sleep(POLL)
         return found
 
-    def _log(self) -> list[JSONObject]:
+    def _read_log(self) -> list[JSONObject]:
         files = [folder / "log.jsonl" for folder in self._folders]
         lines = [line for file in files if file.exists() for line in file.read_text().splitlines()]
         return [json.loads(line) for line in lines]
@@ -161,7 +164,7 @@ class FakeCLI:
 
 
 class FakeTransport(Transport):
-    """Plays a scenario in memory, without a worker or a process: it advances on each read and write."""
+    """Plays a scenario in memory, without a worker or a process. Each read and write advances it."""
 
     ignores_options = True
 
@@ -171,8 +174,8 @@ class FakeTransport(Transport):
         self._ignores_term = bool(scenario["ignore_sigterm"])
         self._out: list[bytes] = []
         self._stderr = ""
-        self._told = 0
-        """How much of it was passed to `on_stderr`."""
+        self._forwarded_chars = 0
+        """The number of characters of `_stderr` that were passed to `on_stderr`."""
         self._is_run = False
         self._out_closed = False
         self._started = False
@@ -182,9 +185,12 @@ class FakeTransport(Transport):
         self._changed = anyio.Event()
 
     def __repr__(self) -> str:
-        state = (
-            "not started" if not self._started else "open" if self._exit_code is None else f"exited {self._exit_code}"
-        )
+        if not self._started:
+            state = "not started"
+        elif self._exit_code is None:
+            state = "open"
+        else:
+            state = f"exited {self._exit_code}"
         return f"<FakeTransport {state}>"
 
     @property
@@ -195,14 +201,14 @@ class FakeTransport(Transport):
     @override
     async def start(self) -> None:
         self._started = True
-        self._go_on()
+        self._advance()
         await lowlevel.checkpoint()
 
     @override
     async def receive(self) -> bytes:
         await lowlevel.checkpoint()
         while True:
-            self._go_on()
+            self._advance()
             if self._out:
                 return self._out.pop(0)
             if self._out_closed or self._closed or self._exit_code is not None:
@@ -218,12 +224,12 @@ class FakeTransport(Transport):
         if self._exit_code is not None:
             raise anyio.BrokenResourceError
         self._player.feed(data)
-        self._go_on()
+        self._advance()
 
     @override
     async def run(self) -> None:
         self._is_run = True
-        self._tell_stderr()
+        self._forward_stderr()
         await lowlevel.checkpoint()
 
     @override
@@ -237,7 +243,7 @@ class FakeTransport(Transport):
         with anyio.CancelScope(shield=True), anyio.move_on_after(grace):
             while self._exit_code is None and self._player.polls and not self._ignores_end:
                 await anyio.sleep(POLL)
-                self._go_on()
+                self._advance()
         self._closed = True
         if self._exit_code is None:
             self._exit_code = -signal.SIGKILL if self._ignores_term else 143
@@ -258,23 +264,23 @@ class FakeTransport(Transport):
         if not self._input_ended:
             self._input_ended = True
             self._player.feed(b"")
-            self._go_on()
+            self._advance()
 
-    def _go_on(self) -> None:
+    def _advance(self) -> None:
         if self._started and not self._closed and self._exit_code is None:
             for action in self._player.advance(time.monotonic()):
                 self._perform(action)
-            self._tell_stderr()
+            self._forward_stderr()
             self._wake()
 
-    def _tell_stderr(self) -> None:
+    def _forward_stderr(self) -> None:
         """Pass new complete lines of stderr to `on_stderr`, and the incomplete last one after the exit."""
         if self.on_stderr is None or not self._is_run:
             return
-        *lines, rest = self._stderr[self._told :].split("\n")
+        *lines, rest = self._stderr[self._forwarded_chars :].split("\n")
         if rest and self._exit_code is not None:
             lines.append(rest)
-        self._told += sum(len(line) + 1 for line in lines)
+        self._forwarded_chars += sum(len(line) + 1 for line in lines)
         for line in lines:
             self.on_stderr(line.rstrip("\r"))
 
@@ -298,7 +304,7 @@ class FakeTransport(Transport):
         changed.set()
 
 
-def _flat(script: Sequence[object]) -> list[Step]:
+def _flatten_script(script: Sequence[object]) -> list[Step]:
     flat: list[Step] = []
     for loose in script:
         if isinstance(loose, Step):
@@ -308,7 +314,7 @@ def _flat(script: Sequence[object]) -> list[Step]:
         elif isinstance(loose, Mapping):
             flat.append(steps.emit(dict(loose)))
         elif isinstance(loose, Sequence) and not isinstance(loose, str):
-            flat += _flat(loose)
+            flat += _flatten_script(loose)
         else:
-            raise TypeError(f"a scenario consists of steps, frames, bytes and lists of these, not {loose!r}")
+            raise TypeError(f"an item of a script must be a step, a frame, bytes or a list of these, not {loose!r}")
     return flat

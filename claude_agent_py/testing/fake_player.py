@@ -3,10 +3,10 @@
 `Player` is sans-IO: bytes and time in, actions out; `main` drives it in a process. Only the standard library is
 imported, because `FakeCLI.install` copies this file, so that the program starts in milliseconds.
 
-A scenario is JSON. Its `steps` are played in order; `do` names the method of `Player` for each. A control request that
-no step waits for is answered from `answers`. In a frame, `{"$prompt": "uuid"}` stands for a field of the last prompt
-heard and `{"$heard": "response.request_id"}` for a field of the last frame heard; an entry without such a field is left
-out.
+A scenario is JSON. Its `steps` are played in order; `do` names the method of `Player` for each. `answers` has the
+answers to control requests that no step waits for. In a frame, `{"$prompt": "uuid"}` stands for a field of the last
+prompt received by a step, and `{"$heard": "response.request_id"}` for a field of the last frame received by a step. If
+the field is missing, the entry is left out.
 """
 
 import base64
@@ -76,7 +76,8 @@ class Player:
 
     def advance(self, now: float) -> list[Action]:
         """Play as many steps as possible and return the resulting actions."""
-        self.polls, self._now = False, now
+        self.polls = False
+        self._now = now
         while not self.ended:
             self._answer_requests()
             if self._at == len(self._steps):
@@ -89,12 +90,12 @@ class Player:
         actions, self._actions = self._actions, []
         return actions
 
-    # Steps: each method has the name of one, and returns whether it still waits
+    # Steps: `do` names the method, which returns whether the step still waits
 
     def _emit(self, step: dict[str, Any]) -> None:
-        if "if_prompt_has" in step and field(self._prompt, step["if_prompt_has"]) is GONE:
+        if "if_prompt_has" in step and get_field(self._prompt, step["if_prompt_has"]) is GONE:
             return
-        frames = [self._resolved(frame) for frame in step["frames"]]
+        frames = [self._resolve(frame) for frame in step["frames"]]
         self._act("out", b"".join(json.dumps(frame, ensure_ascii=False).encode() + b"\n" for frame in frames))
 
     def _emit_raw(self, step: dict[str, Any]) -> None:
@@ -112,7 +113,7 @@ class Player:
         return True
 
     def _answer(self, step: dict[str, Any]) -> None:
-        self._act("out", reply(self._heard.get("request_id"), self._resolved(step["answer"])))
+        self._act("out", encode_reply(self._heard.get("request_id"), self._resolve(step["answer"])))
 
     def _wait_gate(self, step: dict[str, Any]) -> bool:
         self.polls = not self._gate_is_open(step["gate"])
@@ -155,9 +156,9 @@ class Player:
             subtype = str((frame.get("request") or {}).get("subtype"))
             answer = self._answers.get(subtype, self._answers.get("*"))
             if answer is not None and answer.get("echo"):
-                answer = {"response": greeting(answer["response"], frame["request"])}
+                answer = {"response": build_greeting(answer["response"], frame["request"])}
             if answer is not None:
-                self._act("out", reply(frame.get("request_id"), answer))
+                self._act("out", encode_reply(frame.get("request_id"), answer))
 
     def _end_at_eof(self) -> None:
         if self._eof and not self._ignores_eof:
@@ -172,19 +173,19 @@ class Player:
     def _act(self, kind: str, value: Any = None) -> None:
         self._actions.append(Action(kind, value))
 
-    def _resolved(self, value: Any) -> Any:
-        """Replace references, leaving out those that resolve to nothing."""
+    def _resolve(self, value: Any) -> Any:
+        """Replace references, leaving out references to missing fields."""
         if isinstance(value, list):
-            items = [item for item in map(self._resolved, value) if item is not GONE]
+            items = [item for item in map(self._resolve, value) if item is not GONE]
             return items if items or not value else GONE
         if not isinstance(value, dict):
             return value
         if len(value) == 1:
             if "$prompt" in value:
-                return field(self._prompt, value["$prompt"])
+                return get_field(self._prompt, value["$prompt"])
             if "$heard" in value:
-                return field(self._heard, value["$heard"])
-        resolved = {key: self._resolved(item) for key, item in value.items()}
+                return get_field(self._heard, value["$heard"])
+        resolved = {key: self._resolve(item) for key, item in value.items()}
         return {key: item for key, item in resolved.items() if item is not GONE}
 
 
@@ -195,10 +196,10 @@ def contains(frame: Any, match: Any) -> bool:
     return bool(frame == match)
 
 
-def greeting(plain: Mapping[str, Any], request: Mapping[str, Any]) -> dict[str, Any]:
+def build_greeting(plain: Mapping[str, Any], request: Mapping[str, Any]) -> dict[str, Any]:
     """Return the response to `initialize` like CLI 2.1.328, with the agents, hooks and manifests of the request.
 
-    Agents of the request are added to those of `plain`, or replace them, sorted by name.
+    Agents of the request replace agents of `plain` with the same name. The list is sorted by name.
     """
     response = dict(plain)
     agents = {agent["name"]: agent for agent in plain["agents"]}
@@ -209,24 +210,24 @@ def greeting(plain: Mapping[str, Any], request: Mapping[str, Any]) -> dict[str, 
     if "hooks" in request:
         response["hooks_applied"] = True
     if manifests := request.get("sdkMcpServerManifests"):
-        response["sdk_mcp_manifests_parked"] = {name: parking(given) for name, given in manifests.items()}
+        response["sdk_mcp_manifests_parked"] = {name: get_parking_state(given) for name, given in manifests.items()}
     return response
 
 
-def parking(manifest: Mapping[str, Any]) -> str:
-    """Return the state of a manifest: with `parked` the CLI does not ask the server for its tools again."""
-    spoken = field(dict(manifest), "initializeResult.protocolVersion")
+def get_parking_state(manifest: Mapping[str, Any]) -> str:
+    """Return the state of a manifest. After `parked`, the CLI does not request the tools from the server again."""
+    spoken = get_field(dict(manifest), "initializeResult.protocolVersion")
     return "parked" if spoken == MCP_PROTOCOL else "protocol_version_mismatch"
 
 
-def field(frame: Any, path: str) -> Any:
+def get_field(frame: Any, path: str) -> Any:
     """Return the value at a dotted path, or `GONE`."""
     for name in path.split("."):
         frame = frame.get(name, GONE) if isinstance(frame, dict) else GONE
     return GONE if frame is None else frame
 
 
-def reply(request_id: Any, answer: Mapping[str, Any]) -> bytes:
+def encode_reply(request_id: Any, answer: Mapping[str, Any]) -> bytes:
     """Encode a control response. `answer` has `error` (and optionally `error_code`), `response`, or neither."""
     outcome = {"subtype": "error" if "error" in answer else "success", "request_id": request_id, **answer}
     return json.dumps({"type": "control_response", "response": outcome}).encode() + b"\n"
@@ -301,7 +302,8 @@ class _Process:
         try:
             while view:
                 view = view[os.write(descriptor, view) :]
-        except OSError:  # the reader is gone, which the real CLI ignores too
+        except OSError:
+            # The reader has closed the pipe. The real CLI ignores this as well.
             pass
 
     def _spawn(self, argv: list[str]) -> None:

@@ -1,7 +1,7 @@
 """Build frames as the CLI sends them, for a `FakeCLI` and for tests of readers.
 
 Frames are plain JSON objects, so that a test can send what the wire models would reject. Keyword arguments add or
-replace fields. The shapes are those of CLI 2.1.328.
+replace fields. The shapes follow CLI 2.1.328.
 """
 
 import itertools
@@ -34,7 +34,7 @@ PROMPT_FIELDS: JSONObject = {
     "user_message_uuid": prompt_field("uuid"),
     "user_message_uuids": [prompt_field("uuid")],
 }
-"""The fields that name the prompts a frame answers: here the last one heard."""
+"""The fields that name the prompts answered by a frame: here the last prompt received by a step."""
 
 
 def encode(*frames: JSONObject) -> bytes:
@@ -103,7 +103,10 @@ def result(text: str = "ok", *, subtype: str = "success", is_error: bool = False
     `user_message_uuid(s)=` names other prompts; with `origin=`, the origin of the turn, it names none. Every subtype
     but `success` has `errors` instead of `result`.
     """
-    said: JSONObject = {"result": text} if subtype == "success" else {"errors": [text] if text else []}
+    if subtype == "success":
+        outcome: JSONObject = {"result": text}
+    else:
+        outcome = {"errors": [text] if text else []}
     own = {} if "origin" in fields else PROMPT_FIELDS
     body = {
         "subtype": subtype,
@@ -118,7 +121,7 @@ def result(text: str = "ok", *, subtype: str = "success", is_error: bool = False
         "permission_denials": [],
         "terminal_reason": "completed",
     }
-    return _frame("result", body | said | own | fields)
+    return _frame("result", body | outcome | own | fields)
 
 
 def api_error(text: str, kind: str = "unknown", status: int | None = 500) -> list[JSONObject]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from anyio import from_thread, to_thread
 
 POLL = 0.02
-"""Seconds between two checks for cancellation. Opening a gate wakes waiters at once."""
+"""Seconds between two checks for cancellation. Opening a gate wakes waiters immediately."""
 
 
 class Gate:

@@ -17,7 +17,7 @@ class Step(NamedTuple):
 
     event: JSONObject
     chars: int = 0
-    """How many characters of content it has."""
+    """The number of characters of content in the event."""
 
     def encode(self) -> bytes:
         """Encode as a server-sent event."""
@@ -26,9 +26,9 @@ class Step(NamedTuple):
 
 def stream(reply: Reply, model: str, new_id: NewID) -> Iterator[Step]:
     """Yield the events of a reply, from `message_start` to `message_stop`."""
-    yield Step({"type": "message_start", "message": _envelope(reply, model, new_id)})
+    yield Step({"type": "message_start", "message": _build_envelope(reply, model, new_id)})
     for index, block in enumerate(reply.blocks):
-        yield from _block_steps(block, index, reply.chunk_chars, new_id)
+        yield from _stream_block(block, index, reply.chunk_chars, new_id)
     usage = {"output_tokens": reply.usage.output_tokens}
     delta = {"stop_reason": stop_reason(reply), "stop_sequence": None}
     yield Step({"type": "message_delta", "delta": delta, "usage": usage})
@@ -38,8 +38,8 @@ def stream(reply: Reply, model: str, new_id: NewID) -> Iterator[Step]:
 def message(reply: Reply, model: str, new_id: NewID) -> JSONObject:
     """Return a reply as one message, for a request without `stream`."""
     return {
-        **_envelope(reply, model, new_id),
-        "content": [_whole(block, new_id) for block in reply.blocks],
+        **_build_envelope(reply, model, new_id),
+        "content": [_encode_block(block, new_id) for block in reply.blocks],
         "stop_reason": stop_reason(reply),
         "usage": asdict(reply.usage),
     }
@@ -57,7 +57,7 @@ def error_event(error_type: str, message: str) -> JSONObject:
     return {"type": "error", "error": {"type": error_type, "message": message}}
 
 
-def _envelope(reply: Reply, model: str, new_id: NewID) -> JSONObject:
+def _build_envelope(reply: Reply, model: str, new_id: NewID) -> JSONObject:
     return {
         "id": new_id("msg_"),
         "type": "message",
@@ -70,19 +70,21 @@ def _envelope(reply: Reply, model: str, new_id: NewID) -> JSONObject:
     }
 
 
-def _block_steps(block: Block, index: int, chunk_chars: int | None, new_id: NewID) -> Iterator[Step]:
-    start, deltas = _opened(block, chunk_chars, new_id)
+def _stream_block(block: Block, index: int, chunk_chars: int | None, new_id: NewID) -> Iterator[Step]:
+    start, deltas = _split_block(block, chunk_chars, new_id)
     yield Step({"type": "content_block_start", "index": index, "content_block": start})
     for delta, chars in deltas:
         yield Step({"type": "content_block_delta", "index": index, "delta": delta}, chars)
     yield Step({"type": "content_block_stop", "index": index})
 
 
-def _opened(block: Block, chunk_chars: int | None, new_id: NewID) -> tuple[JSONObject, list[tuple[JSONObject, int]]]:
+def _split_block(
+    block: Block, chunk_chars: int | None, new_id: NewID
+) -> tuple[JSONObject, list[tuple[JSONObject, int]]]:
     """Return the block for `content_block_start`, and its deltas with their sizes."""
 
     def deltas(kind: str, key: str, content: str) -> list[tuple[JSONObject, int]]:
-        return [({"type": kind, key: part}, len(part)) for part in chunks(content, chunk_chars)]
+        return [({"type": kind, key: part}, len(part)) for part in split_text(content, chunk_chars)]
 
     match block:
         case Text():
@@ -93,12 +95,12 @@ def _opened(block: Block, chunk_chars: int | None, new_id: NewID) -> tuple[JSONO
             return {"type": "thinking", "thinking": "", "signature": ""}, [*parts, (signature, 0)]
         case ToolCall():
             arguments = json.dumps(dict(block.input))
-            return {**_whole(block, new_id), "input": {}}, deltas("input_json_delta", "partial_json", arguments)
+            return {**_encode_block(block, new_id), "input": {}}, deltas("input_json_delta", "partial_json", arguments)
         case RawBlock():
             return dict(block.json), []
 
 
-def _whole(block: Block, new_id: NewID) -> JSONObject:
+def _encode_block(block: Block, new_id: NewID) -> JSONObject:
     match block:
         case Text():
             return {"type": "text", "text": block.text}
@@ -115,8 +117,8 @@ def _whole(block: Block, new_id: NewID) -> JSONObject:
             return dict(block.json)
 
 
-def chunks(content: str, size: int | None) -> list[str]:
-    """Split a text into chunks of at most `size` characters; None means one chunk."""
+def split_text(content: str, size: int | None) -> list[str]:
+    """Split a text into split_text of at most `size` characters; None means one chunk."""
     if not content:
         return []
     step = size or len(content)

@@ -1,4 +1,4 @@
-"""The HTTP server of the scripted model, which asks a `Backend` for the answer to each request.
+"""The HTTP server of the scripted model, which gets the answer to each request from a `Backend`.
 
 Headers and first event are sent in one write with TCP_NODELAY, because small separate writes cost 40 ms per call.
 """
@@ -22,7 +22,7 @@ JSON = "application/json"
 EVENT_STREAM = "text/event-stream"
 
 READ_PAUSE = 0.4
-"""Seconds before a reset in which the peer can read what was sent, unless the script has a gate for it."""
+"""Seconds for which the peer can read before a reset, unless the script has a gate for it."""
 
 
 class Backend(Protocol):
@@ -116,14 +116,14 @@ class MessagesServer(ThreadingHTTPServer):
             self._to_reset.add(connection)
 
     def shutdown_request(self, request: Any) -> None:
-        """Close a connection, without a preceding shutdown if it is to be reset."""
+        """Close a connection. A connection that `reset` marked is closed without a preceding shutdown."""
         with self._lock:
-            in_order = request not in self._to_reset
+            resets = request in self._to_reset
             self._to_reset.discard(request)
-        if in_order:
-            super().shutdown_request(request)
-        else:
+        if resets:
             self.close_request(request)
+        else:
+            super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Ignore dropped connections: the CLI drops one at every interrupt."""
@@ -154,13 +154,13 @@ class _Handler(BaseHTTPRequestHandler):
         self._send_whole(HTTPStatus.OK, None)
 
     def do_GET(self) -> None:
-        self._fail(Failure(404, f"the scripted model does not serve {self.path.partition('?')[0]}"))
+        self._send_failure(Failure(404, f"the scripted model does not serve {self.path.partition('?')[0]}"))
 
     def do_POST(self) -> None:
         raw = self.rfile.read(int(self.headers.get("content-length") or 0))
         route: Callable[[dict[str, Any]], None] | None = {
-            "/v1/messages": self._messages,
-            "/v1/messages/count_tokens": self._count_tokens,
+            "/v1/messages": self._handle_messages,
+            "/v1/messages/count_tokens": self._handle_count_tokens,
         }.get(self.path.partition("?")[0])
         if route is None:
             self.do_GET()
@@ -170,20 +170,20 @@ class _Handler(BaseHTTPRequestHandler):
         except ValueError:
             body = None
         if not isinstance(body, dict):
-            self._fail(Failure(400, "the body is not a JSON object"))
+            self._send_failure(Failure(400, "the body is not a JSON object"))
             return
         route(body)
 
-    def _count_tokens(self, body: dict[str, Any]) -> None:
+    def _handle_count_tokens(self, body: dict[str, Any]) -> None:
         self._send_whole(HTTPStatus.OK, {"input_tokens": self._owner.backend.count_tokens(body)})
 
-    def _messages(self, body: dict[str, Any]) -> None:
+    def _handle_messages(self, body: dict[str, Any]) -> None:
         model = str(body.get("model", ""))
         answer = self._owner.backend.answer(body, {name.lower(): value for name, value in self.headers.items()})
         timing = answer.reply if isinstance(answer, CutStream) else answer
         self._hold_back(timing.after, timing.delay)
         if isinstance(answer, Failure):
-            self._fail(answer)
+            self._send_failure(answer)
         elif body.get("stream"):
             self._stream(answer, model)
         elif isinstance(answer, CutStream):
@@ -193,7 +193,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     # Answers
 
-    def _fail(self, failure: Failure) -> None:
+    def _send_failure(self, failure: Failure) -> None:
         body = messages_api.error_event(failure.error_type, failure.message)
         body["request_id"] = self._owner.backend.new_id("req_")
         retry = {} if failure.retry_after is None else {"retry-after": f"{failure.retry_after:g}"}
@@ -201,41 +201,42 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _send_whole(self, status: int, body: Any, headers: Mapping[str, str] | None = None) -> None:
         payload = b"" if body is None else json.dumps(body).encode()
-        self._write(self._head(status, JSON, {"content-length": str(len(payload)), **(headers or {})}) + payload)
+        self._write(self._build_head(status, JSON, {"content-length": str(len(payload)), **(headers or {})}) + payload)
 
     def _stream(self, answer: Reply | CutStream, model: str) -> None:
         reply = answer.reply if isinstance(answer, CutStream) else answer
-        pending = self._head(HTTPStatus.OK, EVENT_STREAM, {"transfer-encoding": "chunked", **reply.headers})
+        pending = self._build_head(HTTPStatus.OK, EVENT_STREAM, {"transfer-encoding": "chunked", **reply.headers})
         cut = _Cut(answer) if isinstance(answer, CutStream) else None
         for step in messages_api.stream(reply, model, self._owner.backend.new_id):
             if step.chars and reply.chunk_delay:
                 pending = self._flush(pending)
                 self._hold_back(None, reply.chunk_delay)
-            pending += _chunk(step.encode())
+            pending += _encode_chunk(step.encode())
             if cut is not None and cut.comes_after(step):
-                self._break(pending, cut)
+                self._break_stream(pending, cut)
                 return
             if step.chars or step.event["type"] == "content_block_stop":
                 pending = self._flush(pending)
         self._write(pending + b"0\r\n\r\n")
 
-    def _break(self, pending: bytes, cut: "_Cut") -> None:
+    def _break_stream(self, pending: bytes, cut: "_Cut") -> None:
         self._write(pending)
         if cut.error is None:
             self._reset(cut.when)
             return
         self._hold_back(cut.when, 0.0)
         event = messages_api.Step(messages_api.error_event(cut.error, "scripted failure in the stream"))
-        self._write(_chunk(event.encode()) + b"0\r\n\r\n")
+        self._write(_encode_chunk(event.encode()) + b"0\r\n\r\n")
 
     def _reset(self, when: Gate | None) -> None:
-        self._hold_back(when, READ_PAUSE if when is None else 0.0)  # lets the peer read what was sent
+        # A reset discards unread data, so let the peer read it first.
+        self._hold_back(when, READ_PAUSE if when is None else 0.0)
         self._owner.reset(self.connection)
         self.close_connection = True
 
     # Bytes
 
-    def _head(self, status: int, content_type: str, headers: Mapping[str, str]) -> bytes:
+    def _build_head(self, status: int, content_type: str, headers: Mapping[str, str]) -> bytes:
         phrase = HTTPStatus(status).phrase if status in HTTPStatus._value2member_map_ else "Scripted"
         fields = {
             "content-type": content_type,
@@ -258,17 +259,17 @@ class _Handler(BaseHTTPRequestHandler):
     def _hold_back(self, gate: Gate | None, delay: float) -> None:
         """Wait for the gate and then `delay` seconds.
 
-        Raises ConnectionAbortedError, which ends the connection, if the request is abandoned meanwhile.
+        Raises ConnectionAbortedError, which ends the connection, if the peer abandons the request first.
         """
-        is_open = gate is None or gate.hold(self._abandoned)
+        is_open = gate is None or gate.hold(self._is_abandoned)
         end = time.monotonic() + delay
         while is_open and (left := end - time.monotonic()) > 0:
-            is_open = not self._abandoned()
+            is_open = not self._is_abandoned()
             time.sleep(min(left, POLL))
         if not is_open:
             raise ConnectionAbortedError
 
-    def _abandoned(self) -> bool:
+    def _is_abandoned(self) -> bool:
         return self._owner.stopping.is_set() or _is_closed(self.connection)
 
 
@@ -293,7 +294,8 @@ class _Cut:
 
 def _is_closed(connection: socket.socket) -> bool:
     """Return whether the peer has closed its end. Only for the thread that serves the connection."""
-    connection.setblocking(False)  # select() is limited to the first 1024 descriptors
+    # Not select(), which is limited to the first 1024 descriptors.
+    connection.setblocking(False)
     try:
         return not connection.recv(1, socket.MSG_PEEK)
     except BlockingIOError:
@@ -304,5 +306,5 @@ def _is_closed(connection: socket.socket) -> bool:
         connection.setblocking(True)
 
 
-def _chunk(data: bytes) -> bytes:
+def _encode_chunk(data: bytes) -> bytes:
     return b"%x\r\n%s\r\n" % (len(data), data)

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 _CASSETTE: "pytest.StashKey[Cassette]" = pytest.StashKey()
 
 MARKER = (
-    "cassette(path=None, *, match=('model',), ignore=(), scrub=None, cwd=None): record what the model answers once and "
-    "replay it offline, in the fixtures claude_client and claude_options"
+    "cassette(path=None, *, match=('model',), ignore=(), scrub=None, cwd=None): record the model's answers once and "
+    "replay them offline, in the fixtures claude_client and claude_options"
 )
 
 
@@ -30,9 +30,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--cassette-mode",
         choices=("none", "once", "all"),
         default="none",
-        help="none: replay only (default); once: record the cassettes that are missing; all: record all anew",
+        help="none: only replay (default); once: record missing cassettes; all: record all cassettes again",
     )
-    group.addoption("--update-run-snapshots", action="store_true", help="write what run_snapshot compares with")
+    group.addoption("--update-run-snapshots", action="store_true", help="write the snapshots of run_snapshot")
     group.addoption("--cassette-upstream", metavar="URL", help="the Messages API to record (default: Anthropic's)")
 
 
@@ -43,14 +43,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Refuse a cassette that nothing would play, since such a test could reach the real model."""
+    """Refuse a cassette that no fixture plays, since such a test could reach the real model."""
     if item.get_closest_marker("cassette") and "_claude_stage" not in getattr(item, "fixturenames", ()):
-        pytest.fail("a test with a cassette has to use the fixture claude_client or claude_options", pytrace=False)
+        pytest.fail("a test with a cassette must use the fixture claude_client or claude_options", pytrace=False)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Show how a session differed from its cassette, also if the test passed."""
+    """Fail a test whose session differed from its cassette, and show the differences if it failed anyway."""
     try:
         result = yield
     except BaseException as error:
@@ -134,7 +134,7 @@ def run_snapshot(request: pytest.FixtureRequest) -> "Callable[[RunResult[Any]], 
             pytest.fail(f"no snapshot at {path}; run pytest with --update-run-snapshots", pytrace=False)
         elif (expected := path.read_text(encoding="utf-8")) != text:
             lines = unified_diff(expected.splitlines(), text.splitlines(), str(path), "this run", lineterm="")
-            pytest.fail("the run is not as in the snapshot:\n" + "\n".join(lines), pytrace=False)
+            pytest.fail("the run differs from the snapshot:\n" + "\n".join(lines), pytrace=False)
 
     return compare
 
@@ -153,11 +153,11 @@ def fake_cli(_claude_stage: "Stage") -> "MakeFakeCLI":
 
 @pytest.fixture
 def claude_options(_claude_stage: "Stage") -> "MakeOptions":
-    """Create options for the stand-in of the test. The keywords are those of `ClientOptions`."""
+    """Create options for the stand-in of the test. Takes the keywords of `ClientOptions`."""
     return _claude_stage.options
 
 
 @pytest.fixture
 def claude_client(_claude_stage: "Stage") -> "MakeClient":
-    """Create a client of the stand-in of the test, for `async with`. The keywords are those of `ClientOptions`."""
+    """Create a client of the stand-in of the test, for `async with`. Takes the keywords of `ClientOptions`."""
     return _claude_stage.client

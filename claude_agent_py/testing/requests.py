@@ -54,14 +54,14 @@ class RecordedRequest:
     @cached_property
     def system(self) -> str:
         """The system prompt, its blocks joined by blank lines."""
-        return "\n\n".join(_texts(self.body.get("system")))
+        return "\n\n".join(_get_texts(self.body.get("system")))
 
     @cached_property
     def prompt(self) -> str:
         """The first user message of the conversation, without the CLI's reminders."""
         for message in self.messages:
             if message.get("role") == "user":
-                spoken = _spoken(message)
+                spoken = _get_spoken_texts(message)
                 if spoken:
                     return "\n".join(spoken)
         return ""
@@ -70,13 +70,13 @@ class RecordedRequest:
     def last_user_text(self) -> str:
         """The text of the last user message, without reminders; empty if it has only tool results."""
         users = [message for message in self.messages if message.get("role") == "user"]
-        return "\n".join(_spoken(users[-1])) if users else ""
+        return "\n".join(_get_spoken_texts(users[-1])) if users else ""
 
     @cached_property
     def tool_results(self) -> list[dict[str, Any]]:
         """The `tool_result` blocks of the last user message that has any, in order."""
         for message in reversed(self.messages):
-            found = [block for block in _blocks(message) if block.get("type") == "tool_result"]
+            found = [block for block in _get_blocks(message) if block.get("type") == "tool_result"]
             if found:
                 return found
         return []
@@ -84,14 +84,14 @@ class RecordedRequest:
     def tool_result(self, tool_use_id: str) -> dict[str, Any] | None:
         """Return the result of a tool call anywhere in the conversation, or None."""
         for message in self.messages:
-            for block in _blocks(message):
+            for block in _get_blocks(message):
                 if block.get("type") == "tool_result" and block.get("tool_use_id") == tool_use_id:
                     return block
         return None
 
     def contains(self, text: str) -> bool:
         """Return whether a text occurs in the system prompt or the messages."""
-        return text in self.system or any(text in said for message in self.messages for said in _all_texts(message))
+        return text in self.system or any(text in said for message in self.messages for said in _iterate_texts(message))
 
     @property
     def agent_id(self) -> str | None:
@@ -135,7 +135,7 @@ class RecordedRequest:
         return len(spoken), self.last_user_text
 
 
-def _texts(content: Any) -> list[str]:
+def _get_texts(content: Any) -> list[str]:
     if isinstance(content, str):
         return [content]
     if not isinstance(content, list):
@@ -143,16 +143,16 @@ def _texts(content: Any) -> list[str]:
     return [str(block.get("text", "")) for block in content if isinstance(block, dict) and block.get("type") == "text"]
 
 
-def _blocks(message: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _get_blocks(message: Mapping[str, Any]) -> list[dict[str, Any]]:
     content = message.get("content")
     return [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
 
 
-def _spoken(message: Mapping[str, Any]) -> list[str]:
-    return [said for said in _texts(message.get("content")) if not said.lstrip().startswith(REMINDER)]
+def _get_spoken_texts(message: Mapping[str, Any]) -> list[str]:
+    return [said for said in _get_texts(message.get("content")) if not said.lstrip().startswith(REMINDER)]
 
 
-def _all_texts(message: Mapping[str, Any]) -> Iterator[str]:
-    yield from _texts(message.get("content"))
-    for block in _blocks(message):
-        yield from _texts(block.get("content"))
+def _iterate_texts(message: Mapping[str, Any]) -> Iterator[str]:
+    yield from _get_texts(message.get("content"))
+    for block in _get_blocks(message):
+        yield from _get_texts(block.get("content"))

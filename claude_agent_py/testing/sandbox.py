@@ -13,16 +13,18 @@ QUIET = {
     "DISABLE_AUTOUPDATER": "1",
     "DISABLE_TELEMETRY": "1",
     "DISABLE_ERROR_REPORTING": "1",
-    "IS_SANDBOX": "1",  # lets root bypass permissions
-    "CLAUDE_CODE_GATEWAY_HINT_HEADERS": "1",  # adds the class of each request as a header
+    # Lets root bypass permissions.
+    "IS_SANDBOX": "1",
+    # Adds the class of each request as a header.
+    "CLAUDE_CODE_GATEWAY_HINT_HEADERS": "1",
 }
-"""Variables that restrict the CLI's traffic to the model, and make it label its requests."""
+"""Variables that limit the CLI's traffic to the model, and make it label its requests."""
 
 INHERITED = (
     "PATH", "LANG", "LC_ALL", "TZ", "TERM", "SYSTEMROOT", "SYSTEMDRIVE", "COMSPEC", "PATHEXT", "WINDIR",
     "CLAUDE_CODE_GIT_BASH_PATH",
 )  # fmt: skip
-"""Variables that are inherited: programs need them, and they reveal nothing about the user."""
+"""Inherited variables: programs need them, and they reveal nothing about the user."""
 
 
 class Sandbox:

@@ -103,7 +103,7 @@ class Reply:
         if chunk_chars is not None and chunk_chars < 1:
             raise ValueError("chunk_chars must be at least 1")
         vars(self).update(
-            blocks=_blocks(blocks),
+            blocks=_as_blocks(blocks),
             stop_reason=stop_reason,
             usage=usage or Usage(),
             delay=delay,
@@ -202,7 +202,7 @@ Script: TypeAlias = Sequence[LooseAnswer] | Callable[[RecordedRequest], LooseAns
 """Answers in order, or a function of the request, which runs in a thread of the server."""
 
 AnyScript: TypeAlias = Script | LooseAnswer | Sequence[object]
-"""What a `ScriptedModel` takes: a `Script`, or a single answer.
+"""The type of `ScriptedModel(main=)`: a `Script`, or a single answer.
 
 Any sequence passes the type checker, because mypy infers `list[object]` for a list of blocks and texts in a variable.
 The items are checked when the model is created. Annotate the variable as `Script` to check them statically.
@@ -211,15 +211,15 @@ The items are checked when the model is created. Annotate the variable as `Scrip
 
 def as_answer(loose: object) -> Answer:
     """Convert an item of a script to an answer. Raises TypeError for an invalid item."""
-    return loose if isinstance(loose, Reply | Failure | CutStream) else Reply(_blocks(loose))
+    return loose if isinstance(loose, Reply | Failure | CutStream) else Reply(_as_blocks(loose))
 
 
-def _blocks(loose: object) -> tuple[Block, ...]:
+def _as_blocks(loose: object) -> tuple[Block, ...]:
     parts = loose if isinstance(loose, Sequence) and not isinstance(loose, str) else [loose]
-    return tuple(Text(part) if isinstance(part, str) else _checked(part) for part in parts)
+    return tuple(Text(part) if isinstance(part, str) else _check_block(part) for part in parts)
 
 
-def _checked(block: object) -> Block:
+def _check_block(block: object) -> Block:
     if isinstance(block, Text | Thinking | ToolCall | RawBlock):
         return block
-    raise TypeError(f"a reply consists of text(), thinking(), tool_use() and RawBlock values, not {block!r}")
+    raise TypeError(f"a block of a reply must be text(), thinking(), tool_use() or a RawBlock, not {block!r}")

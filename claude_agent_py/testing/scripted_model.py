@@ -70,8 +70,8 @@ class ScriptedModel:
         self._main = _Player("main", main)
         self._side = _Player("side", side)
         self._any_agent = _Player("agent", lambda _: DEFAULT_REPLY)
-        self._agents = _prepared(agents or {})
-        self._sessions = _prepared(sessions or {})
+        self._agents = _prepare_scripts(agents or {})
+        self._sessions = _prepare_scripts(sessions or {})
         self._by_conversation: dict[tuple[str, str], _Player] = {}
         self._on_exhausted: Answer | None = None if on_exhausted == "fail" else as_answer(on_exhausted)
         self._chars_per_token = chars_per_token
@@ -110,7 +110,7 @@ class ScriptedModel:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
-        self._tell_failures(exc[1])
+        self._raise_failures(exc[1])
 
     async def __aenter__(self) -> Self:
         return self.start()
@@ -118,7 +118,7 @@ class ScriptedModel:
     async def __aexit__(self, *exc: object) -> None:
         with CancelScope(shield=True):
             await to_thread.run_sync(self.close)
-        self._tell_failures(exc[1])
+        self._raise_failures(exc[1])
 
     @property
     def url(self) -> str:
@@ -143,8 +143,8 @@ class ScriptedModel:
     def options(self, **overrides: Any) -> "ClientOptions":
         """Return options for a client that uses this model, with a clean environment and temporary directories.
 
-        `env` is added to the environment. All other keywords are those of `ClientOptions`; `permission_mode` defaults
-        to `bypassPermissions`. With `home`, the session has that home instead of the temporary one.
+        `env` is added to the environment. The other keywords are options of `ClientOptions`; `permission_mode`
+        defaults to `bypassPermissions`. With `home`, the session has that home instead of the temporary one.
         """
         from claude_agent_py.options.checks import HOME_VARIABLES
         from claude_agent_py.options.client_options import ClientOptions
@@ -198,28 +198,29 @@ class ScriptedModel:
         """Record a request and return its answer."""
         with self._changed:
             request = RecordedRequest(body=body, headers=headers, index=len(self._requests))
-            player = self._player(request)
+            player = self._select_player(request)
             request = replace(request, agent=player.name)
             self._requests.append(request)
             answer = player.next(request) if player.function is None else None
             self._changed.notify_all()
         if player.function is not None:
-            return self._called(player.function, request)
-        ran_out = f"the script of {player.name!r} has run out; add replies or change on_exhausted"
-        return answer or self._on_exhausted or _broken(ran_out)
+            return self._call_function(player.function, request)
+        exhausted = f"the script of {player.name!r} has run out; add replies or change on_exhausted"
+        return answer or self._on_exhausted or _build_failure(exhausted)
 
-    def _called(self, function: Callable[[RecordedRequest], LooseAnswer], request: RecordedRequest) -> Answer:
-        """Call a script. If it raises, the run fails, and closing the model raises the exception."""
+    def _call_function(self, function: Callable[[RecordedRequest], LooseAnswer], request: RecordedRequest) -> Answer:
+        """Call a function of a script. If it raises, the run fails, and closing the model raises the exception."""
         try:
             return as_answer(function(request))
         except Exception as error:
-            error.__traceback__ = error.__traceback__ and error.__traceback__.tb_next  # starts at the script
+            # Let the traceback start at the script, not at this method.
+            error.__traceback__ = error.__traceback__ and error.__traceback__.tb_next
             with self._changed:
                 self._failures.append(error)
             shown = "".join(traceback.format_exception(error)).strip()
-            return _broken(f"the script of {request.agent!r} raised {type(error).__name__}: {error}\n{shown}")
+            return _build_failure(f"the script of {request.agent!r} raised {type(error).__name__}: {error}\n{shown}")
 
-    def _tell_failures(self, failure: object) -> None:
+    def _raise_failures(self, failure: object) -> None:
         """Add exceptions of scripts as notes to the exception that leaves the block, or raise the first."""
         raised, self._failures = self._failures, []
         if isinstance(failure, BaseException):
@@ -237,26 +238,26 @@ class ScriptedModel:
         """Return an id that this model has not used before."""
         return f"{prefix}scripted{next(self._ids):016d}"
 
-    def _player(self, request: RecordedRequest) -> "_Player":
+    def _select_player(self, request: RecordedRequest) -> "_Player":
         match request.conversation:
             case "side":
                 return self._side
             case "agent":
                 identity = request.agent_id or request.prompt
-                return self._in_conversation(request, identity, self._agents) or self._any_agent
+                return self._find_player(request, identity, self._agents) or self._any_agent
             case _:
-                return self._in_conversation(request, request.session_id, self._sessions) or self._main
+                return self._find_player(request, request.session_id, self._sessions) or self._main
 
-    def _in_conversation(
+    def _find_player(
         self, request: RecordedRequest, identity: str, scripts: Mapping[Match, PreparedScript]
     ) -> "_Player | None":
-        """Return the player of this conversation, a new one for the first match if it is unknown."""
+        """Return the player of a conversation. A new conversation gets the first matching script."""
         known = self._by_conversation.get((request.conversation, identity))
         if known is not None:
             return known
         for match, script in scripts.items():
-            if _fits(match, request):
-                player = _Player(_name(match), script)
+            if _matches(match, request):
+                player = _Player(_name_script(match), script)
                 return self._by_conversation.setdefault((request.conversation, identity), player)
         return None
 
@@ -266,7 +267,7 @@ class _Player:
 
     def __init__(self, name: str, script: object) -> None:
         self.name = name
-        prepared = _answers(script)
+        prepared = _prepare_script(script)
         self.function = prepared if callable(prepared) else None
         self._left = iter(()) if callable(prepared) else iter(prepared)
         self._refused: tuple[Answer, tuple[int, str]] | None = None
@@ -281,19 +282,19 @@ class _Player:
         return answer
 
 
-def _broken(message: str) -> Failure:
-    """Return an error that the CLI reports at once, without a retry or a fallback."""
+def _build_failure(message: str) -> Failure:
+    """Return an error that the CLI reports immediately, without a retry or a fallback."""
     return Failure(HTTPStatus.GONE, message)
 
 
-def _prepared(scripts: Mapping[Any, object]) -> "dict[Match, PreparedScript]":
+def _prepare_scripts(scripts: Mapping[Any, object]) -> "dict[Match, PreparedScript]":
     for match in scripts:
         if not isinstance(match, str | re.Pattern) and not callable(match):
             raise TypeError(f"a key must be a text, a pattern or a function, not {match!r}")
-    return {match: _answers(script) for match, script in scripts.items()}
+    return {match: _prepare_script(script) for match, script in scripts.items()}
 
 
-def _answers(script: object) -> "PreparedScript":
+def _prepare_script(script: object) -> "PreparedScript":
     if callable(script):
         return cast("Callable[[RecordedRequest], LooseAnswer]", script)
     if isinstance(script, str) or not isinstance(script, Sequence):
@@ -301,7 +302,7 @@ def _answers(script: object) -> "PreparedScript":
     return [as_answer(loose) for loose in script]
 
 
-def _fits(match: Match, request: RecordedRequest) -> bool:
+def _matches(match: Match, request: RecordedRequest) -> bool:
     if isinstance(match, str):
         return match in request.prompt
     if isinstance(match, re.Pattern):
@@ -309,7 +310,7 @@ def _fits(match: Match, request: RecordedRequest) -> bool:
     return match(request)
 
 
-def _name(match: Match) -> str:
+def _name_script(match: Match) -> str:
     if isinstance(match, str):
         return match
     return match.pattern if isinstance(match, re.Pattern) else getattr(match, "__name__", "agent")

@@ -1,6 +1,6 @@
-"""Replace what belongs to one machine or one run in recorded texts: secrets, paths and ids.
+"""Replace the secrets, paths and ids of one machine or run in recorded texts.
 
-A replaced value gets a placeholder, such as `<cwd>` or `<task-1>`. `Places.restore` puts the values of another run in.
+A replaced value gets a placeholder, such as `<cwd>` or `<task-1>`. `Places.restore` inserts the values of another run.
 """
 
 import os
@@ -19,10 +19,10 @@ SECRET_TEXTS: Final = re.compile(
     r"|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]+|\b(?:bearer|basic) [\w.~+/=-]{16,}"
     r"|-----BEGIN [A-Z ]*PRIVATE KEY-----.*?-----END [A-Z ]*PRIVATE KEY-----"
 )
-"""Texts that look like secrets wherever they come from."""
+"""Texts that look like secrets, whatever their source."""
 
 SHORTEST_SECRET: Final = 8
-"""Values of variables that are shorter, in characters, are not searched for: they occur by chance."""
+"""The minimum length of a variable's value in characters. Shorter values occur in other texts by chance."""
 
 HIDDEN: Final = "<secret>"
 
@@ -39,7 +39,7 @@ _TIMES: Final = re.compile(
 )
 
 
-def secrets_of(environ: Mapping[str, str]) -> dict[str, str]:
+def find_secrets(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the secrets among environment variables, each with its placeholder."""
     return {
         value: f"<{name}>"
@@ -52,52 +52,53 @@ class Places:
     """The values of one run and their placeholders: secrets and paths from the start, ids as they occur."""
 
     def __init__(self, secrets: Mapping[str, str], paths: Mapping[str, str]) -> None:
-        self._secrets = _by_length(secrets)
-        self._paths = _by_length(paths)
+        self._secrets = _sort_by_length(secrets)
+        self._paths = _sort_by_length(paths)
 
     def hide(self, value: Any, ids: Mapping[str, str] | None = None) -> Any:
         """Return text or JSON with placeholders instead of secrets, paths and `ids`."""
-        plain, whole = {**self._secrets, **(ids or {})}, [(_whole(path), name) for path, name in self._paths.items()]
+        values = {**self._secrets, **(ids or {})}
+        paths = [(_match_whole_path(path), name) for path, name in self._paths.items()]
 
-        def hidden(text: str) -> str:
-            for real, placeholder in plain.items():
+        def hide_text(text: str) -> str:
+            for real, placeholder in values.items():
                 text = text.replace(real, placeholder)
-            for pattern, placeholder in whole:
+            for pattern, placeholder in paths:
                 text = pattern.sub(placeholder, text)
             return SECRET_TEXTS.sub(HIDDEN, text)
 
-        return each_text(value, hidden)
+        return map_texts(value, hide_text)
 
     def restore(self, value: Any, ids: Mapping[str, str]) -> Any:
         """Return text or JSON with the paths and ids of this run instead of placeholders. Secrets stay hidden."""
         known = {placeholder: real for real, placeholder in {**self._paths, **ids}.items()}
 
-        def restored(text: str) -> str:
+        def restore_text(text: str) -> str:
             for placeholder, real in known.items():
                 text = text.replace(placeholder, real)
             return text
 
-        return each_text(value, restored)
+        return map_texts(value, restore_text)
 
 
-def _by_length(values: Mapping[str, str]) -> dict[str, str]:
-    """Return the longest first: a path before the folder that it is in."""
+def _sort_by_length(values: Mapping[str, str]) -> dict[str, str]:
+    """Return the longest values first, so that a path is replaced before its parent folder."""
     return dict(sorted(values.items(), key=lambda one: -len(one[0])))
 
 
-def _whole(path: str) -> re.Pattern[str]:
+def _match_whole_path(path: str) -> re.Pattern[str]:
     return re.compile(re.escape(path) + r"(?![\w-])")
 
 
-def paths_of(cwd: Path, home: Path, root: Path) -> dict[str, str]:
-    """Return the directories of a session with their placeholders, also in the form that names a project's folder."""
+def build_path_placeholders(cwd: Path, home: Path, root: Path) -> dict[str, str]:
+    """Return the directories of a session with their placeholders, and the same for the names of project folders."""
     found = {str(root): "<root>", str(home): "<home>", str(cwd): "<cwd>"}
     keys = {re.sub(r"[^0-9A-Za-z]", "-", path): f"<{name.strip('<>')}-key>" for path, name in found.items()}
     users = Path.home()
     return ({str(users): "<user-home>"} if len(users.parts) > 1 else {}) | keys | found
 
 
-def ids_in(texts: Iterable[str]) -> dict[str, str]:
+def find_ids(texts: Iterable[str]) -> dict[str, str]:
     """Return the generated ids, each with a placeholder, numbered in order of occurrence."""
     joined = "\n".join(texts)
     found: dict[str, str] = {}
@@ -107,15 +108,15 @@ def ids_in(texts: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def without_times(text: str) -> str:
+def mask_times(text: str) -> str:
     """Return a text with `<time>` for dates, times and durations."""
     return _TIMES.sub("<time>", text)
 
 
-def each_text(value: Any, change: Callable[[str], str]) -> Any:
-    """Return JSON with every text in it changed, names of fields included."""
+def map_texts(value: Any, change: Callable[[str], str]) -> Any:
+    """Return JSON with `change` applied to every text, including the names of fields."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, dict):
-        return {change(name): each_text(one, change) for name, one in value.items()}
-    return [each_text(one, change) for one in value] if isinstance(value, list) else value
+        return {change(name): map_texts(one, change) for name, one in value.items()}
+    return [map_texts(one, change) for one in value] if isinstance(value, list) else value

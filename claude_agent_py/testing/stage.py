@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from claude_agent_py.testing.cassettes import Cassette
 
 NO_PEER = (
-    "nothing stands in for the model: call scripted_model([...]) or fake_cli(...) before, or mark the test with "
+    "the test has no stand-in for the model: call scripted_model([...]) or fake_cli(...) first, or mark the test with "
     "@pytest.mark.cassette"
 )
 
 
 class MakeScriptedModel(Protocol):
-    """The fixture `scripted_model`: start a `ScriptedModel`, which the test's end closes."""
+    """The fixture `scripted_model`: start a `ScriptedModel`, which is closed after the test."""
 
     def __call__(
         self,
@@ -32,7 +32,7 @@ class MakeScriptedModel(Protocol):
         side: AnyScript = answer_side_request,
         on_exhausted: LooseAnswer | Literal["fail"] = DEFAULT_REPLY,
     ) -> ScriptedModel:
-        """Return the running model. The arguments are those of `ScriptedModel`."""
+        """Return the running model. Takes the arguments of `ScriptedModel`."""
         ...
 
 
@@ -40,7 +40,7 @@ class MakeFakeCLI(Protocol):
     """The fixture `fake_cli`: make a `FakeCLI`."""
 
     def __call__(self, *script: object, **more: Any) -> FakeCLI:
-        """Return the fake. The arguments are those of `FakeCLI`."""
+        """Return the fake. Takes the arguments of `FakeCLI`."""
         ...
 
 
@@ -48,7 +48,7 @@ class MakeOptions(Protocol):
     """The fixture `claude_options`: options of a session with the stand-in of the test."""
 
     def __call__(self, **overrides: Any) -> "ClientOptions":
-        """Return the options. The keywords are those of `ClientOptions`."""
+        """Return the options. Takes the keywords of `ClientOptions`."""
         ...
 
 
@@ -56,12 +56,12 @@ class MakeClient(Protocol):
     """The fixture `claude_client`: a client of the stand-in of the test."""
 
     def __call__(self, **overrides: Any) -> "Client":
-        """Return a client, for `async with`. The keywords are those of `ClientOptions`."""
+        """Return a client, for `async with`. Takes the keywords of `ClientOptions`."""
         ...
 
 
 class Stage:
-    """The stand-ins of one test. The one made last is the one that options and clients are for."""
+    """The stand-ins of one test. Options and clients use the last one."""
 
     def __init__(self, make_folder: Callable[[], Path]) -> None:
         self._make_folder = make_folder
@@ -75,22 +75,22 @@ class Stage:
         self._open.close()
 
     def use(self, peer: Any) -> Any:
-        """Enter a context manager, until the end of the test, and let options and clients be for it."""
+        """Enter a stand-in until the end of the test, and use it for options and clients."""
         self._peer = self._open.enter_context(peer)
         return self._peer
 
     def scripted_model(self, main: AnyScript = (), **more: Any) -> ScriptedModel:
-        """Start a model."""
+        """Start a scripted model."""
         model: ScriptedModel = self.use(ScriptedModel(main, **more))
         return model
 
     def fake_cli(self, *script: Any, **more: Any) -> FakeCLI:
-        """Make a fake."""
+        """Create a fake CLI."""
         self._peer = FakeCLI(*script, **more)
         return self._peer
 
     def options(self, **overrides: Any) -> "ClientOptions":
-        """Return options; those for a `FakeCLI` name an installed program."""
+        """Return options for the stand-in. A `FakeCLI` is installed as a program."""
         if self._peer is None:
             raise RuntimeError(NO_PEER)
         if isinstance(self._peer, FakeCLI):
@@ -100,7 +100,7 @@ class Stage:
         return self._peer.options(**overrides)
 
     def client(self, **overrides: Any) -> "Client":
-        """Return a client; that of a `FakeCLI` talks to it in memory."""
+        """Return a client of the stand-in. A `FakeCLI` runs in memory."""
         from claude_agent_py.client import Client
         from claude_agent_py.options.client_options import ClientOptions
 

@@ -1,7 +1,7 @@
-"""`check_session_store`: what a session store must do, for tests of your own store.
+"""`check_session_store`: check your session store against the contract of session stores.
 
-Stricter than `run_session_store_conformance` of the official SDK, and needs no test framework: a broken rule raises
-AssertionError with the rule as its text.
+Stricter than `run_session_store_conformance` of the official SDK, and independent of test frameworks: a broken rule
+raises AssertionError with the rule as its text.
 """
 
 import inspect
@@ -30,14 +30,14 @@ MakeStore = Callable[[], SessionStore | Awaitable[SessionStore]]
 
 
 async def check_session_store(make_store: MakeStore, *, large_bytes: int = LARGE_BYTES) -> None:
-    """Check a store against the contract of `SessionStore`. Optional methods are checked where the store has them.
+    """Check a store against the contract of `SessionStore`. Optional methods are checked if the store has them.
 
     Args:
         make_store: Returns an empty store each time, or a coroutine that does.
-        large_bytes: The size of the largest entry that is tried.
+        large_bytes: The size of the largest tested entry.
 
     Raises:
-        AssertionError: The store breaks a rule, which the text names.
+        AssertionError: The store breaks a rule. The message states the rule.
     """
     for check in CHECKS:
         made = make_store()
@@ -47,17 +47,17 @@ async def check_session_store(make_store: MakeStore, *, large_bytes: int = LARGE
 
 
 def entry(number: int, **fields: Any) -> SessionStoreEntry:
-    """Return an entry with a uuid of its own."""
+    """Return an entry with a uuid made from the number."""
     return cast("SessionStoreEntry", {"type": "user", "uuid": str(uuid.UUID(int=number)), "n": number, **fields})
 
 
 def note(kind: str, **fields: Any) -> SessionStoreEntry:
-    """Return an entry without a uuid, as the CLI writes for titles and tags."""
+    """Return an entry without a uuid, like the CLI's entries for titles and tags."""
     return cast("SessionStoreEntry", {"type": kind, **fields})
 
 
 def a_key(subpath: str | None = None, *, project: str = "-work", session: int = 1) -> SessionKey:
-    """Return a key as the CLI's sessions have it."""
+    """Return a key in the CLI's format."""
     key: SessionKey = {"project_key": project, "session_id": str(uuid.UUID(int=session))}
     if subpath is not None:
         key["subpath"] = subpath
@@ -94,12 +94,15 @@ async def _is_not_changed_through_what_was_appended(store: SessionStore) -> None
 async def _ignores_a_repeated_batch(store: SessionStore) -> None:
     batch = [entry(number) for number in range(20)]
     await store.append(a_key(), batch[:10])
-    await store.append(a_key(), batch[5:])  # a batch that may have arrived already
+    # A client repeats a batch if it does not know whether the store received it.
+    await store.append(a_key(), batch[5:])
     await store.append(a_key(), batch)
-    assert await store.load(a_key()) == batch, "an entry whose uuid is there must not be stored again"
+    assert await store.load(a_key()) == batch, "an entry with a stored uuid must not be stored again"
     await store.append(a_key(), [entry(50), entry(50)])
     loaded = await store.load(a_key()) or []
-    assert [each.get("n") for each in loaded].count(50) == 1, "nor one that is twice in a batch"
+    assert [each.get("n") for each in loaded].count(50) == 1, (
+        "an entry that occurs twice in a batch must be stored once"
+    )
     await store.append(a_key("subagents/agent-a"), batch)
     await store.append(a_key(session=2), batch)
     assert await store.load(a_key("subagents/agent-a")) == batch, "the same uuid in another transcript is another entry"
@@ -121,7 +124,7 @@ async def _takes_appends_at_once(store: SessionStore) -> None:
     assert len(loaded) == WRITERS * 10, "appends at the same time must not lose or repeat entries"
     for writer, batch in enumerate(batches):
         own = [each for each in loaded if each.get("writer") == writer]
-        assert own == batch, "appends that follow each other keep their order, whatever others append meanwhile"
+        assert own == batch, "consecutive appends of a writer keep their order despite concurrent appends"
         kept = await store.load(a_key(f"subagents/agent-{batch[0].get('n')}"))
         assert kept == batch, "transcripts do not mix"
 
@@ -218,7 +221,7 @@ async def _keeps_summaries(store: SessionStore) -> None:
     assert summary["data"].get("tag") == ODD, "the data of a summary is kept unchanged"
     if implements(store, "list_sessions"):
         [listed] = await full.list_sessions("-work")
-        assert summary["mtime"] >= listed["mtime"], "both times are those of the last append"
+        assert summary["mtime"] >= listed["mtime"], "the times of summary and session are the time of the last append"
 
 
 async def _leases(store: SessionStore) -> None:
@@ -232,9 +235,11 @@ async def _leases(store: SessionStore) -> None:
         holder = None
     except SessionLeasedError as error:
         holder = error.holder
-    assert holder == "first", "a lease that is held cannot be acquired by another; the error names the holder"
-    await leasing.acquire_lease(a_key(session=2), "second", ttl=600)  # of another session
-    first = await leasing.renew_lease(first, ttl=0)  # it expires at once
+    assert holder == "first", "a held lease cannot be acquired by another holder; the error names the holder"
+    # A lease does not affect other sessions.
+    await leasing.acquire_lease(a_key(session=2), "second", ttl=600)
+    # Let the lease expire immediately.
+    first = await leasing.renew_lease(first, ttl=0)
     second = await leasing.acquire_lease(a_key(), "second", ttl=600)
     assert second.epoch > first.epoch, "each new holder has a higher epoch"
     for late in (
@@ -246,12 +251,13 @@ async def _leases(store: SessionStore) -> None:
             await late()
         except StaleLeaseError:
             continue
-        raise AssertionError("who lost the lease is refused")
-    await leasing.release_lease(first)  # not theirs any more
+        raise AssertionError("a store must refuse the former holder of a lease")
+    # Releasing a lost lease must not affect the current one.
+    await leasing.release_lease(first)
     await leasing.append(a_key(), [entry(3)], epoch=second.epoch)
     assert await store.load(a_key()) == [entry(1), entry(3)], "a refused append writes nothing"
     third = await leasing.acquire_lease(a_key(), "third", ttl=600, steal=True)
-    assert third.epoch > second.epoch, "a stolen lease fences its holder"
+    assert third.epoch > second.epoch, "stealing a lease fences its former holder"
     await leasing.release_lease(third)
     fourth = await leasing.acquire_lease(a_key(), "fourth", ttl=600)
     assert fourth.epoch > third.epoch, "epochs grow over releases"
@@ -267,7 +273,7 @@ async def _leases(store: SessionStore) -> None:
     async with anyio.create_task_group() as competitors:
         for number in range(WRITERS):
             competitors.start_soon(compete, str(number))
-    assert len(winners) == 1, "of those who try at once, one gets the lease"
+    assert len(winners) == 1, "exactly one of several concurrent callers acquires the lease"
 
 
 async def _keeps_a_large_entry(store: SessionStore, size: int) -> None:

@@ -1,4 +1,4 @@
-"""`check_text_format`: a test for text formats, for those of your own, too."""
+"""`check_text_format`: check a text format against the contract of `TextFormat`."""
 
 from collections.abc import Callable, Sequence
 from random import Random
@@ -18,48 +18,49 @@ PIECES = (
     *['{"answer": "', '"', "\\", "\\u0041", "}", "[", "]", ",", "null"],
     *["answer: |2", "- answer", "'", "#", "%", "yes", "1.0"],
 )
-"""What contents are made of: text that is structure in some format."""
+"""The parts of random contents: text that is structure in some format."""
 
 
 def check_text_format(make_format: Callable[[], TextFormat], *, rounds: int = 200, seed: int = 0) -> None:
-    """Check that a text format does what `TextFormat` promises. Run it in a test, with your format.
+    """Check that a text format keeps the promises of `TextFormat`. Call it in a test of your format.
 
-    Texts, sections and chunks are random, but the same for the same seed. What is checked:
+    Texts, sections and chunks are random, but the same for the same seed. The checks:
 
     - `parse(format_sections(x)) == x`, with and without registered sections, whatever the contents.
     - Any text can be parsed, in any chunks, with the same result, and the events add up to it.
-    - Registered names match without case. Missing and repeated sections are reported.
-    - The example in `describe()` has no problems. A text that is cut off anywhere can be parsed.
+    - Registered names match case-insensitively. Missing and repeated sections are reported.
+    - The example in `describe()` has no problems. A text cut off at any position can be parsed.
 
     Args:
         make_format: Returns a new format without registered sections.
-        rounds: How many random texts are tried.
+        rounds: The number of random texts.
         seed: Seed of the random numbers.
 
     Raises:
         AssertionError: The format breaks a promise. The message shows the text.
     """
     random = Random(seed)  # noqa: S311 (nothing is secret here)
-    any_name, registered = make_format(), _registered(make_format())
+    any_name = make_format()
+    registered = _register_names(make_format())
     _check_registered(registered)
     for _ in range(rounds):
-        sections = [Section(random.choice(NAMES), _content(random)) for _ in range(random.randrange(1, 4))]
+        sections = [Section(random.choice(NAMES), _make_content(random)) for _ in range(random.randrange(1, 4))]
         for text_format in (any_name, registered):
             text = text_format.format_sections(sections)
             parsed = text_format.parse(text)
             _require(list(parsed.pieces) == sections, "parse(format_sections(x)) is not x", text, parsed, sections)
             cut = text[: random.randrange(len(text) + 1)]
-            for each in (text, cut, cut + _content(random), _content(random)):
+            for each in (text, cut, cut + _make_content(random), _make_content(random)):
                 _check_chunks(text_format, each, random)
 
 
-def _registered(text_format: TextFormat) -> TextFormat:
+def _register_names(text_format: TextFormat) -> TextFormat:
     for name in NAMES:
         text_format.register_section(name, f"About {name}.", required=False, repeatable=True, anywhere=True)
     return text_format
 
 
-def _content(random: Random) -> str:
+def _make_content(random: Random) -> str:
     joint = random.choice(("", "\n", " "))
     return joint.join(random.choice(PIECES) for _ in range(random.randrange(6)))
 
@@ -69,14 +70,14 @@ def _check_registered(text_format: TextFormat) -> None:
     for spec in text_format.registered:
         text = text_format.format_section(spec.name.upper(), "x")
         parsed = text_format.parse(text)
-        _require(parsed == {spec.name: ["x"]}, "names do not match without case", text, parsed, spec.name)
+        _require(parsed == {spec.name: ["x"]}, "names do not match case-insensitively", text, parsed, spec.name)
         if spec.name not in described:
             raise AssertionError(f"describe() does not name {spec.name!r}:\n{described}")
     example = text_format.format_sections([(spec.name, "...") for spec in text_format.registered])
     if example not in described:
         raise AssertionError(f"describe() does not show an example:\n{described}")
     parsed = text_format.parse(example, strict=True)
-    _require(not parsed.problems, "a text that was formatted has problems", example, parsed.problems, ())
+    _require(not parsed.problems, "a formatted text has problems", example, parsed.problems, ())
     text_format.register_section(SectionSpec(name="answer", repeatable=False))
     for contents, kind in (([], ProblemKind.MISSING), (["x", "y"], ProblemKind.REPEATED)):
         text = text_format.format_sections([("ä", "x"), *(("answer", content) for content in contents)])
@@ -87,7 +88,7 @@ def _check_registered(text_format: TextFormat) -> None:
 
 def _check_chunks(text_format: TextFormat, text: str, random: Random) -> None:
     whole = text_format.parse(text)
-    for chunks in (list(text), _chunks(text, random)):
+    for chunks in (list(text), _split_randomly(text, random)):
         stream = text_format.stream()
         events = [event for chunk in chunks for event in stream.feed(chunk)] + stream.finish()
         parsed = stream.parsed
@@ -96,7 +97,7 @@ def _check_chunks(text_format: TextFormat, text: str, random: Random) -> None:
         _check_events(events, text, parsed)
 
 
-def _chunks(text: str, random: Random) -> list[str]:
+def _split_randomly(text: str, random: Random) -> list[str]:
     cuts = sorted(random.randrange(len(text) + 1) for _ in range(3))
     return [text[start:end] for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]
 

@@ -1,4 +1,4 @@
-"""`Upstream`: send the CLI's requests on to a real Messages API and return its answers whole."""
+"""`Upstream`: forward the CLI's requests to a real Messages API and return complete answers."""
 
 import json
 import os
@@ -23,13 +23,13 @@ NO_KEY: Final = (
     "in with `claude`"
 )
 LOGIN_STANDIN: Final = {"ANTHROPIC_API_KEY": "", "CLAUDE_CODE_OAUTH_TOKEN": "sk-ant-oat01-stands-in"}
-"""Variables of a CLI that is recorded with a login. It does not have the login, but its requests have to be like those
-of one that has: the API refuses the token without their headers."""
+"""Variables that make the recorded CLI act as if it were logged in. It does not get the real login, but the API refuses
+the real token unless the request has the headers of a logged-in CLI."""
 
 NOT_SENT: Final = frozenset(
     {"host", "connection", "content-length", "accept-encoding", "x-api-key", "authorization", "transfer-encoding"}
 )
-"""Headers of the CLI's request that are not sent on. The CLI has no key; `Upstream` adds it."""
+"""Headers of the CLI's request that are not forwarded. The CLI has no key; `Upstream` adds it."""
 
 
 @dataclass(frozen=True)
@@ -39,22 +39,22 @@ class Upstream:
     url: str
     headers: Mapping[str, str] = field(repr=False)
     secret: str = field(repr=False)
-    """The key or token in them."""
+    """The key or token in `headers`."""
     is_login: bool = False
-    """Whether it is the token of a subscription's login."""
+    """Whether `secret` is the token of a subscription's login."""
 
     @classmethod
     def from_environment(cls, url: str | None = None) -> "Upstream":
-        """Return the API at `url`, by default that of `ANTHROPIC_BASE_URL`, with the key or login that the CLI has.
+        """Return the API at `url`, by default `ANTHROPIC_BASE_URL`, with the key or login that the CLI would use.
 
-        Raises OptionsError if there is neither, or the login has expired.
+        Raises OptionsError if neither a key nor a login exists, or the login has expired.
         """
         base = (url or os.environ.get("ANTHROPIC_BASE_URL") or ANTHROPIC).rstrip("/")
         if key := os.environ.get("ANTHROPIC_API_KEY"):
             return cls(base, {"x-api-key": key}, key)
         if token := os.environ.get("ANTHROPIC_AUTH_TOKEN"):
             return cls(base, {"authorization": f"Bearer {token}"}, token)
-        token = os.environ.get("CLAUDE_CODE_OAUTH_TOKEN") or _token_of_login()
+        token = os.environ.get("CLAUDE_CODE_OAUTH_TOKEN") or _read_login_token()
         return cls(base, {"authorization": f"Bearer {token}"}, token, is_login=True)
 
     def send(self, body: Mapping[str, Any], headers: Mapping[str, str]) -> dict[str, Any]:
@@ -72,55 +72,57 @@ class Upstream:
             with self._opener().open(request, timeout=TIMEOUT) as response:
                 if "event-stream" not in response.headers.get("content-type", ""):
                     return {"message": json.load(response)}
-                return whole_answer(_events(response))
+                return join_events(_read_events(response))
         except urllib.error.HTTPError as error:
             with error:
-                return _refusal(error)
+                return _build_refusal(error)
 
     def _opener(self) -> urllib.request.OpenerDirector:
         is_local = urlsplit(self.url).hostname in ("127.0.0.1", "localhost", "::1")
         return urllib.request.build_opener(*([urllib.request.ProxyHandler({})] if is_local else []))
 
 
-def _token_of_login() -> str:
-    """Return the token of the login that the CLI keeps (`claude auth login`).
+def _read_login_token() -> str:
+    """Return the token of the CLI's login (`claude auth login`).
 
-    Raises OptionsError if it is missing or has expired. This side does not renew it: that would log the CLI out.
+    Raises OptionsError if the login is missing or has expired. Does not renew it, which would log the CLI out.
     """
     given = os.environ.get("CLAUDE_CONFIG_DIR")
     found = read_credentials(os.environ, Path(given) if given else Path.home() / ".claude")
     try:
         login = json.loads(found or "{}").get("claudeAiOauth") or {}
-        token, ends_at = str(login.get("accessToken") or ""), float(login.get("expiresAt") or "inf") / 1000
+        token = str(login.get("accessToken") or "")
+        expires_at = float(login.get("expiresAt") or "inf") / 1000
     except (ValueError, TypeError, AttributeError):
-        token, ends_at = "", 0.0
+        token = ""
+        expires_at = 0.0
     if not token:
         raise OptionsError(f"{NO_KEY}; replaying needs no key", option="ANTHROPIC_API_KEY")
-    if ends_at <= time.time():
+    if expires_at <= time.time():
         raise OptionsError(
             "the login has expired: run `claude` once, which renews it", option="CLAUDE_CODE_OAUTH_TOKEN"
         )
     return token
 
 
-def _refusal(error: urllib.error.HTTPError) -> dict[str, Any]:
+def _build_refusal(error: urllib.error.HTTPError) -> dict[str, Any]:
     try:
-        told = json.loads(error.read()).get("error", {})
+        details = json.loads(error.read()).get("error", {})
     except (ValueError, AttributeError):
-        told = {}
-    refusal: dict[str, Any] = {"status": error.code, "error": told or {"type": "api_error", "message": str(error)}}
+        details = {}
+    refusal: dict[str, Any] = {"status": error.code, "error": details or {"type": "api_error", "message": str(error)}}
     after = error.headers.get("retry-after", "")
     return refusal | ({"retry_after": float(after)} if after.replace(".", "", 1).isdigit() else {})
 
 
-def _events(lines: Any) -> Iterator[dict[str, Any]]:
+def _read_events(lines: Any) -> Iterator[dict[str, Any]]:
     for line in lines:
         if line.startswith(b"data:"):
             yield json.loads(line[5:])
 
 
-def whole_answer(events: Iterator[dict[str, Any]]) -> dict[str, Any]:
-    """Put the events of a stream together. Raises OSError if its last event is missing."""
+def join_events(events: Iterator[dict[str, Any]]) -> dict[str, Any]:
+    """Build the answer from the events of a stream. Raises OSError if the last event is missing."""
     message: dict[str, Any] = {}
     blocks: dict[int, dict[str, Any]] = {}
     for event in events:
@@ -130,18 +132,18 @@ def whole_answer(events: Iterator[dict[str, Any]]) -> dict[str, Any]:
             case "content_block_start":
                 blocks[event["index"]] = {**event["content_block"], "": []}
             case "content_block_delta":
-                _add(blocks[event["index"]], event["delta"])
+                _apply_delta(blocks[event["index"]], event["delta"])
             case "message_delta":
                 message |= event.get("delta", {})
                 message["usage"] = {**message.get("usage", {}), **(event.get("usage") or {})}
             case "error":
                 return {"status": 529, "error": event.get("error", {})}
             case "message_stop":
-                return {"message": {**message, "content": [_closed(blocks[index]) for index in sorted(blocks)]}}
+                return {"message": {**message, "content": [_finish_block(blocks[index]) for index in sorted(blocks)]}}
     raise ConnectionError("the answer broke off")
 
 
-def _add(block: dict[str, Any], delta: Mapping[str, Any]) -> None:
+def _apply_delta(block: dict[str, Any], delta: Mapping[str, Any]) -> None:
     match delta.get("type"):
         case "input_json_delta":
             block[""].append(delta["partial_json"])
@@ -155,6 +157,6 @@ def _add(block: dict[str, Any], delta: Mapping[str, Any]) -> None:
             block["citations"] = [*(block.get("citations") or []), delta["citation"]]
 
 
-def _closed(block: dict[str, Any]) -> dict[str, Any]:
+def _finish_block(block: dict[str, Any]) -> dict[str, Any]:
     parts = "".join(block.pop(""))
     return {**block, "input": json.loads(parts)} if parts else block

@@ -1,4 +1,4 @@
-"""The CLI's to-do list: items that the model notes for itself. They are unrelated to background tasks."""
+"""The CLI's to-do list: the model's notes for itself. The items are unrelated to background tasks."""
 
 from claude_agent_py.todo.task_list import (
     TASK_LIST_ENVIRONMENT,

@@ -22,31 +22,33 @@ _MAX_ITEMS: Final = 10_000
 ItemT = TypeVar("ItemT", bound=TaskDetails)
 
 
-def directory_of(config_dir: str, list_id: str) -> str:
+def get_directory(config_dir: str, list_id: str) -> str:
     """Return the directory of a list."""
     return os.path.join(config_dir, "tasks", _NOT_IN_NAME.sub("-", list_id))
 
 
 def read_items(directory: str, model: type[ItemT]) -> tuple[dict[str, ItemT], set[str]]:
-    """Return the items of a list by id, and the ids of those whose files cannot be read."""
+    """Return the items of a list by id, and the ids of the items whose files cannot be read."""
     items: dict[str, ItemT] = {}
     unreadable: set[str] = set()
     room = _MAX_LIST_BYTES
-    for item_id in _item_ids(directory):
+    for item_id in _list_item_ids(directory):
         try:
             data, size = read_bytes(os.path.join(directory, f"{item_id}.json"), most_bytes=min(room, _MAX_ITEM_BYTES))
             room -= size
             item, _ = fit(model, read_json(data))
-        except (OSError, ValueError):  # being written, written by another version, or over the limit
+        except (OSError, ValueError):
+            # The CLI is writing the file, another version wrote it, or it exceeds the limit.
             unreadable.add(item_id)
         else:
             items[item.id] = item
     return items, unreadable
 
 
-def _item_ids(directory: str) -> list[str]:
+def _list_item_ids(directory: str) -> list[str]:
     try:
         names = os.listdir(directory)
     except (OSError, ValueError):
-        return []  # not written yet
+        # The CLI has not created the directory yet.
+        return []
     return [found["id"] for found in map(_ITEM_FILE.fullmatch, sorted(names)) if found][:_MAX_ITEMS]

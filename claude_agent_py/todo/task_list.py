@@ -15,7 +15,7 @@ from msgspec.structs import fields
 
 from claude_agent_py._event_loop import run_file_work
 from claude_agent_py._streams import Stream
-from claude_agent_py.todo.files import directory_of, read_items
+from claude_agent_py.todo.files import get_directory, read_items
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.fitting import Misfit, fit
 from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
@@ -45,15 +45,15 @@ ChangeKind: TypeAlias = Literal["created", "updated", "deleted", "todos"]
 
 
 class TaskListItem(TaskDetails):
-    """An item of the list: what to do, its status, its owner, and what it waits for."""
+    """An item of the list, with its status, its owner and the items that block it."""
 
     active_form: str | None = None
-    """What to show while it is being done."""
+    """The text to show while the item is in progress."""
     metadata: JSONObject = field(default_factory=dict)
 
     @property
     def is_open(self) -> bool:
-        """Whether it is not completed."""
+        """Whether the item is not completed."""
         return self.status != "completed"
 
 
@@ -89,18 +89,18 @@ class TaskList:
         self._calls: dict[str, tuple[str, JSONObject]] = {}
         self._streams: list[Stream[TaskListChange]] = []
         self._readers: Mapping[str, Callable[[JSONObject, JSONObject], list[TaskListChange | None]]] = {
-            "TaskCreate": self._created,
-            "TaskUpdate": self._updated,
-            "TaskGet": self._got,
-            "TaskList": self._listed,
-            "TodoWrite": self._wrote_todos,
+            "TaskCreate": self._apply_create,
+            "TaskUpdate": self._apply_update,
+            "TaskGet": self._apply_get,
+            "TaskList": self._apply_list,
+            "TodoWrite": self._apply_todos,
         }
 
     def __repr__(self) -> str:
         return f"<TaskList {len(self._items)} items, {sum(item.is_open for item in self)} open>"
 
     def __iter__(self) -> Iterator[TaskListItem]:
-        return iter(sorted(self._items.values(), key=_number))
+        return iter(sorted(self._items.values(), key=_sort_key))
 
     def __len__(self) -> int:
         return len(self._items)
@@ -120,7 +120,7 @@ class TaskList:
 
     @property
     def todos(self) -> list[TodoItem]:
-        """The items of the older list, that of TodoWrite."""
+        """The items of the older list, written by TodoWrite."""
         return list(self._todos)
 
     def blockers(self, item: TaskListItem) -> list[TaskListItem]:
@@ -137,8 +137,8 @@ class TaskList:
 
     @property
     def directory(self) -> str | None:
-        """Where the CLI keeps the list; None while unknown."""
-        return directory_of(os.fspath(self.config_dir), self._list_id) if self.config_dir and self._list_id else None
+        """The directory of the list; None while unknown."""
+        return get_directory(os.fspath(self.config_dir), self._list_id) if self.config_dir and self._list_id else None
 
     async def read(self) -> list[TaskListItem]:
         """Read the list from the CLI's files and return its items. Changes are reported like those from messages.
@@ -149,7 +149,7 @@ class TaskList:
         if directory is not None:
             found, unreadable = await run_file_work(read_items, directory, TaskListItem, abandon_on_cancel=True)
             gone = [item_id for item_id in self._items if item_id not in found and item_id not in unreadable]
-            self._tell([*map(self._remove, gone), *map(self._put, found.values())])
+            self._publish([*map(self._remove, gone), *map(self._put, found.values())])
         return self.items
 
     # The wire
@@ -157,11 +157,13 @@ class TaskList:
     def track(self, message: Any, /) -> list[TaskListChange]:
         """Update the list from a message of the session and return the changes. Unexpected content does not raise."""
         if isinstance(message, AssistantMessage):
-            self._note_calls(message)
+            self._remember_calls(message)
         elif isinstance(message, UserMessage):
-            return self._tell([change for block in message.tool_results for change in self._result(message, block)])
+            return self._publish(
+                [change for block in message.tool_results for change in self._read_result(message, block)]
+            )
         elif isinstance(message, InitMessage) and self._is_of_session:
-            return self._begin(message.session_id)
+            return self._switch_session(message.session_id)
         return []
 
     def changes(self) -> Stream[TaskListChange]:
@@ -176,47 +178,50 @@ class TaskList:
             stream.close()
         self._streams.clear()
 
-    def _begin(self, session_id: str) -> list[TaskListChange]:
+    def _switch_session(self, session_id: str) -> list[TaskListChange]:
         """Switch to the list of this session. After `/clear` the session has a new id and an empty list."""
         gone = list(self._items) if self._list_id not in (None, session_id) else []
         self._list_id = session_id or self._list_id
-        return self._tell(map(self._remove, gone))
+        return self._publish(map(self._remove, gone))
 
-    def _note_calls(self, message: AssistantMessage) -> None:
+    def _remember_calls(self, message: AssistantMessage) -> None:
         for block in message.tool_uses:
             if block.name in self._readers:
                 self._calls[block.id] = (block.name, block.input)
         while len(self._calls) > _MAX_OPEN_CALLS:
             del self._calls[next(iter(self._calls))]
 
-    def _result(self, message: UserMessage, block: Any) -> list[TaskListChange | None]:
+    def _read_result(self, message: UserMessage, block: Any) -> list[TaskListChange | None]:
         name, given = self._calls.pop(block.tool_use_id, ("", {}))
         if not name or block.is_error:
             return []
         structured = message.tool_use_result
-        if not isinstance(structured, dict):  # a subagent's results come only as text
-            structured = _from_text(name, given, block.text)
+        # Results of a subagent's calls have only text.
+        if not isinstance(structured, dict):
+            structured = _parse_text(name, given, block.text)
         try:
             return self._readers[name](given, structured) if structured else []
         except Misfit:
-            return []  # another version; the files are still authoritative
+            # Another version of the CLI sent the result. The files are authoritative.
+            return []
 
-    def _created(self, given: JSONObject, result: JSONObject) -> list[TaskListChange | None]:
+    def _apply_create(self, given: JSONObject, result: JSONObject) -> list[TaskListChange | None]:
         made = fit(TaskCreateOutput, result)[0].task
         fields = {key: given[key] for key in ("description", "activeForm", "metadata") if given.get(key) is not None}
         return [self._put(fit(TaskListItem, {**fields, "id": made.id, "subject": made.subject})[0])]
 
-    def _updated(self, given: JSONObject, result: JSONObject) -> list[TaskListChange | None]:
-        done, asked = fit(TaskUpdateOutput, result)[0], fit(TaskUpdateInput, given)[0]
+    def _apply_update(self, given: JSONObject, result: JSONObject) -> list[TaskListChange | None]:
+        done = fit(TaskUpdateOutput, result)[0]
+        asked = fit(TaskUpdateInput, given)[0]
         if not done.success:
             return []
         if asked.status == "deleted":
             return [self._remove(done.task_id)]
         item = self._items.get(done.task_id) or TaskListItem(id=done.task_id)
-        links = self._linked(item.id, asked.add_blocks or [], asked.add_blocked_by or [])
-        return [self._put(_merged(links.pop(item.id, item), asked)), *map(self._put, links.values())]
+        links = self._add_links(item.id, asked.add_blocks or [], asked.add_blocked_by or [])
+        return [self._put(_apply_fields(links.pop(item.id, item), asked)), *map(self._put, links.values())]
 
-    def _linked(self, item_id: str, blocks: list[str], blocked_by: list[str]) -> dict[str, TaskListItem]:
+    def _add_links(self, item_id: str, blocks: list[str], blocked_by: list[str]) -> dict[str, TaskListItem]:
         """Return the items that change when links are added. Both ends store a link."""
         changed: dict[str, TaskListItem] = {}
         for first, second in [*((item_id, other) for other in blocks), *((other, item_id) for other in blocked_by)]:
@@ -226,27 +231,27 @@ class TaskList:
                     changed[one] = item.replace(**{side: [*getattr(item, side), other]})
         return changed
 
-    def _got(self, given: JSONObject, result: JSONObject) -> list[TaskListChange | None]:
+    def _apply_get(self, given: JSONObject, result: JSONObject) -> list[TaskListChange | None]:
         found = fit(TaskGetOutput, result)[0].task
         if found is None:
             return [self._remove(str(given.get("taskId")))]
-        return [self._put(self._known_with(found, result["task"]))]
+        return [self._put(self._update_item(found, result["task"]))]
 
-    def _listed(self, given: JSONObject, result: JSONObject) -> list[TaskListChange | None]:
+    def _apply_list(self, given: JSONObject, result: JSONObject) -> list[TaskListChange | None]:
         found = fit(TaskListOutput, result)[0].tasks
         gone = set(self._items) - {item.id for item in found}
-        kept = [self._known_with(item, told) for item, told in zip(found, result["tasks"], strict=True)]
+        kept = [self._update_item(item, data) for item, data in zip(found, result["tasks"], strict=True)]
         return [*map(self._remove, gone), *map(self._put, kept)]
 
-    def _wrote_todos(self, given: JSONObject, result: JSONObject) -> list[TaskListChange | None]:
+    def _apply_todos(self, given: JSONObject, result: JSONObject) -> list[TaskListChange | None]:
         self._todos = tuple(fit(TodoWriteOutput, result)[0].new_todos)
         return [TaskListChange("todos", todos=self._todos)]
 
     # Keeping
 
-    def _known_with(self, found: ListedItem, told: JSONObject) -> TaskListItem:
+    def _update_item(self, found: ListedItem, data: JSONObject) -> TaskListItem:
         """Return an item updated with the fields of a tool's result."""
-        changes = {field.name: getattr(found, field.name) for field in fields(found) if field.encode_name in told}
+        changes = {field.name: getattr(found, field.name) for field in fields(found) if field.encode_name in data}
         return (self._items.get(found.id) or TaskListItem(id=found.id)).replace(**changes)
 
     def _put(self, item: TaskListItem) -> TaskListChange | None:
@@ -260,15 +265,15 @@ class TaskList:
         old = self._items.pop(item_id, None)
         return None if old is None else TaskListChange("deleted", old, old)
 
-    def _tell(self, changes: Iterable[TaskListChange | None]) -> list[TaskListChange]:
-        told = [change for change in changes if change is not None]
+    def _publish(self, changes: Iterable[TaskListChange | None]) -> list[TaskListChange]:
+        published = [change for change in changes if change is not None]
         for stream in self._streams:
-            for change in told:
+            for change in published:
                 stream.put(change)
-        return told
+        return published
 
 
-def _merged(item: TaskListItem, asked: TaskUpdateInput) -> TaskListItem:
+def _apply_fields(item: TaskListItem, asked: TaskUpdateInput) -> TaskListItem:
     """Return an item with the fields that an update sets. A null in the metadata removes a key."""
     names = ("subject", "description", "active_form", "status", "owner")
     fields: dict[str, Any] = {name: getattr(asked, name) for name in names if getattr(asked, name) is not None}
@@ -279,7 +284,7 @@ def _merged(item: TaskListItem, asked: TaskUpdateInput) -> TaskListItem:
     return item.replace(**fields)
 
 
-def _from_text(name: str, given: JSONObject, text: str) -> JSONObject | None:
+def _parse_text(name: str, given: JSONObject, text: str) -> JSONObject | None:
     """Parse the result of a call from its text, or return None if the text is not enough."""
     created = _CREATED.match(text)
     if name == "TaskCreate" and created:
@@ -291,5 +296,7 @@ def _from_text(name: str, given: JSONObject, text: str) -> JSONObject | None:
     return None
 
 
-def _number(item: TaskListItem) -> tuple[int, str]:
-    return (int(item.id), "") if item.id.isdecimal() and len(item.id) < 10 else (10**9, item.id)
+def _sort_key(item: TaskListItem) -> tuple[int, str]:
+    if item.id.isdecimal() and len(item.id) < 10:
+        return int(item.id), ""
+    return 10**9, item.id

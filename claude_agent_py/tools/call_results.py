@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from claude_agent_py.formatting.media import Media, api_blocks
-from claude_agent_py.tools.failures import marked_failure
+from claude_agent_py.tools.failures import format_failure
 from claude_agent_py.tools.results import WrittenResult
 from claude_agent_py.wire.base import JSONObject, dump
 from claude_agent_py.wire.messages.content import ContentBlock, TextBlock, ToolResultBlock
@@ -14,7 +14,7 @@ from claude_agent_py.wire.messages.conversation import UserContent, UserMessage
 
 @dataclass(frozen=True, kw_only=True)
 class ToolCallResult:
-    """A call and what came of it, for programs."""
+    """A call and its outcome, for programs."""
 
     name: str
     tool_use_id: str | None
@@ -22,7 +22,7 @@ class ToolCallResult:
     input: Any
     """The arguments, as the model wrote them."""
     output: Any = None
-    """What the tool returned: the typed value itself, also where the tool wrapped it in a `ToolResult`."""
+    """The typed value that the tool returned, without the `ToolResult` around it."""
     error: Exception | None = None
     """Why the call failed; None if it succeeded. A `ToolResult(..., is_error=True)` has an output as well."""
     duration: float = 0.0
@@ -31,11 +31,11 @@ class ToolCallResult:
     """The result as the model sees it."""
 
     def as_text(self) -> str:
-        """Return the content of the call's section; of a failed call it begins with `Error: ` and the error's kind."""
-        return self.told.text if self.error is None else marked_failure(self.error)
+        """Return the content of the call's section. After a failure it begins with `Error: ` and the error's type."""
+        return self.told.text if self.error is None else format_failure(self.error)
 
     def as_content_block(self) -> ToolResultBlock:
-        """Return the `tool_result` block. The API takes only text in that of a failed call."""
+        """Return the `tool_result` block. For a failed call it has only text, because the API accepts nothing else."""
         text: list[ContentBlock] = [TextBlock(text=self.told.text)] if self.told.text.strip() else []
         if self.error is None:
             text += [block for medium in self.told.media for block in api_blocks(medium)]
@@ -46,12 +46,11 @@ class ToolCallResult:
 class ToolChainResult:
     """The results of some calls, formatted for a model.
 
-    `raw` is for programs. The model turns the results into an answer for the user.
+    `raw` is for programs.
     """
 
     text: str
-    """All results and errors as sections, in the order of the calls, including the wrapper. Empty if nothing was
-    called."""
+    """All results and errors as sections, in the order of the calls, including the wrapper. Empty without calls."""
     media: tuple[Media, ...]
     """Images, audio, files and links, in the order of the calls."""
     raw: tuple[ToolCallResult, ...]
@@ -73,8 +72,8 @@ class ToolChainResult:
     def to_api_message(self) -> JSONObject:
         """Return the user message for the Messages API.
 
-        It has one `tool_result` block for each call, in the order of the calls. Where the calls have no ids, because
-        the model wrote them in text, it has the text and the media instead.
+        It has one `tool_result` block for each call, in the order of the calls. If the calls have no ids, because the
+        model wrote them in text, it has the text and the media instead.
         """
         has_ids = all(call.tool_use_id for call in self.raw)
         blocks: Sequence[ContentBlock] = self.tool_result_blocks() if has_ids else self.as_content_blocks()

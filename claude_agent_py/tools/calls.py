@@ -1,6 +1,6 @@
-"""Read tool calls from whatever a loop has: text, content blocks, an answer of the model, or a list of calls.
+"""Read tool calls from text, content blocks, an answer of the model, or a list of calls.
 
-Nothing is dropped silently: what is a call but cannot run has a `problem`, which becomes its error.
+No call is dropped silently: a call that cannot run has a `problem`, which becomes its error.
 """
 
 import re
@@ -31,7 +31,7 @@ class ToolCall:
     """The id of the `tool_use` block; None for a call without one, such as a call in text."""
     name: str
     input: Any
-    """A dict. Anything else is kept, and rejected when the call runs."""
+    """A dict. Any other value is rejected when the call runs."""
     problem: str = ""
     """Why the call cannot run, for the model; empty if it can."""
 
@@ -49,41 +49,43 @@ def read_calls(
 ) -> list[ToolCall]:
     """Return the calls in order.
 
-    Blocks of the type `tool_use` are calls. Text is read only where there are none: it is a JSON or YAML list of calls,
-    or each of its sections named after a tool is a call with the arguments in its content.
+    Blocks of the type `tool_use` are calls. Without such blocks, the text is read: as a JSON or YAML list of calls, or
+    as sections named after tools with the arguments as content.
 
     Raises:
         TypeError: An item is not a call, or text needs a format.
         ImportError: The text is a YAML list, and PyYAML is not installed.
     """
     if isinstance(given, str):
-        calls = _in_text(given, text_format, encoder, names)
+        calls = _read_text(given, text_format, encoder, names)
         if calls is None:
             raise TypeError(
                 "a text format is required to find calls in text, such as XMLFormat(wrapper='observation') or "
                 "MarkdownFormat()"
             )
         return calls
-    items = plain_content(given)
-    reason = stop_reason_of(given)
-    calls = [_from_block(item) for item in items if is_call(item)]
+    items = normalize_content(given)
+    reason = get_stop_reason(given)
+    calls = [_read_block(item) for item in items if is_call(item)]
     if not calls:
-        return _in_text(text_in(items), text_format, encoder, names, reason) or []
+        return _read_text(join_text(items), text_format, encoder, names, reason) or []
     if reason in CUT_OFF and is_call(items[-1]):
-        calls[-1] = _cut_off(calls[-1], reason)
+        calls[-1] = _mark_cut_off(calls[-1], reason)
     return calls
 
 
-def _cut_off(call: ToolCall, reason: str | None) -> ToolCall:
-    told = f"the answer was cut off ({reason}), so the call may be incomplete and was not run; write it again, shorter"
-    return replace(call, problem=told)
+def _mark_cut_off(call: ToolCall, reason: str | None) -> ToolCall:
+    problem = (
+        f"the answer was cut off ({reason}), so the call may be incomplete and was not run; write it again, shorter"
+    )
+    return replace(call, problem=problem)
 
 
 # Content ---------------------------------------------------------------------------------------------------------
 
 
-def plain_content(given: Any) -> list[JSONObject | ToolCall]:
-    """Return the content blocks of an answer, of a list or of a single block as dicts; a `ToolCall` stays one.
+def normalize_content(given: Any) -> list[JSONObject | ToolCall]:
+    """Return the content blocks of an answer, of a list or of a single block as dicts. `ToolCall`s stay unchanged.
 
     Raises TypeError for anything else.
     """
@@ -93,55 +95,59 @@ def plain_content(given: Any) -> list[JSONObject | ToolCall]:
         return [complete(block) for block in given.content]
     content = _get(given, "content")
     if content is not None and _get(given, "type") in (None, "message") and _get(given, "role") in (None, "assistant"):
-        return plain_content(content if isinstance(content, str) else list(content))
+        return normalize_content(content if isinstance(content, str) else list(content))
     if isinstance(given, ToolCall | WireModel | Mapping) or not isinstance(given, Iterable) or _is_model(given):
         given = [given]
-    return [item if isinstance(item, ToolCall) else _plain(item) for item in given]
+    return [item if isinstance(item, ToolCall) else _normalize_block(item) for item in given]
 
 
-def text_in(content: Iterable[JSONObject | ToolCall]) -> str:
+def join_text(content: Iterable[JSONObject | ToolCall]) -> str:
     """Return the text of content; text blocks are joined by line breaks."""
     return "\n".join(
         str(block.get("text") or "") for block in content if isinstance(block, dict) and block.get("type") == "text"
     )
 
 
-def stop_reason_of(given: Any) -> str | None:
-    """Return why an answer of the model ended, or None if that is unknown."""
+def get_stop_reason(given: Any) -> str | None:
+    """Return the stop reason of the model's answer, or None if it is unknown."""
     found = _get(given, "stop_reason")
     return found if isinstance(found, str) else None
 
 
-def shown(value: Any) -> str:
+def shorten_repr(value: Any) -> str:
     """Return the beginning of a value's repr, for an error."""
     try:
         return f"{value!r:.200}"
     except RecursionError:
-        return f"a {type(value).__name__} that is nested too deep"
+        return f"a too deeply nested {type(value).__name__}"
 
 
 def is_call(item: Any) -> bool:
     """Return whether a content block is a call."""
-    return isinstance(item, ToolCall) or _type_of(item) == "tool_use"
+    return isinstance(item, ToolCall) or _get_type(item) == "tool_use"
 
 
-def _plain(item: Any) -> JSONObject:
+def _normalize_block(item: Any) -> JSONObject:
     if isinstance(item, str):
         return {"type": "text", "text": item}
     block = _as_dict(item)
-    if _type_of(block) is None or (_type_of(block) == "tool_use" and not isinstance(block.get("name"), str)):
-        raise TypeError(f"a call must be a ToolUseBlock, a ToolCall or a dict with name and input, not {shown(item)}")
+    if _get_type(block) is None or (_get_type(block) == "tool_use" and not isinstance(block.get("name"), str)):
+        raise TypeError(
+            f"a call must be a ToolUseBlock, a ToolCall or a dict with name and input, not {shorten_repr(item)}"
+        )
     return block
 
 
 def _as_dict(item: Any) -> JSONObject:
-    if isinstance(item, ToolUseBlock):  # apart, as arguments may be nested deeper than what can be encoded
+    if isinstance(item, ToolUseBlock):
+        # Do not convert the arguments: they may be nested too deeply for the encoder.
         return complete(item.replace(input={})) | {"input": item.input}
     if isinstance(item, Block | UnknownBlock):
         return complete(item)
     if isinstance(item, Mapping):
         return dict(item)
-    if _is_model(item):  # of the `anthropic` package, where some fields are only for programs
+    if _is_model(item):
+        # In classes of the `anthropic` package, `__api_exclude__` names fields that are only for programs.
         hidden = set(getattr(item, "__api_exclude__", None) or ())
         block: JSONObject = item.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude=hidden)
         return block
@@ -152,7 +158,7 @@ def _is_model(item: object) -> bool:
     return hasattr(item, "model_dump")
 
 
-def _type_of(block: Any) -> str | None:
+def _get_type(block: Any) -> str | None:
     if not isinstance(block, Mapping):
         return None
     kind = block.get("type") or ("tool_use" if "name" in block else None)
@@ -165,7 +171,7 @@ def _get(given: Any, name: str) -> Any:
     return given.get(name) if isinstance(given, Mapping) else getattr(given, name, None)
 
 
-def _from_block(block: JSONObject | ToolCall) -> ToolCall:
+def _read_block(block: JSONObject | ToolCall) -> ToolCall:
     if isinstance(block, ToolCall):
         return block
     identity = block.get("id")
@@ -176,30 +182,30 @@ def _from_block(block: JSONObject | ToolCall) -> ToolCall:
 # Text ------------------------------------------------------------------------------------------------------------
 
 
-def _in_text(
+def _read_text(
     text: str,
     text_format: TextFormat | None,
     encoder: Encoder,
     names: Collection[str],
     stop_reason: str | None = None,
 ) -> list[ToolCall] | None:
-    """Return the calls in text, or None if it needs a format.
+    """Return the calls in text, or None if the text needs a format.
 
-    A last call that may be incomplete has a problem: `stop_reason` says that the answer was cut off, or it is unknown
-    and the call has no end.
+    The last call has a problem if it may be incomplete: because of `stop_reason`, or without one because it has no end.
     """
-    listed = _listed(text.strip(), names)
+    listed = _read_list(text.strip(), names)
     if listed:
-        shows_its_end = text.strip().endswith("```") or _unfenced(text.strip()).strip().startswith(("[", "{"))
-        if stop_reason in CUT_OFF and not shows_its_end:  # YAML
-            listed[-1] = _cut_off(listed[-1], stop_reason)
+        shows_its_end = text.strip().endswith("```") or _strip_fence(text.strip()).strip().startswith(("[", "{"))
+        # JSON that was cut off cannot be decoded, but YAML can.
+        if stop_reason in CUT_OFF and not shows_its_end:
+            listed[-1] = _mark_cut_off(listed[-1], stop_reason)
         return listed
     if text_format is None:
         return None
-    return list(_in_sections(text, text_format, encoder, names, stop_reason))
+    return list(_read_sections(text, text_format, encoder, names, stop_reason))
 
 
-def _in_sections(
+def _read_sections(
     text: str, text_format: TextFormat, encoder: Encoder, names: Collection[str], stop_reason: str | None
 ) -> Iterator[ToolCall]:
     others = {spec.name.casefold() for spec in text_format.registered}
@@ -211,41 +217,43 @@ def _in_sections(
         name = section.name if section.name in names else folded.get(section.name.casefold(), section.name)
         is_other = not name or name.casefold() in others
         if not is_other and (name in names or _looks_like_a_call(section, encoder, names)):
-            call = ToolCall(name=name, input=_arguments(section.content, encoder))
+            call = ToolCall(name=name, input=_decode_arguments(section.content, encoder))
             if section is pieces[-1] and not section.is_closed:
                 if is_cut_off:
-                    call = _cut_off(call, stop_reason)
-                elif stop_reason is None and not _is_whole(section.content):
+                    call = _mark_cut_off(call, stop_reason)
+                elif stop_reason is None and not _is_complete(section.content):
                     call = replace(call, problem="the call has no end, so it was not run; write it again, with its end")
             yield call
 
 
-def _is_whole(content: str) -> bool:
-    """Return whether the text itself shows that it is complete: it is a JSON object."""
+def _is_complete(content: str) -> bool:
+    """Return whether the text is a JSON object, which shows that it is complete."""
     try:
-        return isinstance(JSONEncoder().decode(_unfenced(content)), dict)
+        return isinstance(JSONEncoder().decode(_strip_fence(content)), dict)
     except ValueError:
         return False
 
 
 def _looks_like_a_call(section: Any, encoder: Encoder, names: Collection[str]) -> bool:
-    """Return whether a section with another name is meant as a call.
+    """Return whether a section with an unknown name is probably a call.
 
-    Its content is a JSON object, or its name is nearly that of a tool and its content could be arguments.
+    Its content is a JSON object, or its name is similar to a tool's and its content could be arguments.
     """
     content = section.content
     if content.startswith("{") and content.endswith("}"):
         return True
-    return bool(near(section.name, names, cutoff=0.75)) and isinstance(_arguments(content, encoder), dict)
+    return bool(find_similar_names(section.name, names, cutoff=0.75)) and isinstance(
+        _decode_arguments(content, encoder), dict
+    )
 
 
 _NAMED: Final = re.compile(r"""["']?name["']?\s*:\s*["']?([\w.-]+)""")
 """The first name in a list of calls."""
 
 
-def _listed(text: str, names: Collection[str]) -> list[ToolCall]:
+def _read_list(text: str, names: Collection[str]) -> list[ToolCall]:
     """Return the calls if the text is a JSON or YAML list of calls, or one call; otherwise none."""
-    body = _unfenced(text).strip()
+    body = _strip_fence(text).strip()
     try:
         if body.startswith(("[", "{")):
             found: Any = JSONEncoder().decode(body)
@@ -257,18 +265,20 @@ def _listed(text: str, names: Collection[str]) -> list[ToolCall]:
         named = _NAMED.search(body)
         if named is None or named[1] not in names:
             return []
-        told = f"the list of calls cannot be read, so nothing was run: {error}; write it again"
-        return [ToolCall(name=named[1], input=body, problem=told)]
+        problem = f"the list of calls cannot be read, so nothing was run: {error}; write it again"
+        return [ToolCall(name=named[1], input=body, problem=problem)]
     items: list[Any] = found if isinstance(found, list) else [found]
-    if not any(_is_call(item, names) for item in items):
+    if not any(_is_listed_call(item, names) for item in items):
         return []
     return [
-        _from_block(item) if _is_call(item, names) else ToolCall(name="", input=item, problem=_not_a_call(item))
+        _read_block(item)
+        if _is_listed_call(item, names)
+        else ToolCall(name="", input=item, problem=_describe_non_call(item))
         for item in items
     ]
 
 
-def _is_call(item: Any, names: Collection[str]) -> bool:
+def _is_listed_call(item: Any, names: Collection[str]) -> bool:
     if not isinstance(item, dict) or not isinstance(item.get("name"), str) or not item.keys() <= _CALL_KEYS:
         return False
     return item.get("type", "tool_use") == "tool_use" and (
@@ -276,22 +286,22 @@ def _is_call(item: Any, names: Collection[str]) -> bool:
     )
 
 
-def _not_a_call(item: Any) -> str:
-    return f"an item of the list is not a call: {shown(item)}; write an object with name and input"
+def _describe_non_call(item: Any) -> str:
+    return f"an item of the list is not a call: {shorten_repr(item)}; write an object with name and input"
 
 
-def _arguments(content: str, encoder: Encoder) -> JSONObject | str:
+def _decode_arguments(content: str, encoder: Encoder) -> JSONObject | str:
     """Decode the arguments, or return the text if they are not a JSON object."""
     if not content:
         return {}
     try:
-        found = encoder.decode(_unfenced(content))
+        found = encoder.decode(_strip_fence(content))
     except ValueError:
         return content
     return found if isinstance(found, dict) else content
 
 
-def _unfenced(content: str) -> str:
+def _strip_fence(content: str) -> str:
     """Remove the code fence that models often put around JSON."""
     first, _, rest = content.partition("\n")
     if first.startswith("```") and rest.endswith("```"):
@@ -299,8 +309,8 @@ def _unfenced(content: str) -> str:
     return content
 
 
-def near(name: str, names: Collection[str], *, cutoff: float = 0.5) -> list[str]:
-    """Return the up to three known names nearest to a name, the nearest first."""
+def find_similar_names(name: str, names: Collection[str], *, cutoff: float = 0.5) -> list[str]:
+    """Return up to three known names that are similar to a name, the most similar first."""
     by_lower = {known.lower(): known for known in names}
     bare = name.lower().rpartition("__")[2]
     found = get_close_matches(name.lower(), by_lower, cutoff=cutoff) or get_close_matches(bare, by_lower, cutoff=cutoff)

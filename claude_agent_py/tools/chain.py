@@ -16,19 +16,19 @@ from claude_agent_py.formatting.media import Media
 from claude_agent_py.formatting.sections import check_name
 from claude_agent_py.formatting.text_format import TextFormat
 from claude_agent_py.tools.call_results import ToolCallResult, ToolChainResult
-from claude_agent_py.tools.calls import LooseCalls, ToolCall, near, read_calls, shown
+from claude_agent_py.tools.calls import LooseCalls, ToolCall, find_similar_names, read_calls, shorten_repr
 from claude_agent_py.tools.context import ToolContext
 from claude_agent_py.tools.definition import Tool, as_tool
 from claude_agent_py.tools.loop import CallModel, LoopResult, LoopStep, StopWhen, is_answer, take_step
 from claude_agent_py.tools.results import ToolResult
-from claude_agent_py.tools.running import ToolOutcome, failed, outcome_of
+from claude_agent_py.tools.running import ToolOutcome, build_failure, run_tool
 from claude_agent_py.wire.base import JSONObject
 
 MediaTransform: TypeAlias = Callable[[Media], Media | Awaitable[Media | None] | None]
 """Changes media before the model sees it, for example to shrink a large image. Returning None drops it."""
 
 MAX_CONCURRENCY: Final = 10
-"""How many read-only calls run at once by default; the CLI's own limit."""
+"""The default maximum number of concurrent read-only calls. The CLI has the same limit."""
 
 
 class ToolChain:
@@ -40,7 +40,7 @@ class ToolChain:
         text_format: The default format of `execute`.
         media_transform: An async or plain function that changes media.
         timeout: Time limit in seconds for tools without their own; None means no limit.
-        max_concurrency: How many read-only calls may run at once; None means no limit.
+        max_concurrency: Maximum number of concurrent read-only calls; None means no limit.
 
     Raises:
         OptionsError: Two tools have the same name, or `max_concurrency` is less than 1.
@@ -78,7 +78,7 @@ class ToolChain:
         return tuple(self._tools.values())
 
     def definitions(self) -> list[Any]:
-        """Return the tools in the form that the Messages API takes (`tools=`), as dicts."""
+        """Return the tools in the form of the Messages API (`tools=`), as dicts."""
         return [
             {"name": item.name, "description": item.description, "input_schema": item.input_schema}
             for item in self._tools.values()
@@ -90,7 +90,7 @@ class ToolChain:
         Raises:
             TypeError: Neither the call nor the chain has a format.
         """
-        chosen = self._format(text_format)
+        chosen = self._choose_format(text_format)
         if chosen is None:
             raise TypeError("a text format is required, such as XMLFormat(wrapper='observation') or MarkdownFormat()")
         encoder = self._encoder or JSONEncoder()
@@ -110,42 +110,42 @@ class ToolChain:
     async def execute(self, calls: LooseCalls, text_format: TextFormat | None = None) -> ToolChainResult:
         """Run the calls and format the results.
 
-        The calls run in order. Only neighbours of tools that are `read_only` run together, at most `max_concurrency` at
-        once. A failing call, an unknown tool included, becomes an error in the result, not an exception, and the calls
-        after it run. Cancelling cancels the running calls; the others do not start.
+        The calls run in order. Consecutive calls of `read_only` tools run concurrently, up to `max_concurrency`. A
+        failing call, or a call of an unknown tool, becomes an error in the result, not an exception, and the later
+        calls still run. Cancelling cancels the running calls; the others do not start.
 
         Args:
             calls: An answer of the model: text, a list of content blocks (objects or dicts), an `AssistantMessage`, or
                 a response of the Messages API; or calls, as `ToolUseBlock`s, `ToolCall`s, or dicts with `name` and
                 `input`. If there are `tool_use` blocks, they are the calls. Otherwise the text is read: as a JSON or
-                YAML list of calls, or else as sections named after the tools.
-            text_format: How sections are written and read; Markdown is written if neither the call nor the chain has a
-                format.
+                YAML list of calls, or if it is none, as sections named after the tools.
+            text_format: The format of the sections. If neither the call nor the chain has one, results are written as
+                Markdown.
 
         Raises:
             TypeError: The calls are a string that needs a format, and neither the call nor the chain has one; or an
                 item is not a call.
             ImportError: The text is a YAML list, and PyYAML is not installed.
         """
-        chosen = self._format(text_format)
+        chosen = self._choose_format(text_format)
         wanted = read_calls(calls, chosen, self._encoder or JSONEncoder(), self._tools.keys())
-        raw = [result for together in self._batches(wanted) for result in await self._all_at_once(together)]
+        raw = [result for together in self._batches(wanted) for result in await self._run_together(together)]
         return ToolChainResult(
             text=(chosen or MarkdownFormat()).format_sections(
-                [(_section_name(result.name), result.as_text()) for result in raw]
+                [(_choose_section_name(result.name), result.as_text()) for result in raw]
             ),
             media=tuple(medium for result in raw if result.error is None for medium in result.told.media),
             raw=tuple(raw),
         )
 
-    def _format(self, text_format: TextFormat | None) -> TextFormat | None:
+    def _choose_format(self, text_format: TextFormat | None) -> TextFormat | None:
         chosen = text_format if text_format is not None else self._text_format
         if chosen is not None and not isinstance(chosen, TextFormat):
             raise TypeError(f"a text format is required, such as MarkdownFormat(), not {chosen!r}")
         return chosen
 
     def _batches(self, calls: Iterable[ToolCall]) -> Iterator[list[ToolCall]]:
-        """Yield the calls that run together, in order."""
+        """Yield groups of calls that run concurrently, in order."""
         batch: list[ToolCall] = []
         for call in calls:
             called = self._tools.get(call.name)
@@ -159,7 +159,7 @@ class ToolChain:
         if batch:
             yield batch
 
-    async def _all_at_once(self, calls: Sequence[ToolCall]) -> list[ToolCallResult]:
+    async def _run_together(self, calls: Sequence[ToolCall]) -> list[ToolCallResult]:
         if len(calls) == 1:
             return [await self._run(calls[0])]
         limiter = anyio.CapacityLimiter(self._max_concurrency or len(calls))
@@ -176,11 +176,12 @@ class ToolChain:
 
     async def _run(self, call: ToolCall) -> ToolCallResult:
         begun = anyio.current_time()
-        outcome = await self._outcome(call)
-        value, error = outcome.value, outcome.error
-        if outcome.told.is_error and error is None:
-            error = ToolError(outcome.told.text if outcome.told.text.strip() else f"{call.name} failed")
-            outcome = replace(outcome, told=replace(outcome.told, text=str(error)))
+        outcome = await self._call_tool(call)
+        value = outcome.value
+        error = outcome.error
+        if outcome.result.is_error and error is None:
+            error = ToolError(outcome.result.text if outcome.result.text.strip() else f"{call.name} failed")
+            outcome = replace(outcome, result=replace(outcome.result, text=str(error)))
         return ToolCallResult(
             name=call.name,
             tool_use_id=call.id,
@@ -188,38 +189,41 @@ class ToolChain:
             output=value.text if isinstance(value, ToolResult) else value,
             error=error,
             duration=anyio.current_time() - begun,
-            told=outcome.told,
+            told=outcome.result,
         )
 
-    async def _outcome(self, call: ToolCall) -> ToolOutcome:
+    async def _call_tool(self, call: ToolCall) -> ToolOutcome:
         called = self._tools.get(call.name)
         if call.problem:
-            return failed(call.name, ToolError(call.problem))
+            return build_failure(call.name, ToolError(call.problem))
         if called is None:
-            return failed(call.name, UnknownToolError(call.name, list(self._tools), near(call.name, self._tools)))
+            return build_failure(
+                call.name, UnknownToolError(call.name, list(self._tools), find_similar_names(call.name, self._tools))
+            )
         if not isinstance(call.input, Mapping):
-            problem = f"must be an object, not {shown(call.input)}"
-            return failed(call.name, ToolInputError(call.name, [("", problem)]))
+            problem = f"must be an object, not {shorten_repr(call.input)}"
+            return build_failure(call.name, ToolInputError(call.name, [("", problem)]))
         context = ToolContext(request_id=call.id or "", tool_name=called.name, tool_use_id=call.id)
         try:
-            outcome = await outcome_of(called, call.input, context, encoder=self._encoder, timeout=self._timeout)
-        except BaseException:  # cancelled: a plain function in its thread can only be told
+            outcome = await run_tool(called, call.input, context, encoder=self._encoder, timeout=self._timeout)
+        except BaseException:
+            # A plain function in its thread cannot be cancelled, only notified.
             context.cancellation.set()
             raise
-        return await self._with_media(call.name, outcome)
+        return await self._transform_media(call.name, outcome)
 
-    async def _with_media(self, name: str, outcome: ToolOutcome) -> ToolOutcome:
+    async def _transform_media(self, name: str, outcome: ToolOutcome) -> ToolOutcome:
         """Transform the media; a failing transform fails the call."""
-        if self._media_transform is None or not outcome.told.media:
+        if self._media_transform is None or not outcome.result.media:
             return outcome
         try:
-            changed = [await self._media_transform.call(medium) for medium in outcome.told.media]
+            changed = [await self._media_transform.call(medium) for medium in outcome.result.media]
         except BaseException as error:
             if is_not_the_functions(error):
                 raise
-            return replace(failed(name, error), value=outcome.value)
+            return replace(build_failure(name, error), value=outcome.value)
         media: Sequence[Media] = [medium for medium in changed if medium is not None]
-        return replace(outcome, told=replace(outcome.told, media=tuple(media)))
+        return replace(outcome, result=replace(outcome.result, media=tuple(media)))
 
     # Many steps --------------------------------------------------------------------------------------------------
 
@@ -244,16 +248,15 @@ class ToolChain:
 
             result = await chain.loop(call_model, "How many people live in Cologne?")
 
-        A step is one call of the model and of the tools that it asks for. The messages are always complete: each call
+        A step is one call of the model and of the tools that it requests. The messages are always complete: each call
         has its result, so a later loop or request may continue them. All functions may be async or plain; a plain one
-        runs in a thread. Their exceptions end the loop and are raised here. Cancelling cancels what is running;
+        runs in a thread. Their exceptions end the loop and are raised here. Cancelling cancels the current step;
         `on_step` has been called for the earlier steps.
 
         Args:
             call_model: Called with a copy of the messages so far, in the form of the Messages API. Returns the model's
                 answer: a response of the Messages API, a list of content blocks, or text.
-            messages: The conversation to begin with, which is not changed; or its first message, or
-                a prompt.
+            messages: The initial conversation, which is not changed; or its first message, or a prompt.
             max_steps: The maximum number of calls of the model. The tools of the last step still run.
             stop_when: Called after each step with calls; returns whether to stop.
             on_step: Called after each step.
@@ -261,13 +264,14 @@ class ToolChain:
 
         Raises:
             OptionsError: `max_steps` is less than 1.
-            TypeError: The model's answer is none of these.
+            TypeError: `call_model` returned another type.
         """
         if max_steps < 1:
             raise OptionsError(f"must be at least 1, not {max_steps}", option="max_steps")
-        execute, model = partial(self.execute, text_format=text_format), Callback(call_model)
-        told = None if on_step is None else Callback(on_step)
-        asked = None if stop_when is None else Callback(stop_when)
+        execute = partial(self.execute, text_format=text_format)
+        model = Callback(call_model)
+        step_callback = None if on_step is None else Callback(on_step)
+        stop_callback = None if stop_when is None else Callback(stop_when)
         first: Any = {"role": "user", "content": messages} if isinstance(messages, str) else messages
         conversation: list[JSONObject] = [dict(one) for one in ([first] if isinstance(first, Mapping) else first)]
         steps: list[LoopStep] = []
@@ -276,11 +280,11 @@ class ToolChain:
             step = await take_step(execute, model, conversation, len(steps) + 1)
             steps.append(step)
             conversation += step.messages
-            if told is not None:
-                await told.call(step)
+            if step_callback is not None:
+                await step_callback.call(step)
             if is_answer(step):
                 ended = "answered"
-            elif asked is not None and await asked.call(step):
+            elif stop_callback is not None and await stop_callback.call(step):
                 ended = "stopped"
             elif len(steps) >= max_steps:
                 ended = "max_steps"
@@ -296,9 +300,9 @@ class ToolChain:
         on_step: Callable[[LoopStep], object] | None = None,
         text_format: TextFormat | None = None,
     ) -> LoopResult:
-        """Do what `loop` does, from synchronous code.
+        """Run `loop` from synchronous code.
 
-        Inside a running event loop (in a notebook, for example) it blocks the calling thread and uses another.
+        Inside a running event loop (in a notebook, for example) it blocks the calling thread and runs in another one.
         """
         return run_anywhere(
             lambda: self.loop(
@@ -312,7 +316,7 @@ class ToolChain:
         )
 
 
-def _section_name(name: str) -> str:
+def _choose_section_name(name: str) -> str:
     """Return the section name of a result: the tool's name, or a placeholder if the model used an invalid one."""
     try:
         return check_name(name)

@@ -1,4 +1,4 @@
-"""`ToolContext`: what a tool can learn about its call, and how it reports progress and logs."""
+"""`ToolContext`: information about a tool's call, and methods to report progress and to log."""
 
 from collections.abc import Callable
 from contextvars import ContextVar
@@ -18,10 +18,10 @@ Notify: TypeAlias = Callable[[str, JSONObject], None]
 class ToolContext(HandlerContext):
     """The context of a tool call. A tool with a parameter of this type receives it.
 
-    `cancellation` is set when the CLI no longer wants the result (an interrupt or a timeout). An `async` tool is then
+    `cancellation` is set when the CLI no longer needs the result (an interrupt or a timeout). An `async` tool is then
     cancelled; a plain one, which runs in a thread, should check `cancelled`.
 
-    `agent_id` and `task` identify the calling subagent, if its messages tell.
+    `agent_id` and `task` identify the calling subagent, if its messages name it.
     """
 
     request_id: str = ""
@@ -30,11 +30,11 @@ class ToolContext(HandlerContext):
     server_name: str = ""
     """The tool's server; empty in a `ToolChain`."""
     tool_use_id: str | None = None
-    """The id that the call and its result have in the conversation."""
+    """The id of the call and its result in the conversation."""
     cwd: str | None = None
-    """The absolute directory the session was started in; None without a session, as in a `ToolChain`."""
+    """The session's absolute start directory; None without a session, as in a `ToolChain`."""
     progress_token: str | int | None = None
-    """None if the caller did not ask for progress."""
+    """The token for progress reports; None if the caller did not ask for progress."""
     notify: Notify = field(default=lambda method, params: None, repr=False)
 
     def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
@@ -57,9 +57,9 @@ class ToolContext(HandlerContext):
 
 
 CURRENT: Final[ContextVar[ToolContext | None]] = ContextVar("claude_agent_py_tool", default=None)
-"""The context of the call that is running, also in the workers and threads that it starts."""
+"""The context of the running call, inherited by the tasks and threads that it starts."""
 
 
 def current_tool() -> ToolContext | None:
-    """Return the context of the tool call that is running, or None outside of one."""
+    """Return the context of the running tool call, or None outside of a call."""
     return CURRENT.get()

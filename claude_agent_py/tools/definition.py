@@ -44,13 +44,13 @@ class ToolAnnotations:
 
     title: str | None = None
     read_only: bool | None = None
-    """It changes nothing. **The CLI runs only such tools in parallel**; it still asks for permission."""
+    """The tool changes nothing. **The CLI runs only such tools in parallel**; it still asks for permission."""
     destructive: bool | None = None
-    """It may delete or overwrite."""
+    """The tool may delete or overwrite."""
     idempotent: bool | None = None
     """Repeating a call with the same arguments has no further effect."""
     open_world: bool | None = None
-    """It accesses things outside this program, such as the web."""
+    """The tool accesses things outside this program, such as the web."""
 
     def fields(self) -> JSONObject:
         """Return the MCP form."""
@@ -121,7 +121,7 @@ class Tool(Generic[P, R]):
     callback: Callback = field(init=False)
 
     def __post_init__(self) -> None:
-        _check(self)
+        _check_settings(self)
         object.__setattr__(self, "callback", Callback(self.function))
         for name in ("__doc__", "__name__", "__qualname__", "__module__"):
             object.__setattr__(self, name, getattr(self.function, name, None))
@@ -164,7 +164,7 @@ class Tool(Generic[P, R]):
                 CURRENT.reset(token)
 
     def _limiter(self) -> AbstractAsyncContextManager[Any]:
-        """Return what limits the concurrent calls."""
+        """Return the limiter of concurrent calls in this event loop."""
         if self.max_concurrency is None:
             return nullcontext()
         return _limiters.get().setdefault(self, CapacityLimiter(self.max_concurrency))
@@ -216,7 +216,9 @@ class Tool(Generic[P, R]):
         """Create a tool from a JSON Schema. The handler gets the arguments as one dict, without validation."""
         _check_call(handler, (), settings)
         parameters = AnyParameters(input_schema, tool=name)
-        return Tool(function=handler, name=name, description=description, parameters=parameters, **_fields(settings))
+        return Tool(
+            function=handler, name=name, description=description, parameters=parameters, **_split_settings(settings)
+        )
 
 
 @overload
@@ -264,13 +266,13 @@ def tool(
     """
     _check_call(function, more, settings)
     made = functools.partial(
-        _made, name=name, description=description, settings=settings, namespace=_locals_of_caller()
+        _make_tool, name=name, description=description, settings=settings, namespace=_get_caller_locals()
     )
     return made if function is None else made(function)
 
 
-def _locals_of_caller() -> Mapping[str, Any]:
-    """Return the local variables of who called `tool`: annotations may name types that are defined there."""
+def _get_caller_locals() -> Mapping[str, Any]:
+    """Return the local variables of the caller of `tool`: annotations may name types that are defined there."""
     frame = inspect.currentframe()
     caller = frame.f_back.f_back if frame is not None and frame.f_back is not None else None
     return caller.f_locals if caller is not None else {}
@@ -300,11 +302,11 @@ def as_tool(function: Any) -> Tool[..., Any]:
     """Return a tool unchanged, or create one from a function. Raises OptionsError for anything else."""
     if not callable(function):
         kind = f"{type(function).__module__}.{type(function).__qualname__}".removeprefix("builtins.")
-        raise OptionsError("expected a function or a Tool", option=f"tool {kind!r}")
+        raise OptionsError("must be a function or a Tool", option=f"tool {kind!r}")
     return function if isinstance(function, Tool) else tool(function)
 
 
-def _made(
+def _make_tool(
     function: Callable[P, R],
     name: str | None,
     description: str | None,
@@ -312,24 +314,24 @@ def _made(
     namespace: Mapping[str, Any],
 ) -> Tool[P, R]:
     chosen = name or callback_name(function).rpartition(".")[2]
-    documentation = read_docstring(_docstring(function))
+    documentation = read_docstring(_get_docstring(function))
     parameters = Parameters(function, tool=chosen, descriptions=documentation.parameters, namespace=namespace)
     return Tool(
         function=function,
         name=chosen,
         description=documentation.description if description is None else description,
         parameters=parameters,
-        **_fields(settings),
+        **_split_settings(settings),
     )
 
 
-def _docstring(function: Callable[..., Any]) -> str | None:
+def _get_docstring(function: Callable[..., Any]) -> str | None:
     while isinstance(function, functools.partial):
         function = function.func
     return function.__doc__ if inspect.isroutine(function) else type(function).__call__.__doc__ or function.__doc__
 
 
-def _fields(settings: ToolSettings) -> dict[str, Any]:
+def _split_settings(settings: ToolSettings) -> dict[str, Any]:
     """Return the fields of a `Tool`, with the hints moved to its annotations."""
     given: dict[str, Any] = dict(settings)
     hints = {name: given.pop(name) for name in ToolAnnotations.__dataclass_fields__ if name in given}
@@ -341,7 +343,7 @@ def _fields(settings: ToolSettings) -> dict[str, Any]:
     }
 
 
-def _check(tool: Tool[..., Any]) -> None:
+def _check_settings(tool: Tool[..., Any]) -> None:
     """Reject settings that would fail later, far from their definition."""
     option = f"tool {tool.name!r}"
     if not NAME.fullmatch(tool.name):

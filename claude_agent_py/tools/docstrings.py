@@ -44,9 +44,9 @@ def read_docstring(docstring: str | None) -> Documentation:
     description = "\n".join(lines[: starts[0] if starts else None]).strip()
     parameters: dict[str, str] = {}
     for start, end in itertools.pairwise([*starts, len(lines)]):
-        parameters |= _parameters(lines[start:end])
+        parameters |= _read_section(lines[start:end])
     return Documentation(
-        description, {name: " ".join(told.split()) for name, told in parameters.items() if told.strip()}
+        description, {name: " ".join(text.split()) for name, text in parameters.items() if text.strip()}
     )
 
 
@@ -58,28 +58,28 @@ def _begins_section(lines: list[str], number: int) -> bool:
     return FIELD.match(line) is not None or (bool(line) and UNDERLINE.fullmatch(below) is not None)
 
 
-def _parameters(section: list[str]) -> dict[str, str]:
+def _read_section(section: list[str]) -> dict[str, str]:
     """Return the parameters that a section describes; other sections describe none."""
     header = section[0].rstrip()
     if found := FIELD.match(header):
-        return _field(found, section[1:])
+        return _read_field(found, section[1:])
     if header.removesuffix(":") not in PARAMETERS:
         return {}
     if not header.endswith(":"):
-        return _entries(section[2:], NUMPY_ENTRY)
+        return _read_entries(section[2:], NUMPY_ENTRY)
     indented = itertools.takewhile(lambda line: not line[:1].strip(), section[1:])
-    return _entries(textwrap.dedent("\n".join(indented)).split("\n"), GOOGLE_ENTRY)
+    return _read_entries(textwrap.dedent("\n".join(indented)).split("\n"), GOOGLE_ENTRY)
 
 
-def _field(found: re.Match[str], rest: list[str]) -> dict[str, str]:
+def _read_field(found: re.Match[str], rest: list[str]) -> dict[str, str]:
     """Read `:param int limit: How many.` and its continuation lines up to an empty one."""
-    kind, argument, told = found.groups()
+    kind, argument, text = found.groups()
     if kind not in PARAMETER_FIELDS or not argument:
         return {}
-    return {argument.split()[-1].lstrip("*"): " ".join([told, *itertools.takewhile(str.strip, rest)])}
+    return {argument.split()[-1].lstrip("*"): " ".join([text, *itertools.takewhile(str.strip, rest)])}
 
 
-def _entries(lines: Iterable[str], pattern: re.Pattern[str]) -> dict[str, str]:
+def _read_entries(lines: Iterable[str], pattern: re.Pattern[str]) -> dict[str, str]:
     """Read entries that start at the margin; other lines continue the previous entry."""
     parameters: dict[str, str] = {}
     names: list[str] = []

@@ -1,7 +1,7 @@
 """The text that the model gets when a tool fails.
 
-The message of a `ToolError` is meant for the model and kept unchanged, up to the CLI's limit for results. Other
-exceptions are shortened to type and message, with anything that looks like a secret redacted.
+The message of a `ToolError` is written for the model and stays unchanged, up to the CLI's limit for results. Other
+exceptions are shortened to type and message, and anything that looks like a secret is redacted.
 """
 
 import os
@@ -39,21 +39,21 @@ MIN_SECRET_CHARS = 8
 
 
 def failure_text(tool: str, error: BaseException) -> str:
-    """Return the text that tells the model what failed."""
+    """Return the text about a failure for the model."""
     if isinstance(error, ToolError):
-        told = _said(error)
-        return truncate(told, INLINE_CHARS) if told.strip() else f"{tool} failed"
-    return truncate(redacted(f"{tool} failed: {_told(error)}"), MAX_CHARS)
+        message = _get_message(error)
+        return truncate(message, INLINE_CHARS) if message.strip() else f"{tool} failed"
+    return truncate(redact(f"{tool} failed: {_describe_error(error)}"), MAX_CHARS)
 
 
-def marked_failure(error: BaseException) -> str:
-    """Return a failure as text that cannot be taken for data: `Error: `, the kind of the error, and what it says."""
+def format_failure(error: BaseException) -> str:
+    """Format a failure so that it cannot be mistaken for data: `Error: `, the type of the error, and its message."""
     if isinstance(error, ToolError):
-        return truncate(f"Error: {_one(error)}", INLINE_CHARS)
-    return truncate(redacted(f"Error: {_told(error)}"), MAX_CHARS)
+        return truncate(f"Error: {_describe_one(error)}", INLINE_CHARS)
+    return truncate(redact(f"Error: {_describe_error(error)}"), MAX_CHARS)
 
 
-def redacted(text: str) -> str:
+def redact(text: str) -> str:
     """Redact secrets by pattern, and the values of environment variables with names like `API_KEY`."""
     for name, value in os.environ.items():
         if len(value) >= MIN_SECRET_CHARS and SECRET_VARIABLE.search(name):
@@ -63,25 +63,26 @@ def redacted(text: str) -> str:
     return text
 
 
-def _told(error: BaseException) -> str:
-    return "; ".join(_one(leaf) for leaf in _leaves(error))
+def _describe_error(error: BaseException) -> str:
+    return "; ".join(_describe_one(leaf) for leaf in _iterate_leaves(error))
 
 
-def _leaves(error: BaseException) -> Iterator[BaseException]:
+def _iterate_leaves(error: BaseException) -> Iterator[BaseException]:
     if isinstance(error, BaseExceptionGroup):
         for inner in error.exceptions:
-            yield from _leaves(inner)
+            yield from _iterate_leaves(inner)
     else:
         yield error
 
 
-def _one(error: BaseException) -> str:
-    told = _said(error)
-    return f"{type(error).__name__}: {told}" if told.strip() else type(error).__name__
+def _describe_one(error: BaseException) -> str:
+    message = _get_message(error)
+    return f"{type(error).__name__}: {message}" if message.strip() else type(error).__name__
 
 
-def _said(error: BaseException) -> str:
+def _get_message(error: BaseException) -> str:
     try:
         return str(error)
-    except Exception:  # of a function of the user
+    except Exception:
+        # The user's exception class may have a broken `__str__`.
         return ""

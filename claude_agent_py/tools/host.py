@@ -16,7 +16,7 @@ from claude_agent_py._errors import OptionsError
 from claude_agent_py._handler_context import HandlerContext
 from claude_agent_py.tools import jsonrpc
 from claude_agent_py.tools.failures import failure_text
-from claude_agent_py.tools.mcp_package import PackageSession, low_level
+from claude_agent_py.tools.mcp_package import PackageSession, find_low_level
 from claude_agent_py.tools.server import ToolServer
 from claude_agent_py.tools.session import ServerSession
 from claude_agent_py.wire.base import JSONObject
@@ -33,7 +33,7 @@ thread; must not block and need not wait for the reply."""
 
 def is_hosted(server: object) -> bool:
     """Return whether an object is a server that can run in this process. Does not import `mcp`."""
-    return isinstance(server, ToolServer) or low_level(server) is not None
+    return isinstance(server, ToolServer) or find_low_level(server) is not None
 
 
 class MCPHost:
@@ -41,7 +41,7 @@ class MCPHost:
 
     Args:
         servers: Servers by name.
-        send: How servers reach the CLI.
+        send: Sends a server's message to the CLI.
         report: Called with each unexpected tool failure; must not raise. None logs them.
         cwd: The session's directory, for `ToolContext.cwd`.
 
@@ -58,7 +58,7 @@ class MCPHost:
         self._servers: dict[str, Any] = {}
         self._sessions: dict[str, ServerSession | PackageSession] = {}
         self.workers: TaskGroup | None = None
-        """Where servers of the `mcp` package run; without it, they answer with an error."""
+        """The task group for servers of the `mcp` package. Without it, they answer with an error."""
         for name, server in servers.items():
             self.add(name, server)
 
@@ -73,27 +73,27 @@ class MCPHost:
     async def answer(self, server_name: str, message: JSONObject, context: HandlerContext) -> JSONObject:
         """Handle a message for a server and return the payload of the reply. Never raises.
 
-        Concurrent calls are safe. Cancelling cancels the tool that runs.
+        Concurrent calls are safe. Cancelling cancels the running tool.
         """
         reply: JSONObject | None
         if server_name not in self._servers:
-            told = f"unknown server {server_name!r}"
-            reply = jsonrpc.error(jsonrpc.request_id_of(message), jsonrpc.METHOD_NOT_FOUND, told)
+            problem = f"unknown server {server_name!r}"
+            reply = jsonrpc.error(jsonrpc.get_request_id(message), jsonrpc.METHOD_NOT_FOUND, problem)
         else:
             try:
-                reply = await self._session(server_name).handle(message, context)
+                reply = await self._get_session(server_name).handle(message, context)
             except Exception as error:
                 logger.exception("the server %s failed", server_name)
-                told = failure_text(server_name, error)
-                reply = jsonrpc.error(jsonrpc.request_id_of(message), jsonrpc.INTERNAL_ERROR, told)
+                problem = failure_text(server_name, error)
+                reply = jsonrpc.error(jsonrpc.get_request_id(message), jsonrpc.INTERNAL_ERROR, problem)
         return {"mcp_response": ACK if reply is None else reply}
 
-    def _session(self, name: str) -> ServerSession | PackageSession:
+    def _get_session(self, name: str) -> ServerSession | PackageSession:
         if name not in self._sessions:
-            self._sessions[name] = self._opened(name, self._servers[name])
+            self._sessions[name] = self._open_session(name, self._servers[name])
         return self._sessions[name]
 
-    def _opened(self, name: str, server: Any) -> ServerSession | PackageSession:
+    def _open_session(self, name: str, server: Any) -> ServerSession | PackageSession:
         send = partial(self._send, name)
         if isinstance(server, ToolServer):
             return ServerSession(server, send, self._report, cwd=self._cwd)
@@ -111,9 +111,9 @@ class MCPHost:
     # The servers
 
     def add(self, name: str, server: Any) -> None:
-        """Add a server. The CLI only learns of it through `initialize` or `mcp_set_servers`.
+        """Add a server. Does not notify the CLI, which needs `initialize` or `mcp_set_servers`.
 
-        Raises OptionsError if it cannot run in this process.
+        Raises OptionsError if the server cannot run in this process.
         """
         if not is_hosted(server):
             raise OptionsError(
@@ -124,7 +124,8 @@ class MCPHost:
         self.remove(name)
         self._servers[name] = server
         if isinstance(server, ToolServer):
-            self._session(name)  # so that it can announce changes: with a manifest no message opens it
+            # Open the session now: with a manifest the CLI may send no message before the server announces a change.
+            self._get_session(name)
 
     def remove(self, name: str) -> None:
         """Remove a server and cancel its pending work."""
@@ -134,7 +135,7 @@ class MCPHost:
             session.close()
 
     def initialize_fields(self) -> JSONObject:
-        """Return the `initialize` fields about the servers, with manifests, so that the CLI skips the handshakes."""
+        """Return the `initialize` fields about the servers. Their manifests let the CLI skip the handshakes."""
         if not self._servers:
             return {}
         own = {name: server for name, server in self._servers.items() if isinstance(server, ToolServer)}

@@ -21,7 +21,7 @@ CANCELLED = -32800
 
 
 class RPCError(Exception):
-    """A request is answered with an error. Not raised to users."""
+    """The error response to a request. Not raised to users."""
 
     def __init__(self, code: int, message: str, data: Any = None) -> None:
         self.code = code
@@ -40,14 +40,14 @@ def is_response(message: JSONObject) -> bool:
     return "method" not in message and ("result" in message or "error" in message)
 
 
-def request_id_of(message: JSONObject) -> RequestID | None:
+def get_request_id(message: JSONObject) -> RequestID | None:
     """Return the id of a request, or None for a notification."""
     found = message.get("id")
     return found if isinstance(found, str | int) and not isinstance(found, bool) else None
 
 
 def tool_use_id_of(message: JSONObject) -> str | None:
-    """Return the id of the tool call that a message of the CLI makes, or None."""
+    """Return the id of the tool call in a message of the CLI, or None."""
     params = message.get("params")
     meta = params.get("_meta") if isinstance(params, dict) else None
     found = meta.get(TOOL_USE_ID) if isinstance(meta, dict) else None

@@ -25,7 +25,7 @@ INNER_SERVERS = ("_lowlevel_server", "_mcp_server")
 """Attributes where high-level servers keep the low-level one, in versions 2 and 1."""
 
 
-def low_level(server: object) -> Any:
+def find_low_level(server: object) -> Any:
     """Return the low-level server of an `mcp` server object, or None for other objects. Does not import `mcp`."""
     for candidate in (server, *(getattr(server, name, None) for name in INNER_SERVERS)):
         if callable(getattr(candidate, "run", None)) and callable(
@@ -44,10 +44,10 @@ def require_package() -> None:
 
 
 class PackageSession:
-    """Serves one client with a server of the `mcp` package, which runs in `workers` from the first message on."""
+    """Serves one client with a server of the `mcp` package. The first message starts the server in `workers`."""
 
     def __init__(self, server: object, send: Send, workers: TaskGroup) -> None:
-        self._server = low_level(server)
+        self._server = find_low_level(server)
         self._send = send
         self._workers = workers
         self._scope = CancelScope()
@@ -57,8 +57,9 @@ class PackageSession:
 
     async def handle(self, message: JSONObject, context: HandlerContext | None = None) -> JSONObject | None:
         """Handle a message and return the server's answer, or None if it needs none."""
-        del context  # the server reads the message's own `_meta`
-        request_id = jsonrpc.request_id_of(message) if "method" in message else None
+        # The server reads the message's `_meta` instead.
+        del context
+        request_id = jsonrpc.get_request_id(message) if "method" in message else None
         if request_id is None and "method" in message and "id" in message:
             return jsonrpc.error(None, jsonrpc.INVALID_REQUEST, "an id must be a string or an integer")
         require_package()
@@ -68,16 +69,16 @@ class PackageSession:
             return jsonrpc.error(request_id, jsonrpc.INVALID_REQUEST, failure_text("reading the message", error))
         await self._start()
         if message.get("method") == "notifications/cancelled":
-            self._give_up((message.get("params") or {}).get("requestId"))
+            self._answer_cancelled((message.get("params") or {}).get("requestId"))
         if request_id is None:
-            await self._put(parsed)
+            await self._send_to_server(parsed)
             return None
         return await self._answer(request_id, parsed)
 
     async def _answer(self, request_id: RequestID, parsed: Any) -> JSONObject:
         pending = self._pending[request_id] = _Pending()
         try:
-            if not await self._put(parsed):
+            if not await self._send_to_server(parsed):
                 return jsonrpc.error(request_id, jsonrpc.INTERNAL_ERROR, "the server has ended")
             await pending.done.wait()
         finally:
@@ -85,7 +86,7 @@ class PackageSession:
                 del self._pending[request_id]
         return pending.answer or jsonrpc.error(request_id, jsonrpc.CANCELLED, "the request was cancelled")
 
-    async def _put(self, parsed: Any) -> bool:
+    async def _send_to_server(self, parsed: Any) -> bool:
         """Send a message to the server and return whether it accepted it."""
         from mcp.shared.message import SessionMessage
 
@@ -95,8 +96,8 @@ class PackageSession:
             return False
         return True
 
-    def _give_up(self, request_id: Any) -> None:
-        """Answer a cancelled request, which some versions of the package do not."""
+    def _answer_cancelled(self, request_id: Any) -> None:
+        """Answer a cancelled request, because some versions of the package do not."""
         pending = self._pending.get(request_id) if isinstance(request_id, str | int) else None
         if pending is not None:
             pending.done.set()
@@ -144,7 +145,7 @@ class PackageSession:
 
     @worker
     async def _forward(self, outbox: Any) -> None:
-        """Route the server's messages: answers to their pending requests, everything else to the CLI."""
+        """Route the server's messages: answers to their pending requests, other messages to the CLI."""
         try:
             async for item in outbox:
                 message = _as_json(item.message)
@@ -155,7 +156,8 @@ class PackageSession:
                 elif "method" in message:
                     self._send(message)
         except (ClosedResourceError, BrokenResourceError):
-            pass  # the server has ended
+            # The server has ended.
+            pass
 
 
 class _Pending:

@@ -12,16 +12,16 @@ _FORBIDDEN = re.compile(r"[^a-zA-Z0-9_-]")
 
 def mcp_tool_name(server: str, tool: str) -> str:
     """Return the full name of a server's tool, for permission rules and messages."""
-    return f"{mcp_server_name(server)}__{sanitised(tool)}"
+    return f"{mcp_server_name(server)}__{sanitise(tool)}"
 
 
 def mcp_server_name(server: str) -> str:
-    """Return the name that stands for all tools of a server in a permission rule: `mcp__server`."""
-    return PREFIX + sanitised(server)
+    """Return the name for all tools of a server in a permission rule: `mcp__server`."""
+    return PREFIX + sanitise(server)
 
 
 def split_tool_name(name: str) -> tuple[str, str] | None:
-    """Return the server and tool of a full name, or None for a tool that belongs to no MCP server.
+    """Return the server and tool of a full name, or None for a tool without an MCP server.
 
     The first `__` after the prefix ends the server name, so server names that contain `__` are split wrongly.
     """
@@ -29,6 +29,6 @@ def split_tool_name(name: str) -> tuple[str, str] | None:
     return (server, tool) if name.startswith(PREFIX) and separator and server and tool else None
 
 
-def sanitised(name: str) -> str:
+def sanitise(name: str) -> str:
     """Replace characters that the CLI does not allow in names."""
     return _FORBIDDEN.sub(lambda match: "_" * (1 if match[0] <= "\uffff" else 2), name)

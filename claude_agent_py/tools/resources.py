@@ -1,4 +1,4 @@
-"""Resources and prompts that an MCP server offers besides tools.
+"""Resources and prompts of an MCP server.
 
 The CLI's own tools list and read resources. Prompts become slash commands for servers in separate processes; CLI
 2.1.328 does not request prompts from in-process servers.
@@ -20,7 +20,7 @@ Content: TypeAlias = str | bytes | File | Any
 
 @dataclass(frozen=True)
 class Resource:
-    """A resource to read under a URI. `content` is its value, or an async or plain function that returns it.
+    """A resource with a URI. `content` is its value, or an async or plain function that returns it.
 
     Text, bytes and `File`s are sent unchanged, other values as JSON.
     """
@@ -67,12 +67,12 @@ class Prompt:
     _callback: Callback = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        told = read_docstring(self.render.__doc__)
+        documentation = read_docstring(self.render.__doc__)
         name = self.name or callback_name(self.render).rpartition(".")[2]
-        parameters = Parameters(self.render, tool=name, descriptions=told.parameters)
+        parameters = Parameters(self.render, tool=name, descriptions=documentation.parameters)
         for field_name, value in (
             ("name", name),
-            ("description", self.description or told.description),
+            ("description", self.description or documentation.description),
             ("_parameters", parameters),
             ("_callback", Callback(self.render)),
         ):
@@ -92,15 +92,15 @@ class Prompt:
         positional, keywords = self._parameters.bind(arguments, None)
         rendered = await self._callback.call(*positional, **keywords)
         items = rendered if isinstance(rendered, list) else [rendered]
-        return {"description": self.description, "messages": [_message(item) for item in items]}
+        return {"description": self.description, "messages": [_build_message(item) for item in items]}
 
 
-def _message(item: Any) -> JSONObject:
+def _build_message(item: Any) -> JSONObject:
     role, content = item if isinstance(item, tuple) else ("user", item)
-    return {"role": role, "content": _block(content)}
+    return {"role": role, "content": _build_block(content)}
 
 
-def _block(content: Any) -> JSONObject:
+def _build_block(content: Any) -> JSONObject:
     if is_media(content):
         medium: Media = content
         return mcp_block(medium)

@@ -18,7 +18,7 @@ OverflowPolicy: TypeAlias = Literal["truncate", "file", "error"]
 """How to handle text over the limit: truncate it, write it to a file named in a note, or return an error."""
 
 ROOM_BESIDE_MEDIA: Final = 600
-"""In characters, for what the CLI says about a medium, such as the path of a file. Measured: 200 to 300."""
+"""The characters reserved for the CLI's text about a medium, such as the path of a file. Measured: 200 to 300."""
 
 _MCP_FLAGS: Final = frozenset({"is_error", "isError"})
 _MCP_RESULT: Final = frozenset({"content", "structuredContent", "_meta"}) | _MCP_FLAGS
@@ -27,7 +27,7 @@ _MCP_RESULT: Final = frozenset({"content", "structuredContent", "_meta"}) | _MCP
 
 @dataclass(frozen=True, kw_only=True)
 class ToolResult:
-    """A tool's return value, for when a single value is not enough.
+    """A tool's return value, if a single value is not enough.
 
     `text` may be any JSON-compatible value; leave formatting to the encoder, so that users of the tool can choose it.
     """
@@ -74,20 +74,21 @@ def as_result(value: Any) -> ToolResult:
         return ToolResult(media=[from_bytes(bytes(value))])
     if is_media(value):
         return ToolResult(media=[value])
-    if isinstance(value, dict) and (read := _from_mcp(value)) is not None:
+    if isinstance(value, dict) and (read := _read_mcp(value)) is not None:
         return read
     if isinstance(value, list | tuple) and any(is_media(item) or isinstance(item, bytes) for item in value):
-        return _mixed(value)
+        return _convert_mixed(value)
     return ToolResult(text=value)
 
 
-def _from_mcp(value: Mapping[str, Any]) -> ToolResult | None:
-    """Read a result in MCP form, as tools written for other SDKs return it, or return None for plain data.
+def _read_mcp(value: Mapping[str, Any]) -> ToolResult | None:
+    """Convert a result in MCP form, as returned by tools for other SDKs. Return None for plain data.
 
     `is_error` next to `content` marks a failure even if the rest is not in MCP form and is encoded as data. Otherwise a
     failure would look like a success.
     """
-    content, is_error = value.get("content"), any(value.get(flag) is True for flag in _MCP_FLAGS)
+    content = value.get("content")
+    is_error = any(value.get(flag) is True for flag in _MCP_FLAGS)
     unread = ToolResult(text=value, is_error=True) if is_error and "content" in value else None
     if not isinstance(content, list | tuple) or not value.keys() <= _MCP_RESULT:
         return unread
@@ -104,8 +105,8 @@ def _from_mcp(value: Mapping[str, Any]) -> ToolResult | None:
     )
 
 
-def _mixed(items: Sequence[Any]) -> ToolResult:
-    """Convert a list that contains media to the media and one text, or a list of the remaining values."""
+def _convert_mixed(items: Sequence[Any]) -> ToolResult:
+    """Convert a list that contains media. The other values become one text if all are texts, or a list."""
     parts = [as_result(item) for item in items]
     rest = [part.text for part in parts if part.text is not None]
     media = [medium for part in parts for medium in part.media]
@@ -114,7 +115,7 @@ def _mixed(items: Sequence[Any]) -> ToolResult:
     return ToolResult(text=rest[0] if len(rest) == 1 else rest, media=media)
 
 
-async def written(result: ToolResult, encoder: Encoder, limit: SizeLimit) -> WrittenResult:
+async def encode_result(result: ToolResult, encoder: Encoder, limit: SizeLimit) -> WrittenResult:
     """Encode the data of a result as text and apply the size limit.
 
     Raises:
@@ -122,18 +123,19 @@ async def written(result: ToolResult, encoder: Encoder, limit: SizeLimit) -> Wri
         ToolError: The text is too long and the policy is `error`.
         OSError: The overflow file cannot be written.
     """
-    room = _room_beside(result.media, limit.chars)
-    structured = _object(result.structured)
-    text = clean_text(result.text) if isinstance(result.text, str) else _encoded(result.text, encoder)
+    room = _compute_text_limit(result.media, limit.chars)
+    structured = _as_object(result.structured)
+    text = clean_text(result.text) if isinstance(result.text, str) else _encode(result.text, encoder)
     shown = text if structured is None else json.dumps(structured, ensure_ascii=False)
     if structured is not None and text_length(shown) > room:
-        # the model would see it in place of the text, and structured data cannot be truncated
-        shown, structured = encoder.encode(structured), None
+        # The model would see it instead of the text, and structured data cannot be truncated.
+        shown = encoder.encode(structured)
+        structured = None
     files = [clean_text(it.data) for it in result.media if isinstance(it, File) and isinstance(it.data, str)]
-    shown, *files = await _fitting_together([shown, *files], room, limit)
+    shown, *files = await _shorten_together([shown, *files], room, limit)
     return WrittenResult(
-        text=shown if structured is None else await _fitting(text, room, limit),
-        media=tuple(_with_texts(result.media, files)),
+        text=shown if structured is None else await _shorten(text, room, limit),
+        media=tuple(_replace_texts(result.media, files)),
         is_error=result.is_error,
         structured=structured,
         meta=plain(dict(result.meta or {})),
@@ -154,11 +156,11 @@ def call_tool_result(result: WrittenResult) -> JSONObject:
     return reply
 
 
-def _encoded(value: Any, encoder: Encoder) -> str:
+def _encode(value: Any, encoder: Encoder) -> str:
     return "" if value is None else encoder.encode(value)
 
 
-def _object(value: Any) -> JSONObject | None:
+def _as_object(value: Any) -> JSONObject | None:
     if value is None:
         return None
     data = plain(value)
@@ -168,56 +170,58 @@ def _object(value: Any) -> JSONObject | None:
 # Too much text ---------------------------------------------------------------------------------------------------
 
 
-async def _fitting(text: str, room: int, limit: SizeLimit) -> str:
+async def _shorten(text: str, room: int, limit: SizeLimit) -> str:
     """Return the text within `room`, by the overflow policy."""
     total = text_length(text)
     if total <= room:
         return text
     if limit.policy == "error":
-        raise _too_long(total, room)
+        raise _build_overflow_error(total, room)
     if limit.policy == "truncate":
-        return _cut(text, room, truncation_note)
-    path = await run_file_work(_spill, text, limit.directory)
-    return _cut(text, room, lambda kept, total: f"\n\n[first {kept:,} of {total:,} characters; full result in {path}]")
+        return _truncate_with_note(text, room, truncation_note)
+    path = await run_file_work(_write_to_file, text, limit.directory)
+    return _truncate_with_note(
+        text, room, lambda kept, total: f"\n\n[first {kept:,} of {total:,} characters; full result in {path}]"
+    )
 
 
-def _cut(text: str, chars: int, note: Callable[[int, int], str]) -> str:
-    """Truncate a text with a note. If the limit leaves no room, return only the note, so that cuts are never silent."""
+def _truncate_with_note(text: str, chars: int, note: Callable[[int, int], str]) -> str:
+    """Truncate a text with a note. A note without room for the text is returned alone: cuts are never silent."""
     alone = note(0, text_length(text))
     return truncate(text, chars, note=note) if text_length(alone) < chars else alone.strip()
 
 
-async def _fitting_together(texts: Sequence[str], room: int, limit: SizeLimit) -> list[str]:
-    """Return texts that are within `room` together. Earlier ones come first."""
+async def _shorten_together(texts: Sequence[str], room: int, limit: SizeLimit) -> list[str]:
+    """Shorten texts so that all together are within `room`. Later texts are shortened first."""
     total = sum(map(text_length, texts))
     if total > room and limit.policy == "error":
-        raise _too_long(total, room)
+        raise _build_overflow_error(total, room)
     fitted: list[str] = []
     for text in texts:
-        fitted.append(await _fitting(text, room, limit))
+        fitted.append(await _shorten(text, room, limit))
         room = max(room - text_length(fitted[-1]), 0)
     return fitted
 
 
-def _too_long(total: int, room: int) -> ToolError:
+def _build_overflow_error(total: int, room: int) -> ToolError:
     return ToolError(f"the result has {total:,} characters, over the limit of {room:,}; request less")
 
 
-def _room_beside(media: Sequence[Media], chars: int) -> int:
-    """Return the limit on text beside media, about which the CLI adds text that counts as well."""
-    room = max(chars, INLINE_CHARS) - sum(map(_chars_around, media))
+def _compute_text_limit(media: Sequence[Media], chars: int) -> int:
+    """Return the limit on the text of a result with media. The CLI adds text about each medium, which counts."""
+    room = max(chars, INLINE_CHARS) - sum(map(_estimate_extra_chars, media))
     return max(min(chars, room), 0)
 
 
-def _chars_around(medium: Media) -> int:
-    """Return about how many characters the CLI adds about a medium: its URI, or the path of the file it saves."""
+def _estimate_extra_chars(medium: Media) -> int:
+    """Estimate the length of the CLI's text about a medium: its URI, or the path of the saved file."""
     if isinstance(medium, ResourceLink):
         return 100 + sum(map(text_length, (medium.uri, medium.name, medium.description)))
     return ROOM_BESIDE_MEDIA + (text_length(medium.uri) if isinstance(medium, File) else 0)
 
 
-def _with_texts(media: Iterable[Media], texts: Sequence[str]) -> Iterator[Media]:
-    """Yield media, with other texts in the text files."""
+def _replace_texts(media: Iterable[Media], texts: Sequence[str]) -> Iterator[Media]:
+    """Yield media, with the contents of text files replaced by `texts`."""
     rest = iter(texts)
     for medium in media:
         if isinstance(medium, File) and isinstance(medium.data, str):
@@ -226,12 +230,12 @@ def _with_texts(media: Iterable[Media], texts: Sequence[str]) -> Iterator[Media]
             yield medium
 
 
-def _spill(text: str, directory: Path | None) -> Path:
-    """Write a text to a new private file, which is kept because a later session may read it."""
-    where = directory or Path(tempfile.mkdtemp(prefix="claude-agent-py-results-"))
-    where.mkdir(parents=True, exist_ok=True, mode=0o700)
+def _write_to_file(text: str, directory: Path | None) -> Path:
+    """Write a text to a new private file. It is never deleted, because a later session may read it."""
+    folder = directory or Path(tempfile.mkdtemp(prefix="claude-agent-py-results-"))
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     with tempfile.NamedTemporaryFile(
-        "w", encoding="utf-8", dir=where, prefix="result-", suffix=".txt", delete=False, newline=""
+        "w", encoding="utf-8", dir=folder, prefix="result-", suffix=".txt", delete=False, newline=""
     ) as file:
         file.write(text)
     return Path(file.name).resolve()

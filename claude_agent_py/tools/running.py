@@ -12,21 +12,21 @@ from claude_agent_py.formatting.encoders import Encoder
 from claude_agent_py.tools.context import ToolContext
 from claude_agent_py.tools.definition import Tool
 from claude_agent_py.tools.failures import failure_text
-from claude_agent_py.tools.results import ToolResult, WrittenResult, as_result, written
+from claude_agent_py.tools.results import ToolResult, WrittenResult, as_result, encode_result
 
 
 @dataclass(frozen=True, kw_only=True)
 class ToolOutcome:
     """The outcome of a call: its value or error, and the result for the model."""
 
-    told: WrittenResult
+    result: WrittenResult
     value: Any = None
-    """What the function returned."""
+    """The return value of the function."""
     error: Exception | None = None
-    """The exception of the function, or the error in the call."""
+    """The exception of the function, or an error in the call itself."""
 
 
-async def outcome_of(
+async def run_tool(
     tool: Tool[..., Any],
     arguments: Mapping[str, Any],
     context: ToolContext,
@@ -35,7 +35,7 @@ async def outcome_of(
     timeout: float | None = None,
     report: Report | None = None,
 ) -> ToolOutcome:
-    """Run a call and return its outcome. Only cancellation is raised.
+    """Run a call and return its outcome. Raises only on cancellation.
 
     `timeout`, in seconds, applies to tools without their own. Exceptions other than `ToolError` go to `report`, which
     must not raise; without one they are logged with their traceback.
@@ -45,18 +45,18 @@ async def outcome_of(
         result = as_result(value)
         if tool.structured and not isinstance(value, ToolResult):
             result = replace(result, structured=result.text)
-        told = await written(result, encoder or tool.encoder, tool.size_limit)
+        encoded = await encode_result(result, encoder or tool.encoder, tool.size_limit)
     except ToolError as error:
-        return failed(tool.name, error)
+        return build_failure(tool.name, error)
     except BaseException as error:
         (report or log_failure)(make_handler_error(f"tool {tool.name}", error))
-        return failed(tool.name, error)
-    return ToolOutcome(told=told, value=value)
+        return build_failure(tool.name, error)
+    return ToolOutcome(result=encoded, value=value)
 
 
-def failed(tool: str, error: BaseException) -> ToolOutcome:
+def build_failure(tool: str, error: BaseException) -> ToolOutcome:
     """Return the outcome of a failed call."""
     if not isinstance(error, Exception):
-        ended = isinstance(error, get_cancelled_exc_class())
-        error = ToolError(f"{tool} cancelled itself" if ended else f"{tool} tried to exit the program")
-    return ToolOutcome(told=WrittenResult(text=failure_text(tool, error), is_error=True), error=error)
+        cancelled_itself = isinstance(error, get_cancelled_exc_class())
+        error = ToolError(f"{tool} cancelled itself" if cancelled_itself else f"{tool} tried to exit the program")
+    return ToolOutcome(result=WrittenResult(text=failure_text(tool, error), is_error=True), error=error)

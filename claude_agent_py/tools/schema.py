@@ -21,7 +21,7 @@ from pydantic_core import to_json
 
 from claude_agent_py._errors import OptionsError, ToolInputError
 from claude_agent_py.tools.context import ToolContext
-from claude_agent_py.tools.typed_dicts import modern
+from claude_agent_py.tools.typed_dicts import convert_typed_dicts
 from claude_agent_py.wire.base import JSONObject
 
 PROPERTY = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
@@ -50,7 +50,7 @@ class _Parameter:
     spec: inspect.Parameter
     annotation: Any
     field: str
-    """Its name in the pydantic model, where the parameter's own name may be reserved."""
+    """Its name in the pydantic model. The parameter's own name may be reserved there."""
 
     @property
     def keeps_default(self) -> bool:
@@ -80,9 +80,9 @@ class Parameters:
         namespace: Mapping[str, Any] | None = None,
     ) -> None:
         self.tool = tool
-        specs = _signature(function, tool)
-        known = {**(namespace or {}), **_closure(_target(function))}
-        hints = _hints(function, specs, known, tool)
+        specs = _read_signature(function, tool)
+        known = {**(namespace or {}), **_read_closure(_find_target(function))}
+        hints = _read_hints(function, specs, known, tool)
         self.context_name: str | None = next((name for name, hint in hints.items() if _is_context(hint)), None)
         further = [spec.name for spec in specs if spec.kind is spec.VAR_KEYWORD]
         self._open = bool(further)
@@ -93,21 +93,21 @@ class Parameters:
             if spec.kind is not spec.VAR_KEYWORD and spec.name != self.context_name
         ]
         self._descriptions = descriptions or {}
-        self._model = self._built(known)
-        self.schema: JSONObject = self._described()
+        self._model = self._build_model(known)
+        self.schema: JSONObject = self._build_schema()
 
     # Describing
 
-    def _built(self, namespace: Mapping[str, Any]) -> type[BaseModel]:
-        fields: dict[str, Any] = {item.field: self._definition(item) for item in self._parameters}
+    def _build_model(self, namespace: Mapping[str, Any]) -> type[BaseModel]:
+        fields: dict[str, Any] = {item.field: self._build_field(item) for item in self._parameters}
         try:
-            model = create_model(f"{self.tool}_input", __base__=self._base(), **fields)
+            model = create_model(f"{self.tool}_input", __base__=self._build_base(), **fields)
             model.model_rebuild(raise_errors=False, _types_namespace=namespace)
         except PydanticUserError as error:
-            raise OptionsError(f"{self._culprit()}: {error.message}", option=f"tool {self.tool!r}") from error
+            raise OptionsError(f"{self._describe_culprit()}: {error.message}", option=f"tool {self.tool!r}") from error
         return model
 
-    def _base(self) -> type[BaseModel]:
+    def _build_base(self) -> type[BaseModel]:
         """Return an empty model that allows extra fields if the function takes `**name: type`."""
         body: dict[str, Any] = {
             "model_config": ConfigDict(extra="allow" if self._open else "forbid", protected_namespaces=())
@@ -116,17 +116,17 @@ class Parameters:
             body["__annotations__"] = {"__pydantic_extra__": dict[str, self._further]}  # type: ignore[name-defined]
         return new_class("Base", (BaseModel,), exec_body=lambda namespace: namespace.update(body))
 
-    def _definition(self, item: _Parameter) -> tuple[Any, Any]:
+    def _build_field(self, item: _Parameter) -> tuple[Any, Any]:
         own = Field(alias=item.spec.name, description=self._descriptions.get(item.spec.name))
         inner, *metadata = get_args(item.annotation) if get_origin(item.annotation) is Annotated else [item.annotation]
         default = ... if item.spec.default is inspect.Parameter.empty else item.spec.default
         return Annotated[(inner, own, *metadata)], default
 
-    def _described(self) -> JSONObject:
+    def _build_schema(self) -> JSONObject:
         try:
             schema = self._model.model_json_schema(schema_generator=_SchemaGenerator)
         except (PydanticUserError, PydanticInvalidForJsonSchema) as error:
-            raise OptionsError(f"{self._culprit()}: {error.message}", option=f"tool {self.tool!r}") from error
+            raise OptionsError(f"{self._describe_culprit()}: {error.message}", option=f"tool {self.tool!r}") from error
         schema.pop("title", None)
         schema.pop("description", None)
         properties: JSONObject = schema.setdefault("properties", {})
@@ -138,14 +138,14 @@ class Parameters:
                 )
         return schema
 
-    def _culprit(self) -> str:
+    def _describe_culprit(self) -> str:
         """Describe the first parameter without a JSON Schema."""
         for item in self._parameters:
             try:
                 TypeAdapter(item.annotation).json_schema(schema_generator=_SchemaGenerator)
             except (PydanticUserError, PydanticInvalidForJsonSchema):
                 return f"the parameter {item.spec.name!r} of type {item.annotation!r} has no JSON Schema"
-        return "its parameters have no JSON Schema"
+        return "the parameters have no JSON Schema"
 
     # Calling
 
@@ -170,18 +170,20 @@ class Parameters:
         try:
             return self._read(arguments)
         except ValidationError as error:
-            repaired = dict(_repaired(arguments, error))
+            repaired = dict(_repair(arguments, error))
             if repaired:
                 try:
                     return self._read({**arguments, **repaired})
                 except ValidationError:
-                    pass  # report the errors in what the model wrote
-            raise ToolInputError(self.tool, problems(error)) from None
+                    # Report the errors in the model's own arguments.
+                    pass
+            raise ToolInputError(self.tool, list_problems(error)) from None
 
     def _read(self, arguments: Mapping[str, Any]) -> BaseModel:
         try:
             text = to_json(arguments)
-        except ValueError:  # only Python code can pass values without a JSON form
+        except ValueError:
+            # Only Python code can pass values without a JSON form.
             return self._model.model_validate(dict(arguments))
         return self._model.model_validate_json(text)
 
@@ -203,36 +205,42 @@ class AnyParameters:
         return [dict(arguments)], {}
 
 
-def problems(error: ValidationError) -> list[tuple[str, str]]:
+def list_problems(error: ValidationError) -> list[tuple[str, str]]:
     """Return (place, problem) for each invalid field."""
-    return [(_place(item["loc"]), _told(item)) for item in error.errors(include_url=False, include_context=False)]
+    return [
+        (_format_place(item["loc"]), _format_problem(item))
+        for item in error.errors(include_url=False, include_context=False)
+    ]
 
 
-def _place(loc: tuple[int | str, ...]) -> str:
+def _format_place(loc: tuple[int | str, ...]) -> str:
     place = ""
     for part in loc:
-        place += f"[{part}]" if isinstance(part, int) else f".{part}" if place else part
+        if isinstance(part, int):
+            place += f"[{part}]"
+        else:
+            place += f".{part}" if place else part
     return place
 
 
-def _told(item: Any) -> str:
+def _format_problem(item: Any) -> str:
     if item["type"] in ("missing", "extra_forbidden"):
         return {"missing": "is required", "extra_forbidden": "is not a parameter"}[item["type"]]
-    given = _shown(item["input"])
+    given = _format_value(item["input"])
     return f"{item['msg']}; got: {given}"
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     try:
         text = json.dumps(value, ensure_ascii=False)
     except RecursionError:
-        return f"a {type(value).__name__} that is nested too deep"
+        return f"a too deeply nested {type(value).__name__}"
     except (TypeError, ValueError):
         text = repr(value)
     return text if len(text) <= SHOWN_CHARS else f"{text[:SHOWN_CHARS]}..."
 
 
-def _repaired(arguments: Mapping[str, Any], error: ValidationError) -> Iterator[tuple[str, Any]]:
+def _repair(arguments: Mapping[str, Any], error: ValidationError) -> Iterator[tuple[str, Any]]:
     """Yield the invalid fields whose value is JSON in a string, with the parsed value."""
     for name in {str(item["loc"][0]) for item in error.errors() if item["loc"]}:
         given = arguments.get(name)
@@ -246,36 +254,38 @@ def _repaired(arguments: Mapping[str, Any], error: ValidationError) -> Iterator[
 # Reading signatures ----------------------------------------------------------------------------------------------
 
 
-def _signature(function: Callable[..., Any], tool: str) -> list[inspect.Parameter]:
+def _read_signature(function: Callable[..., Any], tool: str) -> list[inspect.Parameter]:
     try:
         specs = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError) as error:
-        raise OptionsError(f"its signature cannot be read: {error}", option=f"tool {tool!r}") from error
+        raise OptionsError(f"the signature cannot be read: {error}", option=f"tool {tool!r}") from error
     if specs and specs[0].name == "self" and specs[0].annotation is inspect.Parameter.empty:
-        raise OptionsError("it is an unbound method; use a bound one: tool(obj.method)", option=f"tool {tool!r}")
+        raise OptionsError(
+            "the function must not be an unbound method; use a bound one: tool(obj.method)", option=f"tool {tool!r}"
+        )
     for spec in specs:
         if spec.kind is spec.VAR_POSITIONAL:
             raise OptionsError(f"*{spec.name} is not supported; take a list instead", option=f"tool {tool!r}")
     return specs
 
 
-def _hints(
+def _read_hints(
     function: Callable[..., Any], specs: list[inspect.Parameter], known: Mapping[str, Any], tool: str
 ) -> dict[str, Any]:
     annotated = {spec.name: spec.annotation for spec in specs if spec.annotation is not spec.empty}
     try:
         hints = get_type_hints(
             SimpleNamespace(__annotations__=annotated),
-            globalns=getattr(_target(function), "__globals__", {}),
+            globalns=getattr(_find_target(function), "__globals__", {}),
             localns=dict(known),
             include_extras=True,
         )
-        return {name: modern(hint, known) for name, hint in hints.items()}
+        return {name: convert_typed_dicts(hint, known) for name, hint in hints.items()}
     except (NameError, TypeError, AttributeError) as error:
-        raise OptionsError(f"its annotations cannot be read: {error}", option=f"tool {tool!r}") from error
+        raise OptionsError(f"the annotations cannot be read: {error}", option=f"tool {tool!r}") from error
 
 
-def _target(function: Callable[..., Any]) -> Any:
+def _find_target(function: Callable[..., Any]) -> Any:
     """Return the function that holds the annotations."""
     while isinstance(function, partial):
         function = function.func
@@ -284,7 +294,7 @@ def _target(function: Callable[..., Any]) -> Any:
     return inspect.unwrap(getattr(function, "__func__", function))
 
 
-def _closure(target: Any) -> dict[str, Any]:
+def _read_closure(target: Any) -> dict[str, Any]:
     names = getattr(getattr(target, "__code__", None), "co_freevars", ())
     cells = getattr(target, "__closure__", None) or ()
     return {name: cell.cell_contents for name, cell in zip(names, cells, strict=False) if _is_filled(cell)}

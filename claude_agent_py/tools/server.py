@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, Protocol, TypeAlias
 from claude_agent_py._errors import OptionsError
 from claude_agent_py.tools import jsonrpc
 from claude_agent_py.tools.definition import ALWAYS_LOAD, Tool, as_tool
-from claude_agent_py.tools.names import mcp_tool_name, sanitised
+from claude_agent_py.tools.names import mcp_tool_name, sanitise
 from claude_agent_py.tools.resources import Prompt, Resource
 from claude_agent_py.wire.base import JSONObject
 
@@ -18,8 +18,8 @@ ToolPolicy: TypeAlias = Literal["always_ask", "always_deny"]
 """Override the permission mode for a tool: always ask, or hide the tool from the model."""
 
 NO_TIMEOUT: Final = 2**31 - 1
-"""The longest call timeout that the CLI knows, in milliseconds: 25 days. The limits of `Tool` and `ToolServer` apply
-instead; `MCP_TOOL_TIMEOUT` would cut child agents that wait for a person."""
+"""The CLI's longest call timeout, in milliseconds: 25 days. The limits of `Tool` and `ToolServer` apply instead;
+`MCP_TOOL_TIMEOUT` would end child agents that wait for a person."""
 
 
 class Session(Protocol):
@@ -80,7 +80,7 @@ class ToolServer:
         self._tools: dict[str, Tool[..., Any]] = {}
         self._sessions: weakref.WeakSet[Session] = weakref.WeakSet()
         for function in tools:
-            self._put(as_tool(function))
+            self._register(as_tool(function))
         self.policies: dict[str, str] = dict(policies or {})
         self._check_policies()
 
@@ -110,7 +110,7 @@ class ToolServer:
         """
         made = as_tool(function)
         self._tools.pop(made.name, None)
-        self._put(made)
+        self._register(made)
         self._announce()
         return made
 
@@ -119,8 +119,8 @@ class ToolServer:
         if self._tools.pop(name, None) is not None:
             self._announce()
 
-    def _put(self, tool: Tool[..., Any]) -> None:
-        clash = next((known for known in self._tools if sanitised(known) == sanitised(tool.name)), None)
+    def _register(self, tool: Tool[..., Any]) -> None:
+        clash = next((known for known in self._tools if sanitise(known) == sanitise(tool.name)), None)
         if clash is not None:
             raise OptionsError(
                 f"the tools {clash!r} and {tool.name!r} have the same name for the CLI, "
@@ -136,15 +136,15 @@ class ToolServer:
     # For the CLI
 
     def connect(self, session: "Session") -> None:
-        """Notify a session of changes from now on, as long as it lives."""
+        """Start notifying a session of changes, until `disconnect`."""
         self._sessions.add(session)
 
     def disconnect(self, session: "Session") -> None:
-        """Notify a session of nothing any more."""
+        """Stop notifying a session."""
         self._sessions.discard(session)
 
     def initialize_result(self, wanted: Any = None) -> JSONObject:
-        """Return the result of the handshake, with the version of the protocol that is wanted, or the newest."""
+        """Return the result of the handshake, with the wanted protocol version if supported, or the newest."""
         capabilities: JSONObject = {"tools": {"listChanged": True}, "logging": {}}
         if self.resources:
             capabilities["resources"] = {}

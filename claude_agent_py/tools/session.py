@@ -18,7 +18,7 @@ from claude_agent_py.tools.context import ToolContext
 from claude_agent_py.tools.failures import failure_text
 from claude_agent_py.tools.jsonrpc import TOOL_USE_ID, RequestID, RPCError
 from claude_agent_py.tools.results import call_tool_result
-from claude_agent_py.tools.running import ToolOutcome, failed, outcome_of
+from claude_agent_py.tools.running import ToolOutcome, build_failure, run_tool
 from claude_agent_py.tools.server import ToolServer
 from claude_agent_py.wire.base import JSONObject
 
@@ -31,7 +31,7 @@ Send: TypeAlias = Callable[[JSONObject], None]
 
 
 class ServerSession:
-    """Serves one client. Usable at once: with a manifest, the CLI skips the handshake."""
+    """Serves one client. Needs no handshake: with a manifest, the CLI skips it."""
 
     def __init__(self, server: ToolServer, send: Send, report: Report | None = None, *, cwd: str | None = None) -> None:
         self._server = server
@@ -53,7 +53,8 @@ class ServerSession:
         self._home = threading.get_ident()
         if jsonrpc.is_response(message):
             return None
-        method, request_id = message.get("method"), jsonrpc.request_id_of(message)
+        method = message.get("method")
+        request_id = jsonrpc.get_request_id(message)
         if not isinstance(method, str):
             return jsonrpc.error(
                 request_id, jsonrpc.INVALID_REQUEST, "a message must have a method, a result or an error"
@@ -65,9 +66,11 @@ class ServerSession:
             return None
         if request_id is None:
             return jsonrpc.error(None, jsonrpc.INVALID_REQUEST, "an id must be a string or an integer")
-        return await self._answered(request_id, method, params, context or HandlerContext(request_id=""))
+        return await self._run_request(request_id, method, params, context or HandlerContext(request_id=""))
 
-    async def _answered(self, request_id: RequestID, method: str, params: Any, context: HandlerContext) -> JSONObject:
+    async def _run_request(
+        self, request_id: RequestID, method: str, params: Any, context: HandlerContext
+    ) -> JSONObject:
         answer: JSONObject | None = None
         with CancelScope() as scope:
             self._running[request_id] = scope, context
@@ -76,7 +79,8 @@ class ServerSession:
                 answer = {"jsonrpc": "2.0", "id": request_id, "result": result}
             except RPCError as error:
                 answer = jsonrpc.error(request_id, error.code, str(error), error.data)
-            except BaseException as error:  # from the function of a resource or a prompt
+            except BaseException as error:
+                # The function of a resource or a prompt raised.
                 (self._report or log_failure)(make_handler_error(f"{self._server.name} {method}", error))
                 answer = jsonrpc.error(request_id, jsonrpc.INTERNAL_ERROR, failure_text(method, error))
             finally:
@@ -92,7 +96,7 @@ class ServerSession:
             case "tools/call":
                 return await self._call_tool(given, context)
             case "tools/list" | "resources/list" | "prompts/list":
-                return self._page(method.removesuffix("/list"), given.get("cursor"))
+                return self._build_page(method.removesuffix("/list"), given.get("cursor"))
             case "resources/templates/list":
                 return {"resourceTemplates": []}
             case "resources/read":
@@ -117,7 +121,7 @@ class ServerSession:
             scope.cancel()
 
     def close(self) -> None:
-        """Cancel all pending work, and announce no more changes."""
+        """Cancel all pending work, and stop announcing changes."""
         self._server.disconnect(self)
         for request_id in list(self._running):
             self.cancel(request_id)
@@ -135,7 +139,8 @@ class ServerSession:
             return
         try:
             from_thread.run_sync(self._send, message)
-        except RuntimeError:  # not a thread of anyio, or the event loop has ended
+        except RuntimeError:
+            # The thread was not started by anyio, or the event loop has ended.
             logger.debug("a notification was dropped: %s", method)
 
     # Methods
@@ -148,23 +153,26 @@ class ServerSession:
         return {}
 
     async def _call_tool(self, params: JSONObject, context: HandlerContext) -> JSONObject:
-        name, arguments, meta = params.get("name"), params.get("arguments"), params.get("_meta")
+        name = params.get("name")
+        arguments = params.get("arguments")
+        meta = params.get("_meta")
         if not isinstance(name, str):
             raise RPCError(jsonrpc.INVALID_PARAMS, "a call must name a tool")
-        told = self._context(name, meta if isinstance(meta, dict) else {}, context)
-        outcome = await self._run(name, {} if arguments is None else arguments, told)
-        return call_tool_result(outcome.told)
+        own_context = self._build_context(name, meta if isinstance(meta, dict) else {}, context)
+        outcome = await self._run(name, {} if arguments is None else arguments, own_context)
+        return call_tool_result(outcome.result)
 
     async def _run(self, name: str, arguments: Any, context: ToolContext) -> ToolOutcome:
         tool = self._server.get(name)
         if tool is None:
             raise RPCError(jsonrpc.INVALID_PARAMS, f"unknown tool {name!r}")
         if not isinstance(arguments, dict):
-            return failed(name, ToolInputError(name, [("", "the arguments must be an object")]))
-        return await outcome_of(tool, arguments, context, timeout=self._server.timeout, report=self._report)
+            return build_failure(name, ToolInputError(name, [("", "the arguments must be an object")]))
+        return await run_tool(tool, arguments, context, timeout=self._server.timeout, report=self._report)
 
-    def _context(self, tool_name: str, meta: JSONObject, context: HandlerContext) -> ToolContext:
-        tool_use_id, token = meta.get(TOOL_USE_ID), meta.get("progressToken")
+    def _build_context(self, tool_name: str, meta: JSONObject, context: HandlerContext) -> ToolContext:
+        tool_use_id = meta.get(TOOL_USE_ID)
+        token = meta.get("progressToken")
         return ToolContext(
             **vars(context),
             tool_name=tool_name,
@@ -190,12 +198,14 @@ class ServerSession:
         except ToolInputError as error:
             raise RPCError(jsonrpc.INVALID_PARAMS, str(error)) from None
 
-    def _page(self, kind: str, cursor: Any) -> JSONObject:
+    def _build_page(self, kind: str, cursor: Any) -> JSONObject:
         """Return a page of the tools, resources or prompts. The cursor is the index of its first entry."""
         items = self._server.definitions(kind)
-        begin = 0 if cursor is None else int(cursor) if isinstance(cursor, str) and cursor.isdecimal() else -1
-        if begin < 0 or begin > len(items):
+        if cursor is None:
+            cursor = "0"
+        if not isinstance(cursor, str) or not cursor.isdecimal() or int(cursor) > len(items):
             raise RPCError(jsonrpc.INVALID_PARAMS, f"invalid cursor {cursor!r}")
+        begin = int(cursor)
         end = begin + (self._server.page_size or len(items))
         page: JSONObject = {kind: items[begin:end]}
         return page | ({"nextCursor": str(end)} if end < len(items) else {})

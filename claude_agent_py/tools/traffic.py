@@ -1,6 +1,6 @@
 """Pair tool calls with their results in a stream of messages.
 
-Results arrive in the order in which calls end, each in its own user message. A subagent's messages name the subagent.
+Results arrive in the order of completion, each in a separate user message. A subagent's messages name the subagent.
 Calls of nested subagents appear only with `forward_nested_subagent_tool_calls`.
 """
 
@@ -28,12 +28,12 @@ CANCELLED_KINDS: Final = frozenset({"interrupted", "cancelled"})
 
 
 class ToolCallStatus(StrEnum):
-    """The state of a tool call, as far as the messages tell."""
+    """The state of a tool call, as seen in the messages."""
 
     PENDING = "pending"
-    """The model has called; no message shows yet that the tool runs. It may wait for permission or for another call."""
+    """No message shows yet that the tool runs. The call may wait for permission or for another call."""
     RUNNING = "running"
-    """The CLI reported progress, a task or a subagent's message of the call."""
+    """The CLI reported progress of the call, a task or a subagent's message."""
     SUCCEEDED = "succeeded"
     FAILED = "failed"
     """The tool ran, or its arguments were checked, and the result is an error."""
@@ -70,24 +70,24 @@ class ToolCallRecord:
     permission: PermissionDecision | None = None
     """The permission decision."""
     non_execution_kind: str | None = None
-    """Why it did not run (`user-rejected`, `permission-rule`, `interrupted`, ...); None if it ran."""
+    """Why the call did not run (`user-rejected`, `permission-rule`, `interrupted`, ...); None if it ran."""
     started_at: float | None = None
     """When the model finished writing the call, in seconds since the epoch."""
     ended_at: float | None = None
     """When its result arrived, in seconds since the epoch."""
     duration: float | None = None
-    """Seconds between the two, including waits for permission."""
+    """Seconds from `started_at` to `ended_at`, including waits for permission."""
     is_running: bool = field(default=False, repr=False)
-    """Whether a message showed that the tool runs, and there is no result yet."""
+    """Whether a message showed that the tool runs, and the result has not arrived."""
 
     def __repr__(self) -> str:
-        who = "" if self.agent_id is None else f" by {self.agent_id}"
-        result = f" -> {_short(self.text)}" if self.done else ""
-        return f"<ToolCallRecord {self.id} {self.name}({_short(str(self.input))}){who} {self.status}{result}>"
+        caller = "" if self.agent_id is None else f" by {self.agent_id}"
+        result = f" -> {_shorten(self.text)}" if self.done else ""
+        return f"<ToolCallRecord {self.id} {self.name}({_shorten(str(self.input))}){caller} {self.status}{result}>"
 
     @property
     def status(self) -> ToolCallStatus:
-        """The state of the call. Without a result it stays `pending` or `running`, even if the session is over."""
+        """The state of the call. Without a result it stays `pending` or `running`, even after the session's end."""
         if self.result is None:
             return ToolCallStatus.RUNNING if self.is_running else ToolCallStatus.PENDING
         decision = self.permission.decision if self.permission is not None else ""
@@ -137,7 +137,8 @@ class ToolCallRecord:
         if self.server_name is not None:
             sent = self.tool_use_result
             return sent.get("structuredContent") if isinstance(sent, Mapping) else None
-        from claude_agent_py.wire.tools.registry import typed_output  # imports hundreds of models
+        # Imported here because the registry imports hundreds of models.
+        from claude_agent_py.wire.tools.registry import typed_output
 
         return typed_output(self.name, self.tool_use_result)
 
@@ -154,7 +155,7 @@ class ToolCallRecord:
         return parts[1] if parts else self.name
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= MAX_REPR_CHARS else f"{line[:MAX_REPR_CHARS]}..."
 
@@ -196,12 +197,12 @@ class ToolTraffic:
         """
         match message:
             case AssistantMessage():
-                self._runs(message.parent_tool_use_id)
-                self._called(message, now)
+                self._mark_running(message.parent_tool_use_id)
+                self._add_calls(message, now)
             case UserMessage():
-                return list(self._returned(message, now))
+                return list(self._add_results(message, now))
             case TaskStartedMessage() | ToolProgressMessage():
-                self._runs(message.tool_use_id)
+                self._mark_running(message.tool_use_id)
             case PermissionDeniedMessage():
                 reason = message.decision_reason_type
                 self._denials[message.tool_use_id] = PermissionDecision(decision="reject", reason_type=reason)
@@ -209,15 +210,16 @@ class ToolTraffic:
                 pass
         return []
 
-    def _runs(self, tool_use_id: str | None) -> None:
+    def _mark_running(self, tool_use_id: str | None) -> None:
         record = self._records.get(tool_use_id or "")
         if record is not None and not record.done and not record.is_running:
             self._records[record.id] = replace(record, is_running=True)
 
-    def _called(self, message: AssistantMessage, now: float | None) -> None:
+    def _add_calls(self, message: AssistantMessage, now: float | None) -> None:
         metas = {meta.id: meta for meta in message.tool_use_meta or ()}
         for block in message.tool_uses:
-            if block.id in self._records:  # repeated in a replay
+            # A replay repeats messages.
+            if block.id in self._records:
                 continue
             meta = metas.get(block.id)
             self._records[block.id] = ToolCallRecord(
@@ -233,8 +235,11 @@ class ToolTraffic:
             if now is not None:
                 self._clock[block.id] = now
 
-    def _returned(self, message: UserMessage, now: float | None) -> Iterator[ToolCallRecord]:
-        results, ended_at = message.tool_results, seconds(message.timestamp)
+    def _add_results(self, message: UserMessage, now: float | None) -> Iterator[ToolCallRecord]:
+        results = message.tool_results
+        ended_at = seconds(message.timestamp)
+        # In a message with several results, it could belong to any of them.
+        tool_use_result = message.tool_use_result if len(results) == 1 else None
         metas = {meta.id: meta for meta in message.tool_result_meta or ()}
         for block in results:
             record = self._records.get(block.tool_use_id)
@@ -245,18 +250,16 @@ class ToolTraffic:
             done = self._records[record.id] = replace(
                 record,
                 result=block,
-                tool_use_result=message.tool_use_result
-                if len(results) == 1
-                else None,  # it could belong to any of them
+                tool_use_result=tool_use_result,
                 is_running=False,
                 permission=decision or self._denials.pop(record.id, None),
                 non_execution_kind=meta.non_execution_kind if meta is not None else None,
                 ended_at=ended_at,
-                duration=self._duration(record, ended_at, now),
+                duration=self._compute_duration(record, ended_at, now),
             )
             yield done
 
-    def _duration(self, record: ToolCallRecord, ended_at: float | None, now: float | None) -> float | None:
+    def _compute_duration(self, record: ToolCallRecord, ended_at: float | None, now: float | None) -> float | None:
         begun = self._clock.pop(record.id, None)
         if record.started_at is not None and ended_at is not None:
             return max(0.0, ended_at - record.started_at)

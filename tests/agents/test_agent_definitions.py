@@ -89,7 +89,7 @@ def test_every_field_has_the_name_of_the_wire() -> None:
         ({"model": 5}, "model must be a valid string, not int"),
         ({"effort": "huge"}, "effort must be low, medium, high, xhigh or max"),
         ({"effort": 1.5}, "effort must be low, medium, high, xhigh or max"),
-        ({"effort": 3}, "for a number the CLI sends the model no effort at all"),
+        ({"effort": 3}, "if it is a number, the CLI sends no effort to the model"),
         ({"critical_system_reminder": "x" * 10_001}, "critical_system_reminder must not be longer than 10,000"),
         ({"effort": True}, "effort must be low, medium, high, xhigh or max"),
         ({"permission_mode": "ask"}, "permission_mode must be 'default'"),

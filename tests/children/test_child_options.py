@@ -20,7 +20,7 @@ from claude_agent_py import (
 from claude_agent_py.agents import AgentModel
 from claude_agent_py.children import ChildAgent, child_tool
 from claude_agent_py.children.assignment import Brief
-from claude_agent_py.children.process_options import process_options
+from claude_agent_py.children.process_options import build_process_options
 from claude_agent_py.options import OptionsWarning, SystemPromptPreset
 
 WORKER = AgentDefinition(description="Works", prompt="You work.")
@@ -32,7 +32,7 @@ def options_of(
     parent: ClientOptions | None = None,
     **more: Any,
 ) -> ClientOptions:
-    return process_options("worker", definition, own, parent or ClientOptions(), **more)
+    return build_process_options("worker", definition, own, parent or ClientOptions(), **more)
 
 
 @pytest.fixture(autouse=True)

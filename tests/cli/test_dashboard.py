@@ -198,7 +198,7 @@ async def test_each_kind_of_question_in_an_inbox_is_answered(tmp_path: Path) -> 
             await until(pilot, lambda: not rows(app))
         group.start_soon(ask, "question", both)
         await answer("tab", "tab", "enter", words="2")  # one answer for two questions
-        await until(pilot, lambda: "expected 2 answers" in str(app.screen.query_one("#wrong").render()))
+        await until(pilot, lambda: "there must be 2 answers" in str(app.screen.query_one("#wrong").render()))
         app.screen.query_one("#words", Input).value = ""
         first, second = app.screen.query(SelectionList)
         first.select("debug")

@@ -85,7 +85,7 @@ def test_any_command_runs_and_one_that_asks_nothing_is_told_of(offline: Command,
     [
         (("--script", "none.py", "x.py"), "none.py"),
         (("--script", "empty.py", "x.py"), "empty.py defines no `script`"),
-        (("--script", "wrong.py", "x.py"), "a reply consists of"),
+        (("--script", "wrong.py", "x.py"), "a block of a reply must be"),
         (("no-such-command",), "cannot start no-such-command"),
     ],
 )

@@ -14,7 +14,7 @@ from claude_agent_py import HookContext, HookMatcher
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.hooks import HOOK_EVENT_FACTS, HookInput, StopInput
 from claude_agent_py.hooks.matcher import BLOCKS_BY_DEFAULT, check_event, read_matcher
-from claude_agent_py.hooks.patterns import doubt_about, matches, problem_of
+from claude_agent_py.hooks.patterns import find_likely_mistake, find_syntax_problem, matches
 from claude_agent_py.tools import BUILTIN_TOOL_NAMES
 
 
@@ -40,7 +40,7 @@ def handler(input: HookInput, context: HookContext) -> None: ...
     ],
 )
 def test_patterns_that_the_cli_can_read(pattern: str) -> None:
-    assert problem_of(pattern) is None
+    assert find_syntax_problem(pattern) is None
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ def accepted_patterns() -> list[str]:
     """Give what is accepted of very many patterns, most of which are broken."""
     dice = random.Random(18)
     made = {"".join(dice.choices(PIECES, k=dice.randint(1, 7))) for _ in range(60_000)}
-    return sorted(pattern for pattern in made if problem_of(pattern) is None and not PLAIN.fullmatch(pattern))
+    return sorted(pattern for pattern in made if find_syntax_problem(pattern) is None and not PLAIN.fullmatch(pattern))
 
 
 PLAIN = re.compile(r"[a-zA-Z0-9_|, -]*|\*")
@@ -309,7 +309,7 @@ def test_a_pattern_that_may_fit_a_tool_is_not_refused(pattern: str) -> None:
     ],
 )
 def test_a_pattern_that_means_something_else_is_doubted(event: str, pattern: str, says: str) -> None:
-    assert re.search(says, doubt_about(event, pattern) or "")
+    assert re.search(says, find_likely_mistake(event, pattern) or "")
 
 
 @pytest.mark.parametrize(
@@ -325,7 +325,7 @@ def test_a_pattern_that_means_something_else_is_doubted(event: str, pattern: str
     ],
 )
 def test_what_is_not_doubted(event: str, pattern: str) -> None:
-    assert doubt_about(event, pattern) is None
+    assert find_likely_mistake(event, pattern) is None
 
 
 # Matchers --------------------------------------------------------------------------------------------------------

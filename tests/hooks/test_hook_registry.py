@@ -9,7 +9,7 @@ from claude_agent_py import HookContext, HookMatcher, Hooks, PreToolUseInput
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.hooks import HOOK_EVENT_FACTS, HOOK_EVENTS, HookInput, HookWarning, StopInput
 from claude_agent_py.hooks.dispatcher import HookDispatcher
-from claude_agent_py.hooks.registry import known_event
+from claude_agent_py.hooks.registry import check_event_name
 from claude_agent_py.hooks.shorthands import EventDecorators, Shorthand
 
 
@@ -55,7 +55,7 @@ def test_an_event_without_a_list_is_refused(value: Any) -> None:
 )
 def test_an_unknown_event_is_refused_with_a_suggestion(event: Any, says: str) -> None:
     with pytest.raises(OptionsError, match=says):
-        known_event(event)
+        check_event_name(event)
     with pytest.raises(OptionsError, match=says):
         Hooks({event: [handler]})
     with pytest.raises(OptionsError, match=says):

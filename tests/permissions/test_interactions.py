@@ -296,7 +296,7 @@ async def test_another_process_lists_and_answers(tmp_path: Path) -> None:
 
 async def test_a_question_whose_session_is_gone_is_not_shown_and_cannot_be_answered(tmp_path: Path) -> None:
     inbox = SQLiteInbox(tmp_path / "inbox.db")
-    inbox._open(inbox._row("id1", "permission", BASH, context()))
+    inbox._open(inbox._build_row("id1", "permission", BASH, context()))
     [interaction] = inbox
     with sqlite3.connect(inbox.path) as database:
         database.execute("UPDATE interactions SET seen_at = seen_at - 60")
@@ -306,7 +306,7 @@ async def test_a_question_whose_session_is_gone_is_not_shown_and_cannot_be_answe
 
 
 async def test_a_session_gives_signs_of_life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("claude_agent_py.permissions.inbox_sqlite.SIGN_EVERY", 0.0)
+    monkeypatch.setattr("claude_agent_py.permissions.inbox_sqlite.HEARTBEAT_INTERVAL", 0.0)
     inbox = SQLiteInbox(tmp_path / "inbox.db", poll=0.01)
 
     def age(seconds: float) -> None:

@@ -5,7 +5,7 @@ from typing import Any, cast
 import pytest
 
 from claude_agent_py import Allow, Deny, PermissionContext, PermissionRequest
-from claude_agent_py.permissions.decisions import NO_REASON, reply_of
+from claude_agent_py.permissions.decisions import NO_REASON, build_reply
 from claude_agent_py.permissions.requests import displayable
 from claude_agent_py.tools import BashInput
 from claude_agent_py.wire.control.asks import CanUseToolRequest
@@ -99,7 +99,7 @@ RULE_WIRE = {
     ],
 )
 def test_a_decision_on_the_wire(decision: Any, reply: dict[str, Any]) -> None:
-    assert reply_of(decision) == reply
+    assert build_reply(decision) == reply
 
 
 @pytest.mark.parametrize(
@@ -121,16 +121,16 @@ def test_a_decision_on_the_wire(decision: Any, reply: dict[str, Any]) -> None:
 )
 def test_what_is_no_decision(decision: Any, says: str) -> None:
     with pytest.raises(ValueError, match=says):
-        reply_of(decision)
+        build_reply(decision)
 
 
 def test_what_the_cli_suggested_is_taken_even_if_it_is_not_known_here() -> None:
     unknown = request().suggestions[2]
     suggestions = WIRE["permission_suggestions"]
     assert isinstance(suggestions, list)
-    assert reply_of(Allow(updated_permissions=[unknown]), suggestions)["updatedPermissions"] == [suggestions[2]]
+    assert build_reply(Allow(updated_permissions=[unknown]), suggestions)["updatedPermissions"] == [suggestions[2]]
     with pytest.raises(ValueError, match="paintItBlack"):
-        reply_of(Allow(updated_permissions=[unknown]))
+        build_reply(Allow(updated_permissions=[unknown]))
 
 
 def test_text_of_others_is_made_harmless() -> None:

@@ -20,8 +20,8 @@ from claude_agent_py.permissions import (
 )
 from claude_agent_py.permissions.dialogs import read_dialog
 from claude_agent_py.permissions.elicitation import read_elicitation
-from claude_agent_py.permissions.plans import plan_of
-from claude_agent_py.permissions.questions import UNANSWERED, questions_of, read_answers
+from claude_agent_py.permissions.plans import read_plan
+from claude_agent_py.permissions.questions import UNANSWERED, read_answers, read_questions
 from claude_agent_py.wire.control import asks
 from claude_agent_py.wire.control.asks import CanUseToolRequest
 
@@ -48,14 +48,14 @@ def asked(data: dict[str, Any] = INPUT, tool: str = "AskUserQuestion") -> CanUse
 
 
 def test_questions_are_typed() -> None:
-    first, second = questions_of(asked())
+    first, second = read_questions(asked())
     assert (first.question, first.header, first.multi_select) == ("Which color?", "Color", False)
     assert [option.label for option in second.options] == ["S", "L"]
     assert second.multi_select
-    assert questions_of(asked({"questions": "?"})) == ()
+    assert read_questions(asked({"questions": "?"})) == ()
 
 
-FIRST, SECOND = questions_of(asked())
+FIRST, SECOND = read_questions(asked())
 
 
 @pytest.mark.parametrize(
@@ -95,12 +95,12 @@ def test_no_answer_is_a_denial_that_says_so() -> None:
     [
         ("Red", "a string cannot answer 2"),
         ({"Which colour?": "Red"}, "'Which color\\?', 'Which sizes\\?'"),
-        (["a", "b", "c"], "3 answers for 2"),
+        (["a", "b", "c"], "at most 2 answers, not 3"),
         ({"Color": ["Red", "Blue"]}, "takes one answer"),
         ({"Color": 3}, "type int"),
         ({"Size": ["S", 3]}, "string or a list"),
-        (b"x", "expected answers"),
-        (3, "expected answers"),
+        (b"x", "answers must be a dict or a list"),
+        (3, "answers must be a dict or a list"),
         (Answers({"Color": "Red"}, notes={"Colour": "x"}), "not the text or header"),
     ],
 )
@@ -110,10 +110,10 @@ def test_what_is_no_answer(value: Any, says: str) -> None:
 
 
 def test_a_plan_may_have_no_text() -> None:
-    plan = plan_of(asked({"plan": "1. a", "planFilePath": "/p.md"}, "ExitPlanMode"))
+    plan = read_plan(asked({"plan": "1. a", "planFilePath": "/p.md"}, "ExitPlanMode"))
     assert plan == Plan(text="1. a", file_path="/p.md", tool_use_id="t")
-    assert plan_of(asked({}, "ExitPlanMode")).text == ""
-    assert plan_of(asked({"plan": 3}, "ExitPlanMode")).text == ""
+    assert read_plan(asked({}, "ExitPlanMode")).text == ""
+    assert read_plan(asked({"plan": 3}, "ExitPlanMode")).text == ""
 
 
 # Forms -----------------------------------------------------------------------------------------------------------
@@ -275,5 +275,5 @@ def test_answers_to_a_dialog() -> None:
     assert read_dialog(Dismissed()) == {"behavior": "cancelled"}
     assert read_dialog(None) == {"behavior": "cancelled"}
     for wrong in ("yes", {"choice": 1}, Completed(object())):
-        with pytest.raises(ValueError, match=r"dialog|expected"):
+        with pytest.raises(ValueError, match=r"dialog|must be"):
             read_dialog(wrong)

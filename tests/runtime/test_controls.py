@@ -647,9 +647,9 @@ async def test_a_server_in_this_process_is_hosted_before_the_cli_is_told() -> No
 async def test_a_server_that_stays_keeps_its_conversation() -> None:
     kept = ToolServer("kept")
     session = Hosting({}, kept=kept)
-    before = session.host._session("kept")
+    before = session.host._get_session("kept")
     await session.mcp.set_servers({"kept": kept})
-    assert session.host._session("kept") is before
+    assert session.host._get_session("kept") is before
 
 
 async def test_another_server_under_the_same_name_is_told_as_one_gone_and_one_come() -> None:

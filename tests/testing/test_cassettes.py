@@ -9,7 +9,7 @@ import pytest
 
 from claude_agent_py import Client, OptionsError, RunError
 from claude_agent_py.testing import Cassette, CassetteMismatch, Failure, Gate, Reply, ScriptedModel, tool_use
-from claude_agent_py.testing.upstream import whole_answer
+from claude_agent_py.testing.upstream import join_events
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
 
@@ -124,7 +124,7 @@ async def test_another_prompt_is_a_mismatch_with_a_diff(tmp_path: Path) -> None:
         async with Cassette(path, mode="all", upstream=upstream.url) as recording:
             await ask(recording, "Is it\nsafe?")
     async with Cassette(path) as replay:
-        with pytest.raises(RunError, match="the main agent asked the model something that is not in"):
+        with pytest.raises(RunError, match="the main agent sent a request that is not in"):
             await ask(replay, "Is it\nfast?")
     with pytest.raises(CassetteMismatch) as caught:
         replay.check()
@@ -206,4 +206,4 @@ def test_what_cannot_be_replayed_or_recorded_says_why(tmp_path: Path, monkeypatc
 
 def test_a_stream_that_breaks_off_is_no_answer() -> None:
     with pytest.raises(ConnectionError):
-        whole_answer(iter([{"type": "message_start", "message": {"content": []}}]))
+        join_events(iter([{"type": "message_start", "message": {"content": []}}]))

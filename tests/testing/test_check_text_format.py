@@ -109,7 +109,7 @@ def test_a_format_that_keeps_its_promises_passes(make_format: Callable[[], TextF
     ("make_format", "said"),
     [
         (NotEscaped, r"parse\(format_sections\(x\)\) is not x\ntext: '"),
-        (WithCase, "names do not match without case"),
+        (WithCase, "names do not match case-insensitively"),
         (ByChunk, "change the result"),
         (NoExample, "does not show an example"),
     ],

@@ -57,12 +57,12 @@ async def test_every_case_is_tried_and_reported(tmp_path: Path) -> None:
 
 
 def test_a_report_says_in_which_form_it_can_be_saved(tmp_path: Path) -> None:
-    with pytest.raises(OptionsError, match=r"ends in \.html or \.json"):
+    with pytest.raises(OptionsError, match=r"must end in \.html or \.json"):
         Evaluation([Trial("a", True)], 1.0).save(tmp_path / "report.txt")
 
 
 async def test_a_table_without_cases_or_with_a_name_twice_is_refused() -> None:
-    with pytest.raises(OptionsError, match="cases with names of their own"):
+    with pytest.raises(OptionsError, match="cases must not be empty"):
         await evaluate([])
-    with pytest.raises(OptionsError, match="cases with names of their own"):
+    with pytest.raises(OptionsError, match="names of the cases must be unique"):
         await evaluate([Case("a", "x", is_four), Case("a", "y", is_four)])

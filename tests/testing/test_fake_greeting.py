@@ -31,7 +31,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 
-async def greeting(options: ClientOptions, transport: Any = None) -> dict[str, Any]:
+async def build_greeting(options: ClientOptions, transport: Any = None) -> dict[str, Any]:
     async with Client(options, transport=transport) as client:
         return client.info.raw
 
@@ -46,8 +46,8 @@ def own_agents(said: dict[str, Any]) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("given", OPTIONS.values(), ids=OPTIONS)
 async def test_the_greeting_is_that_of_the_real_cli(given: dict[str, Any]) -> None:
     async with ScriptedModel() as model:
-        real = await greeting(model.options(**given))
-    said = await greeting(ClientOptions(**given), FakeCLI().transport())
+        real = await build_greeting(model.options(**given))
+    said = await build_greeting(ClientOptions(**given), FakeCLI().transport())
     assert own_agents(said) == own_agents(real)
     for key in ("hooks_applied", "sdk_mcp_manifests_parked"):
         assert said.get(key) == real.get(key), key
@@ -59,12 +59,12 @@ async def test_the_greeting_is_that_of_the_real_cli(given: dict[str, Any]) -> No
 async def test_a_program_answers_like_the_transport(tmp_path: Path) -> None:
     given = OPTIONS["agents"] | OPTIONS["hooks"] | OPTIONS["servers"]
     fake = FakeCLI(steps.turn("hello"))
-    in_memory = await greeting(ClientOptions(**given), fake.transport())
-    assert await greeting(ClientOptions(**given, cli_path=fake.install(tmp_path)), None) == in_memory
+    in_memory = await build_greeting(ClientOptions(**given), fake.transport())
+    assert await build_greeting(ClientOptions(**given, cli_path=fake.install(tmp_path)), None) == in_memory
     assert {agent["name"] for agent in in_memory["agents"]} == {"Ant", "general-purpose", "zebra"}
 
 
 async def test_the_fake_says_exactly_what_it_is_told_to() -> None:
     fake = FakeCLI(initialize={"hooks_applied": True, "pid": 7})
-    said = await greeting(ClientOptions(**OPTIONS["hooks"]), fake.transport())
+    said = await build_greeting(ClientOptions(**OPTIONS["hooks"]), fake.transport())
     assert said == {"hooks_applied": True, "pid": 7}

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from claude_agent_py.testing import FakeCLI, Gate, frames, steps
-from claude_agent_py.testing.fake_player import Player, contains, field
+from claude_agent_py.testing.fake_player import Player, contains, get_field
 from claude_agent_py.testing.steps import LooseStep
 
 PROMPT = {"type": "user", "message": {"role": "user", "content": "hi"}, "uuid": "u1"}
@@ -165,5 +165,5 @@ def test_contains(frame: Any, match: Any, matches: bool) -> None:
 
 
 def test_field() -> None:
-    assert field({"a": {"b": 1}}, "a.b") == 1
-    assert field({"a": 3}, "a.b") is field({}, "x") is field({"x": None}, "x")
+    assert get_field({"a": {"b": 1}}, "a.b") == 1
+    assert get_field({"a": 3}, "a.b") is get_field({}, "x") is get_field({"x": None}, "x")

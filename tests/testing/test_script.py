@@ -52,7 +52,7 @@ def test_replies_are_values() -> None:
 
 @pytest.mark.parametrize("wrong", [3, [3], {"type": "text"}, [None]])
 def test_what_is_no_block_is_refused(wrong: Any) -> None:
-    with pytest.raises(TypeError, match="a reply consists of"):
+    with pytest.raises(TypeError, match="a block of a reply must be"):
         Reply(wrong)
 
 
@@ -83,5 +83,5 @@ def test_what_no_model_can_say_is_told_when_the_model_is_made(given: dict[str, A
 
 @pytest.mark.parametrize("wrong", ["text", 5, ["text"], None])
 def test_what_no_cli_can_do_is_told_when_the_fake_is_made(wrong: Any) -> None:
-    with pytest.raises(TypeError, match="consists of steps"):
+    with pytest.raises(TypeError, match="must be a step"):
         FakeCLI(wrong)

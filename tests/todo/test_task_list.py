@@ -12,7 +12,7 @@ from recordings_loader import lines
 
 from claude_agent_py.tasks import TaskList, TaskListItem, TaskManager
 from claude_agent_py.testing import frames
-from claude_agent_py.todo.files import directory_of
+from claude_agent_py.todo.files import get_directory
 from claude_agent_py.wire.codec import decode
 
 pytestmark = pytest.mark.anyio
@@ -226,7 +226,7 @@ async def test_a_file_that_is_being_written_leaves_its_item_as_it_was(tmp_path: 
 
 
 def test_a_list_id_cannot_lead_out_of_the_directory() -> None:
-    assert directory_of("/config", "my list/../x") == "/config/tasks/my-list----x"  # as the CLI does it
+    assert get_directory("/config", "my list/../x") == "/config/tasks/my-list----x"  # as the CLI does it
 
 
 def test_another_session_has_another_list(model: Model) -> None:

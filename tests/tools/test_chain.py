@@ -333,7 +333,7 @@ async def test_arguments_may_be_nested_deep(kind: type) -> None:
     result = await CHAIN.execute(calls)
 
     assert [type(call.error) for call in result.raw] == [ToolInputError, ToolInputError]
-    with pytest.raises(TypeError, match=f"not a {kind.__name__} that is nested too deep"):
+    with pytest.raises(TypeError, match=f"not a too deeply nested {kind.__name__}"):
         await CHAIN.execute([{"name": 5, "input": deep}] if kind is dict else [deep])
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from claude_agent_py.errors import ToolError
-from claude_agent_py.tools.failures import failure_text, redacted
+from claude_agent_py.tools.failures import failure_text, redact
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ from claude_agent_py.tools.failures import failure_text, redacted
     ],
 )
 def test_what_looks_like_a_secret_is_blanked(text: str, clean: str) -> None:
-    assert redacted(text) == clean
+    assert redact(text) == clean
 
 
 def test_secrets_of_the_environment_are_blanked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -32,7 +32,7 @@ def test_secrets_of_the_environment_are_blanked(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("SHORT_KEY", "abc")
     monkeypatch.setenv("CITY", "Heidelberg")
 
-    assert redacted("abc: correct horse battery in Heidelberg") == "abc: [redacted] in Heidelberg"
+    assert redact("abc: correct horse battery in Heidelberg") == "abc: [redacted] in Heidelberg"
 
 
 def test_a_failure_names_the_tool_and_the_error() -> None:

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from claude_agent_py import ToolResult
 from claude_agent_py.errors import ToolError
 from claude_agent_py.formatting import Audio, File, Image, JSONEncoder, Media, ResourceLink, YAMLEncoder
-from claude_agent_py.tools.results import SizeLimit, WrittenResult, as_result, call_tool_result, written
+from claude_agent_py.tools.results import SizeLimit, WrittenResult, as_result, call_tool_result, encode_result
 
 pytestmark = pytest.mark.anyio
 
@@ -46,7 +46,7 @@ class Record:
     ],
 )
 async def test_values_become_text(value: Any, text: str) -> None:
-    assert (await written(as_result(value), JSONEncoder(), ROOMY)).text == text
+    assert (await encode_result(as_result(value), JSONEncoder(), ROOMY)).text == text
 
 
 def mcp(*content: Any, **more: Any) -> dict[str, Any]:
@@ -113,7 +113,7 @@ def test_the_text_of_a_result_comes_first() -> None:
 
 
 async def test_the_encoder_decides_the_notation() -> None:
-    assert (await written(as_result(Model(x=1)), YAMLEncoder(), ROOMY)).text == "x: 1"
+    assert (await encode_result(as_result(Model(x=1)), YAMLEncoder(), ROOMY)).text == "x: 1"
 
 
 @pytest.mark.parametrize(
@@ -137,23 +137,23 @@ async def test_media_are_told_from_data(value: Any, text: Any, media: list[Media
 async def test_the_mcp_form() -> None:
     result = ToolResult(text={"a": 1}, media=[ResourceLink("a://b", "b")], structured=[1], meta={"k": Record("v")})
 
-    assert call_tool_result(await written(result, JSONEncoder(), ROOMY)) == {
+    assert call_tool_result(await encode_result(result, JSONEncoder(), ROOMY)) == {
         "content": [{"type": "text", "text": '{"a": 1}'}, {"type": "resource_link", "uri": "a://b", "name": "b"}],
         "structuredContent": {"result": [1]},
         "_meta": {"k": {"y": "v"}},
     }
-    assert call_tool_result(await written(ToolResult(text="no", is_error=True), JSONEncoder(), ROOMY)) == {
+    assert call_tool_result(await encode_result(ToolResult(text="no", is_error=True), JSONEncoder(), ROOMY)) == {
         "content": [{"type": "text", "text": "no"}],
         "isError": True,
     }
-    assert call_tool_result(await written(ToolResult(), JSONEncoder(), ROOMY)) == {"content": []}
+    assert call_tool_result(await encode_result(ToolResult(), JSONEncoder(), ROOMY)) == {"content": []}
 
 
 # Too much ---------------------------------------------------------------------------------------------------------
 
 
 async def test_long_text_is_cut_with_a_note_of_the_total() -> None:
-    told = await written(as_result("x" * 10_000_000), JSONEncoder(), ROOMY)
+    told = await encode_result(as_result("x" * 10_000_000), JSONEncoder(), ROOMY)
 
     assert len(told.text) <= 50_000
     assert told.text.endswith("of 10,000,000 characters]")
@@ -162,7 +162,7 @@ async def test_long_text_is_cut_with_a_note_of_the_total() -> None:
 async def test_long_text_goes_to_a_file_that_is_named(tmp_path: Path) -> None:
     text = "ä\r\n" * 1000
 
-    told = await written(
+    told = await encode_result(
         as_result(text), JSONEncoder(), SizeLimit(chars=500, policy="file", directory=tmp_path / "new")
     )
 
@@ -176,7 +176,7 @@ async def test_long_text_goes_to_a_file_that_is_named(tmp_path: Path) -> None:
 async def test_a_directory_is_made_where_none_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
 
-    await written(as_result("x" * 1000), JSONEncoder(), SizeLimit(chars=500, policy="file"))
+    await encode_result(as_result("x" * 1000), JSONEncoder(), SizeLimit(chars=500, policy="file"))
 
     [directory] = tmp_path.iterdir()
     assert stat.S_IMODE(directory.stat().st_mode) == 0o700
@@ -185,11 +185,13 @@ async def test_a_directory_is_made_where_none_is_given(tmp_path: Path, monkeypat
 
 async def test_long_text_is_an_error() -> None:
     with pytest.raises(ToolError, match="1,000 characters, over the limit of 500; request less"):
-        await written(as_result("x" * 1000), JSONEncoder(), SizeLimit(chars=500, policy="error"))
+        await encode_result(as_result("x" * 1000), JSONEncoder(), SizeLimit(chars=500, policy="error"))
 
 
 async def test_structured_content_that_is_too_long_gives_way_to_a_cut_text() -> None:
-    told = await written(ToolResult(text="short", structured={"a": "x" * 1000}), JSONEncoder(), SizeLimit(chars=100))
+    told = await encode_result(
+        ToolResult(text="short", structured={"a": "x" * 1000}), JSONEncoder(), SizeLimit(chars=100)
+    )
 
     assert told.structured is None
     assert told.text.startswith('{"a": "xxx')
@@ -197,7 +199,7 @@ async def test_structured_content_that_is_too_long_gives_way_to_a_cut_text() -> 
 
 
 async def test_a_text_file_is_cut_too() -> None:
-    told = await written(as_result(File("x" * 1000, "a.txt")), JSONEncoder(), SizeLimit(chars=100))
+    told = await encode_result(as_result(File("x" * 1000, "a.txt")), JSONEncoder(), SizeLimit(chars=100))
 
     [file] = told.media
     assert isinstance(file, File)
@@ -210,15 +212,15 @@ def length(told: WrittenResult) -> int:
 
 @pytest.mark.parametrize("value", [["x" * 600, File("y" * 600, "a.txt")], [File("x" * 600, "a"), File("y" * 600, "b")]])
 async def test_the_limit_is_one_for_all_texts_together(value: Any) -> None:
-    told = await written(as_result(value), JSONEncoder(), SizeLimit(chars=1000))
+    told = await encode_result(as_result(value), JSONEncoder(), SizeLimit(chars=1000))
     assert 900 < length(told) <= 1000
     with pytest.raises(ToolError, match="1,200 characters, over the limit of 1,000"):
-        await written(as_result(value), JSONEncoder(), SizeLimit(chars=1000, policy="error"))
+        await encode_result(as_result(value), JSONEncoder(), SizeLimit(chars=1000, policy="error"))
 
 
 async def test_structured_data_leaves_less_room_for_files() -> None:
     result = ToolResult(structured={"a": "x" * 600}, media=[File("y" * 600, "a.txt")])
-    told = await written(result, JSONEncoder(), SizeLimit(chars=1000))
+    told = await encode_result(result, JSONEncoder(), SizeLimit(chars=1000))
     assert told.structured == {"a": "x" * 600}
     assert length(told) < 400
 
@@ -227,13 +229,15 @@ async def test_structured_data_leaves_less_room_for_files() -> None:
     "medium", [Audio(b"x"), File("", "a.txt"), ResourceLink("https://example.com", "a", "b" * 500)]
 )
 async def test_the_cli_has_room_for_what_it_says_about_media(medium: Media) -> None:
-    told = await written(as_result(["x" * 50_000, medium]), JSONEncoder(), ROOMY)
+    told = await encode_result(as_result(["x" * 50_000, medium]), JSONEncoder(), ROOMY)
     assert 49_000 < len(told.text) < 49_500
 
 
 @pytest.mark.parametrize(("policy", "note"), [("file", "full result in"), ("truncate", "truncated")])
 async def test_a_cut_is_never_silent(tmp_path: Path, policy: Any, note: str) -> None:
-    told = await written(as_result("x" * 1000), JSONEncoder(), SizeLimit(chars=20, policy=policy, directory=tmp_path))
+    told = await encode_result(
+        as_result("x" * 1000), JSONEncoder(), SizeLimit(chars=20, policy=policy, directory=tmp_path)
+    )
     assert note in told.text
     assert "xxx" not in told.text
 

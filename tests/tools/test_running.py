@@ -14,7 +14,7 @@ from trio.testing import MockClock
 
 from claude_agent_py import ToolContext, ToolResult, tool
 from claude_agent_py.errors import HandlerError, OptionsError, ToolError, ToolInputError, ToolTimeoutError
-from claude_agent_py.tools.running import outcome_of
+from claude_agent_py.tools.running import run_tool
 
 pytestmark = pytest.mark.anyio
 
@@ -59,9 +59,9 @@ async def test_what_a_tool_raises_to_end_the_program_is_its_own_failure(error: B
         raise error
 
     reported: list[HandlerError] = []
-    outcome = await outcome_of(ends, {}, ToolContext(), report=reported.append)
-    assert outcome.told.is_error
-    assert "tried to exit the program" in outcome.told.text
+    outcome = await run_tool(ends, {}, ToolContext(), report=reported.append)
+    assert outcome.result.is_error
+    assert "tried to exit the program" in outcome.result.text
     assert [failure.__cause__ for failure in reported] == [error]
 
 
@@ -141,9 +141,9 @@ async def test_a_timeout_of_the_tools_own_is_not_ours() -> None:
     async def impatient() -> None:
         raise TimeoutError("the database")
 
-    outcome = await outcome_of(impatient, {}, ToolContext())
+    outcome = await run_tool(impatient, {}, ToolContext())
 
-    assert outcome.told.text == "impatient failed: TimeoutError: the database"
+    assert outcome.result.text == "impatient failed: TimeoutError: the database"
 
 
 async def test_no_more_calls_than_allowed_run_at_once() -> None:
@@ -196,9 +196,9 @@ def test_one_tool_serves_many_event_loops() -> None:
 
 
 async def test_an_outcome_has_the_value_and_what_the_model_is_told() -> None:
-    outcome = await outcome_of(add, {"a": 1}, ToolContext())
+    outcome = await run_tool(add, {"a": 1}, ToolContext())
 
-    assert (outcome.value, outcome.told.text, outcome.error) == (2, "2", None)
+    assert (outcome.value, outcome.result.text, outcome.error) == (2, "2", None)
 
 
 async def test_an_exception_becomes_a_text_and_one_log_entry(caplog: pytest.LogCaptureFixture) -> None:
@@ -206,10 +206,10 @@ async def test_an_exception_becomes_a_text_and_one_log_entry(caplog: pytest.LogC
     def fail() -> None:
         raise KeyError("city")
 
-    outcome = await outcome_of(fail, {}, ToolContext())
+    outcome = await run_tool(fail, {}, ToolContext())
 
-    assert outcome.told.text == "fail failed: KeyError: 'city'"
-    assert outcome.told.is_error
+    assert outcome.result.text == "fail failed: KeyError: 'city'"
+    assert outcome.result.is_error
     assert isinstance(outcome.error, KeyError)
     [entry] = caplog.records
     assert (entry.levelno, entry.exc_info is not None) == (logging.ERROR, True)
@@ -220,17 +220,17 @@ async def test_what_a_tool_says_on_purpose_stands_as_it_is_and_is_not_logged(cap
     def fail() -> None:
         raise ToolError("There is no such city; try a larger one.")
 
-    outcome = await outcome_of(fail, {}, ToolContext())
+    outcome = await run_tool(fail, {}, ToolContext())
 
-    assert outcome.told.text == "There is no such city; try a larger one."
+    assert outcome.result.text == "There is no such city; try a larger one."
     assert not caplog.records
 
 
 async def test_wrong_arguments_are_told_field_by_field(caplog: pytest.LogCaptureFixture) -> None:
-    outcome = await outcome_of(add, {"a": "x", "c": 1}, ToolContext())
+    outcome = await run_tool(add, {"a": "x", "c": 1}, ToolContext())
 
-    assert "- a: Input should be a valid integer" in outcome.told.text
-    assert "- c: is not a parameter" in outcome.told.text
+    assert "- a: Input should be a valid integer" in outcome.result.text
+    assert "- c: is not a parameter" in outcome.result.text
     assert not caplog.records
 
 
@@ -244,17 +244,17 @@ async def test_a_tool_that_exits_fails(error: BaseException) -> None:
     def leave() -> None:
         raise error
 
-    outcome = await outcome_of(leave, {}, ToolContext())
+    outcome = await run_tool(leave, {}, ToolContext())
 
-    assert outcome.told.text == "leave tried to exit the program"
+    assert outcome.result.text == "leave tried to exit the program"
 
 
 async def test_a_value_without_a_json_form_is_a_failure() -> None:
     made = tool(name="strange")(lambda: object())
 
-    outcome = await outcome_of(made, {}, ToolContext())
+    outcome = await run_tool(made, {}, ToolContext())
 
-    assert outcome.told.text == (
+    assert outcome.result.text == (
         "strange failed: EncodingError: cannot encode a value of type object as JSON: unsupported type object"
     )
 
@@ -268,9 +268,9 @@ async def test_a_group_of_errors_is_told_leaf_by_leaf() -> None:
         async with anyio.create_task_group() as workers:
             workers.start_soon(one)
 
-    outcome = await outcome_of(fail, {}, ToolContext())
+    outcome = await run_tool(fail, {}, ToolContext())
 
-    assert outcome.told.text == "fail failed: ValueError: one"
+    assert outcome.result.text == "fail failed: ValueError: one"
 
 
 async def test_cancelling_the_caller_is_no_outcome() -> None:
@@ -283,7 +283,7 @@ async def test_cancelling_the_caller_is_no_outcome() -> None:
 
     with anyio.fail_after(30):
         async with anyio.create_task_group() as workers:
-            workers.start_soon(outcome_of, slow, {}, ToolContext())
+            workers.start_soon(run_tool, slow, {}, ToolContext())
             await started.wait()
             workers.cancel_scope.cancel()
 
@@ -298,9 +298,9 @@ async def test_a_tool_that_awaits_a_cancelled_future_fails() -> None:
         future.cancel()
         await future
 
-    outcome = await outcome_of(broken, {}, ToolContext())
+    outcome = await run_tool(broken, {}, ToolContext())
 
-    assert outcome.told.text == "broken cancelled itself"
+    assert outcome.result.text == "broken cancelled itself"
 
 
 async def test_a_structured_tool_sends_its_data_for_programs_too() -> None:
@@ -312,9 +312,9 @@ async def test_a_structured_tool_sends_its_data_for_programs_too() -> None:
     def chosen() -> ToolResult:
         return ToolResult(text="a", structured={"own": 1})
 
-    assert (await outcome_of(count, {}, ToolContext())).told.structured == {"result": [1, 2]}
-    assert (await outcome_of(chosen, {}, ToolContext())).told.structured == {"own": 1}
-    assert (await outcome_of(add, {"a": 1}, ToolContext())).told.structured is None
+    assert (await run_tool(count, {}, ToolContext())).result.structured == {"result": [1, 2]}
+    assert (await run_tool(chosen, {}, ToolContext())).result.structured == {"own": 1}
+    assert (await run_tool(add, {"a": 1}, ToolContext())).result.structured is None
 
 
 async def test_a_default_timeout_is_for_tools_without_one() -> None:
@@ -327,8 +327,8 @@ async def test_a_default_timeout_is_for_tools_without_one() -> None:
         await anyio.sleep(0.05)
         return "done"
 
-    assert "within 0.01 s" in (await outcome_of(slow, {}, ToolContext(), timeout=0.01)).told.text
-    assert (await outcome_of(patient, {}, ToolContext(), timeout=0.01)).told.text == "done"
+    assert "within 0.01 s" in (await run_tool(slow, {}, ToolContext(), timeout=0.01)).result.text
+    assert (await run_tool(patient, {}, ToolContext(), timeout=0.01)).result.text == "done"
 
 
 async def test_progress_from_a_thread_and_from_the_loop() -> None:

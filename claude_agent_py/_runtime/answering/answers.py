@@ -192,7 +192,7 @@ class Answers:
             report=self._report,
             on_run=self._note_hook_run if self._options.include_hook_events else None,
             builtin=delegation.matchers(),
-            last_word=delegation.last_word,
+            final_filter=delegation.last_word,
         )
 
     @cached_property

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from claude_agent_py.agents.guide import cli_agents_text
 from claude_agent_py.agents.reports import shorten_report
 from claude_agent_py.formatting.truncation import text_length
-from claude_agent_py.hooks.last_word import LastWord
+from claude_agent_py.hooks.final_filter import FinalFilter
 from claude_agent_py.hooks.matcher import HookMatcher
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.options.delegation import (
@@ -78,9 +78,9 @@ class DelegationHooks:
         return hooks
 
     @property
-    def last_word(self) -> LastWord | None:
+    def last_word(self) -> FinalFilter | None:
         """What shortens reports of foreground subagents; None without a limit."""
-        return None if self._limit is None else LastWord(AGENT_TOOL, self._shorten)
+        return None if self._limit is None else FinalFilter(AGENT_TOOL, self._shorten)
 
     # Reports -----------------------------------------------------------------------------------------------------
 
@@ -155,7 +155,7 @@ class DelegationHooks:
 
 
 async def _do_nothing(input: Any, context: "HookContext") -> None:  # noqa: A002
-    """Do nothing. With this hook there is an answer, which `LastWord` can replace with the shortened report."""
+    """Do nothing. With this hook there is an answer, which `FinalFilter` can replace with the shortened report."""
 
 
 def _count(output: Mapping[str, Any], name: str) -> int:

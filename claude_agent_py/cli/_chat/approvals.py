@@ -12,7 +12,7 @@ from claude_agent_py.permissions.elicitation import ElicitationRequest
 from claude_agent_py.permissions.interactions import Interaction
 from claude_agent_py.permissions.plans import Plan
 from claude_agent_py.permissions.requests import PermissionRequest, displayable
-from claude_agent_py.permissions.typed_answers import HELP, chosen, read_typed
+from claude_agent_py.permissions.typed_answers import HELP, parse_choice, read_typed
 from claude_agent_py.wire.base import dump
 from claude_agent_py.wire.control.permissions import PermissionUpdate, SetMode
 from claude_agent_py.wire.tools.questions import Question
@@ -116,7 +116,9 @@ def answer(interaction: Interaction, texts: Sequence[str]) -> bool:
     """
     if interaction.kind == "question" and interaction.subject:
         questions = cast("tuple[Question, ...]", interaction.subject)
-        return interaction.resolve([chosen(question, text) for question, text in zip(questions, texts, strict=True)])
+        return interaction.resolve(
+            [parse_choice(question, text) for question, text in zip(questions, texts, strict=True)]
+        )
     return interaction.resolve(read_typed(interaction, shlex.split(texts[0])))
 
 

@@ -1,8 +1,8 @@
 """Change a tool's output after all hooks of the session have answered.
 
-The CLI runs the hooks of a call at the same time and takes the replacement that arrives last. So a hook that shortens
-the original could undo another one's redaction. Here the hook that answers last carries the change, made to what the
-others left.
+The CLI runs the hooks of a call concurrently and uses the replacement that arrives last. So a hook that shortens the
+original could undo a redaction by another hook. Here the change is made to the result of all hooks, and the hook that
+answers last returns it.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -16,13 +16,13 @@ EVENT: Final = "PostToolUse"
 REPLACEMENT: Final = "updatedToolOutput"
 
 
-class LastWord:
+class FinalFilter:
     """A change to the output of a tool.
 
     Args:
         names: The names of the tool.
-        change: Called with the output and whether it is the tool's own. Returns the new output, or None to leave it.
-            Must not raise.
+        change: Called with the output and whether it is the original. Returns the new output, or None to keep the
+            output. Must not raise.
     """
 
     def __init__(self, names: Collection[str], change: Callable[[Any, bool], Any]) -> None:
@@ -35,11 +35,11 @@ class LastWord:
         return event == EVENT and data.get("tool_name") in self.names
 
     def begin(self, call_id: str, hooks: int) -> None:
-        """Note a call whose output `hooks` hooks are asked about; the first of them counts."""
+        """Register a call with the number of its hooks. Repeated calls do nothing."""
         self._calls.setdefault(call_id, _Call(hooks))
 
     def end(self, call_id: str, data: Mapping[str, Any], output: JSONObject) -> JSONObject:
-        """Return the answer of a hook, with the change if it is the last one of its call."""
+        """Return the answer of a hook, with the change if it is the last hook of its call."""
         call = self._calls.get(call_id)
         if call is None:
             return output
@@ -54,12 +54,13 @@ class LastWord:
         changed = self._change(data.get("tool_response") if is_original else call.replacement, is_original)
         if changed is None:
             return output
-        answered = {} if output.get("async") else output
-        told = specific if isinstance(specific, Mapping) else {}
-        return {**answered, "hookSpecificOutput": {"hookEventName": EVENT, **told, REPLACEMENT: changed}}
+        # An asynchronous answer is replaced entirely.
+        answer = {} if output.get("async") else output
+        fields = specific if isinstance(specific, Mapping) else {}
+        return {**answer, "hookSpecificOutput": {"hookEventName": EVENT, **fields, REPLACEMENT: changed}}
 
     def forget(self, call_id: str) -> None:
-        """Drop a call: the CLI withdrew its hooks."""
+        """Drop a call after the CLI has withdrawn its hooks."""
         self._calls.pop(call_id, None)
 
 

@@ -1,8 +1,8 @@
 """Replace the output of a tool from a PostToolUse hook.
 
-The CLI drops a replacement that does not have the shape of the tool's output and shows the model the original, so a
-slightly wrong redaction redacts nothing. This module checks the shape first, against the tool's model if it has one and
-the original output otherwise.
+The CLI drops a replacement without the shape of the tool's output and shows the model the original, so a slightly wrong
+redaction redacts nothing. This module checks the shape first, against the tool's model if it has one, or against the
+original output.
 """
 
 import re
@@ -19,16 +19,16 @@ _CHOICES: Final = frozenset(
 )
 """Fields with a fixed set of values. The CLI drops a replacement with any other value."""
 _KEPT: Final = _CHOICES | {"type", "filePath"}
-"""Fields that give the kind of output or repeat the model's own input."""
+"""Fields with the kind of the output or a part of the model's input."""
 _WORD: Final = re.compile(r"[a-z_]{1,30}")
 
 
 class WrongShapeError(ValueError):
-    """A replacement does not have the shape of the output that it replaces."""
+    """A replacement does not have the shape of the original output."""
 
 
-def fitting(data: Mapping[str, Any], output: PostToolUseOutput) -> PostToolUseOutput:
-    """Return the output with a replacement that the CLI accepts; text becomes the output of a shell or of `Read`.
+def coerce_output(data: Mapping[str, Any], output: PostToolUseOutput) -> PostToolUseOutput:
+    """Return the output with a replacement that the CLI accepts. Text is wrapped as output of a shell or of `Read`.
 
     Args:
         data: The hook's input.
@@ -37,14 +37,16 @@ def fitting(data: Mapping[str, Any], output: PostToolUseOutput) -> PostToolUseOu
     Raises:
         WrongShapeError: The CLI would ignore the replacement.
     """
-    name, old, new = _name(data), data.get("tool_response"), output.updated_tool_output
+    name = _get_tool_name(data)
+    old = data.get("tool_response")
+    new = output.updated_tool_output
     if new is None:
         return output
     if isinstance(new, WireModel):
-        new = {**_empty(old), **new.raw}
+        new = {**_get_null_fields(old), **new.raw}
     if isinstance(new, str) and not isinstance(old, str):
-        new = _said(name, old, new)
-    if not _fits(name, old, new):
+        new = _wrap_text(name, old, new)
+    if not _is_accepted(name, old, new):
         raise WrongShapeError(
             f"updated_tool_output must have the shape of the output of {name} (input.tool_response), "
             "or the CLI ignores it"
@@ -52,30 +54,33 @@ def fitting(data: Mapping[str, Any], output: PostToolUseOutput) -> PostToolUseOu
     return output.model_copy(update={"updated_tool_output": new})
 
 
-def withheld(data: Mapping[str, Any], notice: str) -> PostToolUseOutput:
+def withhold_output(data: Mapping[str, Any], notice: str) -> PostToolUseOutput:
     """Replace a tool's output with a notice, and end the turn if the CLI might not accept the notice."""
-    name, old = _name(data), data.get("tool_response")
+    name = _get_tool_name(data)
+    old = data.get("tool_response")
     if name.startswith("mcp__"):
         return PostToolUseOutput(updated_mcp_tool_output=notice)
-    said = _said(name, old, notice)
-    new = said if said is not notice else _masked(old, notice, _KEPT if name in BUILTIN_TOOL_NAMES else frozenset())
+    new = _wrap_text(name, old, notice)
+    if new is notice:
+        # The tool does not output text: replace each text in its output.
+        new = _mask(old, notice, _KEPT if name in BUILTIN_TOOL_NAMES else frozenset())
     is_sure = isinstance(new, str) or isinstance(typed_output(name, new), WireModel)
     return PostToolUseOutput(
         updated_tool_output=new, continue_=None if is_sure else False, stop_reason=None if is_sure else notice
     )
 
 
-def _name(data: Mapping[str, Any]) -> str:
+def _get_tool_name(data: Mapping[str, Any]) -> str:
     return str(data.get("tool_name"))
 
 
-def _empty(old: Any) -> JSONObject:
+def _get_null_fields(old: Any) -> JSONObject:
     """Return the null fields of the old output, which models built in Python leave out."""
     return {key: None for key, value in old.items() if value is None} if isinstance(old, Mapping) else {}
 
 
-def _fits(name: str, old: Any, new: Any) -> bool:
-    """Return whether the CLI accepts a replacement. When in doubt, no: its rules are stricter than our models."""
+def _is_accepted(name: str, old: Any, new: Any) -> bool:
+    """Return whether the CLI certainly accepts a replacement. Its rules are stricter than our models."""
     if name.startswith("mcp__"):
         return isinstance(new, str | list)
     if not isinstance(old, Mapping):
@@ -91,21 +96,22 @@ def _fits(name: str, old: Any, new: Any) -> bool:
     return isinstance(typed_output(name, new), WireModel) or not isinstance(typed_output(name, old), WireModel)
 
 
-def _said(name: str, old: Any, text: str) -> Any:
+def _wrap_text(name: str, old: Any, text: str) -> Any:
     """Return text as the output of a tool that outputs text, and the bare text for other tools."""
     if not isinstance(old, Mapping):
         return text
     if name in _SHELLS:
-        return _shell_output(old, text)
-    return _file_output(old, text) if name == "Read" else text
+        return _build_shell_output(old, text)
+    return _build_file_output(old, text) if name == "Read" else text
 
 
-def _shell_output(old: Mapping[str, Any], text: str) -> JSONObject:
-    kept = {key: old[key] for key in ("interrupted", "backgroundTaskId") if key in old}  # no path to the whole output
+def _build_shell_output(old: Mapping[str, Any], text: str) -> JSONObject:
+    # Do not keep the path of the file with the whole output.
+    kept = {key: old[key] for key in ("interrupted", "backgroundTaskId") if key in old}
     return {"stdout": text, "stderr": "", "interrupted": False, "isImage": False, **kept}
 
 
-def _file_output(old: Mapping[str, Any], text: str) -> JSONObject:
+def _build_file_output(old: Mapping[str, Any], text: str) -> JSONObject:
     file = old.get("file")
     path = file.get("filePath", "") if isinstance(file, Mapping) else ""
     lines = text.count("\n") + 1
@@ -113,14 +119,14 @@ def _file_output(old: Mapping[str, Any], text: str) -> JSONObject:
     return {"type": "text", "file": content}
 
 
-def _masked(value: Any, notice: str, kept: Set[str]) -> Any:
+def _mask(value: Any, notice: str, kept: Set[str]) -> Any:
     if isinstance(value, str):
         return notice
     if isinstance(value, list):
-        return [_masked(one, notice, kept) for one in value]
+        return [_mask(one, notice, kept) for one in value]
     if isinstance(value, Mapping):
         return {
-            key: one if key in kept and _is_harmless(key, one) else _masked(one, notice, kept)
+            key: one if key in kept and _is_harmless(key, one) else _mask(one, notice, kept)
             for key, one in value.items()
         }
     return value
