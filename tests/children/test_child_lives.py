@@ -21,7 +21,8 @@ from claude_agent_py import (
     Timeouts,
 )
 from claude_agent_py.children import ChildAgent
-from claude_agent_py.tasks import RecordKind, TaskHistory
+from claude_agent_py.messages import TaskStartedMessage
+from claude_agent_py.tasks import RecordKind, TaskHistory, TaskStarted
 from claude_agent_py.testing import FakeCLI, Gate, frames, steps
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
@@ -207,9 +208,20 @@ async def test_a_session_that_is_dropped_ends_its_children(agent_of: MakeAgent) 
         async with parent() as client:
             task = await client.spawn(agent_of(fake), "Do it.")
             await fake.wait_received({"type": "user"})
-            client.abort()  # what a finalizer does
+            await anyio.to_thread.run_sync(client.abort)  # as a finalizer may do
             assert (await task).status is TaskStatus.STOPPED
         await until_gone(fake.starts[0].pid)
+
+
+async def test_events_of_a_child_follow_its_messages(agent_of: MakeAgent) -> None:
+    fake = child_cli(steps.turn("all is done"))
+    with anyio.fail_after(60):
+        async with parent() as client:
+            events = client.events()
+            await client.spawn(agent_of(fake), "Do it.")
+            first = await anext(events)
+            assert isinstance(first, TaskStartedMessage)
+            assert isinstance(await anext(events), TaskStarted)
 
 
 async def test_a_child_outlives_the_process_of_its_parent(agent_of: MakeAgent) -> None:

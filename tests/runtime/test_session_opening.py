@@ -1,0 +1,46 @@
+"""Opening a session: after it was closed, and on a turn that the CLI resumes late."""
+
+from typing import Any
+
+import anyio
+import pytest
+
+from claude_agent_py import Client, ClientOptions, ConnectionClosedError, Timeouts
+from claude_agent_py._runtime.runs.run_mailbox import RunMailbox
+from claude_agent_py._runtime.session.session import Session
+from claude_agent_py.testing import FakeCLI, Gate, frames, steps
+from claude_agent_py.wire.messages.conversation import UserContent, UserMessage
+
+pytestmark = pytest.mark.anyio
+
+SESSION = "11111111-1111-4111-8111-111111111111"
+
+
+async def test_a_session_closed_before_it_opens_says_so() -> None:
+    session = Session(ClientOptions())
+    session.ending.abort()
+    launched: Any = None
+    with pytest.raises(ConnectionClosedError, match="the client is closed"):
+        session.open(launched)
+
+
+async def test_a_queued_prompt_is_sent_again_even_if_the_cli_reports_its_turn_after_connect() -> None:
+    report = Gate()
+    fake = FakeCLI(
+        steps.wait_gate(report),
+        steps.emit(frames.session_state("idle")),
+        *steps.turn("done", prompt="queued before"),
+        initialize=frames.initialize_response(session_state="running"),
+    )
+    options = ClientOptions(resume=SESSION, resume_interrupted_turn=True, timeouts=Timeouts(connect=1.0))
+    carried = RunMailbox(1 << 20)
+    carried.is_sealed = True
+    carried.sent.append(UserMessage(message=UserContent(role="user", content="queued before"), uuid="p1"))
+    with anyio.fail_after(60):
+        client = Client(options, transport=fake.transport())
+        client.session.resumption.carried = [carried]
+        async with client:
+            report.open()
+            await carried.wait()
+    assert carried.own_result is not None
+    assert carried.own_result.result == "done"
