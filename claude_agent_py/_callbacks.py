@@ -126,7 +126,7 @@ class Callback:
             raise make_handler_error(self.name, error) from error
         try:
             return read(value)
-        except Exception as error:  # ValueError, or whatever an object of the user's own raises
+        except Exception as error:  # ValueError, or an exception of a user-defined object
             why = error if isinstance(error, ValueError) else f"reading it raised {type(error).__name__}"
             raise HandlerError(self.name, f"it returned an invalid answer: {why}") from error
 

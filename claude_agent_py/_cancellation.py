@@ -26,7 +26,10 @@ class Cancellation:
             self._event.set()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Block the calling thread until the flag is set, at most `timeout` seconds. For plain functions only."""
+        """Block the calling thread until the flag is set, at most `timeout` seconds. Return whether it is set.
+
+        For plain functions only.
+        """
         with _making_event:
             if self._event is None:
                 self._event = threading.Event()

@@ -87,8 +87,8 @@ else:
         """
 
 
-def _describe_schema(schema: dict[str, Any], model: type[BaseModel]) -> None:
-    """Keep the texts of fields out of the description of a JSON schema."""
+def _trim_description(schema: dict[str, Any], model: type[BaseModel]) -> None:
+    """Keep only the model's own docstring as the description of its JSON schema."""
     from claude_agent_py._field_help import own_docstring
 
     schema.pop("description", None)
@@ -107,7 +107,7 @@ class ConfigModel(_Model):
         protected_namespaces=(),
         arbitrary_types_allowed=True,
         hide_input_in_errors=True,
-        json_schema_extra=_describe_schema,
+        json_schema_extra=_trim_description,
     )
 
     QUALIFIED: ClassVar[bool] = True
@@ -153,13 +153,13 @@ class ConfigModel(_Model):
         super().__setattr__(name, value)
 
     def __repr_args__(self) -> Any:
-        for name, value in self._given():
+        for name, value in self._iter_set_fields():
             yield (
                 name,
                 f"{value[:MAX_REPR_CHARS]}..." if isinstance(value, str) and len(value) > MAX_REPR_CHARS else value,
             )
 
-    def _given(self) -> Iterator[tuple[str, Any]]:
+    def _iter_set_fields(self) -> Iterator[tuple[str, Any]]:
         """Yield the fields that were set, in order. Empty during construction."""
         given = getattr(self, "__pydantic_fields_set__", ())
         values = self.__dict__

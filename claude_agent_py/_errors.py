@@ -292,7 +292,7 @@ class TaskOutputError(TaskError):
         super().__init__(f"the output of task {task_id!r}{where} cannot be read: {reason}", task_id=task_id)
 
 
-# The rest --------------------------------------------------------------------------------------------------------
+# Others --------------------------------------------------------------------------------------------------------
 
 
 class ToolError(ClaudeAgentError):
@@ -450,7 +450,7 @@ class SessionLeasedError(StoreError, RunFailed):
 
 
 class StaleLeaseError(StoreError):
-    """Another process took the session over, so that this one may not write it any more."""
+    """Another process has taken over the session, so this one may no longer write it."""
 
     def __init__(self, message: str, *, session_id: str | None = None, holder: str = "") -> None:
         self.holder = holder

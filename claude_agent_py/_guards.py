@@ -79,7 +79,7 @@ def _answer(wire: CanUseToolRequest, opinion: Any) -> "PreToolUseOutput | None":
     if opinion is None:
         return None
     if not isinstance(opinion, Allow | Deny):
-        raise ValueError(f"expected Allow(...), Deny(...) or None, not {describe(opinion)}")
+        raise ValueError(f"must be Allow(...), Deny(...) or None, not {describe(opinion)}")
     reply = check_input(wire, build_reply(opinion))
     if isinstance(opinion, Deny):
         ends = {"continue_": False, "stop_reason": reply["message"]} if opinion.interrupt else {}

@@ -123,7 +123,7 @@ class Client(SessionControls, Generic[Output]):
             return "<Client not connected>"
         return f"<Client {session.state.value}, {len(session.tasks)} tasks>"
 
-    # Life --------------------------------------------------------------------------------------------------------
+    # Lifecycle --------------------------------------------------------------------------------------------------------
 
     async def connect(self) -> None:
         """Start the CLI and initialize the session. An error or a cancellation leaves no process behind.
@@ -438,7 +438,7 @@ class Client(SessionControls, Generic[Output]):
 
         return SessionMessages(self, self.session, events=True)
 
-    # Looking -----------------------------------------------------------------------------------------------------
+    # Inspection -----------------------------------------------------------------------------------------------------
 
     async def control(self, subtype: str, /, *, timeout: float | None = None, **fields: Any) -> dict[str, Any]:
         """Send any control request and return the payload of its reply (`{}` if the CLI sends none).

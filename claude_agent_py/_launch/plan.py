@@ -79,7 +79,7 @@ def plan_launch(
     settings_flags, files = _settings(settings, scratch)
     awaited = {name: AWAITED[name] for name in AWAITED if name in initialize}
     flags += [*settings_flags, *_waiting_flags(awaited)]
-    argv = (str(cli), *ALWAYS_FLAGS, *flags, *_own_flags(options, flags))
+    argv = (str(cli), *ALWAYS_FLAGS, *flags, *_read_extra_args(options, flags))
     _check_length(argv)
     home = private_home(options, None if scratch is None else scratch / NEW_HOME)
     env = environment(options, environ, new_home=home)
@@ -194,7 +194,7 @@ def _settings(settings: JSONObject | Path | None, scratch: Path | None) -> tuple
     return [f"--settings={path}"], {path: json.dumps(settings)}
 
 
-def _own_flags(options: ClientOptions, flags: list[str]) -> list[str]:
+def _read_extra_args(options: ClientOptions, flags: list[str]) -> list[str]:
     """Return the flags of `extra_args`. Raises OptionsError if an option sets the same flag."""
     taken = {flag.partition("=")[0] for flag in flags}
     own = []

@@ -70,8 +70,8 @@ class Row:
         given = self.read(options)
         if given is None:
             return None
-        rows_with_values = self.encode(given) if len(self.option_names) == 1 else self.encode(*given)
-        return None if rows_with_values in ([], (), {}) else rows_with_values
+        encoded = self.encode(given) if len(self.option_names) == 1 else self.encode(*given)
+        return None if encoded in ([], (), {}) else encoded
 
 
 @dataclass(frozen=True)
@@ -83,8 +83,8 @@ class Flag(Row):
 
     def value(self, options: ClientOptions) -> Any:
         """Return the value of the flag, or None to leave it out."""
-        rows_with_values = super().value(options)
-        return None if rows_with_values is False else rows_with_values
+        flag = super().value(options)
+        return None if flag is False else flag
 
 
 class Variable(Row):
@@ -221,10 +221,10 @@ def _skill_names(skills: Sequence[str] | str) -> list[str] | None:
 
 
 def _agents(agents: Mapping[str, Any]) -> JSONObject:
-    rows_with_values = {name: agent.to_wire() for name, agent in agents.items()}
-    for agent in rows_with_values.values():
+    wire_agents = {name: agent.to_wire() for name, agent in agents.items()}
+    for agent in wire_agents.values():
         agent.pop(REMINDER, None)
-    return rows_with_values
+    return wire_agents
 
 
 def _observes(agents: Mapping[str, Any]) -> str | None:

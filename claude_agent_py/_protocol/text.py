@@ -51,7 +51,7 @@ class TextFold:
             if isinstance(event.delta, TextDelta):
                 blocks = self._streamed.setdefault(message.api_message_id or self._message_id, {})
                 blocks.setdefault(event.index, []).append(event.delta.text)
-                yield from self._new(event.delta.text)
+                yield from self._skip_repeated(event.delta.text)
         elif isinstance(event, MessageStartEvent):
             self._message_id = event.message.id
         elif message.abandoned_blocks is not None:
@@ -76,9 +76,9 @@ class TextFold:
             return  # already received as deltas, or an error report instead of an answer
         for block in message.content:
             if isinstance(block, TextBlock) and block.text:
-                yield from self._new(block.text)
+                yield from self._skip_repeated(block.text)
 
-    def _new(self, text: str) -> Iterator[str]:
+    def _skip_repeated(self, text: str) -> Iterator[str]:
         """Yield text, except for what repeats an abandoned attempt."""
         if not self._abandoned:
             if text:

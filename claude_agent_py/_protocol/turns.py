@@ -427,7 +427,8 @@ class TurnRouter:
         """Return whether the session is idle: no turn, running task, open question or expected follow-up turn.
 
         If the CLI sends `session_state_changed`, it decides. The CLI does not report `idle` while a background agent or
-        its follow-up turn is running, but it does for shells, which the ledger and a short grace period cover.
+        its follow-up turn is running, but it does for shells, which the ledger and a short grace period cover. Drops
+        follow-up turns whose grace period has expired.
         """
         if self._turn is not None or self._state not in (None, "idle") or self._live_task_ids():
             return False

@@ -219,7 +219,10 @@ class Database:
             if found is None:
                 connection.execute(insert(tables.meta).values(version=tables.VERSION))
             elif found > tables.VERSION:
-                raise FleetError(f"the fleet's tables must have version {tables.VERSION} or older, not {found}")
+                raise FleetError(
+                    f"the fleet's tables must have version {tables.VERSION} or older, not {found}; "
+                    "upgrade claude-agent-py"
+                )
         self._is_ready = True
 
 

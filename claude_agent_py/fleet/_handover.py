@@ -32,7 +32,7 @@ async def find_prompt(store: SessionStore, session: str, prompt: str) -> PromptS
 
 
 async def import_local_session(store: SessionStore, session: str, options: ClientOptions[Any]) -> None:
-    """Import a session into the store if only this machine has it."""
+    """Add entries to the store that only this machine has; nothing if it has no files of the session."""
     if options.home is True:
         return
     folder = config_directory(environment(options, os.environ))

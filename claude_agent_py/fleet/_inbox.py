@@ -65,11 +65,11 @@ class FleetInteraction(Interaction):
         }
 
     async def answer(self, value: Any, *, by: str = "") -> bool:
-        """Answer the question. Retries while the database is unavailable."""
+        """Answer the question. Return False if it was already answered. Retries while the database is unavailable."""
         return await self._record(KINDS[self.kind].read(self.wire, value), AnswerSource.here(by))
 
     async def deny(self, message: str = "", *, by: str = "") -> bool:
-        """Refuse the question. Retries while the database is unavailable."""
+        """Refuse the question. Return False if it was already answered. Retries while the database is unavailable."""
         return await self._record(KINDS[self.kind].refuse(message), AnswerSource.here(by))
 
     def _settle(self, reply: JSONObject, source: AnswerSource) -> bool:

@@ -104,7 +104,7 @@ class Worker:
         draining = ", draining" if self._is_draining else ""
         return f"<Worker {self.id}, {len(self._executions)} of {self._slots} sessions{draining}>"
 
-    # Life ------------------------------------------------------------------------------------------------------------
+    # Lifecycle --------------------------------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
         if in_trio():

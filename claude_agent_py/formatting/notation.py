@@ -14,7 +14,7 @@ class Notation(str):
 
 
 def split_mappings(sections: Sequence[Section], outline: Outline) -> Iterator[list[list[Section]]]:
-    """Split sections into split_mappings without repeated names. Sections of the same name in a row share an entry.
+    """Split sections into mappings without repeated names. Sections of the same name in a row share an entry.
 
     A section that is not repeatable gets a separate entry, because a list under its name is its content.
     """

@@ -183,7 +183,7 @@ class TextFormat(ABC):
     def repair_prompt(self, problems: "ParsedText | Iterable[Problem]") -> str:
         """Return a prompt that asks a model to correct its answer.
 
-        Lists at most 20 problems, and is_repeatable the instructions.
+        Lists at most 20 problems, and repeats the instructions.
 
         Args:
             problems: The parsed answer, or its problems.

@@ -68,7 +68,7 @@ class OpenSpan:
 
 
 class SpanIds:
-    """The ids of the latest spans: at least `limit` of them, at pick_larger twice as many."""
+    """The ids of the latest spans: at least `limit` of them, at most twice as many."""
 
     def __init__(self, limit: int = 100_000) -> None:
         self._limit = limit

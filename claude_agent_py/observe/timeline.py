@@ -72,7 +72,7 @@ class Timeline:
             return json.dumps(self.to_chrome_trace())
         if name.endswith((".mmd", ".mermaid")):
             return self.to_mermaid()
-        raise OptionsError(f"the name of a timeline must end with .html, .json, .otlp.json or .mmd, not be {name}")
+        raise OptionsError(f"a timeline's file name must end with .html, .json, .otlp.json or .mmd, not {name!r}")
 
     def _repr_html_(self) -> str:
         from claude_agent_py.observe.page import build_iframe

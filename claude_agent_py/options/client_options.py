@@ -394,7 +394,7 @@ class ClientOptions(ConfigModel, Generic[Output]):
         return super().replace(**changes)
 
     def __repr_args__(self) -> Any:
-        for name, value in self._given():
+        for name, value in self._iter_set_fields():
             yield name, read.redact_for_repr(name, value)
 
     @property

@@ -172,7 +172,7 @@ def read_thinking(value: Any) -> ThinkingConfig:
     return _THINKING_KINDS[kind](**{snake_case(name): field for name, field in fields.items()})
 
 
-# The rest -------------------------------------------------------------------------------------------------------------
+# Other values ---------------------------------------------------------------------------------------------------------
 
 
 class PluginConfig(ConfigModel):

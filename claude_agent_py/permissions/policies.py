@@ -150,7 +150,7 @@ def _build_matcher(policy: str, names: tuple[Any, ...]) -> Callable[[str], bool]
     for name in names:
         if not isinstance(name, str) or not _TOOL_NAME.fullmatch(name):
             raise OptionsError(
-                f"a name must be a tool name, not {name!r} (use bash_commands for commands; in names of MCP servers "
+                f"{policy} needs tool names, not {name!r} (use bash_commands for commands; in names of MCP servers "
                 "and their tools, the CLI replaces all but letters, digits, '_' and '-' with '_')",
                 option="can_use_tool",
             )

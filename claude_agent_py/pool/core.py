@@ -68,7 +68,7 @@ class PoolCore:
         """When the last spare was handed out."""
         self._counts = dict.fromkeys(("warm", "cold", "timeouts", "failed", "lost", "expired"), 0)
 
-    # Life --------------------------------------------------------------------------------------------------------
+    # Lifecycle --------------------------------------------------------------------------------------------------------
 
     async def open(self) -> None:
         """Start the pool's worker. Cancelling closes the pool again."""

@@ -114,7 +114,7 @@ class Job:
         if self._done.is_set() and len(self._outcomes) < len(self._prompts):
             raise ConnectionClosedError("the runs were stopped")
 
-    # Life --------------------------------------------------------------------------------------------------------
+    # Lifecycle --------------------------------------------------------------------------------------------------------
 
     def _begin(self) -> None:
         if self._scope is None and not self._is_stopped:

@@ -95,7 +95,7 @@ class Pool(Generic[Output]):
         stats = self.stats()
         return f"<Pool {stats.spares} spares, {stats.used} used, {stats.waiting} waiting>"
 
-    # Life --------------------------------------------------------------------------------------------------------
+    # Lifecycle --------------------------------------------------------------------------------------------------------
 
     async def open(self) -> None:
         """Start the first spares, without waiting for them.

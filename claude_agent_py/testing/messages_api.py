@@ -118,7 +118,7 @@ def _encode_block(block: Block, new_id: NewID) -> JSONObject:
 
 
 def split_text(content: str, size: int | None) -> list[str]:
-    """Split a text into split_text of at most `size` characters; None means one chunk."""
+    """Split a text into chunks of at most `size` characters; None means one chunk."""
     if not content:
         return []
     step = size or len(content)

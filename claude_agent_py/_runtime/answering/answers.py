@@ -173,7 +173,7 @@ class Answers:
     """The method that answers each type of request."""
 
     def _find_task(self, agent_id: str) -> Any:
-        """Return the task of an agent: the parent's, if it knows it."""
+        """Return the task of an agent, as the parent tracks it, otherwise as this session does."""
         known = self._parent.find_task(agent_id) if self._parent is not None else None
         return known or self._session.tasks.get(agent_id)
 
@@ -229,7 +229,7 @@ class Answers:
         host.workers = self._workers
         return host
 
-    # Life --------------------------------------------------------------------------------------------------------
+    # Lifecycle --------------------------------------------------------------------------------------------------------
 
     def _load(self) -> None:
         """Load the features that the options use, and raise their errors early."""
@@ -301,7 +301,7 @@ class Answers:
         if self._stderr is not None:
             self._stderr.end()
 
-    # What the CLI says -------------------------------------------------------------------------------------------
+    # Messages -------------------------------------------------------------------------------------------
 
     def track(self, message: Any, line: bytes = b"", /) -> None:
         """Process a message before it is routed and read. `line` is its line if decoding it reproduces the message."""
@@ -378,7 +378,7 @@ class Answers:
         self._session.readers.announce(run)
 
     def _note_waiting(self, request_id: str, agent_id: str | None, asked: "Asked | None") -> None:
-        """Tell the tasks what one of them asks a person, or None when it no longer waits."""
+        """Record the question that a task asks a person, or, with None, that the wait has ended."""
         prompt = f"{request_id} {agent_id}"  # request ids are only unique within a session
         if asked is not None:
             self._session.intake.track_prompt(prompt, agent_id, asked)

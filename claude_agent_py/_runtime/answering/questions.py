@@ -75,7 +75,7 @@ class Questions:
 
     def take(self, event: RequestReceived) -> None:
         """Answer a request in a separate worker."""
-        if self._is_refused(event):
+        if self._refuse_unsupported(event):
             return
         question = self._pending[event.request_id] = _Question(Cancellation(), anyio.CancelScope())
         self._session.start_worker(self._answer, event, question)
@@ -88,7 +88,7 @@ class Questions:
         Many handlers finish without waiting. Once one has to wait, a successor continues to pump; return whether one
         does.
         """
-        if self._is_refused(event):
+        if self._refuse_unsupported(event):
             return False
         question = self._pending[event.request_id] = _Question(Cancellation(), scope)
         is_replaced = False
@@ -101,8 +101,8 @@ class Questions:
         await run_until_wait(self._reply(event, question), replace)
         return is_replaced
 
-    def _is_refused(self, event: RequestReceived) -> bool:
-        """Refuse an unsupported request."""
+    def _refuse_unsupported(self, event: RequestReceived) -> bool:
+        """Refuse an unsupported request. Return whether it was refused."""
         if self._session.has_workers and self._session.answers.can_answer(event.request):
             return False
         problem = f"Unsupported control request subtype: {event.request.subtype}"

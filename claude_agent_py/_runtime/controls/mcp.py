@@ -211,8 +211,8 @@ class MCPControls(Controls):
         """Begin the OAuth sign-in to an external server, and return the URL that the user has to open.
 
         With `callback_expected`, the browser is redirected to a port of the CLI's machine (`callback_port`), which
-        completes the sign-in and connects the server. Where the browser cannot reach that port, pass the URL that it
-        was redirected to to `submit_oauth_callback`.
+        completes the sign-in and connects the server. If the browser cannot reach that port, call
+        `submit_oauth_callback` with the URL that it was redirected to.
 
         Args:
             name: Its name in the configuration.

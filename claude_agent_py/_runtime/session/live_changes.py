@@ -35,7 +35,7 @@ class LiveChanges:
         self._requests[subtype] = dict(fields)
 
     def apply_to(self, options: ClientOptions[Output], permission_mode: str | None) -> ClientOptions[Output]:
-        """Return the options to begin with what holds: the model and the permission mode."""
+        """Return the options with the model and the permission mode that are now in effect."""
         model = self._requests.get(MODEL, {}).get("model")
         if model is not None:
             options = options.replace(model=model)

@@ -652,7 +652,7 @@ class Session:
         try:
             self._engine.send_prompt(prompt)
         except (ValueError, TypeError) as error:
-            failure = OptionsError(f"it is not JSON: {error}", option="prompt")
+            failure = OptionsError(f"must be JSON: {error}", option="prompt")
             self.fail_run(run, lambda: failure)
             raise failure from error
         self.prompt_uuids.add(prompt.uuid)

@@ -159,12 +159,12 @@ class Storing:
         for own, subpath in await run_file_work(list_transcripts, str(written)):
             self.mirror.begin(place._replace(subpath=subpath), await run_file_work(read_cursor, own))
         for each, transcript in left:
-            await self._go_on_with(each, transcript, folder.projects / project)
+            await self._merge_local_entries(each, transcript, folder.projects / project)
         if options.user is not None:
             await run_file_work(change_owner, folder, options.user)
         self.options = options.replace(resume=session_id, continue_conversation=False)
 
-    async def _go_on_with(self, place: Place, transcript: str, folder: Path) -> None:
+    async def _merge_local_entries(self, place: Place, transcript: str, folder: Path) -> None:
         """Also give the CLI the entries of this machine that the store lacks, and send them to the store later."""
         own = str(folder / place.session) + SUFFIX
         if place.subpath:

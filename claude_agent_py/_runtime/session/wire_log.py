@@ -56,14 +56,14 @@ class WireLog:
             frame = json.loads(line) if size <= _LONGEST else None
         except (ValueError, RecursionError):
             frame = None
-        kind, name = _about(frame) if isinstance(frame, dict) else ("?", "-")
+        kind, name = _identify_frame(frame) if isinstance(frame, dict) else ("?", "-")
         if frame is not None and logger.isEnabledFor(BODIES):
             logger.log(BODIES, "%s %s %s %d bytes %s", direction, kind, name, size, _redact(frame))
         else:
             logger.debug("%s %s %s %d bytes", direction, kind, name, size)
 
 
-def _about(frame: Mapping[str, Any]) -> tuple[str, str]:
+def _identify_frame(frame: Mapping[str, Any]) -> tuple[str, str]:
     """Return the kind of a frame and its id."""
     inner = frame.get("request", frame.get("response"))
     inner = inner if isinstance(inner, Mapping) else {}

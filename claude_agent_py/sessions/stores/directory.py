@@ -76,7 +76,7 @@ class DirectoryStore(SummarisingStore):
             if not version.exists():
                 write_atomically(str(version), [str(VERSION).encode()], replace=True)
             if int(version.read_text()) > VERSION:
-                raise StoreError(f"{self.root} was created by a newer version")
+                raise StoreError(f"{self.root} was created by a newer version; upgrade claude-agent-py")
         except (OSError, ValueError) as error:
             raise StoreError(f"{self.root} cannot be used as a session store: {error}") from error
 

@@ -148,7 +148,8 @@ class PostgresStore(SummarisingStore):
             version = int(found or 0)
             if version > len(MIGRATIONS):
                 raise StoreError(
-                    f"the schema {self._schema} was created by a newer version: {version}, not {len(MIGRATIONS)}"
+                    f"the schema {self._schema} has version {version}, but at most {len(MIGRATIONS)} is supported; "
+                    "upgrade claude-agent-py"
                 )
             for number, statements in enumerate(MIGRATIONS[version:], version + 1):
                 for statement in statements:

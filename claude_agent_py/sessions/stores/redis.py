@@ -69,7 +69,10 @@ class RedisStore(SummarisingStore):
         self._redis.set(self._key("version"), VERSION, nx=True)
         version = int(self._redis.get(self._key("version")))
         if version > VERSION:
-            raise StoreError(f"the keys {self._prefix}* were created by a newer version: {version}, not {VERSION}")
+            raise StoreError(
+                f"the keys {self._prefix}* have version {version}, but at most {VERSION} is supported; "
+                "upgrade claude-agent-py"
+            )
         self._is_ready = True
 
     def _change(self, watched: list[str], work: Callable[[Any], T]) -> T:

@@ -46,7 +46,7 @@ class PermissionRuleValue(CamelModel):
         """
         match = _RULE.fullmatch(text.strip())
         if match is None:
-            raise ValueError(f"invalid permission rule {text!r}; expected Tool or Tool(content)")
+            raise ValueError(f"invalid permission rule {text!r}; it must be Tool or Tool(content)")
         content = match["content"]
         return cls(tool_name=match["tool"]) if content is None else cls(tool_name=match["tool"], rule_content=content)
 

@@ -57,7 +57,7 @@ class MCPStdioServer(_Server):
     """Environment variables, in addition to those the CLI passes to its servers."""
 
     def __repr_args__(self) -> Any:
-        for name, value in self._given():
+        for name, value in self._iter_set_fields():
             yield name, f"<{len(value)}>" if name == "args" else sorted(value) if name == "env" else value
 
 
@@ -68,7 +68,7 @@ class _RemoteServer(_Server):
     """Permission policies for individual tools."""
 
     def __repr_args__(self) -> Any:
-        for name, value in self._given():
+        for name, value in self._iter_set_fields():
             yield name, _origin(value) if name == "url" else sorted(value) if name == "headers" else value
 
 
