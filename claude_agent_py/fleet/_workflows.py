@@ -145,7 +145,7 @@ async def _wait_finished(execution: Execution) -> None:
     with anyio.move_on_after(START_SECONDS):
         await execution.finished.wait()
     if not execution.begun.is_set() and not execution.finished.is_set():
-        raise FleetError("the workflow of the session did not start", session_id=execution.claim.id)
+        raise FleetError("its workflow did not start", session_id=execution.claim.id)
     await execution.finished.wait()
 
 
