@@ -11,9 +11,10 @@ import anyio
 from claude_agent_py._errors import CLIExitError
 from claude_agent_py._protocol.engine import Engine
 from claude_agent_py._protocol.events import Event
-from claude_agent_py._protocol.open_runs import TurnResumed, Until, Verdict
+from claude_agent_py._protocol.open_runs import TurnResumed, Verdict
 from claude_agent_py._protocol.turns import TurnRouter
-from claude_agent_py._runtime.runs.run_mailbox import RunMailbox
+from claude_agent_py._runtime.runs.mailbox import Mailbox
+from claude_agent_py._runtime.runs.run_state import RunState
 from claude_agent_py._streams import LazyEvent
 from claude_agent_py.wire.messages.conversation import UserContent, UserMessage
 
@@ -28,15 +29,11 @@ class SessionPort(Protocol):
     prompt_uuids: set[str]
     """The uuids of all prompts so far."""
 
-    def open_run(self, until: Until, timeout: float | None) -> RunMailbox:
+    def open_run(self, run: RunState) -> None:
         """Open a run."""
         ...
 
-    def register_run(self, run: RunMailbox) -> None:
-        """Open a run that is there already."""
-        ...
-
-    def fail_run(self, run: RunMailbox, failure: Callable[[], BaseException]) -> None:
+    def fail_run(self, run: RunState, failure: Callable[[], BaseException]) -> None:
         """End a run with an error."""
         ...
 
@@ -58,9 +55,11 @@ class Resumption:
         self._session = session
         self._engine = engine
         self._router = router
-        self.run: RunMailbox | None = None
+        self.run: RunState | None = None
         """The run of the interrupted turn, once the CLI has resumed it."""
-        self.carried: list[RunMailbox] = []
+        self.mailbox: Mailbox | None = None
+        """Has its messages."""
+        self.carried: list[RunState] = []
         """The unfinished runs of the session's last process."""
         self._prompts: tuple[str, ...] | None = None
         """The prompts of the interrupted turn; None until the CLI has reported whether it resumes one."""
@@ -70,15 +69,18 @@ class Resumption:
     def begin(self) -> None:
         """Register the runs whose turn the CLI may resume. Call it before the CLI writes anything."""
         if self._session.options.resume_interrupted_turn:
-            self._router.expect_resumed_turn(self._session.open_run("result", None))
+            self.mailbox = Mailbox(self._session.options.limits.mailbox_bytes)
+            run = RunState(self.mailbox)
+            self._session.open_run(run)
+            self._router.expect_resumed_turn(run)
         for run in self.carried:
             self._carry_on(run)
 
-    def _carry_on(self, run: RunMailbox) -> None:
+    def _carry_on(self, run: RunState) -> None:
         """Open a run of the session's last process. The CLI may resume its prompts on its own."""
         now = anyio.current_time()
         run.reopen()
-        self._session.register_run(run)
+        self._session.open_run(run)
         for prompt in run.unanswered:
             self._session.prompt_uuids.add(prompt.uuid)
             self._router.add_prompt(run, prompt.uuid, now)
@@ -103,7 +105,7 @@ class Resumption:
 
     def on_turn_resumed(self, event: TurnResumed) -> None:
         """Note which turn the CLI has resumed, if any."""
-        run: RunMailbox = event.run_id
+        run: RunState = event.run_id
         self._prompts = event.prompts
         if event.adopted:
             self.run, run.is_sealed = run, True

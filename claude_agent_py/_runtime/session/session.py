@@ -50,7 +50,7 @@ from claude_agent_py._protocol.events import (
     StrayReply,
     StreamEnded,
 )
-from claude_agent_py._protocol.open_runs import RunEnded, RunLimits, RunWaits, TurnResumed, Until, Verdict
+from claude_agent_py._protocol.open_runs import RunEnded, RunLimits, RunWaits, TurnResumed, Verdict
 from claude_agent_py._protocol.state import State, Step
 from claude_agent_py._protocol.turns import TurnRouter
 from claude_agent_py._runtime.answering.answers import Answers
@@ -58,7 +58,7 @@ from claude_agent_py._runtime.answering.failures import FailureLog, HandlerFaile
 from claude_agent_py._runtime.answering.questions import Questions
 from claude_agent_py._runtime.runs.readers import Readers
 from claude_agent_py._runtime.runs.result import AuthenticationError, RunTimeoutError, UnreadableResultError
-from claude_agent_py._runtime.runs.run_mailbox import RunMailbox
+from claude_agent_py._runtime.runs.run_state import RunState
 from claude_agent_py._runtime.session.ending import EXIT_GRACE, Ending
 from claude_agent_py._runtime.session.launching import Launched
 from claude_agent_py._runtime.session.live_changes import LiveChanges
@@ -79,6 +79,7 @@ from claude_agent_py.wire.unknown import MalformedFrame
 
 if TYPE_CHECKING:
     from claude_agent_py._runtime.answering.parent import ParentSession
+    from claude_agent_py._runtime.runs.prompts import Prompt
     from claude_agent_py._runtime.session.storing import Storing
     from claude_agent_py.observe.observer import Observer
     from claude_agent_py.tasks.events import TaskEvent
@@ -146,7 +147,7 @@ class Session:
         """The pending control requests by id."""
         self._garbage: str | None = None
         """The start of output that is not JSON, if the program printed any before it was initialized."""
-        self.cut_off: list[RunMailbox] = []
+        self.cut_off: list[RunState] = []
         """The runs that the death of the CLI ended."""
         self.live_changes: LiveChanges = LiveChanges()
         """The changes made to the running session, for its next process."""
@@ -601,21 +602,27 @@ class Session:
 
     # Runs --------------------------------------------------------------------------------------------------------
 
-    def start_run(self, prompt: UserMessage, until: Until, timeout: float | None) -> RunMailbox:
-        """Open a run and send its only prompt. Returns before it is written.
+    def start_run(self, run: RunState, prompt: "Prompt") -> None:
+        """Open a run and send its prompts. Returns before they are written.
 
         Raises:
-            OptionsError: An earlier prompt had the same uuid, or the prompt is not JSON.
+            OptionsError: A prompt is invalid or not JSON, or an earlier prompt had the same uuid.
             ConnectionClosedError: The session is not open.
             CLIExitError: The CLI has ended.
         """
-        self.check_prompt(prompt)
-        run = self.open_run(until, timeout)
-        self.send_prompt(run, prompt)
-        self.seal_run(run)
-        return run
+        from claude_agent_py._runtime.runs.prompts import is_stream, prompt_message, send_each
 
-    def open_run(self, until: Until, timeout: float | None) -> RunMailbox:
+        if is_stream(prompt):
+            self.open_run(run)
+            run.sending = anyio.CancelScope()
+            self.start_soon(send_each, self, run, prompt, run.sending)
+            return
+        message = self.check_prompt(prompt_message(prompt, verbatim=self.options.verbatim_prompts))
+        self.open_run(run)
+        self.send_prompt(run, message)
+        self.seal_run(run)
+
+    def open_run(self, run: RunState) -> None:
         """Open a run. `send_prompt` and `seal_run` follow.
 
         Raises:
@@ -623,12 +630,6 @@ class Session:
             CLIExitError: The CLI has ended.
         """
         self.check_open()
-        run = RunMailbox(self.options.limits.mailbox_bytes, until, timeout)
-        self.register_run(run)
-        return run
-
-    def register_run(self, run: RunMailbox) -> None:
-        """Open a run that is there already."""
         run.session = self
         timeouts = self.options.timeouts
         limits = RunLimits(
@@ -640,7 +641,7 @@ class Session:
         self._engine.advance(Step.SEND)
         self._router.open_run(run, run.until, limits, self._now())
 
-    def send_prompt(self, run: RunMailbox, prompt: UserMessage) -> None:
+    def send_prompt(self, run: RunState, prompt: UserMessage) -> None:
         """Send a prompt of a run. Returns before it is written.
 
         Raises:
@@ -671,12 +672,12 @@ class Session:
             raise OptionsError(f"an earlier prompt had the uuid {prompt.uuid}; give each its own", option="prompt")
         return prompt
 
-    def seal_run(self, run: RunMailbox) -> None:
+    def seal_run(self, run: RunState) -> None:
         """Note that the run has all its prompts."""
         run.is_sealed = True
         self.act(self._router.seal_run(run, self._now()))
 
-    def fail_run(self, run: RunMailbox, failure: Callable[[], BaseException]) -> None:
+    def fail_run(self, run: RunState, failure: Callable[[], BaseException]) -> None:
         """End a run with an error, for example because its iterable of prompts failed."""
         tasks = self._router.get_task_ids(run)
         self._router.drop_run(run)
@@ -690,7 +691,7 @@ class Session:
 
     def _on_run_ended(self, end: RunEnded) -> None:
         """End a run as the engine decided: answered, timed out, unreadable or closed."""
-        run: RunMailbox = end.run_id
+        run: RunState = end.run_id
         failure: Callable[[], BaseException] | None = None
         if end.reason == "timeout":
             kind, limit = end.kind or "run", end.limit or 0.0
@@ -738,7 +739,7 @@ class Session:
             except (TaskError, ControlError):
                 continue  # it has just ended
 
-    def _stop_work(self, run: RunMailbox, *, was_in_turn: bool) -> None:
+    def _stop_work(self, run: RunState, *, was_in_turn: bool) -> None:
         """Stop the work on an abandoned run, but not a turn that it shares with other runs.
 
         Everything is sent now, without waiting for replies: an interrupt names no prompt, so it must precede the next
@@ -749,15 +750,15 @@ class Session:
         if was_in_turn and not self._router.turn_runs:
             self.post("interrupt")
 
-    def get_task_ids(self, run: RunMailbox) -> frozenset[str]:
+    def get_task_ids(self, run: RunState) -> frozenset[str]:
         """Return the ids of the tasks that belong to a run."""
         return run.task_ids if run.is_over else self._router.get_task_ids(run)
 
-    def waits_for_idle(self, run: RunMailbox) -> bool:
+    def waits_for_idle(self, run: RunState) -> bool:
         """Return whether a run has its answers and only waits for the session to become idle."""
         return self._router.waits_for_idle(run)
 
-    def queued_prompts(self, run: RunMailbox) -> tuple[str, ...]:
+    def queued_prompts(self, run: RunState) -> tuple[str, ...]:
         """Return the prompts of a run that the CLI has not reported as started."""
         return self._router.queued_prompts(run)
 
