@@ -6,7 +6,7 @@ import tracemalloc
 
 import pytest
 
-from claude_agent_py._runtime.runs.message_log import BLOCK, MessageLog
+from claude_agent_py._runtime.runs.message_log import MessageLog
 from claude_agent_py.testing import frames
 from claude_agent_py.wire.codec import decode
 from claude_agent_py.wire.unknown import MalformedFrame
@@ -15,12 +15,12 @@ from claude_agent_py.wire.unknown import MalformedFrame
 @pytest.mark.parametrize("max_bytes", [0, 300, 100_000, 1 << 20])
 def test_a_log_has_what_was_added_wherever_it_is(max_bytes: int) -> None:
     log = MessageLog(max_bytes)
-    lines = [frames.encode(frames.assistant(str(number) * (number % 9)))[:-1] for number in range(3 * BLOCK)]
+    lines = [frames.encode(frames.assistant(str(number) * (number % 9)))[:-1] for number in range(200)]
     sent = [decode(line) for line in lines]
     for message, line in zip(sent, lines, strict=True):
         log.append(message, line)
     too_long = MalformedFrame(line=b'{"type": "assist', error="it was dropped")
-    without_line = [too_long] * (2 * BLOCK) + [object()]
+    without_line = [too_long] * (100) + [object()]
     for item in without_line:
         log.append(item, b"")
     log.append(sent[0], lines[0])

@@ -5,14 +5,15 @@ of its message. A decoded message is equal to the received one, but not the same
 """
 
 from array import array
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Final, overload
 
 from claude_agent_py._errors import BacklogError
 from claude_agent_py._runtime.runs.spill import Spill
 
-BLOCK: Final = 64
-"""How many lines share a block of memory: single lines take more, and leave holes when they are freed."""
+BLOCK_BYTES: Final = 32 * 1024
+"""How many bytes of lines are joined: single lines take more memory, and leave holes when they are freed."""
 
 
 class MessageLog(Sequence[Any]):
@@ -25,17 +26,31 @@ class MessageLog(Sequence[Any]):
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
-        self._offsets = array("Q", [0])
-        """Where the line of each message begins, and where the next one will."""
-        self._blocks: list[bytearray] = []
-        """The lines in memory."""
-        self._spill: Spill | None = None
-        """The lines after those."""
-        self._spill_offset = 0
-        self._without_line: dict[int, Any] = {}
-        """The items without a line, by position."""
         self._failure: BacklogError | None = None
         """Why messages were dropped."""
+        self._spill: Spill | None = None
+        """The blocks that follow those in memory."""
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget the messages. `check` still reports those that were dropped."""
+        if self._spill is not None:
+            self._spill.close()
+            self._spill = None
+        self._blocks: list[bytes] = []
+        """Lines, joined."""
+        self._block_bytes = 0
+        self._starts = array("Q")
+        """The position of the first line of each block, also of those in the file."""
+        self._tail: list[bytes] = []
+        """The lines after the last block."""
+        self._tail_bytes = 0
+        self._tail_start = 0
+        self._unjoined: list[bytes] = []
+        """The lines of the block that was read last."""
+        self._unjoined_start = 0
+        self._without_line: dict[int, Any] = {}
+        """The items whose line is empty, by position."""
 
     def __repr__(self) -> str:
         return f"<log of {len(self)} messages>"
@@ -44,32 +59,30 @@ class MessageLog(Sequence[Any]):
         """Add a message as its line. An item whose line is empty stays in memory as it is."""
         if self._failure is not None:
             return
-        position, offset = len(self._offsets) - 1, self._offsets[-1]
         if not line:
-            self._without_line[position] = message
-        elif self._spill is None and offset + len(line) <= self._max_bytes:
-            while len(self._blocks) <= position // BLOCK:
-                self._blocks.append(bytearray())
-            self._blocks[-1] += line
+            self._without_line[len(self)] = message
+        self._tail.append(line)
+        self._tail_bytes += len(line)
+        if self._tail_bytes >= BLOCK_BYTES:
+            self._join_tail()
+
+    def _join_tail(self) -> None:
+        block = b"\n".join(self._tail)
+        if self._spill is None and self._block_bytes + len(block) <= self._max_bytes:
+            self._blocks.append(block)
+            self._block_bytes += len(block)
         else:
             if self._spill is None:
                 self._spill = Spill(self._max_bytes)
-                self._spill_offset = offset
             try:
-                self._spill.append(line)
+                self._spill.append(block)
             except BacklogError as error:
-                self._failure = error.again()  # its traceback refers to the spill
+                self._failure = error.again()  # the traceback of the other one refers to the spill
                 return
-        self._offsets.append(offset + len(line))
-
-    def clear(self) -> None:
-        """Forget the messages. `check` still reports those that were dropped."""
-        if self._spill is not None:
-            self._spill.close()
-            self._spill = None
-        del self._offsets[1:]
-        self._blocks.clear()
-        self._without_line.clear()
+        self._starts.append(self._tail_start)
+        self._tail_start += len(self._tail)
+        self._tail.clear()
+        self._tail_bytes = 0
 
     def check(self) -> None:
         """Raise BacklogError if messages were dropped."""
@@ -77,7 +90,7 @@ class MessageLog(Sequence[Any]):
             raise self._failure.again()
 
     def __len__(self) -> int:
-        return len(self._offsets) - 1
+        return self._tail_start + len(self._tail)
 
     def __iter__(self) -> Iterator[Any]:
         position = 0
@@ -108,12 +121,20 @@ class MessageLog(Sequence[Any]):
     def _get(self, position: int) -> Any:
         from claude_agent_py.wire.codec import decode  # loads while the CLI starts
 
-        start, end = self._offsets[position : position + 2]
-        if start == end:
-            return self._without_line[position]
-        if self._spill is not None and start >= self._spill_offset:
-            line = self._spill.read(start - self._spill_offset, end - self._spill_offset)
+        if position >= self._tail_start:
+            line = self._tail[position - self._tail_start]
         else:
-            offset = self._offsets[position - position % BLOCK]  # of its block
-            line = bytes(self._blocks[position // BLOCK][start - offset : end - offset])
-        return decode(line, report=False)
+            if not 0 <= position - self._unjoined_start < len(self._unjoined):
+                self._unjoin(position)
+            line = self._unjoined[position - self._unjoined_start]
+        return decode(line, report=False) if line else self._without_line[position]
+
+    def _unjoin(self, position: int) -> None:
+        number = bisect_right(self._starts, position) - 1
+        if number < len(self._blocks):
+            block = self._blocks[number]
+        else:
+            assert self._spill is not None  # noqa: S101 - it has the other blocks
+            block = self._spill.read(number - len(self._blocks))
+        self._unjoined = block.split(b"\n")
+        self._unjoined_start = self._starts[number]

@@ -1,10 +1,11 @@
-"""`Spill`: bytes in a temporary file, for messages that exceed the memory of their log."""
+"""`Spill`: blocks of bytes in a temporary file, for messages that exceed the memory of their log."""
 
 import contextlib
 import io
 import logging
 import tempfile
 import weakref
+from array import array
 from typing import Any, Final
 
 from claude_agent_py._errors import BacklogError
@@ -16,7 +17,7 @@ BUFFER_BYTES: Final = 1024 * 1024
 
 
 class Spill:
-    """Bytes in a temporary file, which is deleted when this is closed or collected.
+    """Blocks of bytes in a temporary file, which is deleted when this is closed or collected.
 
     Args:
         memory_bytes: How much may stay in memory if the file cannot be written, at least `BUFFER_BYTES`.
@@ -25,6 +26,8 @@ class Spill:
     def __init__(self, memory_bytes: int) -> None:
         self._memory_bytes = max(memory_bytes, BUFFER_BYTES)
         self._file, self._problem = _temporary_file()
+        self._ends = array("Q", [0])
+        """Where each block ends, after a 0."""
         self._written = 0
         """How many bytes are in the file; the rest is pending."""
         self._pending = bytearray()
@@ -32,27 +35,29 @@ class Spill:
         """Write when this many bytes are pending."""
         self.close: Any = weakref.finalize(self, _close, self._file)
 
-    def append(self, data: bytes) -> None:
-        """Append bytes.
+    def append(self, block: bytes) -> None:
+        """Append a block.
 
         Raises:
-            BacklogError: They can neither be written nor kept in memory. Earlier bytes can still be read.
+            BacklogError: It can neither be written nor kept in memory. Earlier blocks can still be read.
         """
-        size = self._written + len(self._pending)
-        self._pending += data
+        size = self._ends[-1]
+        self._pending += block
         if len(self._pending) >= self._write_at:
             self._write()
         if len(self._pending) > self._memory_bytes:
             self._written = min(self._written, size)
             del self._pending[size - self._written :]
             raise BacklogError(self._problem, self._memory_bytes)
+        self._ends.append(size + len(block))
 
-    def read(self, start: int, end: int) -> bytes:
-        """Return the bytes between two positions.
+    def read(self, number: int) -> bytes:
+        """Return the block with this index.
 
         Raises:
             BacklogError: The file cannot be read.
         """
+        start, end = self._ends[number : number + 2]
         on_disk = max(0, min(end, self._written) - start)
         data = bytearray()
         try:
