@@ -12,8 +12,8 @@ from typing import Any, ClassVar, Final, overload
 from claude_agent_py._errors import BacklogError
 from claude_agent_py._runtime.runs.spill import Spill
 
-BLOCK_BYTES: Final = 32 * 1024
-"""How many bytes of lines are joined: single lines take more memory, and leave holes when they are freed."""
+BLOCK_BYTES: Final = 8 * 1024
+"""How many bytes of lines share a block: single lines take more memory, and leave holes when they are freed."""
 
 
 class MessageLog(Sequence[Any]):
@@ -38,17 +38,16 @@ class MessageLog(Sequence[Any]):
             self._spill.close()
             self._spill = None
         self._blocks: list[bytes] = []
-        """Lines, joined."""
+        """The first lines."""
         self._block_bytes = 0
-        self._starts = array("Q")
-        """The position of the first line of each block, also of those in the file."""
-        self._tail: list[bytes] = []
-        """The lines after the last block."""
-        self._tail_bytes = 0
-        self._tail_start = 0
-        self._unjoined: list[bytes] = []
+        self._last = bytearray()
+        """The last lines: the block that grows."""
+        self._starts = array("Q", [0])
+        """The position of the first line of each block, up to the last one."""
+        self._length = 0
+        self._lines: list[bytes] = []
         """The lines of the block that was read last."""
-        self._unjoined_start = 0
+        self._lines_start = 0
         self._without_line: dict[int, Any] = {}
         """The items whose line is empty, by position."""
 
@@ -60,14 +59,15 @@ class MessageLog(Sequence[Any]):
         if self._failure is not None:
             return
         if not line:
-            self._without_line[len(self)] = message
-        self._tail.append(line)
-        self._tail_bytes += len(line)
-        if self._tail_bytes >= BLOCK_BYTES:
-            self._join_tail()
+            self._without_line[self._length] = message
+        self._length += 1
+        self._last += line
+        self._last += b"\n"
+        if len(self._last) >= BLOCK_BYTES:
+            self._end_block()
 
-    def _join_tail(self) -> None:
-        block = b"\n".join(self._tail)
+    def _end_block(self) -> None:
+        block = bytes(self._last)
         if self._spill is None and self._block_bytes + len(block) <= self._max_bytes:
             self._blocks.append(block)
             self._block_bytes += len(block)
@@ -79,10 +79,8 @@ class MessageLog(Sequence[Any]):
             except BacklogError as error:
                 self._failure = error.again()  # the traceback of the other one refers to the spill
                 return
-        self._starts.append(self._tail_start)
-        self._tail_start += len(self._tail)
-        self._tail.clear()
-        self._tail_bytes = 0
+        self._starts.append(self._length)
+        self._last.clear()
 
     def check(self) -> None:
         """Raise BacklogError if messages were dropped."""
@@ -90,7 +88,7 @@ class MessageLog(Sequence[Any]):
             raise self._failure.again()
 
     def __len__(self) -> int:
-        return self._tail_start + len(self._tail)
+        return self._length
 
     def __iter__(self) -> Iterator[Any]:
         position = 0
@@ -121,20 +119,20 @@ class MessageLog(Sequence[Any]):
     def _get(self, position: int) -> Any:
         from claude_agent_py.wire.codec import decode  # loads while the CLI starts
 
-        if position >= self._tail_start:
-            line = self._tail[position - self._tail_start]
-        else:
-            if not 0 <= position - self._unjoined_start < len(self._unjoined):
-                self._unjoin(position)
-            line = self._unjoined[position - self._unjoined_start]
+        if not 0 <= position - self._lines_start < len(self._lines):
+            self._read_block(position)
+        line = self._lines[position - self._lines_start]
         return decode(line, report=False) if line else self._without_line[position]
 
-    def _unjoin(self, position: int) -> None:
+    def _read_block(self, position: int) -> None:
+        """Read the block that has the line at this position."""
         number = bisect_right(self._starts, position) - 1
         if number < len(self._blocks):
             block = self._blocks[number]
+        elif number == len(self._starts) - 1:
+            block = bytes(self._last)
         else:
-            assert self._spill is not None  # noqa: S101 - it has the other blocks
+            assert self._spill is not None  # noqa: S101 - it has the blocks between
             block = self._spill.read(number - len(self._blocks))
-        self._unjoined = block.split(b"\n")
-        self._unjoined_start = self._starts[number]
+        self._lines = block.split(b"\n")[:-1]
+        self._lines_start = self._starts[number]
