@@ -354,7 +354,7 @@ class Client(SessionControls, Generic[Output]):
             session.start_soon(send_each, session, mailbox, prompt)
         else:
             message = prompt_message(prompt, verbatim=self._options.verbatim_prompts)
-            mailbox = session.start_run(message, until, timeout)
+            mailbox = session.open_run(until, timeout, message)
         return Run(self, mailbox)
 
     @property

@@ -6,8 +6,6 @@ It is the turn that the CLI resumes on its own (`resume_interrupted_turn`), and 
 from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Protocol
 
-import anyio
-
 from claude_agent_py._errors import CLIExitError
 from claude_agent_py._protocol.engine import Engine
 from claude_agent_py._protocol.events import Event
@@ -25,19 +23,21 @@ class SessionPort(Protocol):
     """The session, as seen by its resumption."""
 
     options: "ClientOptions"
-    prompt_uuids: set[str]
-    """The uuids of all prompts so far."""
 
     def open_run(self, until: Until, timeout: float | None) -> RunMailbox:
-        """Open a run."""
+        """Open a run without a prompt."""
         ...
 
     def register_run(self, run: RunMailbox) -> None:
-        """Open a run that is there already."""
+        """Route the messages of a run to it. Its unanswered prompts have been sent."""
         ...
 
     def fail_run(self, run: RunMailbox, failure: Callable[[], BaseException]) -> None:
         """End a run with an error."""
+        ...
+
+    def settle(self) -> None:
+        """End the runs that are done."""
         ...
 
     def act(self, events: Iterable[Event | Verdict]) -> None:
@@ -72,17 +72,9 @@ class Resumption:
         if self._session.options.resume_interrupted_turn:
             self._router.expect_resumed_turn(self._session.open_run("result", None))
         for run in self.carried:
-            self._carry_on(run)
-
-    def _carry_on(self, run: RunMailbox) -> None:
-        """Open a run of the session's last process. The CLI may resume its prompts on its own."""
-        now = anyio.current_time()
-        run.reopen()
-        self._session.register_run(run)
-        for prompt in run.unanswered:
-            self._session.prompt_uuids.add(prompt.uuid)
-            self._router.add_prompt(run, prompt.uuid, now)
-        self._session.act(self._router.seal_run(run, now))
+            run.reopen()
+            self._session.register_run(run)  # the CLI may resume its prompts on its own
+        self._session.settle()
 
     async def wait(self, *, is_running: bool) -> None:
         """Wait until the CLI has resumed the interrupted turn, or has reported that there is none.

@@ -33,6 +33,7 @@ from claude_agent_py._errors import (
     ControlRejectedError,
     ControlTimeoutError,
     HandlerError,
+    LocalProtocolError,
     OptionsError,
     TaskError,
 )
@@ -134,8 +135,6 @@ class Session:
         self._questions = Questions(self, self._engine, parent)
         self.ending: Ending = Ending(self, self._engine, self._router)
         self.resumption: Resumption = Resumption(self, self._engine, self._router)
-        self.prompt_uuids: set[str] = set()
-        """The uuids of all prompts so far."""
         self._task_events: list[TaskEvent] | None = None
         """The events that the current message has caused, delivered after it; None between messages."""
         self._owner = os.getpid()
@@ -601,34 +600,28 @@ class Session:
 
     # Runs --------------------------------------------------------------------------------------------------------
 
-    def start_run(self, prompt: UserMessage, until: Until, timeout: float | None) -> RunMailbox:
-        """Open a run and send its only prompt. Returns before it is written.
+    def open_run(self, until: Until, timeout: float | None, prompt: UserMessage | None = None) -> RunMailbox:
+        """Open a run and send its only prompt. Without one, `send_prompt` and `seal_run` follow.
+
+        Returns before the prompt is written.
 
         Raises:
             OptionsError: An earlier prompt had the same uuid, or the prompt is not JSON.
             ConnectionClosedError: The session is not open.
             CLIExitError: The CLI has ended.
         """
-        self.check_prompt(prompt)
-        run = self.open_run(until, timeout)
-        self.send_prompt(run, prompt)
-        self.seal_run(run)
-        return run
-
-    def open_run(self, until: Until, timeout: float | None) -> RunMailbox:
-        """Open a run. `send_prompt` and `seal_run` follow.
-
-        Raises:
-            ConnectionClosedError: The session is not open.
-            CLIExitError: The CLI has ended.
-        """
-        self.check_open()
         run = RunMailbox(self.options.limits.mailbox_bytes, until, timeout)
+        if prompt is None:
+            self.check_open()
+        else:
+            self._send_prompt(run, prompt)
+            run.is_sealed = True
         self.register_run(run)
+        self.flush()
         return run
 
     def register_run(self, run: RunMailbox) -> None:
-        """Open a run that is there already."""
+        """Route the messages of a run to it. Its unanswered prompts have been sent."""
         run.session = self
         timeouts = self.options.timeouts
         limits = RunLimits(
@@ -637,39 +630,29 @@ class Session:
             silence=timeouts.silence,
             idle=timeouts.idle,
         )
-        self._engine.advance(Step.SEND)
-        self._router.open_run(run, run.until, limits, self._now())
+        prompts = [prompt.uuid for prompt in run.unanswered]
+        self._router.open_run(run, run.until, limits, self._now(), prompts, is_sealed=run.is_sealed)
 
     def send_prompt(self, run: RunMailbox, prompt: UserMessage) -> None:
-        """Send a prompt of a run. Returns before it is written.
+        """Send another prompt of a run, unless it has ended. Returns before it is written. Raises like `open_run`."""
+        if run.is_over:
+            return
+        self._send_prompt(run, prompt)
+        self._router.add_prompt(run, prompt.uuid, self._now())
+        self.flush()
 
-        Raises:
-            OptionsError: The prompt is not JSON, which ends the run.
-        """
-        self.check_open()
-        if not self._router.add_prompt(run, prompt.uuid, self._now()):
-            return  # the run has ended
+    def _send_prompt(self, run: RunMailbox, prompt: UserMessage) -> None:
+        if self._router.knows_prompt(prompt.uuid):  # the CLI would silently drop it
+            raise OptionsError(f"an earlier prompt had the uuid {prompt.uuid}; give each its own", option="prompt")
         try:
             self._engine.send_prompt(prompt)
+        except LocalProtocolError:
+            raise self.ending.error_now from None
         except (ValueError, TypeError) as error:
-            failure = OptionsError(f"must be JSON: {error}", option="prompt")
-            self.fail_run(run, lambda: failure)
-            raise failure from error
-        self.prompt_uuids.add(prompt.uuid)
+            raise OptionsError(f"must be JSON: {error}", option="prompt") from error
         run.sent.append(prompt)
         for observer in self.observers:
             observer.sent(prompt)
-        self.flush()
-
-    def check_prompt(self, prompt: UserMessage) -> UserMessage:
-        """Return the prompt if it may be sent.
-
-        Raises:
-            OptionsError: An earlier prompt had the same uuid; the CLI would silently drop this one.
-        """
-        if prompt.uuid in self.prompt_uuids:
-            raise OptionsError(f"an earlier prompt had the uuid {prompt.uuid}; give each its own", option="prompt")
-        return prompt
 
     def seal_run(self, run: RunMailbox) -> None:
         """Note that the run has all its prompts."""
