@@ -3,46 +3,20 @@
 It is the turn that the CLI resumes on its own (`resume_interrupted_turn`), and the runs that `reopen` moved here.
 """
 
-from collections.abc import Callable, Collection, Iterable
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Collection
+from typing import TYPE_CHECKING
 
 from claude_agent_py._errors import CLIExitError
 from claude_agent_py._protocol.engine import Engine
-from claude_agent_py._protocol.events import Event
-from claude_agent_py._protocol.open_runs import TurnResumed, Until, Verdict
+from claude_agent_py._protocol.open_runs import TurnResumed
 from claude_agent_py._protocol.turns import TurnRouter
 from claude_agent_py._runtime.runs.run_mailbox import RunMailbox
+from claude_agent_py._runtime.session.live_changes import LiveChanges
 from claude_agent_py._streams import LazyEvent
 from claude_agent_py.wire.messages.conversation import UserContent, UserMessage
 
 if TYPE_CHECKING:
-    from claude_agent_py.options import ClientOptions
-
-
-class SessionPort(Protocol):
-    """The session, as seen by its resumption."""
-
-    options: "ClientOptions"
-
-    def open_run(self, until: Until, timeout: float | None) -> RunMailbox:
-        """Open a run without a prompt."""
-        ...
-
-    def register_run(self, run: RunMailbox) -> None:
-        """Route the messages of a run to it. Its unanswered prompts have been sent."""
-        ...
-
-    def fail_run(self, run: RunMailbox, failure: Callable[[], BaseException]) -> None:
-        """End a run with an error."""
-        ...
-
-    def settle(self) -> None:
-        """End the runs that are done."""
-        ...
-
-    def act(self, events: Iterable[Event | Verdict]) -> None:
-        """Act on events of the engine and the router, then write what the engine has to send."""
-        ...
+    from claude_agent_py._runtime.answering.session_port import SessionPort
 
 
 class Resumption:
@@ -54,7 +28,7 @@ class Resumption:
         router: Its router.
     """
 
-    def __init__(self, session: SessionPort, engine: Engine, router: TurnRouter) -> None:
+    def __init__(self, session: "SessionPort", engine: Engine, router: TurnRouter) -> None:
         self._session = session
         self._engine = engine
         self._router = router
@@ -62,10 +36,19 @@ class Resumption:
         """The run of the interrupted turn, once the CLI has resumed it."""
         self.carried: list[RunMailbox] = []
         """The unfinished runs of the session's last process."""
+        self.changes: LiveChanges = LiveChanges()
+        """The changes made to the running session, which its next process repeats."""
+        self.cut_off: list[RunMailbox] = []
+        """The runs that the end of this process cut off, which the next one continues."""
         self._prompts: tuple[str, ...] | None = None
         """The prompts of the interrupted turn; None until the CLI has reported whether it resumes one."""
         self._is_known = LazyEvent()
         """Set once the CLI has reported whether it resumes a turn."""
+
+    def follow(self, last: "Resumption") -> None:
+        """Continue the session whose process has died."""
+        self.carried = [run for run in last.cut_off if run.is_sealed]
+        self.changes = last.changes
 
     def begin(self) -> None:
         """Register the runs whose turn the CLI may resume. Call it before the CLI writes anything."""
