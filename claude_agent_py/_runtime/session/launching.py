@@ -3,7 +3,7 @@
 import os
 from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -29,6 +29,8 @@ class Launched:
     """The path of the program; None if it is not on this machine, or unknown."""
     follows_plan: bool
     """Whether it was started from the plan; not with a ready-made transport."""
+    owner: int = field(default_factory=os.getpid)
+    """The id of the process that started it; `os.fork` copies sessions into others."""
 
     async def discard(self) -> None:
         """Kill it; shielded from cancellation."""
