@@ -362,8 +362,11 @@ class TaskIntake:
         self._has_worker = True
         try:
             while True:
-                await self.changed.wait(self._reconciler.seconds_until_check())
-                await self._reconciler.check()
+                pause = self._reconciler.seconds_until_check()
+                if pause == 0:
+                    await self._reconciler.check()
+                else:
+                    await self.changed.wait(pause)
         finally:
             self._has_worker = False
             # Without this worker, the waiters must reconcile themselves.

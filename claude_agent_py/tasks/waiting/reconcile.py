@@ -6,7 +6,9 @@ ended, and reads the files of a quiet task from time to time, because they may b
 """
 
 import logging
+import math
 import os
+import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -23,7 +25,8 @@ from claude_agent_py.wire.messages.tasks import TaskStatus
 
 logger: logging.Logger = logging.getLogger(__name__)
 
-_SHORTEST_PAUSE: Final = 0.02
+_PAUSE: Final = 0.02
+"""The shortest time between two checks, in seconds. When many tasks end together, one check serves them all."""
 
 
 class Reconciler:
@@ -34,6 +37,7 @@ class Reconciler:
         self._paths = paths
         self._clock = clock
         self._publish = publish
+        self._last_check = -math.inf
         self._last_quiet_check = clock()
         self._is_checking = False
 
@@ -44,13 +48,14 @@ class Reconciler:
         times = [now if run.is_to_count else run.deadline or now for run in ledger.postponed]
         if ledger.background or ledger.foreground:
             times.append(self._last_quiet_check + ledger.grace.quiet)
-        return max(_SHORTEST_PAUSE, min(times) - now) if times else None
+        return max(0.0, min(times) - now, self._last_check + _PAUSE - time.monotonic()) if times else None
 
     async def check(self) -> None:
         """Resolve all tasks whose deadline has passed. May be called at any time, even from several workers."""
         if self._is_checking:
             return
         self._is_checking = True
+        self._last_check = time.monotonic()
         try:
             await self._count_ended()
             await self._decide_all(self._clock())
