@@ -3,9 +3,9 @@
 import os
 from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import anyio
 
@@ -19,8 +19,7 @@ from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.transport import SubprocessTransport, Transport
 
 
-@dataclass(frozen=True)
-class Launched:
+class Launched(NamedTuple):
     """A CLI that has been started but not initialized."""
 
     plan: LaunchPlan
