@@ -4,6 +4,7 @@ import gc
 import pickle
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,7 +26,7 @@ def test_a_log_has_what_was_added_wherever_it_is(max_bytes: int) -> None:
     log = MessageLog(max_bytes)
     sizes = [number % 9 * 500 for number in range(200)] + [5 * BLOCK_BYTES, 1, BLOCK_BYTES] * 2
     lines = [frames.encode(frames.assistant("x" * size + str(size)))[:-1] for size in sizes]
-    sent = [decode(line) for line in lines]
+    sent: list[Any] = [decode(line) for line in lines]
     for message, line in zip(sent, lines, strict=True):
         log.append(message, line)
     too_long = MalformedFrame(line=b'{"type": "assist', error="it was dropped")
@@ -34,7 +35,8 @@ def test_a_log_has_what_was_added_wherever_it_is(max_bytes: int) -> None:
         log.append(item, b"")
     log.append(sent[0], lines[0])
     sent += [*without_line, sent[0]]
-    assert (len(log), list(log), log) == (len(sent), sent, sent)
+    assert (len(log), list(log)) == (len(sent), sent)
+    assert log == sent
     assert (log[-1], log[3:6], log[5]) == (sent[-1], sent[3:6], sent[5])
     assert [log[position] for position in reversed(range(len(log)))] == sent[::-1]
     with pytest.raises(IndexError):

@@ -59,7 +59,7 @@ class MessageLog(Sequence[Any]):
         return f"<log of {len(self)} messages>"
 
     def append(self, message: Any, line: bytes) -> bool:
-        """Add a message as its line, and return whether there was room. Without a line, the message is kept as it is."""
+        """Add a message as its line, and return whether there was room. Without a line, it is kept as it is."""
         if self._failure is not None:
             return False
         if not line:
