@@ -344,14 +344,14 @@ class Client(SessionControls, Generic[Output]):
             CLIExitError: The CLI has ended.
         """
         from claude_agent_py._runtime.runs.mailbox import Mailbox
-        from claude_agent_py._runtime.runs.prompts import check_run_arguments
+        from claude_agent_py._runtime.runs.prompts import check_run_arguments, start_run
         from claude_agent_py._runtime.runs.run import Run
         from claude_agent_py._runtime.runs.run_state import RunState
 
         check_run_arguments(until, timeout)
         mailbox = Mailbox(self._options.limits.mailbox_bytes)
         state = RunState(mailbox, until, timeout)
-        self.session.start_run(state, prompt)
+        start_run(self.session, state, prompt)
         return Run(self, state, mailbox)
 
     @property

@@ -13,7 +13,7 @@ import anyio
 from claude_agent_py._errors import ConnectionClosedError
 from claude_agent_py._event_loop import run_anywhere
 from claude_agent_py._runtime.runs.mailbox import Mailbox
-from claude_agent_py._runtime.runs.prompts import Prompt, check_prompt, check_run_arguments, is_stream
+from claude_agent_py._runtime.runs.prompts import Prompt, check_prompt, check_run_arguments, is_stream, start_run
 from claude_agent_py._runtime.runs.run import InterruptReceipt, Run
 from claude_agent_py._runtime.runs.run_state import RunState
 from claude_agent_py.client import Client
@@ -131,7 +131,7 @@ class OneShot(Run):
         idle = self._state.until == "idle"
         client.session.ending.advice = "the run ended before they did" if idle else 'to wait for them, run until="idle"'
         try:
-            client.session.start_run(self._state, self._prompt)
+            start_run(client.session, self._state, self._prompt)
         except BaseException:  # the CLI has ended already, say
             with anyio.CancelScope(shield=True):
                 await self._close_client(client, "stop")

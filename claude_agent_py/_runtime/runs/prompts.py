@@ -77,6 +77,22 @@ def prompt_message(prompt: Any, *, verbatim: bool) -> "UserMessage":
     raise problem  # outside of `except`: the context would show the values
 
 
+def start_run(session: "Session", run: "RunState", prompt: Prompt) -> None:
+    """Open a run and send its prompts. Returns before they are written.
+
+    Raises:
+        OptionsError: The prompt is invalid or not JSON, or an earlier prompt had the same uuid.
+        ConnectionClosedError: The session is not open.
+        CLIExitError: The CLI has ended.
+    """
+    if is_stream(prompt):
+        session.open_run(run)
+        run.sending = anyio.CancelScope()
+        session.start_soon(send_each, session, run, prompt, run.sending)
+    else:
+        session.open_run(run, prompt_message(prompt, verbatim=session.options.verbatim_prompts))
+
+
 async def send_each(session: "Session", run: "RunState", prompts: AsyncIterable[Any], scope: anyio.CancelScope) -> None:
     """Send the prompts of an async iterable as they come. Runs in a worker of the session; its errors fail the run."""
     iterator: AsyncIterator[Any] | None = None

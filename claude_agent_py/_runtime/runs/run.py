@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from claude_agent_py._runtime.runs.run_state import RunState
     from claude_agent_py._runtime.runs.subagents import Subagent
     from claude_agent_py._runtime.session.session import Session
-    from claude_agent_py.client import Client
     from claude_agent_py.tasks.task import Task
     from claude_agent_py.tools.traffic import ToolCallRecord
 
@@ -52,9 +51,9 @@ class Run(Generic[Output]):
     may iterate at a time; any number may await.
     """
 
-    def __init__(self, client: Client | None, state: RunState, mailbox: Mailbox) -> None:
+    def __init__(self, client: Any, state: RunState, mailbox: Mailbox) -> None:
         self._client = client
-        """Kept alive by its runs. None before the run has started."""
+        """The `Client`, which its runs keep alive; None before the run has started."""
         self._state = state
         self._mailbox = mailbox
         self._is_exhausted = False

@@ -77,7 +77,6 @@ from claude_agent_py.wire.unknown import MalformedFrame
 
 if TYPE_CHECKING:
     from claude_agent_py._runtime.answering.parent import ParentSession
-    from claude_agent_py._runtime.runs.prompts import Prompt
     from claude_agent_py._runtime.session.storing import Storing
     from claude_agent_py.observe.observer import Observer
     from claude_agent_py.tasks.events import TaskEvent
@@ -607,27 +606,21 @@ class Session:
 
     # Runs --------------------------------------------------------------------------------------------------------
 
-    def start_run(self, run: RunState, prompt: "Prompt") -> None:
-        """Open a run and send its prompts. Returns before they are written.
+    def open_run(self, run: RunState, prompt: UserMessage | None = None) -> None:
+        """Open a run and send its only prompt. Without one, `send_prompt` and `seal_run` may follow.
+
+        Returns before the prompt is written.
 
         Raises:
-            OptionsError: A prompt is invalid or not JSON, or an earlier prompt had the same uuid.
+            OptionsError: An earlier prompt had the same uuid, or the prompt is not JSON.
             ConnectionClosedError: The session is not open.
             CLIExitError: The CLI has ended.
         """
-        from claude_agent_py._runtime.runs.prompts import is_stream, prompt_message, send_each
-
-        if is_stream(prompt):
-            run.sending = anyio.CancelScope()
-            self.start_soon(send_each, self, run, prompt, run.sending)
+        if prompt is None:
+            self.check_open()
         else:
-            self._send_prompt(run, prompt_message(prompt, verbatim=self.options.verbatim_prompts))
+            self._send_prompt(run, prompt)
             run.is_sealed = True
-        self.open_run(run)
-        self.flush()
-
-    def open_run(self, run: RunState) -> None:
-        """Route the messages of a run to it. Its unanswered prompts have been sent."""
         run.session = self
         timeouts = self.options.timeouts
         limits = RunLimits(
@@ -638,9 +631,10 @@ class Session:
         )
         prompts = [prompt.uuid for prompt in run.unanswered]
         self._router.open_run(run, run.until, limits, self._now(), prompts, is_sealed=run.is_sealed)
+        self.flush()
 
     def send_prompt(self, run: RunState, prompt: UserMessage) -> None:
-        """Send another prompt of a run, unless it has ended. Returns before it is written. Raises like `start_run`."""
+        """Send another prompt of a run, unless it has ended. Returns before it is written. Raises like `open_run`."""
         if run.is_over:
             return
         self._send_prompt(run, prompt)
