@@ -5,12 +5,15 @@ methods that the pump calls do no I/O and never raise. Use it only in the thread
 """
 
 import logging
+import math
 import os
 import time
 import weakref
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, Final
+
+import anyio
 
 from claude_agent_py._callbacks import Report
 from claude_agent_py._errors import TaskError
@@ -24,7 +27,7 @@ from claude_agent_py.tasks.ledger.spending import Counts
 from claude_agent_py.tasks.listeners import EventStream, Listeners, What, event_kind
 from claude_agent_py.tasks.messages import MESSAGE_LIMIT, MessageLog
 from claude_agent_py.tasks.outcome import EndedBy, TaskOutcome
-from claude_agent_py.tasks.waiting.reconcile import Reconciler
+from claude_agent_py.tasks.waiting.reconcile import PAUSE, Reconciler
 from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
 from claude_agent_py.wire.messages.system import InitMessage, PermissionDeniedMessage
 from claude_agent_py.wire.messages.tasks import TaskStartedMessage
@@ -344,8 +347,10 @@ class TaskIntake:
         if self._has_worker:
             await event.wait(timeout)
             return
-        times = [time for time in (timeout, self._reconciler.seconds_until_check()) if time is not None]
-        await event.wait(min(times, default=None))
+        pause = self._reconciler.seconds_until_check()
+        if pause is not None:
+            timeout = min(max(PAUSE, pause), math.inf if timeout is None else timeout)
+        await event.wait(timeout)
         await self._reconciler.check()
 
     async def wait_until(self, is_true: Callable[[], bool], event: RepeatingEvent) -> None:
@@ -363,10 +368,10 @@ class TaskIntake:
         try:
             while True:
                 pause = self._reconciler.seconds_until_check()
-                if pause == 0:
-                    await self._reconciler.check()
-                else:
+                if pause != 0:
                     await self.changed.wait(pause)
+                await self._reconciler.check()
+                await anyio.sleep(PAUSE)
         finally:
             self._has_worker = False
             # Without this worker, the waiters must reconcile themselves.
