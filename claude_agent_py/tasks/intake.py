@@ -22,7 +22,7 @@ from claude_agent_py.tasks.events import Answered, Asked, TaskEvent, TaskOutputA
 from claude_agent_py.tasks.files.paths import Paths
 from claude_agent_py.tasks.ledger import signals
 from claude_agent_py.tasks.ledger.ledger import Grace, Ledger
-from claude_agent_py.tasks.ledger.record import Record
+from claude_agent_py.tasks.ledger.record import Record, Run
 from claude_agent_py.tasks.ledger.spending import Counts
 from claude_agent_py.tasks.listeners import EventStream, Listeners, What, event_kind
 from claude_agent_py.tasks.messages import MESSAGE_LIMIT, MessageLog
@@ -199,6 +199,10 @@ class TaskIntake:
         """
         if outcome.task_id in self.ledger.records:
             return
+        run = Run.of_earlier_process(outcome)
+        run.prompt = prompt
+        run.tool_use_id = tool_use_id
+        run.spent.exact = dict(spent or {})
         record = Record(
             id=outcome.task_id,
             type=task_type,
@@ -208,10 +212,9 @@ class TaskIntake:
             is_confirmed=True,
             output_file=outcome.output_file,
             transcript_path=transcript_path,
+            runs=[run],
         )
-        self.ledger.load(
-            record, outcome, prompt=prompt, tool_use_id=tool_use_id, parent_id=parent_id, spent=spent or {}
-        )
+        self.ledger.add_earlier(record, parent_id)
         if outcome.output_file:
             self.paths.record_output(record.id, outcome.output_file)
 
