@@ -1,7 +1,7 @@
 """`TaskIntake`: tracks tasks from the messages of a session, and notifies waiters and listeners.
 
-The runtime creates it, feeds it from its pump and runs its two workers; `TaskManager` is its public interface. The
-methods that the pump calls do no I/O and never raise. Use it only in the thread of the event loop.
+The runtime creates it, feeds it from its pump and runs its workers; `TaskManager` is its public interface. The methods
+that the pump calls do no I/O and never raise. Use it only in the thread of the event loop.
 """
 
 import logging
@@ -15,7 +15,6 @@ from typing import Any, Final
 
 import anyio
 
-from claude_agent_py._callbacks import Report
 from claude_agent_py._errors import TaskError
 from claude_agent_py._streams import RepeatingEvent
 from claude_agent_py.tasks.events import Answered, Asked, TaskEvent, TaskOutputAvailable, TaskProgressed
@@ -75,7 +74,7 @@ class TaskIntake:
         self.messages: MessageLog = MessageLog(message_limit)
         self.listeners: Listeners = Listeners()
         self.changed: RepeatingEvent = RepeatingEvent()
-        """Set when any task begins or ends, and when a check is due earlier than before."""
+        """Set when any task begins or ends, and when a deadline is set: wakes the worker and who waits for any task."""
         self.stoppers: dict[str, Callable[[], Awaitable[object]]] = {}
         """Functions that stop adopted tasks, by task id."""
         self.is_copy = False
@@ -110,13 +109,12 @@ class TaskIntake:
             handler = signals.HANDLERS.get(kind)
             if handler is not None:
                 handler(self.ledger, message, self.clock())
-            if kind in _OF_SUBAGENTS:
-                if message.agent_id in self.ledger.records:
-                    self.messages.add(message.agent_id, message, line)
-                    self.ledger.touched.add(message.agent_id)
-            elif kind is InitMessage:
+            if kind is InitMessage:
                 self._is_orphaned = False
                 self.paths.record_init(message.cwd, message.session_id)
+            elif kind in _OF_SUBAGENTS and message.agent_id in self.ledger.records:
+                self.messages.add(message.agent_id, message, line)
+                self.ledger.touched.add(message.agent_id)
             self.publish()
         except Exception:
             logger.exception(_FAILED)
@@ -303,7 +301,7 @@ class TaskIntake:
                 return True
         if self.listeners.has_listener_for(TaskProgressed):
             return True
-        return any(issubclass(TaskProgressed, stream.kind) for stream in self._streams)
+        return bool(self._streams) and any(issubclass(TaskProgressed, stream.kind) for stream in self._streams)
 
     def _deliver(self, events: list[TaskEvent]) -> None:
         for event in events:
@@ -379,10 +377,6 @@ class TaskIntake:
             self._has_worker = False
             # Without this worker, the waiters must reconcile themselves.
             self._wake_all()
-
-    async def deliver_forever(self, report: Report | None = None) -> None:
-        """Call the listeners until the session ends and their queues are empty. A worker of the session runs this."""
-        await self.listeners.deliver_forever(report)
 
     def _wake_all(self) -> None:
         for event in (self.changed, *self._events.values()):

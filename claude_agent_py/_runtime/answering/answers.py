@@ -288,7 +288,7 @@ class Answers:
         return (self._deliver_task_events, *stderr)
 
     async def _deliver_task_events(self) -> None:
-        await self._session.intake.deliver_forever(self._report)
+        await self._session.intake.listeners.deliver_forever(self._report)
 
     def end(self) -> None:
         """Cancel tools and close the queues; listeners still receive queued items."""
