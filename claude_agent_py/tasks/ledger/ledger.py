@@ -300,24 +300,24 @@ class Ledger:
     def _finalise(self, record: Record, run: Run, now: float, *, by_counting: bool = False) -> None:
         """Publish the outcome of a run, or a better outcome than before."""
         run.correct_start()
+        self.touched.add(record.id)
         parent = self.records.get(record.parent_id) if record.parent_id else None
         old = run.outcome
         new = record.build_outcome(run, self.prices, parent)
         run.outcome = new
-        if old is None:
-            self._cancel_deadline(run)
-        if run is record.run:
-            record.prompts.clear()
-            self._update_sets(record)
-        self.touched.add(record.id)
-        self.has_news = True
         acts = new.status is not TaskStatus.STOPPED
         if old is None:
+            self._cancel_deadline(run)
+            if run is record.run:
+                record.prompts.clear()
+                self._update_sets(record)
+            self.has_news = True
             self.emit(TaskFinished, record, run, now, outcome=new, message=run.notification, acts=acts)
             self._suspect_children(record, now)
             if record.is_agent and not record.is_child_agent:
                 self._schedule_count(record, run, now)
         elif differ(old, new) or (by_counting and old.usage != new.usage):
+            self.has_news = True
             self.emit(TaskRevised, record, run, now, old=old, outcome=new, acts=acts)
 
     def _schedule_count(self, record: Record, run: Run, now: float) -> None:
