@@ -1,0 +1,182 @@
+"""Python programs in processes of their own, which start in no time: forked off one that has imported the package.
+
+To import the package, its dependencies and an event loop takes longer than what most programs of the tests do. Where
+there is no safe `fork`, each program gets a fresh interpreter, and so do those that ask for one.
+"""
+
+import atexit
+import ctypes
+import inspect
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+from functools import cache
+from typing import Any
+
+from leftovers import LASTING
+
+FORKS = sys.platform == "linux"
+
+PRELOADED = """
+import anyio, anyio._backends._asyncio, anyio._backends._trio, claude_agent_py, claude_agent_py.testing
+for module in (claude_agent_py, claude_agent_py.testing):
+    for name in module.__all__:
+        getattr(module, name)
+"""
+FLEET = """
+from claude_agent_py.fleet import Archive, Fleet
+from claude_agent_py.sessions import PostgresStore, SQLiteStore
+import claude_agent_py.fleet._workflows, claude_agent_py.cli.main, psycopg
+"""
+
+SERVER = """
+import gc, json, os, runpy, signal, socket, sys, warnings
+for preloaded in sys.argv[2:]:
+    exec(preloaded, {})
+gc.collect()
+gc.freeze()
+requests = socket.socket(fileno=int(sys.argv[1]))
+while True:
+    length, fds, _, _ = socket.recv_fds(requests, 8, 3)
+    if not length:
+        os._exit(0)
+    request = json.loads(requests.recv(int.from_bytes(length), socket.MSG_WAITALL))
+    if child := os.fork():
+        os.waitpid(child, 0)
+        for fd in fds:
+            os.close(fd)
+        continue
+    if os.fork():
+        os._exit(0)
+    while os.getppid() != request["parent"]:  # the parent adopts what has lost its parent
+        pass
+    for number, fd in enumerate(fds):
+        os.dup2(fd, number)
+        os.close(fd)
+    os.environ.clear()
+    os.environ.update(request["env"])
+    if request["cwd"]:
+        os.chdir(request["cwd"])
+    if request["start_new_session"]:
+        os.setsid()
+    requests.sendall(os.getpid().to_bytes(8))
+    requests.close()
+    break
+del length, fds, child, requests
+sys.path[0] = ""
+for filters in request["warnings"]:
+    warnings._processoptions([filters])
+sys.argv = ["-c", *request["argv"]]
+if request["module"]:
+    runpy.run_module(request["module"], run_name="__main__", alter_sys=True)
+else:
+    exec(compile(request["code"], "<string>", "exec"), globals())
+"""
+
+
+class Program(subprocess.Popen[Any]):
+    """`subprocess.Popen` for `[sys.executable, "-c", code, ...]` and `[sys.executable, "-m", module, ...]`.
+
+    Args:
+        preloaded: What the programs use in addition to the package.
+        more: As for `Popen`.
+    """
+
+    def __init__(self, args: list[str], *, preloaded: str = "", **more: Any) -> None:
+        self._preloaded = preloaded
+        super().__init__(args, **more)
+
+    def _execute_child(self, *args: Any) -> None:
+        if not FORKS:
+            super()._execute_child(*args)  # type: ignore[misc]
+            return
+        method = super()._execute_child  # type: ignore[misc]
+        given = inspect.signature(method).bind(*args).arguments
+        env = os.environ if given["env"] is None else given["env"]
+        ends = [given[name] for name in ("p2cread", "c2pwrite", "errwrite")]
+        request = {
+            **_parse(given["args"]),
+            "parent": os.getpid(),
+            "env": dict(env),
+            "cwd": os.fspath(given["cwd"] or os.getcwd()),
+            "start_new_session": given["start_new_session"],
+        }
+        fds = [number if end == -1 else end for number, end in enumerate(ends)]
+        self.pid = _server(self._preloaded).fork(request, fds)
+        self._child_created = True
+        names = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
+        self._close_pipe_fds(*(given[name] for name in names))  # type: ignore[attr-defined]
+
+
+def run_program(
+    args: list[str], *, input: str | None = None, timeout: float = 120, preloaded: str = "", **more: Any
+) -> "subprocess.CompletedProcess[str]":
+    """Run a program as `Program` does, and return what it printed, like `subprocess.run`."""
+    pipes = {"stdin": subprocess.DEVNULL if input is None else subprocess.PIPE}
+    pipes |= {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with Program(args, preloaded=preloaded, encoding="utf-8", **{**pipes, **more}) as process:
+        try:
+            out, err = process.communicate(input, timeout)
+        except BaseException:
+            process.kill()
+            raise
+    return subprocess.CompletedProcess(args, process.returncode, out, err)
+
+
+def _parse(args: list[str]) -> dict[str, Any]:
+    """Return what the arguments of the interpreter mean."""
+    executable, *rest = args
+    assert executable == sys.executable, args
+    warnings = []
+    while rest[0] == "-W":
+        warnings.append(rest[1])
+        del rest[:2]
+    kind, what, *argv = rest
+    assert kind in ("-c", "-m"), args
+    return {"code": what, "module": what if kind == "-m" else None, "argv": argv, "warnings": warnings}
+
+
+class _Server:
+    """The process that programs are forked off. It ends when this one does."""
+
+    def __init__(self, preloaded: str) -> None:
+        self._lock = threading.Lock()
+        self._libc = ctypes.CDLL(None)
+        self._requests, its_end = socket.socketpair()
+        with its_end:
+            fd = its_end.fileno()
+            argv = [sys.executable, "-X", "utf8", "-c", SERVER, str(fd), PRELOADED, preloaded]
+            self._process = subprocess.Popen(argv, pass_fds=[fd], stdin=subprocess.DEVNULL, cwd="/")
+        LASTING.add(self._process.pid)
+        atexit.register(self.close)
+
+    def fork(self, request: dict[str, Any], fds: list[int]) -> int:
+        """Start a program, as a child of this process, and return its id."""
+        text = json.dumps(request).encode()
+        with self._lock:
+            self._adopt_orphans(True)
+            try:
+                socket.send_fds(self._requests, [len(text).to_bytes(8)], fds)
+                self._requests.sendall(text)
+                pid = self._requests.recv(8, socket.MSG_WAITALL)
+            finally:
+                self._adopt_orphans(False)
+        assert pid, "the process that programs are forked off has ended"
+        return int.from_bytes(pid)
+
+    def close(self) -> None:
+        """End the process."""
+        self._requests.close()
+        self._process.wait(60)
+
+    def _adopt_orphans(self, do: bool) -> None:
+        """Let this process become the parent of descendants that have lost theirs."""
+        self._libc.prctl(36, int(do), 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
+
+
+@cache
+def _server(preloaded: str) -> _Server:
+    return _Server(preloaded)
