@@ -20,13 +20,14 @@ from leftovers import LASTING
 
 FORKS = sys.platform == "linux"
 
-PRELOADED = """
-import anyio, anyio._backends._asyncio, anyio._backends._trio, claude_agent_py, claude_agent_py.testing
+PLAIN = """
+import anyio, anyio._backends._asyncio, claude_agent_py, claude_agent_py.testing
 for module in (claude_agent_py, claude_agent_py.testing):
     for name in module.__all__:
         getattr(module, name)
 """
-FLEET = """
+PRELOADED = f"{PLAIN}import anyio._backends._trio\n"
+FLEET = f"""{PRELOADED}
 from claude_agent_py.fleet import Archive, Fleet
 from claude_agent_py.sessions import PostgresStore, SQLiteStore
 import claude_agent_py.fleet._workflows, claude_agent_py.cli.main, psycopg
@@ -34,8 +35,7 @@ import claude_agent_py.fleet._workflows, claude_agent_py.cli.main, psycopg
 
 SERVER = """
 import gc, json, os, runpy, signal, socket, sys, warnings
-for preloaded in sys.argv[2:]:
-    exec(preloaded, {})
+exec(sys.argv[2], {})
 gc.collect()
 gc.freeze()
 requests = socket.socket(fileno=int(sys.argv[1]))
@@ -66,26 +66,28 @@ while True:
     requests.close()
     break
 del length, fds, child, requests
+warnings._processoptions(request["warnings"])
+sys.argv = request["argv"]
 sys.path[0] = ""
-for filters in request["warnings"]:
-    warnings._processoptions([filters])
-sys.argv = ["-c", *request["argv"]]
-if request["module"]:
-    runpy.run_module(request["module"], run_name="__main__", alter_sys=True)
+if request["kind"] == "-c":
+    exec(compile(request["what"], "<string>", "exec"), globals())
+elif request["kind"] == "-m":
+    runpy.run_module(request["what"], run_name="__main__", alter_sys=True)
 else:
-    exec(compile(request["code"], "<string>", "exec"), globals())
+    sys.path[0] = os.path.dirname(request["what"])
+    runpy.run_path(request["what"], run_name="__main__")
 """
 
 
 class Program(subprocess.Popen[Any]):
-    """`subprocess.Popen` for `[sys.executable, "-c", code, ...]` and `[sys.executable, "-m", module, ...]`.
+    """`subprocess.Popen` for an interpreter: with `-c`, `-m` or a script, and with `-W`.
 
     Args:
-        preloaded: What the programs use in addition to the package.
+        preloaded: Code that imports what the programs use.
         more: As for `Popen`.
     """
 
-    def __init__(self, args: list[str], *, preloaded: str = "", **more: Any) -> None:
+    def __init__(self, args: list[str], *, preloaded: str = PRELOADED, **more: Any) -> None:
         self._preloaded = preloaded
         super().__init__(args, **more)
 
@@ -112,7 +114,7 @@ class Program(subprocess.Popen[Any]):
 
 
 def run_program(
-    args: list[str], *, input: str | None = None, timeout: float = 120, preloaded: str = "", **more: Any
+    args: list[str], *, input: str | None = None, timeout: float = 120, preloaded: str = PRELOADED, **more: Any
 ) -> "subprocess.CompletedProcess[str]":
     """Run a program as `Program` does, and return what it printed, like `subprocess.run`."""
     pipes = {"stdin": subprocess.DEVNULL if input is None else subprocess.PIPE}
@@ -134,9 +136,11 @@ def _parse(args: list[str]) -> dict[str, Any]:
     while rest[0] == "-W":
         warnings.append(rest[1])
         del rest[:2]
-    kind, what, *argv = rest
-    assert kind in ("-c", "-m"), args
-    return {"code": what, "module": what if kind == "-m" else None, "argv": argv, "warnings": warnings}
+    if rest[0] in ("-c", "-m"):
+        kind, what, *argv = rest
+        return {"kind": kind, "what": what, "argv": [kind, *argv], "warnings": warnings}
+    assert not rest[0].startswith("-"), args
+    return {"kind": "script", "what": rest[0], "argv": rest, "warnings": warnings}
 
 
 class _Server:
@@ -148,7 +152,7 @@ class _Server:
         self._requests, its_end = socket.socketpair()
         with its_end:
             fd = its_end.fileno()
-            argv = [sys.executable, "-X", "utf8", "-c", SERVER, str(fd), PRELOADED, preloaded]
+            argv = [sys.executable, "-X", "utf8", "-c", SERVER, str(fd), preloaded]
             self._process = subprocess.Popen(argv, pass_fds=[fd], stdin=subprocess.DEVNULL, cwd="/")
         LASTING.add(self._process.pid)
         atexit.register(self.close)
