@@ -107,9 +107,9 @@ PRINTED: dict[str, list[str]] = {
     ],
     "map_runs": [
         "Summarize chapter 2: InvalidRequestError (attempt 1)\nSummarize chapter 3: chapter 3 in short (attempt 2)\n",
-        "5 of 6 answered\nagain:\nSummarize chapter 1: chapter 1 in short (journal)\n",
+        "3 of 4 answered\nagain:\nSummarize chapter 1: chapter 1 in short (journal)\n",
         "Summarize chapter 2: chapter 2 in short (attempt 1)\nSummarize chapter 3: chapter 3 in short (journal)\n",
-        "6 of 6 answered\n",
+        "4 of 4 answered\n",
     ],
     "mcp_servers": ["connected"],
     "permissions": [
