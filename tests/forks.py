@@ -1,7 +1,7 @@
 """Python programs in processes of their own, which start in no time: forked off one that has imported the package.
 
 To import the package, its dependencies and an event loop takes longer than what most programs of the tests do. Where
-there is no safe `fork`, each program gets a fresh interpreter, and so do those that ask for one.
+there is no safe `fork`, each program gets a fresh interpreter. So should programs whose start or end is what is tested.
 """
 
 import atexit
@@ -49,10 +49,15 @@ while True:
         for fd in fds:
             os.close(fd)
         continue
+    between = os.getpid()
     if os.fork():
         os._exit(0)
-    while os.getppid() != request["parent"]:  # the parent adopts what has lost its parent
+    while os.getppid() == between:  # then the process of the tests adopts this one
         pass
+    is_adopted = os.getppid() == request["parent"]
+    requests.sendall((os.getpid() if is_adopted else 0).to_bytes(8))
+    if not is_adopted:
+        os._exit(1)
     for number, fd in enumerate(fds):
         os.dup2(fd, number)
         os.close(fd)
@@ -62,10 +67,8 @@ while True:
         os.chdir(request["cwd"])
     if request["start_new_session"]:
         os.setsid()
-    requests.sendall(os.getpid().to_bytes(8))
     requests.close()
     break
-del length, fds, child, requests
 warnings._processoptions(request["warnings"])
 sys.argv = request["argv"]
 sys.path[0] = ""
@@ -168,7 +171,7 @@ class _Server:
                 pid = self._requests.recv(8, socket.MSG_WAITALL)
             finally:
                 self._adopt_orphans(False)
-        assert pid, "the process that programs are forked off has ended"
+        assert any(pid), "the process that programs are forked off has ended, or its programs are not adopted"
         return int.from_bytes(pid)
 
     def close(self) -> None:
