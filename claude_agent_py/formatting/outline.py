@@ -1,10 +1,10 @@
 """`Outline`: the sections that a text may contain. Finds missing, repeated and misplaced sections."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
+from itertools import groupby
 
-from claude_agent_py.formatting.problems import Place, Problem, ProblemKind
-from claude_agent_py.formatting.sections import Section, SectionSpec, is_name
+from claude_agent_py.formatting.sections import Place, Problem, ProblemKind, Section, SectionSpec, is_name
 
 SIMILARITY = 0.8
 """The similarity from which a name counts as a misspelling of a registered one; 1.0 means equal."""
@@ -97,3 +97,34 @@ def _problem(kind: ProblemKind, section: Section, text: str, end: Place) -> Prob
 
 NO_SECTIONS = Outline(())
 """The outline of a section without sections inside."""
+
+
+class Notation(str):
+    """Text in the notation of the format, such as `{"x": 1}`. It is written unchanged, not as a string."""
+
+    __slots__ = ()
+
+
+def split_mappings(sections: Sequence[Section], outline: Outline) -> Iterator[list[list[Section]]]:
+    """Split sections into mappings without repeated names. Sections of the same name in a row share an entry.
+
+    A section that is not repeatable gets a separate entry, because a list under its name is its content.
+    """
+    entries: list[list[Section]] = []
+    names: set[str] = set()
+    for _, run in groupby(sections, key=lambda section: section.name):
+        same = list(run)
+        for entry in [same] if is_repeatable(same[0], outline) else [[section] for section in same]:
+            if entry[0].name in names:
+                yield entries
+                entries = []
+                names = set()
+            entries.append(entry)
+            names.add(entry[0].name)
+    yield entries
+
+
+def is_repeatable(section: Section, outline: Outline) -> bool:
+    """Return whether a list under the name of a section means several sections."""
+    spec = outline.find(section.name)
+    return spec is None or spec.repeatable
