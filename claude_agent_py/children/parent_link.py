@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from claude_agent_py._errors import ControlError, HandlerError, TaskError
+from claude_agent_py._handler_context import HandlerContext
 from claude_agent_py._runtime.answering.parent import PermissionAnswers
-from claude_agent_py.children.assignment import Assignment
-from claude_agent_py.children.relay import Relay
+from claude_agent_py._runtime.session.current import running_client
+from claude_agent_py.children.assignment import Assignment, ChildUsage
 from claude_agent_py.children.tree import TreeNode
-from claude_agent_py.children.usage import ChildUsage
 from claude_agent_py.client import Client
+from claude_agent_py.permissions.prompts import WireRequest
+from claude_agent_py.permissions.requests import PermissionContext
 from claude_agent_py.tasks import Answered, Asked, Evidence, TaskEvent, TaskFinished, TaskRevised
 from claude_agent_py.tasks.files.paths import project_slug
 from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
@@ -28,6 +30,26 @@ from claude_agent_py.wire.messages.tasks import (
     TaskStartedMessage,
     TaskUpdatedMessage,
 )
+
+
+class Relay:
+    """Answer a child's questions with its parent's handlers.
+
+    Args:
+        parent: The client with the handlers; it is the current client while they run.
+        cwd: The child's directory, for path policies.
+    """
+
+    def __init__(self, parent: Client, cwd: str) -> None:
+        self._parent = parent
+        self._cwd = cwd
+
+    async def answer(self, request: WireRequest, context: HandlerContext) -> dict[str, Any]:
+        """Forward a request to the parent. A nested child has already added its directory to the context."""
+        own = PermissionContext(**{"cwd": self._cwd, **vars(context), "session_id": self._parent.session_id})
+        with running_client(self._parent):
+            return await self._parent.session.answers.person.answer(request, own)
+
 
 logger: logging.Logger = logging.getLogger("claude_agent_py")
 

@@ -13,11 +13,9 @@ import anyio
 
 from claude_agent_py._errors import ClaudeAgentError
 from claude_agent_py._runtime.runs.result import RunTimeoutError
-from claude_agent_py.children.assignment import Assignment
+from claude_agent_py.children.assignment import TASK_STATUS, Assignment, ChildReport, ChildUsage, SubTaskStatus
 from claude_agent_py.children.parent_link import ParentLink
-from claude_agent_py.children.report import TASK_STATUS, ChildReport, SubTaskStatus
 from claude_agent_py.children.tree import TreeNode
-from claude_agent_py.children.usage import ChildUsage
 from claude_agent_py.client import Client
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.tasks.outcome import EndedBy

@@ -5,25 +5,25 @@ from typing import TYPE_CHECKING
 from claude_agent_py._lazy_names import attach
 
 if TYPE_CHECKING:
-    from claude_agent_py.tools.call_results import (
-        ToolCallResult as ToolCallResult,
-        ToolChainResult as ToolChainResult,
-    )
     from claude_agent_py.tools.calls import ToolCall as ToolCall
     from claude_agent_py.tools.chain import (
+        LoopResult as LoopResult,
+        LoopStep as LoopStep,
         ToolChain as ToolChain,
     )
     from claude_agent_py.tools.context import ToolContext as ToolContext
     from claude_agent_py.tools.definition import Tool as Tool, ToolAnnotations as ToolAnnotations, tool as tool
-    from claude_agent_py.tools.loop import LoopResult as LoopResult, LoopStep as LoopStep
     from claude_agent_py.tools.names import (
         mcp_server_name as mcp_server_name,
         mcp_tool_name as mcp_tool_name,
         split_tool_name as split_tool_name,
     )
-    from claude_agent_py.tools.resources import Prompt as Prompt, Resource as Resource
-    from claude_agent_py.tools.results import ToolResult as ToolResult
-    from claude_agent_py.tools.server import ToolServer as ToolServer
+    from claude_agent_py.tools.results import (
+        ToolCallResult as ToolCallResult,
+        ToolChainResult as ToolChainResult,
+        ToolResult as ToolResult,
+    )
+    from claude_agent_py.tools.server import Prompt as Prompt, Resource as Resource, ToolServer as ToolServer
     from claude_agent_py.tools.traffic import (
         ToolCallRecord as ToolCallRecord,
         ToolCallStatus as ToolCallStatus,

@@ -15,8 +15,8 @@ from claude_agent_py._callbacks import Report
 from claude_agent_py._errors import OptionsError
 from claude_agent_py._handler_context import HandlerContext
 from claude_agent_py.tools import jsonrpc
-from claude_agent_py.tools.failures import failure_text
 from claude_agent_py.tools.mcp_package import PackageSession, find_low_level
+from claude_agent_py.tools.results import failure_text
 from claude_agent_py.tools.server import ToolServer
 from claude_agent_py.tools.session import ServerSession
 from claude_agent_py.wire.base import JSONObject

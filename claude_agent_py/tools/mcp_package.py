@@ -16,8 +16,8 @@ from claude_agent_py._errors import OptionsError
 from claude_agent_py._event_loop import worker
 from claude_agent_py._handler_context import HandlerContext
 from claude_agent_py.tools import jsonrpc
-from claude_agent_py.tools.failures import failure_text
 from claude_agent_py.tools.jsonrpc import RequestID
+from claude_agent_py.tools.results import failure_text
 from claude_agent_py.tools.session import Send
 from claude_agent_py.wire.base import JSONObject
 
