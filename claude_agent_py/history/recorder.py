@@ -13,8 +13,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Final
 
-from claude_agent_py.history.rebuild import TEXTS, apply_record
-from claude_agent_py.history.records import FinishedTask, RecordedTask, RecordKind, TaskRecord
+from claude_agent_py.history.records import TEXTS, FinishedTask, RecordedTask, RecordKind, TaskRecord, apply_record
 from claude_agent_py.tasks.events import (
     TaskAnswered,
     TaskAsked,

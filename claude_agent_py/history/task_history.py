@@ -23,16 +23,16 @@ from anyio.lowlevel import checkpoint
 from claude_agent_py._errors import OptionsError, SessionError
 from claude_agent_py._event_loop import run_file_work
 from claude_agent_py._shared_sqlite import open_shared, transact
-from claude_agent_py.history.rebuild import rebuild
 from claude_agent_py.history.recorder import Recorder
-from claude_agent_py.history.records import FinishedTask, RecordedTree, TaskRecord
-from claude_agent_py.history.storage import (
+from claude_agent_py.history.records import FinishedTask, RecordedTree, TaskRecord, rebuild
+from claude_agent_py.history.writers import (
     FINISHED,
     LAST_STATUS,
     PUT_FINISHED,
     RECORD,
     SCHEMA,
     VERSION,
+    Writers,
     encode_finished,
     encode_record,
     migrate,
@@ -41,7 +41,6 @@ from claude_agent_py.history.storage import (
     read_record,
     read_session_id,
 )
-from claude_agent_py.history.writers import Writers
 from claude_agent_py.tasks.events import TaskEvent
 from claude_agent_py.tasks.manager import TaskManager
 from claude_agent_py.wire.messages.tasks import TaskStatus

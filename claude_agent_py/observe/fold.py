@@ -8,8 +8,8 @@ one), otherwise the time of arrival passed to `feed`, otherwise the time of the 
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from claude_agent_py.observe.open_spans import State
 from claude_agent_py.observe.reducers import calls, questions, tasks, turns
-from claude_agent_py.observe.reducers.state import State
 from claude_agent_py.observe.spans import MAIN, Span, SpanStatus
 from claude_agent_py.wire.messages.conversation import UserMessage
 from claude_agent_py.wire.messages.stream import MessageDeltaEvent, StreamEventMessage

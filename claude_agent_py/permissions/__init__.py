@@ -13,8 +13,10 @@ if TYPE_CHECKING:
         Cancel as Cancel,
         Decline as Decline,
         ElicitationRequest as ElicitationRequest,
+        Form as Form,
+        FormError as FormError,
+        FormField as FormField,
     )
-    from claude_agent_py.permissions.forms import Form as Form, FormError as FormError, FormField as FormField
     from claude_agent_py.permissions.handlers import (
         CanUseTool as CanUseTool,
         DialogHandler as DialogHandler,

@@ -19,9 +19,8 @@ from claude_agent_py._streams import LazyEvent, RepeatingEvent
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.pool.compatibility import names_one_session
 from claude_agent_py.pool.journal import Journal
-from claude_agent_py.pool.outcome import MapProgress, RunOutcome, build_outcome
+from claude_agent_py.pool.outcome import MapProgress, Progress, Report, RunOutcome, build_outcome, show_progress
 from claude_agent_py.pool.pool import Pool
-from claude_agent_py.pool.progress import Progress, Report, show_progress
 from claude_agent_py.retrying import RetryPolicy
 
 if TYPE_CHECKING:

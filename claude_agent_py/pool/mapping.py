@@ -15,10 +15,9 @@ from claude_agent_py._runtime.runs.prompts import Prompt, check_prompt, check_ru
 from claude_agent_py.options.client_options import ClientOptions, options_or_defaults
 from claude_agent_py.options.output_shape import Output
 from claude_agent_py.pool.job import Job
-from claude_agent_py.pool.outcome import MapProgress, RunOutcome
+from claude_agent_py.pool.outcome import MapProgress, Progress, RunOutcome, check_progress
 from claude_agent_py.pool.pool import Pool
-from claude_agent_py.pool.progress import Progress, check_progress
-from claude_agent_py.pool.targets import check_count
+from claude_agent_py.pool.process_table import check_count
 from claude_agent_py.retrying import RetryPolicy
 
 if TYPE_CHECKING:

@@ -41,12 +41,14 @@ if TYPE_CHECKING:
     from claude_agent_py.sessions.search import SearchHit as SearchHit, search_sessions as search_sessions
     from claude_agent_py.sessions.session import (
         Session as Session,
+        SessionUsage as SessionUsage,
         get_session as get_session,
         get_session_messages as get_session_messages,
         get_subagent_messages as get_subagent_messages,
         list_subagents as list_subagents,
     )
     from claude_agent_py.sessions.stored_tasks import StoredTask as StoredTask
+    from claude_agent_py.sessions.stores.base import fold_session_summary as fold_session_summary
     from claude_agent_py.sessions.stores.copies import (
         copy_session as copy_session,
         export_session as export_session,
@@ -83,10 +85,7 @@ if TYPE_CHECKING:
     from claude_agent_py.sessions.stores.redis import RedisStore as RedisStore
     from claude_agent_py.sessions.stores.s3 import S3Store as S3Store
     from claude_agent_py.sessions.stores.sqlite import SQLiteStore as SQLiteStore
-    from claude_agent_py.sessions.stores.summary import fold_session_summary as fold_session_summary
-    from claude_agent_py.sessions.subagent import StoredSubagent as StoredSubagent
-    from claude_agent_py.sessions.transcript import Transcript as Transcript
-    from claude_agent_py.sessions.usage import SessionUsage as SessionUsage
+    from claude_agent_py.sessions.transcript import StoredSubagent as StoredSubagent, Transcript as Transcript
     from claude_agent_py.tasks.files.transcript import TranscriptMessage as TranscriptMessage
 else:
     __getattr__, __dir__ = attach(__name__)

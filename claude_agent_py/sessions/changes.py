@@ -12,8 +12,7 @@ import unicodedata
 from typing import Any, Final
 
 from claude_agent_py._errors import OptionsError, SessionBusyError, SessionError
-from claude_agent_py.sessions.archive import set_archived
-from claude_agent_py.sessions.files import append_line
+from claude_agent_py.sessions.files import append_line, set_archived
 from claude_agent_py.sessions.folders import AnyPath, config_folder, find_session
 from claude_agent_py.sessions.processes import find_process
 

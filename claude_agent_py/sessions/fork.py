@@ -19,14 +19,14 @@ import msgspec
 
 from claude_agent_py._errors import SessionError
 from claude_agent_py._untrusted import read_bytes
+from claude_agent_py.sessions.chain import read_entry
 from claude_agent_py.sessions.changes import change_error, encode_note
-from claude_agent_py.sessions.entries import read_entry
 from claude_agent_py.sessions.files import write_atomically
 from claude_agent_py.sessions.folders import AnyPath, find_session
 from claude_agent_py.sessions.index import describe_session
 from claude_agent_py.sessions.info import SessionInfo
 from claude_agent_py.sessions.lines import Snapshot
-from claude_agent_py.sessions.subagent import StoredSubagent, find_agent_files, read_subagent, take_snapshot
+from claude_agent_py.sessions.transcript import StoredSubagent, find_agent_files, read_subagent, take_snapshot
 from claude_agent_py.tasks.files.transcript import MOST_NOTES_BYTES, notes_path
 
 _REPLACED: Final = b'{"type":"content-replacement"'

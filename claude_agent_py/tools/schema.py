@@ -35,7 +35,8 @@ from claude_agent_py.wire.base import JSONObject
 def convert_typed_dicts(annotation: Any, namespace: Mapping[str, Any]) -> Any:
     """Convert `typing.TypedDict` classes for pydantic, which rejects them on Python 3.11.
 
-    Only annotations are converted; fields of models and dataclasses are not. `namespace` holds additional names for the annotations of fields.
+    Only annotations are converted; fields of models and dataclasses are not. `namespace` holds additional names for
+    the annotations of fields.
     """
     return annotation if sys.version_info >= (3, 12) else _Converter(namespace).convert(annotation)
 

@@ -26,9 +26,9 @@ from claude_agent_py.sessions.stores.leases import Lease, append, new_holder
 from claude_agent_py.sessions.stores.mirror import Mirror
 from claude_agent_py.sessions.stores.private_folder import PrivateFolder, change_owner, make_folder
 from claude_agent_py.sessions.stores.protocol import Place, SessionKey, SessionStoreEntry, implements
-from claude_agent_py.sessions.stores.report_cursor import ReportCursor
 from claude_agent_py.sessions.stores.transfers import (
     SUFFIX,
+    ReportCursor,
     add_missing,
     join_subpath,
     list_transcripts,

@@ -16,9 +16,9 @@ from claude_agent_py.sessions.folders import AnyPath, find_session, regular_file
 from claude_agent_py.sessions.index import describe_session, list_sessions
 from claude_agent_py.sessions.lines import Snapshot
 from claude_agent_py.sessions.processes import RunningProcess, RunningSession, running_sessions
+from claude_agent_py.sessions.session import CostNote, read_last_cost
 from claude_agent_py.sessions.stored_tasks import Launches, StoredTask
-from claude_agent_py.sessions.subagent import StoredSubagent, find_agent_files, read_subagent
-from claude_agent_py.sessions.usage import CostNote, read_last_cost
+from claude_agent_py.sessions.transcript import StoredSubagent, find_agent_files, read_subagent
 from claude_agent_py.tasks.ledger.spending import Counts, Prices, add_counts
 from claude_agent_py.transport.processes import ProcessID, Table, process_table
 

@@ -8,8 +8,8 @@ from typing import Final
 from claude_agent_py.cli.terminal import one_line
 from claude_agent_py.sessions.folders import regular_file
 from claude_agent_py.sessions.lines import Snapshot
+from claude_agent_py.sessions.session import CostNote, read_cost
 from claude_agent_py.sessions.stored_tasks import Launches, LaunchReader
-from claude_agent_py.sessions.usage import CostNote, read_cost
 from claude_agent_py.tasks.files.transcript import TranscriptMessage, read_message
 from claude_agent_py.tasks.ledger.spending import Counts, Spending
 from claude_agent_py.wire.messages.conversation import SYNTHETIC_MODEL, AssistantMessage

@@ -5,8 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
-from claude_agent_py.observe.open_spans import CALL_STATUSES, INTERRUPTED, OpenSpan, pick_larger, read_tokens
-from claude_agent_py.observe.reducers.state import State
+from claude_agent_py.observe.open_spans import CALL_STATUSES, INTERRUPTED, OpenSpan, State, pick_larger, read_tokens
 from claude_agent_py.observe.reducers.turns import begin_turn
 from claude_agent_py.observe.spans import MAIN
 from claude_agent_py.wire.messages.content import TextBlock, ThinkingBlock, ToolUseBlock

@@ -4,8 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from claude_agent_py.hooks.dispatcher import HookRun
-from claude_agent_py.observe.open_spans import OpenSpan, Texts
-from claude_agent_py.observe.reducers.state import State
+from claude_agent_py.observe.open_spans import OpenSpan, State, Texts
 from claude_agent_py.observe.spans import MAIN, SpanStatus
 from claude_agent_py.wire.control.asks import (
     CanUseToolRequest,

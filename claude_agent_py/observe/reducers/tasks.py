@@ -3,8 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from claude_agent_py.observe.open_spans import OpenSpan, add_usage, convert_task_status
-from claude_agent_py.observe.reducers.state import State
+from claude_agent_py.observe.open_spans import OpenSpan, State, add_usage, convert_task_status
 from claude_agent_py.observe.spans import SpanKind, SpanStatus
 from claude_agent_py.tasks.ledger.record import AGENT_TYPES
 from claude_agent_py.wire.messages.tasks import (

@@ -3,8 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from claude_agent_py.observe.open_spans import OpenSpan, read_tokens
-from claude_agent_py.observe.reducers.state import State
+from claude_agent_py.observe.open_spans import OpenSpan, State, read_tokens
 from claude_agent_py.observe.spans import MAIN, SpanStatus, Tokens
 from claude_agent_py.wire.messages.conversation import CommandLifecycleMessage, ResultMessage
 from claude_agent_py.wire.messages.system import APIRetryMessage, InitMessage

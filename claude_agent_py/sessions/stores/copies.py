@@ -9,8 +9,13 @@ from claude_agent_py.sessions.folders import AnyPath, config_folder, find_sessio
 from claude_agent_py.sessions.stores.access import list_subpaths, load, store_call, write_session
 from claude_agent_py.sessions.stores.protocol import Place, SessionKey, SessionStore, SessionStoreEntry, format_key
 from claude_agent_py.sessions.stores.queries import SECONDS, find_place, not_found_error
-from claude_agent_py.sessions.stores.report_cursor import build_missing_check
-from claude_agent_py.sessions.stores.transfers import BATCH_ENTRIES, Append, list_transcripts, send_older
+from claude_agent_py.sessions.stores.transfers import (
+    BATCH_ENTRIES,
+    Append,
+    build_missing_check,
+    list_transcripts,
+    send_older,
+)
 
 
 async def import_session(
