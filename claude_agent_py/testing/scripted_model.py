@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, cast
 
 from anyio import CancelScope, to_thread
 
-from claude_agent_py.testing.gate import wait_in_thread
 from claude_agent_py.testing.messages_server import MessagesServer
 from claude_agent_py.testing.requests import RecordedRequest
 from claude_agent_py.testing.sandbox import Sandbox
-from claude_agent_py.testing.script import Answer, AnyScript, Failure, LooseAnswer, Reply, as_answer
+from claude_agent_py.testing.script import Answer, AnyScript, Failure, LooseAnswer, Reply, as_answer, wait_in_thread
 
 if TYPE_CHECKING:
     from claude_agent_py.options.client_options import ClientOptions

@@ -40,23 +40,17 @@ if TYPE_CHECKING:
         AgentToolStats as AgentToolStats,
         AgentUsage as AgentUsage,
         Effort as Effort,
+        Finding as Finding,
         ListAgentsInput as ListAgentsInput,
         ListAgentsOutput as ListAgentsOutput,
+        ReportFindingsInput as ReportFindingsInput,
+        ReportFindingsOutput as ReportFindingsOutput,
         SendMessageInput as SendMessageInput,
         SendMessageOutput as SendMessageOutput,
         SkillInput as SkillInput,
         TaskInput as TaskInput,
         WorkflowInput as WorkflowInput,
         WorkflowOutput as WorkflowOutput,
-    )
-    from claude_agent_py.wire.tools.background import (
-        MonitorInput as MonitorInput,
-        MonitorOutput as MonitorOutput,
-        TaskOutputInput as TaskOutputInput,
-        TaskOutputOutput as TaskOutputOutput,
-        TaskStopInput as TaskStopInput,
-        TaskStopOutput as TaskStopOutput,
-        WebSocketSource as WebSocketSource,
     )
     from claude_agent_py.wire.tools.bash import (
         BashInput as BashInput,
@@ -66,8 +60,15 @@ if TYPE_CHECKING:
         GitOperation as GitOperation,
         GitPullRequest as GitPullRequest,
         GitPush as GitPush,
+        MonitorInput as MonitorInput,
+        MonitorOutput as MonitorOutput,
         PowerShellInput as PowerShellInput,
         PowerShellOutput as PowerShellOutput,
+        TaskOutputInput as TaskOutputInput,
+        TaskOutputOutput as TaskOutputOutput,
+        TaskStopInput as TaskStopInput,
+        TaskStopOutput as TaskStopOutput,
+        WebSocketSource as WebSocketSource,
     )
     from claude_agent_py.wire.tools.files import (
         FileEditInput as FileEditInput,
@@ -92,11 +93,6 @@ if TYPE_CHECKING:
         PDFParts as PDFParts,
         TextFile as TextFile,
     )
-    from claude_agent_py.wire.tools.findings import (
-        Finding as Finding,
-        ReportFindingsInput as ReportFindingsInput,
-        ReportFindingsOutput as ReportFindingsOutput,
-    )
     from claude_agent_py.wire.tools.mcp import (
         ListMCPResourcesInput as ListMCPResourcesInput,
         ListMCPResourcesOutput as ListMCPResourcesOutput,
@@ -106,6 +102,13 @@ if TYPE_CHECKING:
         ReadMCPResourceOutput as ReadMCPResourceOutput,
     )
     from claude_agent_py.wire.tools.planning import (
+        CronCreateInput as CronCreateInput,
+        CronCreateOutput as CronCreateOutput,
+        CronDeleteInput as CronDeleteInput,
+        CronDeleteOutput as CronDeleteOutput,
+        CronJob as CronJob,
+        CronListInput as CronListInput,
+        CronListOutput as CronListOutput,
         EnterPlanModeInput as EnterPlanModeInput,
         EnterPlanModeOutput as EnterPlanModeOutput,
         EnterWorktreeInput as EnterWorktreeInput,
@@ -114,6 +117,8 @@ if TYPE_CHECKING:
         ExitPlanModeOutput as ExitPlanModeOutput,
         ExitWorktreeInput as ExitWorktreeInput,
         ExitWorktreeOutput as ExitWorktreeOutput,
+        ScheduleWakeupInput as ScheduleWakeupInput,
+        ScheduleWakeupOutput as ScheduleWakeupOutput,
     )
     from claude_agent_py.wire.tools.questions import (
         AskUserQuestionInput as AskUserQuestionInput,
@@ -127,17 +132,6 @@ if TYPE_CHECKING:
         typed_input as typed_input,
         typed_output as typed_output,
     )
-    from claude_agent_py.wire.tools.scheduling import (
-        CronCreateInput as CronCreateInput,
-        CronCreateOutput as CronCreateOutput,
-        CronDeleteInput as CronDeleteInput,
-        CronDeleteOutput as CronDeleteOutput,
-        CronJob as CronJob,
-        CronListInput as CronListInput,
-        CronListOutput as CronListOutput,
-        ScheduleWakeupInput as ScheduleWakeupInput,
-        ScheduleWakeupOutput as ScheduleWakeupOutput,
-    )
     from claude_agent_py.wire.tools.search import (
         GlobInput as GlobInput,
         GlobOutput as GlobOutput,
@@ -146,6 +140,12 @@ if TYPE_CHECKING:
         LSPInput as LSPInput,
         ToolSearchInput as ToolSearchInput,
         ToolSearchOutput as ToolSearchOutput,
+        WebFetchInput as WebFetchInput,
+        WebFetchOutput as WebFetchOutput,
+        WebSearchHit as WebSearchHit,
+        WebSearchInput as WebSearchInput,
+        WebSearchOutput as WebSearchOutput,
+        WebSearchResult as WebSearchResult,
     )
     from claude_agent_py.wire.tools.task_list import (
         CreatedItem as CreatedItem,
@@ -164,14 +164,6 @@ if TYPE_CHECKING:
         TodoItem as TodoItem,
         TodoWriteInput as TodoWriteInput,
         TodoWriteOutput as TodoWriteOutput,
-    )
-    from claude_agent_py.wire.tools.web import (
-        WebFetchInput as WebFetchInput,
-        WebFetchOutput as WebFetchOutput,
-        WebSearchHit as WebSearchHit,
-        WebSearchInput as WebSearchInput,
-        WebSearchOutput as WebSearchOutput,
-        WebSearchResult as WebSearchResult,
     )
 else:
     __getattr__, __dir__ = attach(__name__)

@@ -17,8 +17,8 @@ from textual.widgets import Input
 
 from claude_agent_py.cli import main
 from claude_agent_py.cli._dashboard.app import Dashboard
+from claude_agent_py.cli._dashboard.machine import TranscriptTailer
 from claude_agent_py.cli._dashboard.model import DashboardModel
-from claude_agent_py.cli._dashboard.tailer import TranscriptTailer
 from claude_agent_py.cli._dashboard.termination import CannotStopError, terminate_tree
 from claude_agent_py.cli._dashboard.tree import RowTree
 from claude_agent_py.sessions import get_session

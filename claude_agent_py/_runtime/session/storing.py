@@ -35,8 +35,7 @@ from claude_agent_py.sessions.stores.transfers import (
     read_cursor,
 )
 from claude_agent_py.wire.messages.conversation import ResultMessage
-from claude_agent_py.wire.messages.notices import TranscriptMirrorMessage
-from claude_agent_py.wire.messages.occasional import MirrorErrorMessage, MirrorKey
+from claude_agent_py.wire.messages.occasional import MirrorErrorMessage, MirrorKey, TranscriptMirrorMessage
 
 logger: logging.Logger = logging.getLogger("claude_agent_py")
 

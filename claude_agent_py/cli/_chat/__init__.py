@@ -51,7 +51,7 @@ async def _chat_in_lines(options: ClientOptions[Any], arguments: argparse.Namesp
 
 async def _chat_on_screen(options: ClientOptions[Any], arguments: argparse.Namespace) -> int:
     from claude_agent_py.cli._chat.app import ChatApp
-    from claude_agent_py.cli._chat.prompt_history import PromptHistory, get_history_file
+    from claude_agent_py.cli._chat.widgets import PromptHistory, get_history_file
 
     earlier = await anyio.to_thread.run_sync(_load_last_messages, options)
     async with Client(options) as client:

@@ -12,11 +12,10 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.widgets import Footer, Input, Static, Tree
 
-from claude_agent_py.cli._dashboard.conversation_view import ConversationView
 from claude_agent_py.cli._dashboard.model import DashboardModel, SourceState
 from claude_agent_py.cli._dashboard.rows import Row, count_sessions
 from claude_agent_py.cli._dashboard.screens import AnswerScreen, ConfirmScreen
-from claude_agent_py.cli._dashboard.session_content import open_in_browser, write_timeline
+from claude_agent_py.cli._dashboard.session_content import ConversationView, open_in_browser, write_timeline
 from claude_agent_py.cli._dashboard.termination import terminate_tree
 from claude_agent_py.cli._dashboard.tree import RowTree, render_heading
 from claude_agent_py.cli.terminal import one_line
