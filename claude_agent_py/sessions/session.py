@@ -5,10 +5,9 @@ its creation. All calls block.
 """
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain
 from typing import Any, Final
 
 import msgspec
@@ -71,33 +70,23 @@ def compute_usage(
     snapshot: Snapshot, history: Iterable[TranscriptMessage], subagents: Sequence[StoredSubagent]
 ) -> SessionUsage:
     """Return the tokens and the cost of a session."""
+    # Each block of an answer has a usage; the last one counts.
+    answers = {
+        message.message_id or message.uuid: (message.model, message.usage)
+        for messages in (history, *(agent.messages for agent in subagents))
+        for message in messages
+        if isinstance(message, AssistantMessage) and message.usage is not None and message.model != SYNTHETIC_MODEL
+    }
+    spent: dict[str, list[Usage]] = {}
+    for model, usage in answers.values():
+        spent.setdefault(model, []).append(usage)
     cost = read_last_cost(snapshot)
-    spent: dict[str, Usage] = {}
-    for messages in (history, *(agent.messages for agent in subagents)):
-        for model, usage in _iter_answers(messages):
-            spent[model] = _add_up([spent.get(model, Usage()), usage])
-    return SessionUsage(spent, cost.total_cost_usd, cost.model_usage)
+    by_model = {model: _add_up(usages) for model, usages in spent.items()}
+    return SessionUsage(by_model, cost.total_cost_usd, cost.model_usage)
 
 
-def _iter_answers(messages: Iterable[TranscriptMessage]) -> Iterable[tuple[str, Usage]]:
-    """Yield the model and the usage of each answer. Each of its blocks has a usage; the last one counts."""
-    last: AssistantMessage | None = None
-    for message in chain(messages, (None,)):
-        if isinstance(message, AssistantMessage) and last is not None and message.message_id == last.message_id:
-            if message.usage is not None:
-                last = message
-            continue
-        if last is not None and (message is None or isinstance(message, AssistantMessage)):
-            if last.usage is not None and last.model != SYNTHETIC_MODEL:
-                yield last.model, last.usage
-            last = None
-        if isinstance(message, AssistantMessage):
-            last = message
-
-
-def _add_up(all_usage: Iterable[Usage]) -> Usage:
-    every = list(all_usage)
-    counted: dict[str, Any] = {name: sum(getattr(usage, name) or 0 for usage in every) for name in TOKEN_FIELDS}
+def _add_up(usages: Collection[Usage]) -> Usage:
+    counted: dict[str, Any] = {name: sum(getattr(usage, name) or 0 for usage in usages) for name in TOKEN_FIELDS}
     return Usage(**counted)
 
 

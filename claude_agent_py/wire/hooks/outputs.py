@@ -12,7 +12,7 @@ from pydantic.alias_generators import to_camel
 
 from claude_agent_py.wire.base import JSONObject, Number, WireModel, dump
 from claude_agent_py.wire.control.permissions import PermissionUpdate
-from claude_agent_py.wire.hooks.events import HOOK_EVENT_FACTS
+from claude_agent_py.wire.hooks.events import HOOK_EVENT_FACTS, HOOK_EVENTS
 
 
 def _plain(value: Any) -> Any:
@@ -294,37 +294,9 @@ class MessageDisplayOutput(HookOutput):
     display_content: str | None = None
 
 
-_ALL: tuple[type[HookOutput], ...] = (
-    PreToolUseOutput,
-    PostToolUseOutput,
-    PostToolUseFailureOutput,
-    PostToolBatchOutput,
-    NotificationOutput,
-    UserPromptSubmitOutput,
-    UserPromptExpansionOutput,
-    SessionStartOutput,
-    SetupOutput,
-    StopOutput,
-    SubagentStartOutput,
-    SubagentStopOutput,
-    PreCompactOutput,
-    PreModelSwitchOutput,
-    PostModelSwitchOutput,
-    PermissionRequestOutput,
-    PermissionDeniedOutput,
-    TeammateIdleOutput,
-    TaskCreatedOutput,
-    TaskCompletedOutput,
-    ElicitationOutput,
-    ElicitationResultOutput,
-    ConfigChangeOutput,
-    WorktreeCreateOutput,
-    CwdChangedOutput,
-    FileChangedOutput,
-    MessageDisplayOutput,
-)
-
-HOOK_OUTPUTS: Mapping[str, type[HookOutput]] = {str(model.EVENT): model for model in _ALL}
+HOOK_OUTPUTS: Mapping[str, type[HookOutput]] = {
+    event: globals()[f"{event}Output"] for event in HOOK_EVENTS if f"{event}Output" in globals()
+}
 """The output model of each event; events that are not listed use `HookOutput`."""
 
 
