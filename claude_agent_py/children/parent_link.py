@@ -31,31 +31,11 @@ from claude_agent_py.wire.messages.tasks import (
     TaskUpdatedMessage,
 )
 
-
-class Relay:
-    """Answer a child's questions with its parent's handlers.
-
-    Args:
-        parent: The client with the handlers; it is the current client while they run.
-        cwd: The child's directory, for path policies.
-    """
-
-    def __init__(self, parent: Client, cwd: str) -> None:
-        self._parent = parent
-        self._cwd = cwd
-
-    async def answer(self, request: WireRequest, context: HandlerContext) -> dict[str, Any]:
-        """Forward a request to the parent. A nested child has already added its directory to the context."""
-        own = PermissionContext(**{"cwd": self._cwd, **vars(context), "session_id": self._parent.session_id})
-        with running_client(self._parent):
-            return await self._parent.session.answers.person.answer(request, own)
-
-
 logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 
 class ParentLink:
-    """The parent's side of one child; implements `ParentSession`.
+    """The parent's side of one child; implements `ParentSession`, and answers for the parent (`PermissionAnswers`).
 
     Args:
         client: The child's client.
@@ -80,9 +60,8 @@ class ParentLink:
         self._usage = usage
         self._elapsed = elapsed
         self._keeps_transcripts = options.persist_session
-        self.permissions: PermissionAnswers | None = (
-            Relay(parent.client, os.path.abspath(options.cwd or os.curdir)) if assignment.asks_parent else None
-        )
+        self._cwd = os.path.abspath(options.cwd or os.curdir)
+        self.permissions: PermissionAnswers | None = self if assignment.asks_parent else None
 
     @property
     def agent_id(self) -> str:
@@ -97,6 +76,13 @@ class ParentLink:
     def find_task(self, agent_id: str) -> Any:
         """Return the task of an agent as the root tracks it."""
         return self._parent.find_task(agent_id)
+
+    async def answer(self, request: WireRequest, context: HandlerContext) -> dict[str, Any]:
+        """Answer a question with the parent's handlers. The context of a nested child's question has its directory."""
+        parent = self._parent.client
+        own = PermissionContext(**{"cwd": self._cwd, **vars(context), "session_id": parent.session_id})
+        with running_client(parent):
+            return await parent.session.answers.person.answer(request, own)
 
     def note_failure(self, error: HandlerError) -> None:
         """Record the failure of a handler in the parent's session."""

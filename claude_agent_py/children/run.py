@@ -105,7 +105,7 @@ class ChildRun:
     async def _run_guarded(self) -> tuple[SubTaskStatus, str | None]:
         """Run the child to its end and return its status and failure reason."""
         try:
-            async with self._node.tree.get_limiter(self._node.generation):
+            async with self._node.limiter:
                 self._began = anyio.current_time()
                 self._report_status(TaskStatus.RUNNING)
                 error = await self._run_process()
