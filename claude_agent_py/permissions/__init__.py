@@ -7,7 +7,6 @@ from claude_agent_py._lazy_names import attach
 if TYPE_CHECKING:
     from claude_agent_py.permissions.commands import bash_commands as bash_commands
     from claude_agent_py.permissions.decisions import Allow as Allow, Decision as Decision, Deny as Deny
-    from claude_agent_py.permissions.dialogs import Completed as Completed, Dismissed as Dismissed
     from claude_agent_py.permissions.elicitation import (
         Accept as Accept,
         Cancel as Cancel,
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
         PendingInteractions as PendingInteractions,
     )
     from claude_agent_py.permissions.paths import within as within
-    from claude_agent_py.permissions.plans import Plan as Plan
     from claude_agent_py.permissions.policies import (
         Policy as Policy,
         allow_tools as allow_tools,
@@ -42,6 +40,7 @@ if TYPE_CHECKING:
         first_of as first_of,
         read_only as read_only,
     )
+    from claude_agent_py.permissions.prompts import Completed as Completed, Dismissed as Dismissed, Plan as Plan
     from claude_agent_py.permissions.questions import Answers as Answers, Option as Option, Question as Question
     from claude_agent_py.permissions.requests import (
         PermissionContext as PermissionContext,

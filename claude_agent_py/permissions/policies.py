@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from claude_agent_py._callbacks import Callback
 from claude_agent_py._errors import OptionsError, OptionsWarning
 from claude_agent_py.permissions.decisions import Allow, Decision, Deny, describe
-from claude_agent_py.permissions.plans import EXIT_PLAN_MODE
+from claude_agent_py.permissions.prompts import EXIT_PLAN_MODE
 from claude_agent_py.permissions.questions import ASK_USER_QUESTION
 from claude_agent_py.permissions.requests import PermissionContext, PermissionRequest
 from claude_agent_py.wire.tools.registry import STRUCTURED_OUTPUT, canonical_name, is_misspelt, suggested_tool

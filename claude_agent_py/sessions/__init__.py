@@ -62,11 +62,12 @@ if TYPE_CHECKING:
         rename_session_via_store as rename_session_via_store,
         tag_session_via_store as tag_session_via_store,
     )
-    from claude_agent_py.sessions.stores.leases import Lease as Lease, LeasingStore as LeasingStore
     from claude_agent_py.sessions.stores.memory import MemoryStore as MemoryStore
     from claude_agent_py.sessions.stores.postgres import PostgresStore as PostgresStore
     from claude_agent_py.sessions.stores.protocol import (
         FullSessionStore as FullSessionStore,
+        Lease as Lease,
+        LeasingStore as LeasingStore,
         SessionKey as SessionKey,
         SessionListSubkeysKey as SessionListSubkeysKey,
         SessionStore as SessionStore,

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from claude_agent_py.testing.fake_cli import FakeCLI as FakeCLI, FakeTransport as FakeTransport
     from claude_agent_py.testing.requests import RecordedRequest as RecordedRequest
     from claude_agent_py.testing.run_text import run_as_text as run_as_text
-    from claude_agent_py.testing.sandbox import Sandbox as Sandbox
     from claude_agent_py.testing.script import (
         Answer as Answer,
         AnyScript as AnyScript,
@@ -52,7 +51,11 @@ if TYPE_CHECKING:
         thinking as thinking,
         tool_use as tool_use,
     )
-    from claude_agent_py.testing.scripted_model import Match as Match, ScriptedModel as ScriptedModel
+    from claude_agent_py.testing.scripted_model import (
+        Match as Match,
+        Sandbox as Sandbox,
+        ScriptedModel as ScriptedModel,
+    )
     from claude_agent_py.testing.stage import (
         MakeClient as MakeClient,
         MakeFakeCLI as MakeFakeCLI,

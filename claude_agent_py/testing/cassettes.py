@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias
 
 from claude_agent_py._errors import OptionsError
-from claude_agent_py.testing.request_text import extract_lines, name_conversation
-from claude_agent_py.testing.requests import RecordedRequest
+from claude_agent_py.testing.requests import RecordedRequest, extract_lines, name_conversation
 from claude_agent_py.testing.script import Answer, Block, Failure, RawBlock, Reply, Text, Thinking, ToolCall, Usage
 from claude_agent_py.testing.scripted_model import DEFAULT_REPLY, ScriptedModel
 from claude_agent_py.testing.scrubbing import Places, build_path_placeholders, find_ids, find_secrets, mask_times

@@ -22,10 +22,17 @@ from claude_agent_py.sessions.stores.access import (
     store_call,
     write_session,
 )
-from claude_agent_py.sessions.stores.leases import Lease, append, new_holder
 from claude_agent_py.sessions.stores.mirror import Mirror
 from claude_agent_py.sessions.stores.private_folder import PrivateFolder, change_owner, make_folder
-from claude_agent_py.sessions.stores.protocol import Place, SessionKey, SessionStoreEntry, implements
+from claude_agent_py.sessions.stores.protocol import (
+    Lease,
+    Place,
+    SessionKey,
+    SessionStoreEntry,
+    append,
+    implements,
+    new_holder,
+)
 from claude_agent_py.sessions.stores.transfers import (
     SUFFIX,
     ReportCursor,

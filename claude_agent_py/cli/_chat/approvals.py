@@ -12,7 +12,7 @@ from claude_agent_py.cli.terminal import one_line
 from claude_agent_py.permissions.decisions import Allow, Deny
 from claude_agent_py.permissions.elicitation import ElicitationRequest
 from claude_agent_py.permissions.interactions import Interaction
-from claude_agent_py.permissions.plans import Plan
+from claude_agent_py.permissions.prompts import Plan
 from claude_agent_py.permissions.requests import PermissionRequest, displayable
 from claude_agent_py.permissions.typed_answers import HELP, parse_choice, read_typed
 from claude_agent_py.wire.base import dump

@@ -10,16 +10,21 @@ from anyio import to_thread
 
 from claude_agent_py._errors import SessionError, StoreError
 from claude_agent_py._event_loop import PerLoop
-from claude_agent_py.sessions.stores.leases import LEASE_SECONDS, Lease, LeaseState, acquire, release, renew
 from claude_agent_py.sessions.stores.protocol import (
+    LEASE_SECONDS,
+    Lease,
+    LeaseState,
     Place,
     SessionKey,
     SessionListSubkeysKey,
     SessionStoreEntry,
     SessionStoreListEntry,
     SessionSummaryEntry,
+    acquire,
     format_key,
     parse_key,
+    release,
+    renew,
 )
 from claude_agent_py.wire.timestamps import seconds
 

@@ -18,8 +18,16 @@ from claude_agent_py.sessions.fork import fork_session
 from claude_agent_py.sessions.info import SessionInfo
 from claude_agent_py.sessions.stores.access import list_subpaths, load, load_session_times, store_call
 from claude_agent_py.sessions.stores.copies import import_session
-from claude_agent_py.sessions.stores.leases import Lease, append, new_holder
-from claude_agent_py.sessions.stores.protocol import Place, SessionStore, SessionStoreEntry, format_key, implements
+from claude_agent_py.sessions.stores.protocol import (
+    Lease,
+    Place,
+    SessionStore,
+    SessionStoreEntry,
+    append,
+    format_key,
+    implements,
+    new_holder,
+)
 from claude_agent_py.sessions.stores.queries import SECONDS, find_place, not_found_error, open_temporarily
 
 logger: logging.Logger = logging.getLogger("claude_agent_py")

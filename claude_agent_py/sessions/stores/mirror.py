@@ -21,13 +21,16 @@ import anyio
 from claude_agent_py._errors import SessionError, StaleLeaseError, StoreError
 from claude_agent_py._event_loop import run_file_work
 from claude_agent_py.sessions.files import write_atomically
-from claude_agent_py.sessions.stores.leases import LEASE_SECONDS, Lease, LeasingStore, append
 from claude_agent_py.sessions.stores.private_folder import PrivateFolder, make_folder
 from claude_agent_py.sessions.stores.protocol import (
+    LEASE_SECONDS,
+    Lease,
+    LeasingStore,
     Place,
     SessionKey,
     SessionStore,
     SessionStoreEntry,
+    append,
     format_key,
     implements,
 )
