@@ -42,7 +42,7 @@ from claude_agent_py.fleet._store import (
 from claude_agent_py.fleet.agents import FleetAgent
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.permissions.interactions import Inbox
-from claude_agent_py.sessions.stores.copies import push
+from claude_agent_py.sessions.stores.edits import push
 from claude_agent_py.sessions.stores.protocol import SessionStore, implements
 from claude_agent_py.tasks.events import TaskEvent, TaskStarted
 from claude_agent_py.wire.base import dump

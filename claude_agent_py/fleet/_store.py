@@ -11,7 +11,7 @@ import anyio
 from claude_agent_py._errors import SessionNotFoundError, StaleLeaseError
 from claude_agent_py._launch.environment import config_directory, environment
 from claude_agent_py.options.client_options import ClientOptions
-from claude_agent_py.sessions.stores.copies import import_session
+from claude_agent_py.sessions.stores.edits import import_session
 from claude_agent_py.sessions.stores.protocol import SessionKey, SessionStore, SessionStoreEntry
 
 PROJECT: Final = "fleet"

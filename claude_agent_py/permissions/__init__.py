@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from claude_agent_py._lazy_names import attach
 
 if TYPE_CHECKING:
-    from claude_agent_py.permissions.commands import bash_commands as bash_commands
     from claude_agent_py.permissions.decisions import Allow as Allow, Decision as Decision, Deny as Deny
     from claude_agent_py.permissions.elicitation import (
         Accept as Accept,
@@ -31,14 +30,15 @@ if TYPE_CHECKING:
         InteractionSettled as InteractionSettled,
         PendingInteractions as PendingInteractions,
     )
-    from claude_agent_py.permissions.paths import within as within
     from claude_agent_py.permissions.policies import (
         Policy as Policy,
         allow_tools as allow_tools,
         ask as ask,
+        bash_commands as bash_commands,
         deny_tools as deny_tools,
         first_of as first_of,
         read_only as read_only,
+        within as within,
     )
     from claude_agent_py.permissions.prompts import Completed as Completed, Dismissed as Dismissed, Plan as Plan
     from claude_agent_py.permissions.questions import Answers as Answers, Option as Option, Question as Question

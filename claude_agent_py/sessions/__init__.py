@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from claude_agent_py.sessions.changes import (
         archive_session as archive_session,
         delete_session as delete_session,
+        fork_session as fork_session,
         rename_session as rename_session,
         tag_session as tag_session,
         unarchive_session as unarchive_session,
     )
     from claude_agent_py.sessions.folders import project_key_for_directory as project_key_for_directory
-    from claude_agent_py.sessions.fork import fork_session as fork_session
     from claude_agent_py.sessions.index import (
         get_session_info as get_session_info,
         list_sessions as list_sessions,
@@ -49,16 +49,14 @@ if TYPE_CHECKING:
     )
     from claude_agent_py.sessions.stored_tasks import StoredTask as StoredTask
     from claude_agent_py.sessions.stores.base import fold_session_summary as fold_session_summary
-    from claude_agent_py.sessions.stores.copies import (
-        copy_session as copy_session,
-        export_session as export_session,
-        import_session as import_session,
-        push as push,
-    )
     from claude_agent_py.sessions.stores.directory import DirectoryStore as DirectoryStore
     from claude_agent_py.sessions.stores.edits import (
+        copy_session as copy_session,
         delete_session_via_store as delete_session_via_store,
+        export_session as export_session,
         fork_session_via_store as fork_session_via_store,
+        import_session as import_session,
+        push as push,
         rename_session_via_store as rename_session_via_store,
         tag_session_via_store as tag_session_via_store,
     )

@@ -10,8 +10,7 @@ from typing import Any, Final
 import anyio
 
 from claude_agent_py._errors import ClaudeAgentError, SessionError
-from claude_agent_py.cli.prompt_arguments import add_session_arguments, build_options
-from claude_agent_py.cli.run_command import exit_code, stop_tasks
+from claude_agent_py.cli.run_command import add_session_arguments, build_options, exit_code, stop_tasks
 from claude_agent_py.cli.terminal import HINT, can_show_screen
 from claude_agent_py.client import Client
 from claude_agent_py.options.client_options import ClientOptions
