@@ -72,8 +72,8 @@ def compute_usage(
     """Return the tokens and the cost of a session."""
     # Each block of an answer has a usage; the last one counts.
     answers = {
-        message.message_id or message.uuid: (message.model, message.usage)
-        for messages in (history, *(agent.messages for agent in subagents))
+        (number, message.message_id): (message.model, message.usage)
+        for number, messages in enumerate((history, *(agent.messages for agent in subagents)))
         for message in messages
         if isinstance(message, AssistantMessage) and message.usage is not None and message.model != SYNTHETIC_MODEL
     }
