@@ -72,7 +72,7 @@ def compute_usage(
     """Return the tokens and the cost of a session."""
     # Each block of an answer has a usage; the last one counts.
     answers = {
-        (number, message.message_id): (message.model, message.usage)
+        (number, message.message_id or message.uuid): (message.model, message.usage)
         for number, messages in enumerate((history, *(agent.messages for agent in subagents)))
         for message in messages
         if isinstance(message, AssistantMessage) and message.usage is not None and message.model != SYNTHETIC_MODEL
