@@ -93,14 +93,6 @@ if TYPE_CHECKING:
         PDFParts as PDFParts,
         TextFile as TextFile,
     )
-    from claude_agent_py.wire.tools.mcp import (
-        ListMCPResourcesInput as ListMCPResourcesInput,
-        ListMCPResourcesOutput as ListMCPResourcesOutput,
-        MCPResource as MCPResource,
-        MCPResourceContent as MCPResourceContent,
-        ReadMCPResourceInput as ReadMCPResourceInput,
-        ReadMCPResourceOutput as ReadMCPResourceOutput,
-    )
     from claude_agent_py.wire.tools.planning import (
         CronCreateInput as CronCreateInput,
         CronCreateOutput as CronCreateOutput,
@@ -137,7 +129,13 @@ if TYPE_CHECKING:
         GlobOutput as GlobOutput,
         GrepInput as GrepInput,
         GrepOutput as GrepOutput,
+        ListMCPResourcesInput as ListMCPResourcesInput,
+        ListMCPResourcesOutput as ListMCPResourcesOutput,
         LSPInput as LSPInput,
+        MCPResource as MCPResource,
+        MCPResourceContent as MCPResourceContent,
+        ReadMCPResourceInput as ReadMCPResourceInput,
+        ReadMCPResourceOutput as ReadMCPResourceOutput,
         ToolSearchInput as ToolSearchInput,
         ToolSearchOutput as ToolSearchOutput,
         WebFetchInput as WebFetchInput,

@@ -1,10 +1,10 @@
 """Tools that search files, code and tools: Glob, Grep, LSP, ToolSearch."""
 
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from msgspec import field
 
-from claude_agent_py.wire.base import FrameModel, Number, Open, WireModel
+from claude_agent_py.wire.base import CamelModel, FrameModel, Number, Open, WireModel
 
 
 class GlobInput(FrameModel):
@@ -153,3 +153,45 @@ class WebSearchOutput(FrameModel, rename="camel"):
     results: list[WebSearchResult | str]
     duration_seconds: Number = 0
     search_count: int | None = None
+
+
+class ListMCPResourcesInput(FrameModel):
+    """List MCP resources."""
+
+    server: str | None = None
+
+
+class MCPResource(CamelModel):
+    """A resource of an MCP server."""
+
+    uri: str
+    name: str = ""
+    mime_type: str | None = None
+    description: str | None = None
+    server: str | None = None
+
+
+ListMCPResourcesOutput: TypeAlias = list[MCPResource]
+
+
+class ReadMCPResourceInput(FrameModel):
+    """Read an MCP resource."""
+
+    server: str
+    uri: str
+
+
+class MCPResourceContent(CamelModel):
+    """The content of a resource: text, or the file that its bytes were saved to."""
+
+    uri: str
+    mime_type: str | None = None
+    text: str | None = None
+    blob_saved_to: str | None = None
+
+
+class ReadMCPResourceOutput(FrameModel):
+    """The contents of a resource."""
+
+    contents: list[MCPResourceContent]
+    error: str | None = None
