@@ -299,6 +299,5 @@ def _argument_problem(argument: str) -> str | None:
 
 
 def _find_option(name: str) -> str:
-    """Return the option of a flag or field."""
     bare = name.removeprefix("--")
     return next((row.option_names[0] for row in TABLE if row.name.removeprefix("--") == bare), "extra_args")

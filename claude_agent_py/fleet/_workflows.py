@@ -46,7 +46,6 @@ class JSONSerializer(Serializer):
 
 
 def _encode_time(value: Any) -> Any:
-    """Return the time of a schedule as JSON."""
     if isinstance(value, datetime):
         return {TIME: value.isoformat()}
     raise TypeError(f"{type(value).__name__} cannot be written as JSON")

@@ -305,11 +305,9 @@ class XMLReader:
     # Text
 
     def _pass_tag_as_text(self, found: "re.Match[str]") -> None:
-        """Pass on a tag as text."""
         self._pass_text(self._source.at + len(found[0]))
 
     def _pass_text(self, end: int) -> None:
-        """Pass on the text up to an index."""
         source = self._source
         raw = source.text[source.at : end]
         offset = source.offset

@@ -444,7 +444,6 @@ def _format_entries(entries: Sequence[Sequence[Section]], outline: Outline) -> I
 
 
 def _format_item(value: list[str]) -> Iterator[str]:
-    """Yield the lines of an item of a sequence."""
     first, *rest = value if value[0] else value[1:]
     yield f"{STEP}- {first}"
     yield from (f"{STEP}{STEP}{line}" if line else "" for line in rest)

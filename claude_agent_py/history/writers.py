@@ -66,7 +66,6 @@ def release_lock_file(path: Path, descriptor: int) -> None:
 
 
 def _create(path: Path) -> int | None:
-    """Create a file and return its descriptor."""
     for _ in range(_ATTEMPTS):
         try:
             path.parent.mkdir(mode=0o700, exist_ok=True)

@@ -180,7 +180,6 @@ class SpanFold:
         return self._turn.id if self._turn is not None else None
 
     def _conversation(self, agent: str) -> Conversation:
-        """Return the conversation of an agent."""
         conversation = self._conversations.get(agent)
         if conversation is None:
             conversation = self._conversations[agent] = Conversation()

@@ -333,7 +333,6 @@ class _SessionCopier:
 
 
 def _iter_complete_lines(snapshot: Snapshot) -> Iterator[bytes]:
-    """Yield the complete lines, in UTF-8."""
     for _, line in snapshot.forwards():
         if line:
             # The CLI also replaces invalid UTF-8 when it reads a line.

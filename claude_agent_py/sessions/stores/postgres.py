@@ -94,7 +94,6 @@ class PostgresStore(SummarisingStore):
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[Any]:
-        """Lend a cursor for a transaction."""
         connection = self._borrow()
         try:
             with connection.transaction(), connection.cursor() as cursor:
