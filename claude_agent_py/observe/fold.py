@@ -220,7 +220,7 @@ class SpanFold:
         self._problem = None
 
     def end_turn(self, at: float | None = None, status: SpanStatus = "ok", result: ResultMessage | None = None) -> None:
-        """End the turn, if one is open."""
+        """End the turn, if one is open. `result` is its message, with its usage and cost."""
         self._end_model(MAIN)
         turn = self._turn
         run = self._run
