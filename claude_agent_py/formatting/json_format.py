@@ -16,9 +16,17 @@ from typing import Any
 
 from typing_extensions import override
 
-from claude_agent_py.formatting.builder import Reading, SectionBuilder, TextSource
+from claude_agent_py.formatting.builder import (
+    NO_SECTIONS,
+    Notation,
+    Outline,
+    Reading,
+    SectionBuilder,
+    TextSource,
+    is_repeatable,
+    split_mappings,
+)
 from claude_agent_py.formatting.encoders import Encoder, JSONEncoder
-from claude_agent_py.formatting.outline import NO_SECTIONS, Notation, Outline, is_repeatable, split_mappings
 from claude_agent_py.formatting.sections import ProblemKind, Section, SectionSpec
 from claude_agent_py.formatting.text_format import TextFormat
 

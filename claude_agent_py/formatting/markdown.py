@@ -15,9 +15,8 @@ from functools import lru_cache
 
 from typing_extensions import override
 
-from claude_agent_py.formatting.builder import Reading, SectionBuilder, TextSource
+from claude_agent_py.formatting.builder import NO_SECTIONS, Outline, Reading, SectionBuilder, TextSource
 from claude_agent_py.formatting.encoders import Encoder
-from claude_agent_py.formatting.outline import NO_SECTIONS, Outline
 from claude_agent_py.formatting.sections import Section, SectionSpec
 from claude_agent_py.formatting.text_format import TextFormat
 

@@ -9,9 +9,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, Literal
 
 from claude_agent_py._errors import TextFormatError
-from claude_agent_py.formatting.builder import Reading, SectionBuilder, SectionEvent, TextSource
+from claude_agent_py.formatting.builder import NO_SECTIONS, Outline, Reading, SectionBuilder, SectionEvent, TextSource
 from claude_agent_py.formatting.encoders import Encoder, JSONEncoder
-from claude_agent_py.formatting.outline import NO_SECTIONS, Outline
 from claude_agent_py.formatting.sections import (
     LooseSections,
     ParsedText,
