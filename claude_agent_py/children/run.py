@@ -94,7 +94,7 @@ class ParentLink:
         parent = self._parent.client
         own = PermissionContext(**{"cwd": self._cwd, **vars(context), "session_id": parent.session_id})
         with running_client(parent):
-            return await parent.session.answers.person.answer(request, own)
+            return await parent.session.handlers.permission_answers.answer(request, own)
 
     def note_failure(self, error: HandlerError) -> None:
         """Record the failure of a handler in the parent's session."""
