@@ -318,8 +318,8 @@ class Execution:
             changes["cwd"] = await run_file_work(workspace.prepare, self._folder, self.claim.id)
         if not isinstance(options.interactions, Inbox) and options.permission_prompts != "none":
             changes["interactions"] = FleetInbox(
-                self.database,
-                self.claim,
+                database=self.database,
+                claim=self.claim,
                 patience=self.agent.patience,
                 poll=self._poll,
                 release=self.release,

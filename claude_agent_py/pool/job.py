@@ -12,6 +12,7 @@ import sys
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -198,38 +199,27 @@ AHEAD: Final = 4
 """How many outcomes may wait for a slow reader, in multiples of `concurrency`. No further prompt starts above it."""
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Job:
-    """The runs of some prompts. The first reader starts them; call `stop` at the end."""
+    """The runs of some prompts, with the arguments of `map_runs`. The first reader starts them; `stop` ends them."""
 
-    def __init__(
-        self,
-        prompts: list[Prompt],
-        options: ClientOptions,
-        concurrency: int,
-        *,
-        retry: RetryPolicy,
-        until: Until,
-        timeout: float | None,
-        journal: str | Path | None,
-        progress: Progress,
-        pool: Pool[Any] | None,
-        memory: int | str | None,
-    ) -> None:
-        self._prompts = prompts
-        self._options = options
-        self._retry = retry
-        self._until: Until = until
-        self._timeout = timeout
-        self._concurrency = concurrency
-        self._journal_path = journal
-        self._progress_option = progress
-        self._pool = pool
-        self._memory = memory
+    prompts: list[Prompt]
+    options: ClientOptions
+    concurrency: int
+    retry: RetryPolicy
+    until: Until
+    timeout: float | None
+    journal: str | Path | None
+    show: Progress
+    pool: Pool[Any] | None
+    memory: int | str | None
+
+    def __post_init__(self) -> None:
         self._outcomes: dict[int, RunOutcome] = {}
         self._unread: deque[int] = deque()
         """The indexes of the outcomes that were not yielded yet, in order of arrival."""
         self._read = 0
-        self._ahead: float = AHEAD * concurrency
+        self._ahead: float = AHEAD * self.concurrency
         self._failure: Exception | None = None
         self._scope: anyio.CancelScope | None = None
         """Cancels the work; None before it starts."""
@@ -271,12 +261,12 @@ class Job:
         self._changed.set()
         await self._done.wait()
         self._raise_failure()
-        return [self._outcomes[index] for index in range(len(self._prompts))]
+        return [self._outcomes[index] for index in range(len(self.prompts))]
 
     def _raise_failure(self) -> None:
         if self._failure is not None:
             raise self._failure
-        if self._done.is_set() and len(self._outcomes) < len(self._prompts):
+        if self._done.is_set() and len(self._outcomes) < len(self.prompts):
             raise ConnectionClosedError("the runs were stopped")
 
     # Lifecycle --------------------------------------------------------------------------------------------------------
@@ -310,9 +300,9 @@ class Job:
             with scope:
                 async with AsyncExitStack() as stack:
                     journal = await self._open_journal(stack)
-                    report = stack.enter_context(show_progress(self._progress_option, self.progress))
+                    report = stack.enter_context(show_progress(self.show, self.progress))
                     if self._todo:
-                        pool = self._pool
+                        pool = self.pool
                         if pool is None:
                             pool = self._create_pool()
                             stack.push_async_callback(_close, pool)
@@ -328,12 +318,12 @@ class Job:
 
     async def _open_journal(self, stack: AsyncExitStack) -> Journal | None:
         """Open the journal and load its answers."""
-        self._todo.extend(range(len(self._prompts)))
-        if self._journal_path is None:
+        self._todo.extend(range(len(self.prompts)))
+        if self.journal is None:
             return None
-        journal = await run_file_work(Journal, self._journal_path, self._prompts)
+        journal = await run_file_work(Journal, self.journal, self.prompts)
         stack.callback(journal.close)
-        shape = self._options.output_shape
+        shape = self.options.output_shape
         found = await run_file_work(journal.load_answers, None if shape is None else shape.adapter)
         for index in sorted(found):
             self._put(found[index])
@@ -341,17 +331,17 @@ class Job:
         return journal
 
     def _create_pool(self) -> Pool[Any]:
-        concurrency = min(self._concurrency, len(self._todo))
+        concurrency = min(self.concurrency, len(self._todo))
         spares = max(1, concurrency // 2)
         # Each process resumes the same session, so none can be started ahead.
-        if names_one_session(self._options):
-            return Pool(size=0, max_size=concurrency, memory=self._memory)
+        if names_one_session(self.options):
+            return Pool(size=0, max_size=concurrency, memory=self.memory)
         size = min(spares, len(self._todo))
-        return Pool(self._options, size=size, max_size=concurrency + spares, memory=self._memory)
+        return Pool(self.options, size=size, max_size=concurrency + spares, memory=self.memory)
 
     async def _run_all(self, pool: Pool[Any], journal: Journal | None, report: Report) -> None:
         async with anyio.create_task_group() as group:
-            for _ in range(min(self._concurrency, len(self._todo))):
+            for _ in range(min(self.concurrency, len(self._todo))):
                 group.start_soon(self._run_some, pool, journal, report)
 
     @worker
@@ -364,7 +354,7 @@ class Job:
                 return
             index = self._todo.popleft()
             self._running += 1
-            if self._pool is None:
+            if self.pool is None:
                 await self._keep_spares(pool)
             try:
                 outcome = await self._run_prompt(pool, index)
@@ -378,14 +368,14 @@ class Job:
 
     async def _run_prompt(self, pool: Pool[Any], index: int) -> RunOutcome:
         """Run a prompt until it has an answer or a final error."""
-        prompt = self._prompts[index]
+        prompt = self.prompts[index]
         failures: list[RunFailed] = []
 
         async def attempt() -> Any:
-            return await pool.run(prompt, self._options, until=self._until, timeout=self._timeout)
+            return await pool.run(prompt, self.options, until=self.until, timeout=self.timeout)
 
         try:
-            ended = await self._retry.run(attempt, failures=failures)
+            ended = await self.retry.run(attempt, failures=failures)
         except RunFailed as error:
             if isinstance(error, ConnectionClosedError):
                 # Raises if the pool was closed: then no further prompt can run.
@@ -395,7 +385,7 @@ class Job:
 
     async def _keep_spares(self, pool: Pool[Any]) -> None:
         """Near the end, keep no more spares than prompts are left."""
-        if len(self._todo) < max(1, self._concurrency // 2) and not names_one_session(self._options):
+        if len(self._todo) < max(1, self.concurrency // 2) and not names_one_session(self.options):
             await pool.warm(size=len(self._todo))
 
     def _put(self, outcome: RunOutcome) -> None:
@@ -409,7 +399,7 @@ class Job:
     def progress(self) -> MapProgress:
         """The progress of the runs."""
         return MapProgress(
-            total=len(self._prompts),
+            total=len(self.prompts),
             done=len(self._outcomes),
             failed=self._failed,
             running=self._running,

@@ -73,16 +73,15 @@ def map_runs(
     check_progress(progress)
     if pool is not None and memory is not None:
         raise OptionsError("must be None with a pool, which has its own limit", option="memory")
-    checked_prompts = [_check_listed_prompt(prompt) for prompt in _check_iterable(prompts)]
     job = Job(
-        checked_prompts,
-        checked_options,
-        concurrency,
+        prompts=[_check_listed_prompt(prompt) for prompt in _check_iterable(prompts)],
+        options=checked_options,
+        concurrency=concurrency,
         retry=retry or RetryPolicy(),
         until=until,
         timeout=timeout,
         journal=journal,
-        progress=progress,
+        show=progress,
         pool=pool,
         memory=memory,
     )
