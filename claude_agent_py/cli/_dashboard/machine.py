@@ -10,6 +10,7 @@ from typing import Final
 
 from claude_agent_py._errors import SessionError
 from claude_agent_py._proc import contents
+from claude_agent_py._untrusted import Lines
 from claude_agent_py.cli._dashboard.rows import Row, Spent, nest_tasks
 from claude_agent_py.cli.terminal import one_line
 from claude_agent_py.sessions.folders import AnyPath, find_session, regular_file
@@ -19,6 +20,7 @@ from claude_agent_py.sessions.processes import RunningProcess, RunningSession, r
 from claude_agent_py.sessions.session import CostNote, read_cost, read_last_cost
 from claude_agent_py.sessions.stored_tasks import Launches, LaunchReader, StoredTask
 from claude_agent_py.sessions.transcript import StoredSubagent, find_agent_files, read_subagent
+from claude_agent_py.tasks.files.follow import Tail
 from claude_agent_py.tasks.files.transcript import TranscriptMessage, read_message
 from claude_agent_py.tasks.ledger.spending import Counts, Prices, Spending, add_counts
 from claude_agent_py.transport.processes import ProcessID, Table, process_table
@@ -27,8 +29,6 @@ from claude_agent_py.wire.messages.conversation import SYNTHETIC_MODEL, Assistan
 _MAX_CALLS: Final = 100
 _KINDS: Final = (b'"type":"user"', b'"type":"assistant"')
 _NOTE: Final = b'{"type":"'
-_CHECK_EVERY: Final = 64
-"""The number of lines between checks of the deadline."""
 
 
 class TranscriptTailer:
@@ -56,11 +56,11 @@ class TranscriptTailer:
         self._launches = launches
         self._agent_id = agent_id
         self._on_cost = on_cost
-        self._inode = 0
+        self._tail = Tail()
         self._reset()
 
     def _reset(self) -> None:
-        self._offset = 0
+        self._lines = Lines()
         self.reported = None
         self._spending = Spending()
         self._calls: dict[str, str] = {}
@@ -81,38 +81,20 @@ class TranscriptTailer:
 
         A removed file has no new lines, and the known facts remain.
         """
-        status = regular_file(self.path)
-        if status is None:
-            self.is_partial = False
-            return False
-        if status.st_ino != self._inode or status.st_size < self._offset:
-            # The file was replaced or truncated.
-            self._reset()
-        self._inode = status.st_ino
-        if status.st_size == self._offset:
-            return False
-        start = self._offset
-        try:
-            self._read(Snapshot(self.path, status.st_size), deadline)
-        except OSError:
-            # The file was removed, or belongs to another user.
-            self.is_partial = False
-        return self._offset != start
-
-    def _read(self, snapshot: Snapshot, deadline: float) -> None:
-        for number, (at, line) in enumerate(snapshot.forwards(self._offset)):
-            self._offset = at
-            if line is not None and at + len(line) >= snapshot.size:
-                # The CLI is still writing the last line.
-                self.is_partial = False
-                return
-            if number % _CHECK_EVERY == _CHECK_EVERY - 1 and time.monotonic() > deadline:
-                self.is_partial = True
-                return
-            if line is not None:
-                self._read_line(line)
-        self._offset = snapshot.size
-        self.is_partial = False
+        has_new = self.is_partial = False
+        # The file may be removed, or belong to another user.
+        with contextlib.suppress(OSError):
+            while True:
+                piece = self._tail.read(self.path)
+                if piece.restarted:
+                    self._reset()
+                for line in self._lines.feed(piece.data):
+                    has_new = True
+                    self._read_line(line)
+                self.is_partial = not piece.is_end
+                if piece.is_end or time.monotonic() > deadline:
+                    break
+        return has_new
 
     def _read_line(self, line: bytes) -> None:
         self._launches.record_ends(line)
