@@ -82,9 +82,9 @@ class TranscriptTailer:
         A removed file has no new lines, and the known facts remain.
         """
         has_new = self.is_partial = False
-        # The file may be removed, or belong to another user.
+        # The file may be removed, be a link, or belong to another user.
         with contextlib.suppress(OSError):
-            while True:
+            while regular_file(self.path) is not None:
                 piece = self._tail.read(self.path)
                 if piece.restarted:
                     self._reset()
