@@ -1,4 +1,4 @@
-"""The assignment of a child agent: its brief, and the ids under which the parent tracks it."""
+"""The assignment of a child agent, with the ids under which the parent tracks it; its usage; its report."""
 
 import secrets
 import time

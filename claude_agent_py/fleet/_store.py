@@ -1,4 +1,7 @@
-"""`FencedStore`: the session store of a worker, which stops writing once the worker may count as dead."""
+"""`FencedStore`: the session store of a worker, which stops writing once the worker may count as dead.
+
+`find_prompt` reads in it what became of a prompt that an earlier process may have sent.
+"""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""The processes that record in a history, and cleaning up after crashed ones.
+"""The tables of a history, the processes that record in it, and cleaning up after crashed ones.
 
 Each process locks a file next to the database and adds its name to the table `writers`. If the lock is released but the
 name remains, the next user of the history ends the tasks that the process left running.

@@ -1,4 +1,7 @@
-"""Spans in the formats of other tools: Chrome traces (Perfetto), OTLP JSON, Gantt charts of Mermaid."""
+"""Spans in the formats of other tools: Chrome traces (Perfetto), OTLP JSON, Gantt charts of Mermaid.
+
+Names and attributes follow OpenTelemetry's semantic conventions for generative AI (version 1.38).
+"""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""`Job`: the work behind `MapRuns`. It has its own workers, independent of its readers."""
+"""`Job`: the work behind `MapRuns`, with its own workers, independent of its readers; and its `Journal`."""
 
 from __future__ import annotations
 

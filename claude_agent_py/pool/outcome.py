@@ -1,4 +1,4 @@
-"""`RunOutcome` and `MapProgress`: the outcome of one prompt of `map_runs`, and the progress of all."""
+"""`RunOutcome` and `MapProgress`: the outcome of one prompt of `map_runs`, and the progress of all with its display."""
 
 import importlib.util
 import sys

@@ -1,4 +1,7 @@
-"""`ProcessTable`: the processes of a pool, and the number of spares to keep. `PoolCore` starts and ends them."""
+"""`ProcessTable`: the processes of a pool, and the number of spares to keep for each target.
+
+`PoolCore` starts and ends the processes.
+"""
 
 import math
 import random

@@ -1,4 +1,4 @@
-"""Change sessions on disk: title, tag, archive, deletion.
+"""Change sessions on disk: title, tag, archive, deletion, copies.
 
 A title or a tag is one appended line, which is safe while the CLI writes: the CLI adopts the values at the end of the
 file. A session that a process has open cannot be deleted. All calls block.

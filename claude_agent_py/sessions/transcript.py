@@ -1,4 +1,4 @@
-"""`Transcript`: the messages of a conversation on disk, read on demand."""
+"""`Transcript`: the messages of a conversation or a subagent on disk, read on demand."""
 
 import os
 import re

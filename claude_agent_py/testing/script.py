@@ -1,4 +1,4 @@
-"""The values of a `ScriptedModel`'s script: `Reply`, `Failure`, `CutStream` and content blocks.
+"""The values of a `ScriptedModel`'s script: `Reply`, `Failure`, `CutStream`, content blocks, and a `Gate`.
 
 All values are frozen, so any number of models can share a script; only a `Gate` has state.
 """

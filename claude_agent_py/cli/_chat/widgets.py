@@ -1,4 +1,4 @@
-"""Widgets of the chat: the prompt box and the lines of the conversation."""
+"""Widgets of the chat: the prompt box with its history, and the lines of the conversation."""
 
 import json
 import os

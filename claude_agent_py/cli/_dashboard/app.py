@@ -1,4 +1,4 @@
-"""`Dashboard`: the terminal application. It draws and handles keys; threads do all blocking work."""
+"""`Dashboard`: the terminal application with its dialogs. It draws and handles keys; threads do all blocking work."""
 
 import shlex
 import threading

@@ -1,4 +1,4 @@
-"""Tools that start agents and talk to them: Agent (formerly Task), Workflow, SendMessage, ListAgents, Skill.
+"""Tools that start agents (Agent, formerly Task; Workflow; Skill), talk to them, and report findings.
 
 From the tool schemas of CLI 2.1.328. Fields that only other versions have are optional.
 """

@@ -1,4 +1,4 @@
-"""Tools that run shell commands: Bash and PowerShell.
+"""Tools that run shell commands (Bash, PowerShell) and manage background tasks (Monitor, TaskStop, TaskOutput).
 
 A background command is a task, whose id is `BashOutput.background_task_id`.
 """

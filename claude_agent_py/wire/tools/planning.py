@@ -1,4 +1,4 @@
-"""Tools for plans, worktrees and goals: EnterPlanMode, ExitPlanMode, EnterWorktree, ExitWorktree, SetGoal."""
+"""Tools for plans, worktrees, goals and schedules."""
 
 from typing import Any, Literal
 

@@ -1,4 +1,4 @@
-"""Tools that search files, code and tools: Glob, Grep, LSP, ToolSearch."""
+"""Tools that search files, code, tools and the web, and read the resources of MCP servers."""
 
 from typing import Literal, TypeAlias
 
