@@ -57,14 +57,7 @@ def build_name(span: Span, agent: str = "") -> str:
 def build_attributes(
     span: Span, agent_name: str = "", *, session_id: str = "", content: bool = False
 ) -> dict[str, Any]:
-    """Return the attributes of a span.
-
-    Args:
-        span: The span.
-        agent_name: The name of its agent.
-        session_id: The id of the session.
-        content: Include prompts, inputs and outputs.
-    """
+    """Return the attributes of a span. `content` includes prompts, inputs and outputs."""
     kind = span.kind
     attributes = span.attributes
     operation = _OPERATIONS.get(kind)

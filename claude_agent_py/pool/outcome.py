@@ -66,14 +66,7 @@ class MapProgress:
 def build_outcome(
     index: int, prompt: Prompt, ended: RunResult[Any] | RunFailed, failures: list[RunFailed]
 ) -> RunOutcome:
-    """Return the outcome of a prompt.
-
-    Args:
-        index: The index of the prompt.
-        prompt: The prompt.
-        ended: The result, or the final error.
-        failures: The errors of the failed attempts, including a final one.
-    """
+    """Return the outcome of a prompt from its result or final error, and the errors of all failed attempts."""
     results = [failure.result for failure in failures]
     if isinstance(ended, RunFailed):
         fields: dict[str, Any] = {"error": ended, "result": ended.result}

@@ -20,11 +20,6 @@ _FLAGS: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | get
 def write_atomically(path: str, parts: Iterable[bytes], *, replace: bool = False) -> None:
     """Write a file atomically, readable by this user only.
 
-    Args:
-        path: The file.
-        parts: The content, in pieces.
-        replace: Replace an existing file.
-
     Raises:
         OSError: The file cannot be written, or exists already.
     """
