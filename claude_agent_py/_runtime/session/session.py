@@ -431,7 +431,7 @@ class Session:
     async def _deliver_to_listeners(self, done: LazyEvent) -> None:
         """Call the listeners until the session has ended and their queues are empty."""
         async with anyio.create_task_group() as listeners:
-            listeners.start_soon(self._run, self.intake.deliver_forever, self.failures.report)
+            listeners.start_soon(self._run, self.intake.listeners.deliver_forever, self.failures.report)
             if self.stderr is not None:
                 listeners.start_soon(self._run, self.stderr.deliver)
         done.set()
