@@ -96,6 +96,7 @@ class TaskIntake:
         self._next_check = math.inf
         self._start_reconciling: Callable[[], object] | None = None
         """Starts the worker of `reconcile_forever`; None once started."""
+        self._is_reconciling_over = False
         self._events: dict[str, RepeatingEvent] = {}
         self._observers: list[tuple[Observer, Callable[[], bool]]] = []
         self._watchers: list[Watcher] = []
@@ -399,19 +400,26 @@ class TaskIntake:
         self._start_reconciling = start
 
     async def reconcile_forever(self) -> None:
-        """Infer unreported ends of tasks until cancelled. A worker of the session runs this."""
+        """Infer unreported ends of tasks until `stop_reconciling`. A worker of the session runs this."""
         self._reconciling += 1
         try:
-            while True:
+            while not self._is_reconciling_over:
                 pause = self._reconciler.seconds_until_check()
                 self._next_check = math.inf if pause is None else self.clock() + pause
                 await self._reconcile_now.wait(pause)
-                await self._reconciler.check()
+                if not self._is_reconciling_over:
+                    await self._reconciler.check()
         finally:
             self._reconciling -= 1
             self._next_check = math.inf
             # Without this worker, the waiters must reconcile themselves.
             self._wake_all()
+
+    def stop_reconciling(self) -> None:
+        """End `reconcile_forever`, after the current check. From then on, waiters reconcile."""
+        self._is_reconciling_over = True
+        self._start_reconciling = None
+        self._reconcile_now.set()
 
     async def deliver_forever(self, report: Report | None = None) -> None:
         """Call the listeners until the session ends and their queues are empty. A worker of the session runs this."""

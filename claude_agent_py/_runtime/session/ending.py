@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from claude_agent_py._runtime.session.launching import Launched
     from claude_agent_py._runtime.session.storing import Storing
     from claude_agent_py.options import ClientOptions
-    from claude_agent_py.tasks import TaskManager
+    from claude_agent_py.tasks import TaskIntake, TaskManager
     from claude_agent_py.transport.base import Transport
     from claude_agent_py.wire.control.initialize import InitializeReply
 
@@ -64,6 +64,7 @@ class SessionPort(Protocol):
     launched: "Launched | None"
     info: "InitializeReply | None"
     storing: "Storing | None"
+    intake: "TaskIntake"
     tasks: "TaskManager"
 
     @property
@@ -226,6 +227,7 @@ class Ending:
         """End the program; after `close(tasks="leave")` only once it is idle, or at `abort`."""
         if self._engine.state is State.LEFT:
             await self._let_it_finish(transport)
+        self._session.intake.stop_reconciling()  # its worker ends meanwhile, which is cheaper than to cancel it
         await transport.close(grace=self._closing.grace)
         if not self.stream_over.is_set():
             with self._at_most(DRAIN_GRACE):
