@@ -144,8 +144,8 @@ async def launch(
     if transport.on_stderr is None:
         transport.on_stderr = on_stderr
     try:
-        # Each of the three steps, planning, forking and opening, holds up the event loop. Concurrent starts also cost less
-        # if each step is done for all of them: code runs at half the speed after a fork, which empties the CPU's caches.
+        # Planning, forking and opening a session each hold up the event loop. Each also costs less if all concurrent
+        # starts do it one after another: a fork empties the processor's caches.
         await checkpoint()
         await transport.start()
         await checkpoint()
