@@ -4,8 +4,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import ClassVar, Final
 
-READ_BYTES: Final = 64 * 1024
-"""The most that one read takes: what a pipe holds by default on Linux."""
+READ_BYTES: Final = 16 * 1024
+"""The most that one read takes. Readers get their turn after it, so the messages are short-lived: a few dozen at a time
+do not trigger the garbage collector. Longer reads make many sessions hold more memory at the same time."""
 
 DRAIN_GRACE: Final = 1.0
 """Seconds to wait for the end of stdout and stderr after the process exited: a descendant may hold them open."""
@@ -37,7 +38,10 @@ class Transport(ABC):
 
     @abstractmethod
     async def receive(self) -> bytes:
-        """Return the next available bytes of the program's output; `b""` at its end."""
+        """Return the next available bytes of the program's output; `b""` at its end.
+
+        Return some dozen KiB at most: the session decodes them before readers get their turn.
+        """
 
     @abstractmethod
     async def send(self, data: bytes) -> None:
