@@ -6,10 +6,11 @@ still contains them. Messages are stored as their lines if possible, which takes
 
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, TypeAlias, cast
 
 from anyio.lowlevel import checkpoint
+from msgspec import Struct, field
 
 from claude_agent_py.wire.codec import decode
 from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
@@ -29,8 +30,7 @@ class MessageGap:
     """The number of missing messages."""
 
 
-@dataclass(slots=True)
-class _TaskMessages:
+class _TaskMessages(Struct):
     first: int = 0
     """The position of the oldest stored message, counted from the first message of the task."""
     messages: deque[SubagentMessage | bytes] = field(default_factory=deque)

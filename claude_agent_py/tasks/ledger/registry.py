@@ -9,9 +9,10 @@ report is still on the way: the CLI sends the status first and the notification 
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
+
+from msgspec import Struct
 
 from claude_agent_py.tasks.events import (
     TaskBackgrounded,
@@ -38,8 +39,7 @@ _INFERRED_STATUS: Final = {
 """The assumed status of an ended run, by its only evidence."""
 
 
-@dataclass(frozen=True, slots=True)
-class Grace:
+class Grace(Struct, frozen=True):
     """How long to wait before inferring an end, in seconds."""
 
     report: float = 0.5

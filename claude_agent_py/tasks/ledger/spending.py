@@ -7,8 +7,11 @@ of the answer, so it lacks the output tokens. The transcript contains them and i
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from claude_agent_py._untrusted import read_json, read_lines
 from claude_agent_py.wire.messages.conversation import AssistantMessage
@@ -75,8 +78,7 @@ class Prices:
         return sum(costs) if costs and len(costs) == len(prices) else None
 
 
-@dataclass(slots=True)
-class Spending:
+class Spending(Struct):
     """The usage of one run so far. Counts never decrease."""
 
     reported: TaskUsage | None = None
@@ -151,8 +153,7 @@ def _covers(usage: TaskUsage, old: TaskUsage) -> bool:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Counted:
+class Counted(Struct, frozen=True):
     """The totals of a transcript, over all runs of the task."""
 
     by_model: Mapping[str, Counts]
@@ -164,8 +165,7 @@ class Counted:
     """The same for each run in `begins`."""
 
 
-@dataclass(slots=True)
-class _Answer:
+class _Answer(Struct):
     """The usage of one API message, which may span several entries of a transcript."""
 
     model: str
