@@ -6,7 +6,6 @@ still contains them. Messages are stored as their lines if possible, which takes
 
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass
 from typing import Final, TypeAlias, cast
 
 from anyio.lowlevel import checkpoint
@@ -21,8 +20,7 @@ MESSAGE_LIMIT: Final = 20_000
 SubagentMessage: TypeAlias = AssistantMessage | UserMessage | PermissionDeniedMessage
 
 
-@dataclass(frozen=True, slots=True)
-class MessageGap:
+class MessageGap(Struct, frozen=True):
     """Stands for messages that were dropped."""
 
     task_id: str

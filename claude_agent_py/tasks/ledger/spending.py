@@ -7,7 +7,6 @@ of the answer, so it lacks the output tokens. The transcript contains them and i
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from msgspec import Struct, field
@@ -30,8 +29,7 @@ _MAX_MESSAGES: Final = 1024
 """The number of messages of a run that are remembered; the frames of one message arrive together."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelPrice:
+class ModelPrice(Struct, frozen=True, kw_only=True):
     """The price of a model, in US dollars per million tokens."""
 
     input: float
