@@ -9,8 +9,7 @@ failed agent is an API error message, and each entry has one content block.
 """
 
 import os
-from collections.abc import Callable, Iterator
-from functools import cache
+from collections.abc import Iterator
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -65,11 +64,8 @@ class _Head(msgspec.Struct, gc=False):
 
 
 _Entry: TypeAlias = _UserEntry | _AssistantEntry
-
-
-@cache
-def _decoder() -> Callable[[bytes], _Entry]:
-    return msgspec.json.Decoder(_Entry).decode
+_decode: Final = msgspec.json.Decoder(_Entry).decode
+_decode_head: Final = msgspec.json.Decoder(_Head).decode
 
 
 def read_message(line: bytes, parent_tool_use_id: str | None = None) -> tuple[TranscriptMessage, str | None]:
@@ -82,7 +78,7 @@ def read_message(line: bytes, parent_tool_use_id: str | None = None) -> tuple[Tr
     """
     problem = None
     try:
-        entry = _decoder()(line)
+        entry = _decode(line)
     except (ValueError, RecursionError):
         # A crash of the machine can leave a hole of zeros in the file.
         entry, problem = _read_misfit(line.lstrip(b"\0"))
@@ -127,7 +123,7 @@ def _read_misfit(line: bytes) -> tuple[_Entry, str | None]:
         value = read_json(text)
     except ValueError as error:
         try:
-            head = msgspec.json.decode(line, type=_Head)
+            head = _decode_head(line)
         except RecursionError:
             raise error from None
         return _fit({"type": head.type, "uuid": head.uuid})[0], str(error)
