@@ -200,8 +200,8 @@ class Client(SessionControls, Generic[Output]):
 
         def take(line: str) -> None:
             client = reference()
-            if client is not None:
-                client.session.answers.on_stderr_line(line)
+            if client is not None and (stderr := client.session.stderr) is not None:
+                stderr.put(line)
 
         return take
 
@@ -238,21 +238,20 @@ class Client(SessionControls, Generic[Output]):
             raise LocalProtocolError("a session that is not on this machine's disk cannot be reopened")
         self._connected = LazyEvent()
         try:
-            mode = old.answers.permission_mode or old.options.permission_mode
-            now = old.live_changes.apply_to(self._options, mode)
-            options = await options_to_go_on(now, old.answers.session_id, config_dir)
+            mode = old.facts.permission_mode or old.options.permission_mode
+            now = old.resumption.changes.apply_to(self._options, mode)
+            options = await options_to_go_on(now, old.facts.session_id, config_dir)
             await old.ending.close()
             if self._is_closed:
                 raise ConnectionClosedError(CLOSED)
             session = Session(options, parent=self._parent)
-            session.resumption.carried = [run for run in old.cut_off if run.is_sealed]
-            session.live_changes = old.live_changes
+            session.resumption.follow(old.resumption)
             for name in [name for name in vars(self) if isinstance(getattr(type(self), name, None), cached_property)]:
                 del vars(self)[name]  # the groups of controls also refer to the session
             vars(self)["session"] = session
             with running_client(self):
                 await self._connect(options)
-            await session.live_changes.repeat(session.control)
+            await session.resumption.changes.repeat(session.control)
             self._warns = self.is_open
         except BaseException:
             self.abort()
@@ -354,7 +353,7 @@ class Client(SessionControls, Generic[Output]):
             session.start_soon(send_each, session, mailbox, prompt)
         else:
             message = prompt_message(prompt, verbatim=self._options.verbatim_prompts)
-            mailbox = session.start_run(message, until, timeout)
+            mailbox = session.open_run(until, timeout, message)
         return Run(self, mailbox)
 
     @property
@@ -479,7 +478,7 @@ class Client(SessionControls, Generic[Output]):
     @property
     def task_list(self) -> TaskList:
         """The CLI's to-do list, which is unrelated to `tasks`. Enabled by the option `task_list_tools`."""
-        return self.session.task_list
+        return self.session.facts.task_list
 
     @property
     def session_id(self) -> str | None:
@@ -487,7 +486,7 @@ class Client(SessionControls, Generic[Output]):
 
         None before the first turn, unless `session_id` or `resume` gives the id.
         """
-        return self.session.answers.session_id
+        return self.session.facts.session_id
 
     @property
     def interactions(self) -> Inbox:
@@ -496,7 +495,7 @@ class Client(SessionControls, Generic[Output]):
         Raises:
             OptionsError: The option `interactions` is not set.
         """
-        inbox = self.session.answers.permissions.interactions
+        inbox = self.session.handlers.permissions.interactions
         if inbox is None:
             raise OptionsError("set ClientOptions(interactions=True), or an inbox", option="interactions")
         return inbox
@@ -508,7 +507,7 @@ class Client(SessionControls, Generic[Output]):
         Raises:
             ConnectionClosedError: The client has not been connected.
         """
-        info = self.session.info
+        info = self.session.facts.info
         if info is None:
             raise ConnectionClosedError(NOT_CONNECTED)
         return info
@@ -542,7 +541,8 @@ class Client(SessionControls, Generic[Output]):
         Lines are dropped when more than 64 MiB of them are waiting, or when the session ends first. A warning is
         logged when `on_stderr` has caught up or the session has ended.
         """
-        return self.session.answers.stderr_lines_dropped
+        stderr = self.session.stderr
+        return 0 if stderr is None else stderr.dropped
 
     @property
     def pid(self) -> int | None:
@@ -555,7 +555,7 @@ class Client(SessionControls, Generic[Output]):
         """The hooks of the session. Change them with `await client.hooks.add(event, handler)` and `remove`."""
         from claude_agent_py.hooks.live import LiveHooks
 
-        return LiveHooks(self.session.answers.hooks, self.session)
+        return LiveHooks(self.session.handlers.hooks, self.session)
 
     @property
     def _port(self) -> Session:
@@ -567,4 +567,4 @@ class Client(SessionControls, Generic[Output]):
 
     @property
     def _mcp_host(self) -> MCPHost:
-        return self.session.answers.mcp
+        return self.session.handlers.mcp

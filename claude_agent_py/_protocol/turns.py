@@ -88,6 +88,9 @@ class TurnRouter:
         self._live_task_ids = live_task_ids
         self._runs: dict[RunId, OpenRun] = {}
         self._owner_of_prompt: dict[str, RunId] = {}
+        """The runs of the unanswered prompts."""
+        self._prompts: set[str] = set()
+        """All prompts so far."""
         self._owners_of_task = TaskOwners()
         self._turn: _Turn | None = None
         self._state: str | None = None
@@ -113,9 +116,26 @@ class TurnRouter:
         """The runs of the prompts of the current turn; empty between turns."""
         return self._turn.audience if self._turn else ()
 
-    def open_run(self, run_id: RunId, until: Until, limits: RunLimits, now: float) -> None:
-        """Begin a run. Its prompts follow, then `seal_run`."""
-        self._runs[run_id] = OpenRun(run_id, until, limits, limits != RunLimits(), opened_at=now, last_progress=now)
+    def open_run(
+        self,
+        run_id: RunId,
+        until: Until,
+        limits: RunLimits,
+        now: float,
+        prompts: Iterable[str] = (),
+        *,
+        is_sealed: bool = False,
+    ) -> None:
+        """Begin a run with these prompts. Unless it is sealed, more may follow, then `seal_run`."""
+        self._runs[run_id] = OpenRun(
+            run_id, until, limits, limits != RunLimits(), opened_at=now, last_progress=now, sealed=is_sealed
+        )
+        for prompt in prompts:
+            self.add_prompt(run_id, prompt, now)
+
+    def knows_prompt(self, prompt_uuid: str) -> bool:
+        """Return whether any run has had a prompt with this uuid."""
+        return prompt_uuid in self._prompts
 
     def expect_resumed_turn(self, run_id: RunId) -> None:
         """Have an open run without prompts adopt the prompts of the turn that an earlier process left unfinished.
@@ -137,6 +157,7 @@ class TurnRouter:
         run.waiting[prompt_uuid] = None
         run.last_progress = now
         self._owner_of_prompt[prompt_uuid] = run_id
+        self._prompts.add(prompt_uuid)
         return True
 
     def seal_run(self, run_id: RunId, now: float) -> tuple[Verdict, ...]:

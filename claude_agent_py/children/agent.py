@@ -158,14 +158,14 @@ class ChildAgent:
         Raises:
             OptionsError: The options conflict.
         """
-        features = client.session.answers
+        session = client.session
         return build_process_options(
             self.id,
             self.definition,
             self.options,
             client.options,
-            mode=features.permission_mode,
-            hooks=features.hooks.registered,
+            mode=session.facts.permission_mode,
+            hooks=session.handlers.hooks.registered,
         )
 
     def report_chars_under(self, client: Client) -> int:

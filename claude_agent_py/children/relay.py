@@ -25,4 +25,4 @@ class Relay:
         """Forward a request to the parent. A nested child has already added its directory to the context."""
         own = PermissionContext(**{"cwd": self._cwd, **vars(context), "session_id": self._parent.session_id})
         with running_client(self._parent):
-            return await self._parent.session.answers.person.answer(request, own)
+            return await self._parent.session.handlers.permission_answers.answer(request, own)

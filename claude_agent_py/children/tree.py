@@ -120,11 +120,7 @@ class TreeNode:
 
     def inject_message(self, message: Any) -> None:
         """Feed the client a message as if its CLI had sent it, even after the CLI has ended."""
-        session = self.client.session
-        if session.answers.has_ended:
-            session.answers.track(message)
-        else:
-            session.inject(message)
+        self.client.session.inject(message)
 
     def writes_to(self, task_id: str, path: str) -> None:
         """Set the output file of a task for this client and its ancestors."""

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from claude_agent_py._runtime.answering.failures import FailureLog
+from claude_agent_py._runtime.answering.failures import FailureLog, HandlerFailed
 from claude_agent_py.errors import HandlerError
 
 
@@ -14,7 +14,7 @@ def failure(cause: Exception | None = None) -> HandlerError:
     return error
 
 
-def ignore(error: HandlerError) -> None:
+def ignore(error: HandlerFailed) -> None:
     """Do nothing with a failure."""
 
 
@@ -38,11 +38,12 @@ def test_a_failure_without_a_cause_is_logged_too(caplog: pytest.LogCaptureFixtur
 
 
 def test_failures_are_kept_and_told() -> None:
-    told: list[HandlerError] = []
+    told: list[HandlerFailed] = []
     above: list[HandlerError] = []
     log = FailureLog(told.append, kept=2, parent=above.append)
     errors = [failure() for _ in range(3)]
     for error in errors:
         log.report(error)
     assert list(log.errors) == errors[1:]
-    assert told == above == errors
+    assert above == errors
+    assert told == [HandlerFailed(error.handler, error.reason) for error in errors]

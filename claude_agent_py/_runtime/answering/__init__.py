@@ -1,1 +1,1 @@
-"""Answers to what the CLI asks, and the log of handlers that fail."""
+"""Answering the requests of the CLI, and the log of handlers that fail."""

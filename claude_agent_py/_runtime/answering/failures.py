@@ -23,14 +23,14 @@ class FailureLog:
 
     def __init__(
         self,
-        tell: Callable[[HandlerError], None],
+        announce: Callable[[HandlerFailed], None],
         *,
         kept: int = 1000,
         parent: Callable[[HandlerError], None] | None = None,
     ) -> None:
         self.errors: list[HandlerError] = []
         self._kept = kept
-        self._tell = tell
+        self._announce = announce
         self._parent = parent
 
     def report(self, error: HandlerError) -> None:
@@ -42,6 +42,6 @@ class FailureLog:
         """Record an error that has been logged. Never raises."""
         self.errors.append(error)
         del self.errors[: -self._kept]
-        self._tell(error)
+        self._announce(HandlerFailed(error.handler, error.reason))
         if self._parent is not None:
             self._parent(error)

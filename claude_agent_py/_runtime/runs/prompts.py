@@ -85,7 +85,7 @@ async def send_each(session: "Session", run: "RunMailbox", prompts: AsyncIterabl
             iterator = aiter(prompts)
             async for prompt in iterator:
                 message = prompt_message(prompt, verbatim=session.options.verbatim_prompts)
-                session.send_prompt(run, session.check_prompt(message))
+                session.send_prompt(run, message)
             if not run.prompts:
                 raise OptionsError("the iterable yielded no prompt", option="prompt")
             session.seal_run(run)

@@ -7,8 +7,8 @@ remembers the cause for the errors of later calls.
 import contextlib
 import logging
 import math
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, TypeAlias
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 import anyio
 
@@ -21,12 +21,8 @@ from claude_agent_py._streams import LazyEvent
 from claude_agent_py.transport.base import DRAIN_GRACE
 
 if TYPE_CHECKING:
-    from claude_agent_py._runtime.session.launching import Launched
-    from claude_agent_py._runtime.session.storing import Storing
-    from claude_agent_py.options import ClientOptions
-    from claude_agent_py.tasks import TaskManager
+    from claude_agent_py._runtime.answering.session_port import SessionPort
     from claude_agent_py.transport.base import Transport
-    from claude_agent_py.wire.control.initialize import InitializeReply
 
 logger: logging.Logger = logging.getLogger("claude_agent_py")
 
@@ -57,42 +53,6 @@ REQUESTED: Final = frozenset({State.LEFT, State.CLOSING, State.CLOSED})
 """The states of a session that the client ends or has ended."""
 
 
-class SessionPort(Protocol):
-    """The session, as its end uses it."""
-
-    options: "ClientOptions"
-    launched: "Launched | None"
-    info: "InitializeReply | None"
-    storing: "Storing | None"
-    tasks: "TaskManager"
-
-    @property
-    def is_forked(self) -> bool:
-        """Whether `os.fork` has copied the session into another process."""
-        ...
-
-    def dismiss(self) -> None:
-        """Fail the pending requests and runs and end the readers. Idempotent."""
-        ...
-
-    def end_everything(self) -> None:
-        """End everything that depends on the output of the CLI. Idempotent."""
-        ...
-
-    def cancel_children(self) -> None:
-        """Cancel the child agents without waiting."""
-        ...
-
-    @property
-    def listeners_done(self) -> LazyEvent | None:
-        """Set when the listeners have received everything; None without listeners."""
-        ...
-
-    def describe_tasks(self, task_ids: Iterable[str]) -> str:
-        """Return the descriptions of tasks, for the log."""
-        ...
-
-
 class _Closing(NamedTuple):
     """How the session closes."""
 
@@ -115,7 +75,7 @@ class Ending:
         router: Its router, which knows whether the CLI is idle.
     """
 
-    def __init__(self, session: SessionPort, engine: Engine, router: TurnRouter) -> None:
+    def __init__(self, session: "SessionPort", engine: Engine, router: TurnRouter) -> None:
         self._session = session
         self._engine = engine
         self._router = router
@@ -310,7 +270,7 @@ class Ending:
         return ConnectionClosedError(NOT_CONNECTED if state is State.NEW else self._closing.why)
 
     def _exit_error(self) -> CLIExitError:
-        launched, info = self._session.launched, self._session.info
+        launched, info = self._session.launched, self._session.facts.info
         assert launched is not None  # noqa: S101 - it has run
         return CLIExitError(
             "the CLI ended while the session was in use",

@@ -28,6 +28,8 @@ class Launched(NamedTuple):
     """The path of the program; None if it is not on this machine, or unknown."""
     follows_plan: bool
     """Whether it was started from the plan; not with a ready-made transport."""
+    owner: int
+    """The id of the process that started it; `os.fork` copies sessions into others."""
 
     async def discard(self) -> None:
         """Kill it; shielded from cancellation."""
@@ -136,7 +138,11 @@ async def launch(
         env = Unshown({**plan.env, "CLAUDE_CONFIG_DIR": config_dir})
         plan = replace(plan, env=env, config_dir=Path(config_dir))
     launched = Launched(
-        plan, transport or _spawn(options, plan, config_dir), cli if is_here else None, follows_plan=transport is None
+        plan,
+        transport or _spawn(options, plan, config_dir),
+        cli_path=cli if is_here else None,
+        follows_plan=transport is None,
+        owner=os.getpid(),
     )
     transport = launched.transport
     if transport.on_stderr is None:

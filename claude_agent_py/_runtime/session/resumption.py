@@ -3,46 +3,20 @@
 It is the turn that the CLI resumes on its own (`resume_interrupted_turn`), and the runs that `reopen` moved here.
 """
 
-from collections.abc import Callable, Collection, Iterable
-from typing import TYPE_CHECKING, Protocol
-
-import anyio
+from collections.abc import Collection
+from typing import TYPE_CHECKING
 
 from claude_agent_py._errors import CLIExitError
 from claude_agent_py._protocol.engine import Engine
-from claude_agent_py._protocol.events import Event
-from claude_agent_py._protocol.open_runs import TurnResumed, Until, Verdict
+from claude_agent_py._protocol.open_runs import TurnResumed
 from claude_agent_py._protocol.turns import TurnRouter
 from claude_agent_py._runtime.runs.run_mailbox import RunMailbox
+from claude_agent_py._runtime.session.live_changes import LiveChanges
 from claude_agent_py._streams import LazyEvent
 from claude_agent_py.wire.messages.conversation import UserContent, UserMessage
 
 if TYPE_CHECKING:
-    from claude_agent_py.options import ClientOptions
-
-
-class SessionPort(Protocol):
-    """The session, as seen by its resumption."""
-
-    options: "ClientOptions"
-    prompt_uuids: set[str]
-    """The uuids of all prompts so far."""
-
-    def open_run(self, until: Until, timeout: float | None) -> RunMailbox:
-        """Open a run."""
-        ...
-
-    def register_run(self, run: RunMailbox) -> None:
-        """Open a run that is there already."""
-        ...
-
-    def fail_run(self, run: RunMailbox, failure: Callable[[], BaseException]) -> None:
-        """End a run with an error."""
-        ...
-
-    def act(self, events: Iterable[Event | Verdict]) -> None:
-        """Act on events of the engine and the router, then write what the engine has to send."""
-        ...
+    from claude_agent_py._runtime.answering.session_port import SessionPort
 
 
 class Resumption:
@@ -54,7 +28,7 @@ class Resumption:
         router: Its router.
     """
 
-    def __init__(self, session: SessionPort, engine: Engine, router: TurnRouter) -> None:
+    def __init__(self, session: "SessionPort", engine: Engine, router: TurnRouter) -> None:
         self._session = session
         self._engine = engine
         self._router = router
@@ -62,27 +36,28 @@ class Resumption:
         """The run of the interrupted turn, once the CLI has resumed it."""
         self.carried: list[RunMailbox] = []
         """The unfinished runs of the session's last process."""
+        self.changes: LiveChanges = LiveChanges()
+        """The changes made to the running session, which its next process repeats."""
+        self.cut_off: list[RunMailbox] = []
+        """The runs that the end of this process cut off, which the next one continues."""
         self._prompts: tuple[str, ...] | None = None
         """The prompts of the interrupted turn; None until the CLI has reported whether it resumes one."""
         self._is_known = LazyEvent()
         """Set once the CLI has reported whether it resumes a turn."""
+
+    def follow(self, last: "Resumption") -> None:
+        """Continue the session whose process has died."""
+        self.carried = [run for run in last.cut_off if run.is_sealed]
+        self.changes = last.changes
 
     def begin(self) -> None:
         """Register the runs whose turn the CLI may resume. Call it before the CLI writes anything."""
         if self._session.options.resume_interrupted_turn:
             self._router.expect_resumed_turn(self._session.open_run("result", None))
         for run in self.carried:
-            self._carry_on(run)
-
-    def _carry_on(self, run: RunMailbox) -> None:
-        """Open a run of the session's last process. The CLI may resume its prompts on its own."""
-        now = anyio.current_time()
-        run.reopen()
-        self._session.register_run(run)
-        for prompt in run.unanswered:
-            self._session.prompt_uuids.add(prompt.uuid)
-            self._router.add_prompt(run, prompt.uuid, now)
-        self._session.act(self._router.seal_run(run, now))
+            run.reopen()
+            self._session.register_run(run)  # the CLI may resume its prompts on its own
+        self._session.settle()
 
     async def wait(self, *, is_running: bool) -> None:
         """Wait until the CLI has resumed the interrupted turn, or has reported that there is none.

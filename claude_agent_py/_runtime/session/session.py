@@ -1,7 +1,7 @@
 """`Session`: one CLI process and the conversation over its pipe.
 
-It drives the sans-IO engine and router over a transport. A message takes this way: the engine decodes it, `answers`
-tracks what it says of tasks, the router names its runs, and their mailboxes and the readers receive it. The workers:
+It drives the sans-IO engine and router over a transport. A message takes this way: the engine decodes it, `track`
+updates the tasks and facts, the router names its runs, and their mailboxes and the readers receive it. The workers:
 
 * The **pump** reads, feeds the engine and acts on its events. If user code that it calls has to wait, another worker
   continues to pump.
@@ -10,8 +10,8 @@ tracks what it says of tasks, the router names its runs, and their mailboxes and
 
 The pump itself answers a request of the CLI that arrives alone; several at once get a worker each. The workers run in a
 task group that belongs to the event loop rather than to a caller (`_event_loop.py`), so any task may call any method.
-`startup.py` initializes a session, `ending.py` ends it, `questions.py` and `answers.py` answer the CLI. What needs no
-I/O is decided in `_protocol`: `engine.py` for frames and requests, `turns.py` for runs.
+`startup.py` initializes a session, `ending.py` ends it, `request_handlers.py` answers the CLI. What needs no I/O is
+decided in `_protocol`: `engine.py` for frames and requests, `turns.py` for runs.
 """
 
 import functools
@@ -32,12 +32,12 @@ from claude_agent_py._errors import (
     ControlError,
     ControlRejectedError,
     ControlTimeoutError,
-    HandlerError,
+    LocalProtocolError,
     OptionsError,
     TaskError,
 )
 from claude_agent_py._event_loop import clock, spawn_detached, worker
-from claude_agent_py._launch.environment import variable
+from claude_agent_py._listeners import ListenerQueue
 from claude_agent_py._protocol.engine import Engine
 from claude_agent_py._protocol.events import (
     Event,
@@ -53,15 +53,14 @@ from claude_agent_py._protocol.events import (
 from claude_agent_py._protocol.open_runs import RunEnded, RunLimits, RunWaits, TurnResumed, Until, Verdict
 from claude_agent_py._protocol.state import State, Step
 from claude_agent_py._protocol.turns import TurnRouter
-from claude_agent_py._runtime.answering.answers import Answers
-from claude_agent_py._runtime.answering.failures import FailureLog, HandlerFailed
-from claude_agent_py._runtime.answering.questions import Questions
+from claude_agent_py._runtime.answering.failures import FailureLog
+from claude_agent_py._runtime.answering.request_handlers import RequestHandlers
 from claude_agent_py._runtime.runs.readers import Readers
 from claude_agent_py._runtime.runs.result import AuthenticationError, RunTimeoutError, UnreadableResultError
 from claude_agent_py._runtime.runs.run_mailbox import RunMailbox
 from claude_agent_py._runtime.session.ending import EXIT_GRACE, Ending
+from claude_agent_py._runtime.session.facts import SessionFacts
 from claude_agent_py._runtime.session.launching import Launched
-from claude_agent_py._runtime.session.live_changes import LiveChanges
 from claude_agent_py._runtime.session.resumption import Resumption
 from claude_agent_py._runtime.session.waiter import Waiter
 from claude_agent_py._runtime.session.wire_log import WireLog, wire_log
@@ -71,10 +70,9 @@ from claude_agent_py.options import ClientOptions
 from claude_agent_py.options.checks import HOOKS_OFF, turns_hooks_off
 from claude_agent_py.options.delegation import definitions
 from claude_agent_py.tasks import TaskIntake, TaskManager
-from claude_agent_py.todo import TaskList
 from claude_agent_py.transport.base import DRAIN_GRACE
 from claude_agent_py.wire.codec import encode
-from claude_agent_py.wire.messages.conversation import UserMessage
+from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
 from claude_agent_py.wire.unknown import MalformedFrame
 
 if TYPE_CHECKING:
@@ -84,7 +82,6 @@ if TYPE_CHECKING:
     from claude_agent_py.observe.observer import Observer
     from claude_agent_py.tasks.events import TaskEvent
     from claude_agent_py.transport.base import Transport
-    from claude_agent_py.wire.control.initialize import InitializeReply
 
 logger: logging.Logger = logging.getLogger("claude_agent_py")
 
@@ -115,55 +112,52 @@ class Session:
         """The CLI; None before `open`."""
         self.storing: Storing | None = None
         """The session store; None without one."""
-        self.info: InitializeReply | None = None
-        """The CLI's reply to `initialize`; None before it arrived."""
-        self.readers: Readers = Readers(options.limits.mailbox_bytes, options.limits.unclaimed_messages)
-        self.failures: FailureLog = FailureLog(
-            self._announce_failure, parent=parent.note_failure if parent is not None else None
-        )
-        self.agents: dict[str, AgentDefinition] = definitions(options)
-        """The known agent definitions by name. Those of child agents are added when they start."""
-        self.children: set[Callable[[], None]] = set()
-        """Functions that each cancel a child agent."""
-        self.intake: TaskIntake = TaskIntake()
-        """Feeds messages and hooks to the tasks."""
-        self.tasks: TaskManager = TaskManager(self, intake=self.intake)
-        self.task_list: TaskList = TaskList(list_id=variable(options, "CLAUDE_CODE_TASK_LIST_ID"))
-        self.answers: Answers = Answers(self, parent)
-        self._engine = Engine(max_line_bytes=options.limits.max_line_bytes)
-        self._router = TurnRouter(self.tasks.live_ids)
-        self._questions = Questions(self, self._engine, parent)
-        self.ending: Ending = Ending(self, self._engine, self._router)
-        self.resumption: Resumption = Resumption(self, self._engine, self._router)
-        self.prompt_uuids: set[str] = set()
-        """The uuids of all prompts so far."""
-        self._task_events: list[TaskEvent] | None = None
-        """The events that the current message has caused, delivered after it; None between messages."""
-        self._owner = os.getpid()
-        self._workers: TaskGroup | None = None
+        self.workers: TaskGroup | None = None
+        """The task group of the workers; None before and after the session."""
         self._running = 0
         """How many workers are running."""
         self._replies: dict[str, Waiter] = {}
         """The pending control requests by id."""
-        self._garbage: str | None = None
-        """The start of output that is not JSON, if the program printed any before it was initialized."""
-        self.cut_off: list[RunMailbox] = []
-        """The runs that the death of the CLI ended."""
-        self.live_changes: LiveChanges = LiveChanges()
-        """The changes made to the running session, for its next process."""
-        telemetry = (
-            resolve_telemetry(options.telemetry) if parent is None else None
-        )  # its parent's session traces a child
-        self.observers: tuple[Observer, ...] = () if telemetry is None else (telemetry.observer(),)
-        """Receive every message, prompt, request and answer of the session. Replaced, never mutated."""
         self._now: Callable[[], float] = anyio.current_time
         self._log: WireLog | None = None
         self._is_writing = False
         """Whether a writer is running."""
         self._timer: anyio.CancelScope | None = None
         """The scope in which the timer sleeps; moving its deadline wakes it earlier."""
-        self._listeners_done: LazyEvent | None = None
+        self._task_events: list[TaskEvent] | None = None
+        """The events that the current message has caused, delivered after it; None between messages."""
+        self.listeners_done: LazyEvent | None = None
         """Set when the listeners have received everything; None without listeners."""
+        self.children: set[Callable[[], None]] = set()
+        """Functions that each cancel a child agent."""
+        self.agents: dict[str, AgentDefinition] = definitions(options)
+        """The known agent definitions by name. Those of child agents are added when they start."""
+        self.observers: tuple[Observer, ...] = ()
+        """Receive every message, prompt, request and answer of the session. Replaced, never mutated."""
+        if parent is None and (telemetry := resolve_telemetry(options.telemetry)) is not None:
+            self.observers = (telemetry.observer(),)  # it also traces the child agents
+        self.facts: SessionFacts = SessionFacts(options)
+        self.readers: Readers = Readers(options.limits.mailbox_bytes, options.limits.unclaimed_messages)
+        self.failures: FailureLog = FailureLog(
+            self.readers.announce, parent=parent.note_failure if parent is not None else None
+        )
+        self.stderr: ListenerQueue | None = None
+        """Calls `on_stderr`; None without it."""
+        if options.on_stderr is not None:
+            self.stderr = ListenerQueue(options.on_stderr, self.failures.report)
+        self.intake: TaskIntake = TaskIntake()
+        """Feeds messages and hooks to the tasks."""
+        self.intake.observe(self._note_task_events, wants_progress=lambda: self.readers.has_event_readers)
+        self.tasks: TaskManager = TaskManager(self, intake=self.intake)
+        if options.on_task_notification is not None:
+            self.tasks.on("notification", options.on_task_notification)
+        if options.on_task_event is not None:
+            self.tasks.on(options.on_task_event)
+        self._engine = Engine(max_line_bytes=options.limits.max_line_bytes)
+        self._router = TurnRouter(self.tasks.live_ids)
+        self.handlers: RequestHandlers = RequestHandlers(self, self._engine, parent)
+        self.ending: Ending = Ending(self, self._engine, self._router)
+        self.resumption: Resumption = Resumption(self, self._engine, self._router)
 
     def __repr__(self) -> str:
         return f"<Session {self.state.value} over {self.transport!r}>"
@@ -191,7 +185,7 @@ class Session:
     @property
     def is_forked(self) -> bool:
         """Whether `os.fork` has copied the session into another process."""
-        return self._owner != os.getpid()
+        return self.launched is not None and self.launched.owner != os.getpid()
 
     # Opening -----------------------------------------------------------------------------------------------------
 
@@ -204,9 +198,8 @@ class Session:
         if self.state is not State.NEW:
             raise self.ending.error_now
         self._engine.advance(Step.START)
-        self.launched, self._owner, self._log = launched, os.getpid(), wire_log()
-        self._now = clock()
-        self.intake.paths.config_dir = self.task_list.config_dir = launched.plan.config_dir
+        self.launched, self._log, self._now = launched, wire_log(), clock()
+        self.intake.paths.config_dir = self.facts.task_list.config_dir = launched.plan.config_dir
         self.resumption.begin()
         self.ending.be_ready()
         spawn_detached(lambda: self._live(launched.transport), name="claude_agent_py session")
@@ -216,8 +209,8 @@ class Session:
         is_ended = False
         try:
             async with anyio.create_task_group() as workers:
-                self._workers = workers
-                self.answers.attach(workers)
+                self.workers = workers
+                self.handlers.start(workers)
                 read_stderr = transport.run
                 if transport.needs_run:
                     stderr_over = LazyEvent()
@@ -228,19 +221,21 @@ class Session:
                 if self.storing is not None:
                     self.start_worker(self._run, self.storing.run)
                 self.intake.reconcile_with(self._reconcile)
-                self.answers.deliver_with(self._start_delivering)
+                self.intake.listeners.deliver_with(self._start_delivering)
+                if self.stderr is not None:
+                    self._start_delivering()
                 self.flush()
                 await self._keep_time()
                 if not self.is_forked:  # in a fork, the CLI belongs to the parent process
                     await self.ending.end_process(transport)
                     is_ended = True
-                if self._running or self.answers.has_servers:  # a server of the package `mcp` has its own workers
+                if self._running or self.handlers.has_servers:  # a server of the package `mcp` has its own workers
                     workers.cancel_scope.cancel()
         except Exception as error:
             self.ending.note_broken(error)
             raise
         finally:
-            self._workers = None
+            self.workers = None
             self._engine.advance(Step.CLOSE)
             self._engine.advance(Step.END_OF_STREAM)
             self.end_everything()
@@ -260,9 +255,9 @@ class Session:
 
     def start_worker(self, function: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
         """Run an async function as a worker of the session. A failure ends the session."""
-        assert self._workers is not None  # noqa: S101 - it is open
+        assert self.workers is not None  # noqa: S101 - it is open
         self._running += 1
-        self._workers.start_soon(self._work, function, *args)
+        self.workers.start_soon(self._work, function, *args)
 
     @worker
     async def _work(self, function: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
@@ -270,11 +265,6 @@ class Session:
             await function(*args)
         finally:
             self._running -= 1
-
-    @property
-    def has_workers(self) -> bool:
-        """Whether workers can be started."""
-        return self._workers is not None
 
     async def _run(self, function: Callable[..., Awaitable[None]], *args: Any) -> None:
         try:
@@ -296,14 +286,16 @@ class Session:
 
     def end_everything(self) -> None:
         """End everything that depends on the output of the CLI. Idempotent."""
-        self.ending.stream_over.set()
-        if self.answers.has_ended:
+        if self.ending.stream_over.is_set():
             return
+        self.ending.stream_over.set()
         self.dismiss()
         error = self.ending.error
-        self._questions.cancel_all()
         self.intake.process_exited(str(error).splitlines()[0])
-        self.answers.end()
+        self.handlers.end()
+        self.facts.task_list.close()
+        if self.stderr is not None:
+            self.stderr.end()
         self.readers.end_events()
         for observer in self.observers:
             observer.ended()
@@ -316,7 +308,7 @@ class Session:
         """Fail the pending requests and runs and end the readers. Idempotent."""
         self.ending.note()
         for waiter in self._replies.values():
-            waiter.fail(self._end_error)
+            waiter.fail(self.ending.error)
         self.resumption.give_up()
         for run in self._router.open_runs:
             self.fail_run(run, self._end_error)
@@ -342,7 +334,7 @@ class Session:
                 events = engine.receive_data(data[:PIECE_BYTES])
                 if len(events) == 1 and type(events[0]) is RequestReceived and len(data) <= PIECE_BYTES:
                     successor = functools.partial(self._pump, transport, read_stderr)
-                    if await self._questions.answer_here(events[0], scope, successor):
+                    if await self.handlers.answer_here(events[0], scope, successor):
                         return
                     continue
                 act(events)
@@ -351,7 +343,7 @@ class Session:
                     act(engine.receive_data(data[start : start + PIECE_BYTES]))
                 if self.observers:
                     await self._let_observers_catch_up()
-                del data, events  # otherwise up to 256 KiB would stay in memory during the wait
+                del data, events  # otherwise up to 64 KiB, and the last messages, would stay in memory during the wait
             is_read = True
             await self._wait_for_exit(transport, read_stderr, scope)
         if is_read:  # otherwise the request that it was answering was cancelled, and a successor pumps
@@ -399,8 +391,13 @@ class Session:
                 self._tick(self._now())
 
     def _next_deadline(self) -> float | None:
-        deadlines = (self._engine.next_deadline(), self._router.next_deadline())
-        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+        of_requests = self._engine.next_deadline()
+        of_runs = self._router.next_deadline()
+        if of_requests is None:
+            return of_runs
+        if of_runs is None:
+            return of_requests
+        return min(of_requests, of_runs)
 
     def _tick(self, now: float) -> None:
         if self._engine.take_cli_waited():
@@ -424,25 +421,21 @@ class Session:
             stderr_over.set()
 
     def _reconcile(self) -> None:
-        if self._workers is not None:
+        if self.workers is not None:
             self.start_worker(self._run, self.intake.reconcile_forever)
 
     def _start_delivering(self) -> None:
-        if self._workers is not None and self._listeners_done is None:
-            self._listeners_done = LazyEvent()
-            self.start_worker(self._deliver_to_listeners, self._listeners_done)
+        if self.workers is not None and self.listeners_done is None:
+            self.listeners_done = LazyEvent()
+            self.start_worker(self._deliver_to_listeners, self.listeners_done)
 
     async def _deliver_to_listeners(self, done: LazyEvent) -> None:
         """Call the listeners until the session has ended and their queues are empty."""
         async with anyio.create_task_group() as listeners:
-            for deliver in self.answers.deliveries:
-                listeners.start_soon(self._run, deliver)
+            listeners.start_soon(self._run, self.intake.deliver_forever, self.failures.report)
+            if self.stderr is not None:
+                listeners.start_soon(self._run, self.stderr.deliver)
         done.set()
-
-    @property
-    def listeners_done(self) -> LazyEvent | None:
-        """Set when the listeners have received everything; None without listeners."""
-        return self._listeners_done
 
     # Events ------------------------------------------------------------------------------------------------------
 
@@ -461,7 +454,7 @@ class Session:
         if self._engine.has_data_to_send and not self._is_writing and (transport := self.transport) is not None:
             if transport.can_send_nowait:
                 transport.send_nowait(self._take_data())
-            elif self._workers is not None:
+            elif self.workers is not None:
                 self._is_writing = True
                 self.start_worker(self._write, transport)
         deadline = self._next_deadline()
@@ -475,13 +468,13 @@ class Session:
         return data
 
     def _on_message(self, event: MessageReceived) -> None:
-        if self.info is None and type(event.message) is MalformedFrame:
-            self._refuse_garbage(event.message)
         message, line = event.message, event.line
+        if self.facts.info is None and type(message) is MalformedFrame:
+            self._refuse_garbage(message)
         task_events: list[TaskEvent] = []
         outer, self._task_events = self._task_events, task_events
         try:
-            self.answers.track(message, line)
+            why_refused = self.track(message, line)
         finally:
             self._task_events = outer
         runs, ended = self._router.route(message, self._now())
@@ -494,8 +487,24 @@ class Session:
         if task_events:
             self.readers.put_events(task_events)
         self._handle(ended)
+        if why_refused is not None and self.is_open:
+            self.start_soon(self._fail_login, why_refused)  # after the other messages that have arrived
 
-    def note_task_events(self, events: "Sequence[TaskEvent]") -> None:
+    def track(self, message: Any, line: bytes = b"", /) -> str | None:
+        """Update the tasks and facts from a message, before it is routed and read.
+
+        `line` is its line if decoding it reproduces the message. Return why the turn fails if the message says that the
+        API refuses the login.
+        """
+        why_refused = None
+        if type(message) is not AssistantMessage or _is_telling(message):  # most messages are plain text
+            self.intake.track(message, line)
+            why_refused = self.facts.track(message)
+        if self._parent is not None:
+            self._parent.take(message)
+        return why_refused
+
+    def _note_task_events(self, events: "Sequence[TaskEvent]") -> None:
         """Deliver the events of tasks: after the message that caused them, or now if none did."""
         if self._task_events is not None:
             self._task_events += events
@@ -513,12 +522,9 @@ class Session:
     def _refuse_garbage(self, frame: MalformedFrame) -> None:
         """Fail the start if the output is not JSON: such a program will never answer."""
         if not isinstance(frame.raw, dict):
-            self._garbage = frame.line[:SHOWN_GARBAGE_BYTES].decode(errors="replace")
+            shown = frame.line[:SHOWN_GARBAGE_BYTES].decode(errors="replace")
             for waiter in self._replies.values():
-                waiter.fail(self._garbage_error)
-
-    def _garbage_error(self) -> ControlRejectedError:
-        return ControlRejectedError("initialize", f"it printed {self._garbage!r} instead of an answer")
+                waiter.fail(ControlRejectedError("initialize", f"it printed {shown!r} instead of an answer"))
 
     def _on_reply(self, event: ReplyReceived) -> None:
         waiter = self._replies.pop(event.request_id, None)
@@ -527,16 +533,12 @@ class Session:
         if event.error is None:
             waiter.resolve(event.payload)
         else:
-            error = (event.subtype, event.error, event.error_code, event.request_id)
-            waiter.fail(lambda: ControlRejectedError(*error))
+            waiter.fail(ControlRejectedError(event.subtype, event.error, event.error_code, event.request_id))
 
     def _on_late_reply(self, event: RequestTimedOut) -> None:
         waiter = self._replies.pop(event.request_id, None)
         if waiter is not None:
-            waiter.fail(lambda: ControlTimeoutError(event.subtype, event.timeout, event.request_id))
-
-    def _announce_failure(self, error: HandlerError) -> None:
-        self.readers.announce(HandlerFailed(error.handler, error.reason))
+            waiter.fail(ControlTimeoutError(event.subtype, event.timeout, event.request_id))
 
     # Requests to the CLI -----------------------------------------------------------------------------------------
 
@@ -547,7 +549,7 @@ class Session:
             OptionsError: The request would disable the hooks of the session, or its fields are not JSON.
         """
         self.check_open()
-        if subtype == "apply_flag_settings" and self.answers.has_hooks:
+        if subtype == "apply_flag_settings" and self.handlers.has_hooks:
             settings = fields.get("settings")
             if isinstance(settings, Mapping) and turns_hooks_off(settings.get("env")):
                 raise OptionsError(f"{HOOKS_OFF} in their env disables all hooks", option="settings")
@@ -555,8 +557,8 @@ class Session:
         if subtype != END_SESSION:
             reply = await self.ask(subtype, fields, limit)
             if subtype == "set_permission_mode":  # the status message that says so comes later
-                self.answers.permission_mode = reply.get("mode", fields.get("mode"))
-            self.live_changes.note(subtype, fields)
+                self.facts.permission_mode = reply.get("mode", fields.get("mode"))
+            self.resumption.changes.note(subtype, fields)
             return reply
         self._engine.advance(Step.ASK_EXIT)  # from now on the CLI may exit at any time
         try:
@@ -569,8 +571,6 @@ class Session:
     async def ask(self, subtype: str, fields: Mapping[str, Any], timeout: float | None) -> dict[str, Any]:
         """Send a request and return the payload of its reply."""
         self.check_open()
-        if self.info is None and self._garbage is not None:  # printed before the request was sent
-            raise self._garbage_error()
         try:
             request = self._engine.request(subtype, fields, now=self._now(), timeout=timeout)
         except (ValueError, TypeError) as error:
@@ -592,8 +592,13 @@ class Session:
             self.flush()
 
     def inject(self, message: Any) -> None:
-        """Process a message made by this package, about a child agent, as if the CLI had sent it."""
-        if not self.answers.has_ended:
+        """Process a message made by this package, about a child agent, as if the CLI had sent it.
+
+        Once the CLI has ended, only the tasks and facts learn of it.
+        """
+        if self.ending.stream_over.is_set():
+            self.track(message)
+        else:
             self.act([MessageReceived(message, encode(message).removesuffix(b"\n"))])
 
     def settle(self) -> None:
@@ -602,34 +607,28 @@ class Session:
 
     # Runs --------------------------------------------------------------------------------------------------------
 
-    def start_run(self, prompt: UserMessage, until: Until, timeout: float | None) -> RunMailbox:
-        """Open a run and send its only prompt. Returns before it is written.
+    def open_run(self, until: Until, timeout: float | None, prompt: UserMessage | None = None) -> RunMailbox:
+        """Open a run and send its only prompt. Without one, `send_prompt` and `seal_run` follow.
+
+        Returns before the prompt is written.
 
         Raises:
             OptionsError: An earlier prompt had the same uuid, or the prompt is not JSON.
             ConnectionClosedError: The session is not open.
             CLIExitError: The CLI has ended.
         """
-        self.check_prompt(prompt)
-        run = self.open_run(until, timeout)
-        self.send_prompt(run, prompt)
-        self.seal_run(run)
-        return run
-
-    def open_run(self, until: Until, timeout: float | None) -> RunMailbox:
-        """Open a run. `send_prompt` and `seal_run` follow.
-
-        Raises:
-            ConnectionClosedError: The session is not open.
-            CLIExitError: The CLI has ended.
-        """
-        self.check_open()
         run = RunMailbox(self.options.limits.mailbox_bytes, until, timeout)
+        if prompt is None:
+            self.check_open()
+        else:
+            self._send_prompt(run, prompt)
+            run.is_sealed = True
         self.register_run(run)
+        self.flush()
         return run
 
     def register_run(self, run: RunMailbox) -> None:
-        """Open a run that is there already."""
+        """Route the messages of a run to it. Its unanswered prompts have been sent."""
         run.session = self
         timeouts = self.options.timeouts
         limits = RunLimits(
@@ -638,39 +637,29 @@ class Session:
             silence=timeouts.silence,
             idle=timeouts.idle,
         )
-        self._engine.advance(Step.SEND)
-        self._router.open_run(run, run.until, limits, self._now())
+        prompts = [prompt.uuid for prompt in run.unanswered]
+        self._router.open_run(run, run.until, limits, self._now(), prompts, is_sealed=run.is_sealed)
 
     def send_prompt(self, run: RunMailbox, prompt: UserMessage) -> None:
-        """Send a prompt of a run. Returns before it is written.
+        """Send another prompt of a run, unless it has ended. Returns before it is written. Raises like `open_run`."""
+        if run.is_over:
+            return
+        self._send_prompt(run, prompt)
+        self._router.add_prompt(run, prompt.uuid, self._now())
+        self.flush()
 
-        Raises:
-            OptionsError: The prompt is not JSON, which ends the run.
-        """
-        self.check_open()
-        if not self._router.add_prompt(run, prompt.uuid, self._now()):
-            return  # the run has ended
+    def _send_prompt(self, run: RunMailbox, prompt: UserMessage) -> None:
+        if self._router.knows_prompt(prompt.uuid):  # the CLI would silently drop it
+            raise OptionsError(f"an earlier prompt had the uuid {prompt.uuid}; give each its own", option="prompt")
         try:
             self._engine.send_prompt(prompt)
+        except LocalProtocolError:
+            raise self.ending.error_now from None
         except (ValueError, TypeError) as error:
-            failure = OptionsError(f"must be JSON: {error}", option="prompt")
-            self.fail_run(run, lambda: failure)
-            raise failure from error
-        self.prompt_uuids.add(prompt.uuid)
+            raise OptionsError(f"must be JSON: {error}", option="prompt") from error
         run.sent.append(prompt)
         for observer in self.observers:
             observer.sent(prompt)
-        self.flush()
-
-    def check_prompt(self, prompt: UserMessage) -> UserMessage:
-        """Return the prompt if it may be sent.
-
-        Raises:
-            OptionsError: An earlier prompt had the same uuid; the CLI would silently drop this one.
-        """
-        if prompt.uuid in self.prompt_uuids:
-            raise OptionsError(f"an earlier prompt had the uuid {prompt.uuid}; give each its own", option="prompt")
-        return prompt
 
     def seal_run(self, run: RunMailbox) -> None:
         """Note that the run has all its prompts."""
@@ -683,10 +672,10 @@ class Session:
         self._router.drop_run(run)
         run.finish(tasks, failure=failure)
 
-    def fail_login(self, why: str) -> None:
+    async def _fail_login(self, why: str) -> None:
         """End the runs of the current turn with an `AuthenticationError`, and stop the turn."""
         for run in self._router.turn_runs:
-            self.fail_run(run, lambda: AuthenticationError(why))
+            self.fail_run(run, functools.partial(AuthenticationError, why))
             self._stop_work(run, was_in_turn=True)
 
     def _on_run_ended(self, end: RunEnded) -> None:
@@ -694,14 +683,13 @@ class Session:
         run: RunMailbox = end.run_id
         failure: Callable[[], BaseException] | None = None
         if end.reason == "timeout":
-            kind, limit = end.kind or "run", end.limit or 0.0
-            failure = lambda: RunTimeoutError(kind, limit)  # noqa: E731
+            failure = functools.partial(RunTimeoutError, end.kind or "run", end.limit or 0.0)
         elif end.reason == "unreadable" and end.frame is not None:
-            problem, raw = f"the result of the run cannot be read: {end.frame.error}", end.frame.raw
-            failure = lambda: UnreadableResultError(problem, raw=raw)  # noqa: E731
+            problem = f"the result of the run cannot be read: {end.frame.error}"
+            failure = functools.partial(UnreadableResultError, problem, raw=end.frame.raw)
         elif end.reason == "closed":
             failure = self._end_error
-            self.cut_off.append(run)
+            self.resumption.cut_off.append(run)
         run.finish(end.tasks, end, failure)
         if end.reason == "timeout":
             self._stop_work(run, was_in_turn=end.was_in_turn)
@@ -768,8 +756,8 @@ class Session:
 
     _ON_EVENT: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = {
         MessageReceived: _on_message,
-        RequestReceived: lambda self, event: self._questions.take(event),
-        RequestCancelled: lambda self, event: self._questions.withdraw(event),
+        RequestReceived: lambda self, event: self.handlers.take(event),
+        RequestCancelled: lambda self, event: self.handlers.withdraw(event),
         ReplyReceived: _on_reply,
         RequestTimedOut: _on_late_reply,
         RunEnded: _on_run_ended,
@@ -779,3 +767,8 @@ class Session:
         ResultUnreadable: _on_unreadable_result,
         StreamEnded: _on_end_of_stream,
     }
+
+
+def _is_telling(message: AssistantMessage) -> bool:
+    """Return whether an assistant message may concern tasks: from a subagent, with a tool call, or a failure."""
+    return message.agent_id is not None or bool(message.tool_uses) or message.error is not None

@@ -26,7 +26,7 @@ from claude_agent_py._errors import (
 from claude_agent_py._event_loop import run_file_work
 from claude_agent_py._launch.environment import environment
 from claude_agent_py._launch.locate import read_version, require_version
-from claude_agent_py._runtime.answering.answers import parse_session_id
+from claude_agent_py._runtime.session.facts import parse_session_id
 from claude_agent_py._runtime.session.launching import Launched
 from claude_agent_py._runtime.session.reply_reading import read_reply
 from claude_agent_py._runtime.session.session import Session
@@ -64,7 +64,7 @@ async def open_session(session: Session, launched: Launched) -> None:
     try:
         await startup.recall()
         session.open(launched)
-        session.info = info = await startup.initialize()
+        session.facts.info = info = await startup.initialize()
         await startup.check(info)
         await startup.check_settings()
         await startup.check_hooks(info)
@@ -116,15 +116,15 @@ class _Startup:
             return None
         if self._options.fork_session:
             return parse_session_id(self._options.resume)
-        return self._session.answers.session_id
+        return self._session.facts.session_id
 
     async def initialize(self) -> InitializeReply:
         """Send the `initialize` request and return its reply."""
-        fields = Unshown({**self._plan.initialize, **self._session.answers.initialize_fields()})
+        fields = Unshown({**self._plan.initialize, **self._session.handlers.initialize_fields()})
         limit = self._options.timeouts.connect
         try:
             codec.prepare()  # while the CLI starts, which takes far longer
-            self._session.answers.prepare()
+            self._session.handlers.prepare()
             payload = await self._session.ask("initialize", fields, limit)
         except ControlTimeoutError as error:
             raise await self._error(f"the CLI did not initialize within {limit:g} s") from error

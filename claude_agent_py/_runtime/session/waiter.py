@@ -1,6 +1,5 @@
 """`Waiter`: a future for the reply to a request."""
 
-from collections.abc import Callable
 from typing import Any
 
 from claude_agent_py._errors import ClaudeAgentError
@@ -13,15 +12,15 @@ class Waiter:
     def __init__(self) -> None:
         self._done = LazyEvent()
         self._payload: dict[str, Any] = {}
-        self._error: Callable[[], ClaudeAgentError] | None = None
+        self._error: ClaudeAgentError | None = None
 
     def resolve(self, payload: dict[str, Any]) -> None:
         """Set the payload."""
         self._payload = payload
         self._done.set()
 
-    def fail(self, error: Callable[[], ClaudeAgentError]) -> None:
-        """Set the error, which `error` creates when it is awaited."""
+    def fail(self, error: ClaudeAgentError) -> None:
+        """Set the error."""
         self._error = error
         self._done.set()
 
@@ -29,5 +28,5 @@ class Waiter:
         """Wait for the payload and return it, or raise the error."""
         await self._done.wait()
         if self._error is not None:
-            raise self._error()
+            raise self._error
         return self._payload

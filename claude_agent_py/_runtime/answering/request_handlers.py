@@ -1,0 +1,324 @@
+"""`RequestHandlers`: answers the requests of the CLI: hooks, permissions, elicitations, dialogs and MCP messages.
+
+Features load when the options need them or on their first request. Without a handler the safe answer is sent.
+"""
+
+import logging
+import os
+from collections.abc import Callable, Coroutine, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+
+import anyio
+from anyio.abc import TaskGroup
+
+from claude_agent_py._cancellation import Cancellation
+from claude_agent_py._errors import OptionsError
+from claude_agent_py._event_loop import run_until_wait
+from claude_agent_py._handler_context import HandlerContext
+from claude_agent_py._protocol.engine import UNSUPPORTED, Engine
+from claude_agent_py._protocol.events import RequestCancelled, RequestReceived
+from claude_agent_py._runtime.answering.parts import needs_hooks, needs_permissions, needs_servers
+from claude_agent_py.options import ClientOptions
+from claude_agent_py.options.delegation import CUSTOM_TOOLS_SERVER
+from claude_agent_py.tools.jsonrpc import tool_use_id_of
+from claude_agent_py.wire.control.asks import (
+    CanUseToolRequest,
+    ElicitationRequest,
+    HookCallbackRequest,
+    MCPMessageRequest,
+    UserDialogRequest,
+)
+
+if TYPE_CHECKING:
+    from claude_agent_py._runtime.answering.parent import ParentSession, PermissionAnswers
+    from claude_agent_py._runtime.answering.session_port import SessionPort
+    from claude_agent_py.hooks import HookRun
+    from claude_agent_py.hooks.dispatcher import HookDispatcher
+    from claude_agent_py.permissions.dispatcher import PermissionDispatcher
+    from claude_agent_py.tasks.events import Answered, Asked
+    from claude_agent_py.tools.host import MCPHost
+
+Payload: TypeAlias = dict[str, Any]
+
+HANDLED: Final = frozenset(
+    {HookCallbackRequest, MCPMessageRequest, CanUseToolRequest, ElicitationRequest, UserDialogRequest}
+)
+"""The types of the requests that are answered; others are refused."""
+
+logger: logging.Logger = logging.getLogger("claude_agent_py")
+
+
+class _Pending(NamedTuple):
+    """A request that is being answered."""
+
+    cancellation: Cancellation
+    scope: anyio.CancelScope
+
+    def cancel(self) -> None:
+        self.cancellation.set()
+        self.scope.cancel()
+
+
+class RequestHandlers:
+    """The handlers of one session, and the requests that they are answering.
+
+    Args:
+        session: The session.
+        engine: Its engine, which sends the answers.
+        parent: The parent's session, for a child agent; otherwise None.
+
+    Raises:
+        OptionsError: A handler, hook or server is wrong.
+    """
+
+    def __init__(self, session: "SessionPort", engine: Engine, parent: "ParentSession | None") -> None:
+        self._session = session
+        self._engine = engine
+        self._parent = parent
+        self._options = options = session.options
+        self._report = session.failures.report
+        self._pending: dict[str, _Pending] = {}
+        if needs_hooks(options):  # load them now, and raise their errors early
+            _ = self.hooks
+        if needs_permissions(options):
+            _ = self.permissions
+        if needs_servers(options):
+            _ = self.mcp
+
+    # Requests ----------------------------------------------------------------------------------------------------
+
+    def take(self, event: RequestReceived) -> None:
+        """Answer a request in a separate worker."""
+        if self._refuse_unsupported(event):
+            return
+        pending = self._pending[event.request_id] = _Pending(Cancellation(), anyio.CancelScope())
+        self._session.start_worker(self._answer_within, pending.scope, event, pending.cancellation)
+
+    async def answer_here(
+        self, event: RequestReceived, scope: anyio.CancelScope, successor: Callable[..., Coroutine[Any, Any, None]]
+    ) -> bool:
+        """Answer a request in the pump, which has read it, and which is cancelled by `scope`.
+
+        Many handlers finish without waiting. Once one has to wait, a successor continues to pump; return whether one
+        does.
+        """
+        if self._refuse_unsupported(event):
+            return False
+        pending = self._pending[event.request_id] = _Pending(Cancellation(), scope)
+        is_replaced = False
+
+        def replace() -> None:
+            nonlocal is_replaced
+            is_replaced = True
+            self._session.start_worker(successor)
+
+        await run_until_wait(self._answer(event, pending.cancellation), replace)
+        return is_replaced
+
+    def _refuse_unsupported(self, event: RequestReceived) -> bool:
+        """Refuse an unsupported request. Return whether it was refused."""
+        if type(event.request) in HANDLED and self._session.workers is not None:
+            return False
+        problem = f"Unsupported control request subtype: {event.request.subtype}"
+        self._engine.answer_error(event.request_id, problem, UNSUPPORTED)
+        self._session.flush()
+        return True
+
+    def withdraw(self, event: RequestCancelled) -> None:
+        """Cancel the handler of a request that the CLI has cancelled."""
+        pending = self._pending.pop(event.request_id, None)
+        if pending is not None:
+            pending.cancel()
+
+    async def _answer_within(
+        self, scope: anyio.CancelScope, event: RequestReceived, cancellation: Cancellation
+    ) -> None:
+        with scope:
+            await self._answer(event, cancellation)
+
+    async def _answer(self, event: RequestReceived, cancellation: Cancellation) -> None:
+        """Call the handler of a request, and send its answer."""
+        request_id, payload, failed = event.request_id, None, False
+        for observer in self._session.observers:
+            observer.asked(request_id, event.request)
+        if (parent := self._parent) is not None:
+            for observer in parent.observers:
+                observer.asked(request_id, event.request, parent.agent_id)
+        try:
+            payload = await self._call_handler(event, cancellation)
+            self._engine.answer(request_id, payload)
+        except Exception as error:
+            failed = True
+            logger.exception("answering %s failed", type(event.request).__name__)
+            self._engine.answer_error(request_id, f"{type(error).__name__}: {error}")
+        finally:
+            self._pending.pop(request_id, None)
+            self._session.flush()
+            for observer in self._session.request_observers:
+                observer.answered(request_id, payload, failed)
+
+    async def _call_handler(self, event: RequestReceived, cancellation: Cancellation) -> Payload:
+        """Return the answer to a request. Its handler runs until `cancellation` is set."""
+        request = event.request
+        if type(request) is HookCallbackRequest:
+            name = request.input.get("hook_event_name")
+            if isinstance(name, str):  # tracked first: it may be the first sign of a subagent
+                self._session.intake.track_hook(name, request.input)
+            context = self._make_context(event.request_id, request.input.get("agent_id"), cancellation)
+            return await self.hooks.answer(request.callback_id, request.input, request.tool_use_id, context)
+        if type(request) is MCPMessageRequest:
+            caller = self._session.facts.find_caller(tool_use_id_of(request.message) or "")
+            context = self._make_context(event.request_id, caller, cancellation)
+            return await self.mcp.answer(request.server_name, request.message, context)
+        context = self._make_context(event.request_id, getattr(request, "agent_id", None), cancellation)
+        return await self.permission_answers.answer(request, context)
+
+    def _make_context(self, request_id: str, agent_id: Any, cancellation: Cancellation) -> HandlerContext:
+        if not isinstance(agent_id, str):
+            agent_id = self._parent.agent_id if self._parent is not None else None
+        return HandlerContext(
+            request_id=request_id,
+            agent_id=agent_id,
+            task=self._find_task(agent_id) if agent_id else None,
+            session_id=self._session.facts.session_id,
+            cancellation=cancellation,
+        )
+
+    def _find_task(self, agent_id: str) -> Any:
+        """Return the task of an agent, as the parent tracks it, otherwise as this session does."""
+        known = self._parent.find_task(agent_id) if self._parent is not None else None
+        return known or self._session.tasks.get(agent_id)
+
+    @cached_property
+    def hooks(self) -> "HookDispatcher":
+        """Answers hook callbacks."""
+        from claude_agent_py._runtime.answering.delegating import DelegationHooks
+        from claude_agent_py.hooks.dispatcher import HookDispatcher
+
+        def get_agents() -> Sequence[Any]:
+            info = self._session.facts.info
+            return () if info is None else info.agents
+
+        delegation = DelegationHooks(self._options, get_agents)
+        return HookDispatcher(
+            self._options.hooks,
+            report=self._report,
+            on_run=self._note_hook_run if self._options.include_hook_events else None,
+            builtin=delegation.matchers(),
+            final_filter=delegation.last_word,
+        )
+
+    @cached_property
+    def permissions(self) -> "PermissionDispatcher":
+        """Answers permission prompts, questions, elicitations and dialogs with the handlers of this session."""
+        from claude_agent_py.permissions.dispatcher import HANDLERS, PermissionDispatcher
+
+        options = self._options
+        return PermissionDispatcher(
+            {name: getattr(options, name) for name in HANDLERS.values()},
+            report=self._report,
+            interactions=options.interactions,
+            cwd=str(options.cwd) if options.cwd is not None else None,
+            on_waiting=self._note_waiting,
+            on_answered=self._note_answer,
+            on_interaction=self._session.readers.announce_interaction,
+        )
+
+    @property
+    def permission_answers(self) -> "PermissionAnswers":
+        """The parent's handlers if this is a child's session that shares them, otherwise `permissions`."""
+        return (self._parent.permissions if self._parent is not None else None) or self.permissions
+
+    @cached_property
+    def mcp(self) -> "MCPHost":
+        """Answers for the MCP servers in this process."""
+        from claude_agent_py.tools.host import MCPHost
+
+        def send(server_name: str, message: Payload) -> None:
+            self._session.post("mcp_message", server_name=server_name, message=message)
+
+        cwd = os.path.abspath(self._options.cwd or os.curdir)
+        host = MCPHost(collect_hosted_servers(self._options), send, report=self._report, cwd=cwd)
+        host.workers = self._session.workers
+        return host
+
+    # Lifecycle --------------------------------------------------------------------------------------------------------
+
+    def _get_if_loaded(self, part: str) -> Any:
+        """Return a feature if it is loaded, otherwise None."""
+        return vars(self).get(part)
+
+    @property
+    def has_hooks(self) -> bool:
+        """Whether the session has hooks, from the options or added later."""
+        hooks = self._get_if_loaded("hooks")
+        return hooks is not None and bool(hooks)
+
+    @property
+    def has_servers(self) -> bool:
+        """Whether MCP servers run in this process."""
+        return self._get_if_loaded("mcp") is not None
+
+    def initialize_fields(self) -> Payload:
+        """Return the fields of `initialize` that come from hooks and from the servers in this process."""
+        hooks = self.hooks.initialize_field() if self._get_if_loaded("hooks") is not None else {}
+        servers = self.mcp.initialize_fields() if self._get_if_loaded("mcp") is not None else {}
+        return {**({"hooks": hooks} if hooks else {}), **servers}
+
+    def prepare(self) -> None:
+        """Build the models of hooks, which the first hook would otherwise wait for."""
+        if self._get_if_loaded("hooks") is not None:
+            self.hooks.prepare()
+
+    def start(self, workers: TaskGroup) -> None:
+        """Let the servers of the package `mcp` run in these workers."""
+        if self.has_servers:
+            self.mcp.workers = workers
+
+    def end(self) -> None:
+        """Cancel the handlers and tools, because the CLI reads no more answers. Close the inbox that they made."""
+        for pending in self._pending.values():
+            pending.cancel()
+        for part in (self._get_if_loaded("mcp"), self._get_if_loaded("permissions")):
+            if part is not None:
+                part.close()
+
+    def _note_hook_run(self, run: "HookRun") -> None:
+        """Announce that a handler ran. The CLI reports only the command hooks of settings files."""
+        self._session.readers.announce(run)
+
+    def _note_waiting(self, request_id: str, agent_id: str | None, asked: "Asked | None") -> None:
+        """Record the question that a task asks a person, or, with None, that the wait has ended."""
+        prompt = f"{request_id} {agent_id}"  # request ids are only unique within a session
+        if asked is not None:
+            self._session.intake.track_prompt(prompt, agent_id, asked)
+        else:
+            self._session.intake.track_prompt_end(prompt)
+        if self._parent is not None and agent_id is not None:
+            self._parent.note_waiting(prompt, agent_id, asked)
+
+    def _note_answer(self, agent_id: str | None, answered: "Answered") -> None:
+        """Tell the tasks what a person answered."""
+        self._session.intake.track_answer(agent_id, answered)
+        if self._parent is not None and agent_id is not None:
+            self._parent.note_answer(agent_id, answered)
+
+
+def collect_hosted_servers(options: ClientOptions) -> dict[str, Any]:
+    """Return the servers in this process by name, including the one for `custom_tools`.
+
+    Raises:
+        OptionsError: A server has the name that `custom_tools` need.
+    """
+    from claude_agent_py.tools.host import is_hosted
+    from claude_agent_py.tools.server import ToolServer
+
+    hosted = {name: server for name, server in options.hosted_mcp_servers.items() if is_hosted(server)}
+    if options.custom_tools:
+        if isinstance(options.mcp_servers, dict) and CUSTOM_TOOLS_SERVER in options.mcp_servers:
+            raise OptionsError(
+                f"the name {CUSTOM_TOOLS_SERVER!r} is taken by custom_tools; choose another one", option="mcp_servers"
+            )
+        hosted[CUSTOM_TOOLS_SERVER] = ToolServer(CUSTOM_TOOLS_SERVER, tools=list(options.custom_tools))
+    return hosted

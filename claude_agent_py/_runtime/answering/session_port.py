@@ -1,0 +1,94 @@
+"""`SessionPort`: the session, as seen by its parts, which it imports and which therefore cannot import it."""
+
+from collections.abc import Callable, Coroutine, Iterable
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
+
+    from claude_agent_py._protocol.events import Event
+    from claude_agent_py._protocol.open_runs import Until, Verdict
+    from claude_agent_py._runtime.answering.failures import FailureLog
+    from claude_agent_py._runtime.runs.readers import Readers
+    from claude_agent_py._runtime.runs.run_mailbox import RunMailbox
+    from claude_agent_py._runtime.session.facts import SessionFacts
+    from claude_agent_py._runtime.session.launching import Launched
+    from claude_agent_py._runtime.session.storing import Storing
+    from claude_agent_py._streams import LazyEvent
+    from claude_agent_py.observe.observer import Observer
+    from claude_agent_py.options import ClientOptions
+    from claude_agent_py.tasks import TaskIntake, TaskManager
+
+
+class SessionPort(Protocol):
+    """A session. `session.py` documents the members."""
+
+    options: "ClientOptions"
+    launched: "Launched | None"
+    storing: "Storing | None"
+    facts: "SessionFacts"
+    readers: "Readers"
+    failures: "FailureLog"
+    intake: "TaskIntake"
+    tasks: "TaskManager"
+    observers: "tuple[Observer, ...]"
+    workers: "TaskGroup | None"
+    listeners_done: "LazyEvent | None"
+
+    @property
+    def is_forked(self) -> bool:
+        """Whether `os.fork` has copied the session into another process."""
+        ...
+
+    @property
+    def request_observers(self) -> "tuple[Observer, ...]":
+        """The observers of this session and, for a child agent, of its ancestors."""
+        ...
+
+    def start_worker(self, function: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
+        """Run an async function as a worker. A failure ends the session."""
+        ...
+
+    def post(self, subtype: str, /, **fields: Any) -> None:
+        """Send a request without waiting for its reply."""
+        ...
+
+    def act(self, events: "Iterable[Event | Verdict]") -> None:
+        """Act on events of the engine and the router, then write what the engine has to send."""
+        ...
+
+    def flush(self) -> None:
+        """Write what the engine has to send."""
+        ...
+
+    def open_run(self, until: "Until", timeout: float | None) -> "RunMailbox":
+        """Open a run without a prompt."""
+        ...
+
+    def register_run(self, run: "RunMailbox") -> None:
+        """Route the messages of a run to it. Its unanswered prompts have been sent."""
+        ...
+
+    def fail_run(self, run: "RunMailbox", failure: Callable[[], BaseException]) -> None:
+        """End a run with an error."""
+        ...
+
+    def settle(self) -> None:
+        """End the runs that are done."""
+        ...
+
+    def dismiss(self) -> None:
+        """Fail the pending requests and runs and end the readers. Idempotent."""
+        ...
+
+    def end_everything(self) -> None:
+        """End everything that depends on the output of the CLI. Idempotent."""
+        ...
+
+    def cancel_children(self) -> None:
+        """Cancel the child agents without waiting."""
+        ...
+
+    def describe_tasks(self, task_ids: Iterable[str]) -> str:
+        """Return the descriptions of tasks, for the log."""
+        ...

@@ -1,0 +1,118 @@
+"""`SessionFacts`: what the CLI has reported about a session: its id, permission mode, commands and to-do list."""
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+from uuid import UUID
+
+from claude_agent_py._launch.environment import variable
+from claude_agent_py.options import ClientOptions
+from claude_agent_py.options.delegation import AGENT_TOOL, why_no_agent_tool
+from claude_agent_py.todo import TaskList
+from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
+from claude_agent_py.wire.messages.occasional import CommandsChangedMessage
+from claude_agent_py.wire.messages.system import APIRetryMessage, InitMessage, StatusMessage
+
+if TYPE_CHECKING:
+    from claude_agent_py.wire.control.initialize import InitializeReply
+
+logger: logging.Logger = logging.getLogger("claude_agent_py")
+
+CALLS_KEPT: Final = 10_000
+"""How many tool calls of subagents to remember."""
+
+UNAUTHORIZED: Final = 401
+PATIENCE: Final = 3
+"""How often the API may reject the key before a run fails. After the first time the CLI renews a login."""
+
+
+class SessionFacts:
+    """What is known about a session, from its options and from the messages of the CLI."""
+
+    def __init__(self, options: ClientOptions) -> None:
+        self._options = options
+        self.session_id: str | None = _find_session_id(options)
+        """The id of the conversation; None before the first turn unless the options set it."""
+        self.permission_mode: str | None = None
+        """The permission mode that the CLI reported last; None before the first turn."""
+        self.info: InitializeReply | None = None
+        """The CLI's reply to `initialize`; None before it arrived. Its commands are kept up to date."""
+        self.task_list: TaskList = TaskList(list_id=variable(options, "CLAUDE_CODE_TASK_LIST_ID"))
+        self._agents_of_calls: dict[str, str] = {}
+        """The subagent of each tool call, by the call's id, which is all that a call over MCP has."""
+
+    def find_caller(self, tool_use_id: str) -> str | None:
+        """Return the id of the subagent that made a tool call; None for the main agent, or if unknown."""
+        return self._agents_of_calls.get(tool_use_id)
+
+    def track(self, message: Any) -> str | None:
+        """Update the facts. Return why the turn fails if the message says that the API refuses the login."""
+        handler = self._HANDLERS.get(type(message))
+        return None if handler is None else handler(self, message)
+
+    def _on_assistant(self, message: AssistantMessage) -> str | None:
+        self._on_conversation(message)
+        if message.agent_id is not None:
+            for call in message.tool_uses:
+                self._agents_of_calls[call.id] = message.agent_id
+            while len(self._agents_of_calls) > CALLS_KEPT:
+                del self._agents_of_calls[next(iter(self._agents_of_calls))]
+        elif message.error == "authentication_failed" and message.api_error_status is None and not message.is_subagent:
+            # The CLI has neither key nor login. That is its answer, but the result follows up to 10 s later where name
+            # servers do not answer (CLI 2.1.328).
+            return message.text
+        return None
+
+    def _on_conversation(self, message: AssistantMessage | UserMessage) -> None:
+        if message.session_id in ("", self.session_id):  # a child agent has its own list
+            self.task_list.track(message)
+
+    def _on_init(self, message: InitMessage) -> None:
+        if self.session_id != message.session_id or self.permission_mode is None:  # the first of a conversation
+            self._check_guide(message)
+        self.session_id = message.session_id
+        self.permission_mode = message.permission_mode
+        self.task_list.track(message)
+
+    def _check_guide(self, message: InitMessage) -> None:
+        """Warn if settings files take away the tool that the delegation guide is about."""
+        is_told = bool(self._options.delegation_guide) and why_no_agent_tool(self._options) is None
+        if is_told and not AGENT_TOOL.intersection(message.tools):
+            logger.warning("delegation_guide tells the model to use the tool Agent, which the settings take from it")
+
+    def _on_commands(self, message: CommandsChangedMessage) -> None:
+        if self.info is not None:
+            self.info = self.info.replace(commands=message.commands)
+
+    def _on_status(self, message: StatusMessage) -> None:
+        self.permission_mode = message.permission_mode or self.permission_mode
+
+    def _on_retry(self, message: APIRetryMessage) -> str | None:
+        """Fail the turn if the API keeps rejecting the key. The CLI would retry ten times, for more than a minute."""
+        if message.error_status == UNAUTHORIZED and message.attempt >= PATIENCE:
+            return f"the API refuses the key or login (HTTP {UNAUTHORIZED}), asked {message.attempt} times"
+        return None
+
+    _HANDLERS: ClassVar[Mapping[type, Callable[[Any, Any], str | None]]] = {
+        AssistantMessage: _on_assistant,
+        UserMessage: _on_conversation,
+        InitMessage: _on_init,
+        CommandsChangedMessage: _on_commands,
+        StatusMessage: _on_status,
+        APIRetryMessage: _on_retry,
+    }
+
+
+def _find_session_id(options: ClientOptions) -> str | None:
+    """Return the session id that the options determine, or None: a fork gets a new one, and a title is not an id."""
+    if options.session_id is not None:
+        return str(options.session_id)
+    return None if options.fork_session else parse_session_id(options.resume)
+
+
+def parse_session_id(session: str | None) -> str | None:
+    """Return the session id that the option `resume` names, or None for a title."""
+    try:
+        return None if session is None else str(UUID(session))
+    except ValueError:
+        return None
