@@ -71,6 +71,12 @@ def test_the_client_loads_only_what_every_session_needs() -> None:
     assert loaded & late == set()
 
 
+def test_a_start_loads_only_what_every_session_needs() -> None:
+    loaded = loaded_by("import claude_agent_py._runtime.session.startup")
+    late = {f"claude_agent_py.{name}" for name in ("_redaction", "agents.definition", "hooks.matcher", "tools.server")}
+    assert loaded & (late | {"claude_agent_py.wire.settings.mcp_servers"}) == set()
+
+
 WITHOUT_EXTRAS = ["testing", "children", "cli", "wire", "hooks", "permissions", "tools", "tasks", "todo", "history"]
 WITHOUT_EXTRAS += ["formatting", "sessions", "pool", "fleet"]
 
