@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 import weakref
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self
@@ -343,18 +343,16 @@ class Client(SessionControls, Generic[Output]):
             ConnectionClosedError: The client is not connected.
             CLIExitError: The CLI has ended.
         """
-        from claude_agent_py._runtime.runs.prompts import check_run_arguments, prompt_message, send_each
+        from claude_agent_py._runtime.runs.mailbox import Mailbox
+        from claude_agent_py._runtime.runs.prompts import check_run_arguments
         from claude_agent_py._runtime.runs.run import Run
+        from claude_agent_py._runtime.runs.run_state import RunState
 
         check_run_arguments(until, timeout)
-        session = self.session
-        if isinstance(prompt, AsyncIterable):
-            mailbox = session.open_run(until, timeout)
-            session.start_soon(send_each, session, mailbox, prompt)
-        else:
-            message = prompt_message(prompt, verbatim=self._options.verbatim_prompts)
-            mailbox = session.open_run(until, timeout, message)
-        return Run(self, mailbox)
+        mailbox = Mailbox(self._options.limits.mailbox_bytes)
+        state = RunState(mailbox, until, timeout)
+        self.session.start_run(state, prompt)
+        return Run(self, state, mailbox)
 
     @property
     def resumed_run(self) -> Run[Output] | None:
@@ -366,8 +364,8 @@ class Client(SessionControls, Generic[Output]):
         """
         from claude_agent_py._runtime.runs.run import Run
 
-        mailbox = self.session.resumption.run
-        return None if mailbox is None else Run(self, mailbox)
+        run, mailbox = self.session.resumption.run, self.session.resumption.mailbox
+        return None if run is None or mailbox is None else Run(self, run, mailbox)
 
     async def spawn(
         self,

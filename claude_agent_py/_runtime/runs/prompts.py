@@ -19,7 +19,7 @@ from claude_agent_py.wire.fitting import Misfit, check, fit
 from claude_agent_py.wire.messages.content import Block, ContentBlock, TextBlock, UnknownBlock
 
 if TYPE_CHECKING:
-    from claude_agent_py._runtime.runs.run_mailbox import RunMailbox
+    from claude_agent_py._runtime.runs.run_state import RunState
     from claude_agent_py._runtime.session.session import Session
     from claude_agent_py.wire.messages.conversation import UserMessage
 
@@ -77,11 +77,11 @@ def prompt_message(prompt: Any, *, verbatim: bool) -> "UserMessage":
     raise problem  # outside of `except`: the context would show the values
 
 
-async def send_each(session: "Session", run: "RunMailbox", prompts: AsyncIterable[Any]) -> None:
+async def send_each(session: "Session", run: "RunState", prompts: AsyncIterable[Any], scope: anyio.CancelScope) -> None:
     """Send the prompts of an async iterable as they come. Runs in a worker of the session; its errors fail the run."""
     iterator: AsyncIterator[Any] | None = None
     try:
-        with run.sending:
+        with scope:
             iterator = aiter(prompts)
             async for prompt in iterator:
                 message = prompt_message(prompt, verbatim=session.options.verbatim_prompts)
