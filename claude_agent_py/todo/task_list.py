@@ -7,10 +7,9 @@ if `TASK_LIST_ENVIRONMENT` is set.
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Literal, TypeAlias
 
-from msgspec import field
+from msgspec import Struct, field
 from msgspec.structs import fields
 
 from claude_agent_py._event_loop import run_file_work
@@ -57,8 +56,7 @@ class TaskListItem(TaskDetails):
         return self.status != "completed"
 
 
-@dataclass(frozen=True, slots=True)
-class TaskListChange:
+class TaskListChange(Struct, frozen=True):
     """A change of the list."""
 
     kind: ChangeKind
