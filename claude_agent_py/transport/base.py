@@ -4,8 +4,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import ClassVar, Final
 
-READ_BYTES: Final = 64 * 1024
-"""The most that one read takes: what a pipe holds by default on Linux."""
+READ_BYTES: Final = 16 * 1024
+"""The most that one read takes, before the readers of its messages get their turn. Short-lived messages are cheap: a
+few dozen at a time do not trigger the garbage collector. 24 KiB take a tenth less CPU per message, but a session that
+has read a conversation then keeps a third more memory; 12 KiB save none."""
 
 DRAIN_GRACE: Final = 1.0
 """Seconds to wait for the end of stdout and stderr after the process exited: a descendant may hold them open."""

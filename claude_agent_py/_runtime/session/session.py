@@ -87,11 +87,6 @@ logger: logging.Logger = logging.getLogger("claude_agent_py")
 END_SESSION: Final = "end_session"
 """The control request that makes the CLI exit."""
 
-PIECE_BYTES: Final = 16 * 1024
-"""How much the engine decodes before readers get their turn. Short-lived messages are cheap: a few dozen at a time do
-not trigger the garbage collector. 24 KiB take a tenth less CPU per message, but a session that has read a conversation
-then keeps a third more memory; 12 KiB save none."""
-
 SHOWN_GARBAGE_BYTES: Final = 200
 """How much of a program's output that is not JSON an error quotes."""
 
@@ -330,19 +325,16 @@ class Session:
             while data := await transport.receive():
                 if log is not None:
                     log.received(data)
-                events = engine.receive_data(data[:PIECE_BYTES])
-                if len(events) == 1 and type(events[0]) is RequestReceived and len(data) <= PIECE_BYTES:
+                events = engine.receive_data(data)
+                if len(events) == 1 and type(events[0]) is RequestReceived:
                     successor = functools.partial(self._pump, transport, read_stderr)
                     if await self.handlers.answer_here(events[0], scope, successor):
                         return
                     continue
                 act(events)
-                for start in range(PIECE_BYTES, len(data), PIECE_BYTES):
-                    await checkpoint()  # let readers run
-                    act(engine.receive_data(data[start : start + PIECE_BYTES]))
                 if self.observers:
                     await self._let_observers_catch_up()
-                del data, events  # otherwise up to 256 KiB would stay in memory during the wait
+                del data, events  # otherwise they would stay in memory during the wait
             is_read = True
             await self._wait_for_exit(transport, read_stderr, scope)
         if is_read:  # otherwise the request that it was answering was cancelled, and a successor pumps
