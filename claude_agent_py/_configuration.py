@@ -39,12 +39,13 @@ class Unshown(Mapping[str, Any]):
         """Return a value, or the default."""
         return self._values.get(name, default)
 
-    def copy(self) -> dict[str, Any]:
-        """Return the values in a dict."""
-        return dict(self._values)
-
     def __repr__(self) -> str:
         return f"<{len(self)} values>"
+
+
+def plain_copy(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values in a dict. An `Unshown` is copied whole, not value by value as `dict()` would."""
+    return dict(values._values if isinstance(values, Unshown) else values)
 
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, cast
 
-from claude_agent_py._configuration import Unshown
+from claude_agent_py._configuration import Unshown, plain_copy
 from claude_agent_py._errors import OptionsError
 from claude_agent_py._launch.table import ALWAYS_VARIABLES, DEFAULT_CLIENT_APP, Variable, rows_with_values
 from claude_agent_py.observe.telemetry import resolve_telemetry
@@ -67,7 +67,7 @@ def surroundings() -> Mapping[str, str]:
     global _last_copy
     held = getattr(os.environ, "_data", None)
     if held is None:  # replaced, or another Python
-        return dict(os.environ)
+        return Unshown(dict(os.environ))
     if held != _last_copy[0]:
         _last_copy = dict(held), Unshown(dict(os.environ))
     return _last_copy[1]
@@ -112,7 +112,7 @@ def variable(options: ClientOptions, name: str) -> str | None:
 def _inherit(surrounding: Mapping[str, str]) -> dict[str, str]:
     traced = _trace_context()
     stale = {"TRACEPARENT", "TRACESTATE"} if "TRACEPARENT" in traced else set()
-    env = surrounding.copy() if isinstance(surrounding, Unshown) else dict(surrounding)
+    env = plain_copy(surrounding)
     for name in MARKS | stale:
         env.pop(name, None)
     return env | traced

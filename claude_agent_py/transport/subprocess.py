@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 
 import anyio
 
-from claude_agent_py._configuration import Unshown
+from claude_agent_py._configuration import plain_copy
 from claude_agent_py._errors import CLIStartError
 from claude_agent_py._event_loop import asyncio_loop, clock
 from claude_agent_py._launch.launch_plan import LaunchPlan
@@ -152,10 +152,9 @@ class SubprocessTransport(Transport):
 
     def _popen_options(self, lifeline: Lifeline) -> dict[str, Any]:
         """Return arguments of `subprocess.Popen`. Never in a variable, which tracebacks may show: it has secrets."""
-        env = self._env or {}
         return {
             "cwd": self._cwd,
-            "env": {**(env.copy() if isinstance(env, Unshown) else env), MARK: self._mark},
+            "env": {**plain_copy(self._env or {}), MARK: self._mark},
             "user": self._user,
             **find_groups(self._user),
             "start_new_session": sys.platform != "win32",

@@ -334,7 +334,7 @@ class Session:
                 act(events)
                 if self.observers:
                     await self._let_observers_catch_up()
-                del data, events  # otherwise they would stay in memory during the wait
+                del data, events  # otherwise up to 16 KiB, and the last messages, would stay in memory during the wait
             is_read = True
             await self._wait_for_exit(transport, read_stderr, scope)
         if is_read:  # otherwise the request that it was answering was cancelled, and a successor pumps
@@ -382,8 +382,13 @@ class Session:
                 self._tick(self._now())
 
     def _next_deadline(self) -> float | None:
-        deadlines = (self._engine.next_deadline(), self._router.next_deadline())
-        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+        of_requests = self._engine.next_deadline()
+        of_runs = self._router.next_deadline()
+        if of_requests is None:
+            return of_runs
+        if of_runs is None:
+            return of_requests
+        return min(of_requests, of_runs)
 
     def _tick(self, now: float) -> None:
         if self._engine.take_cli_waited():
