@@ -110,10 +110,8 @@ class Session:
         """The task group of the workers; None before and after the session."""
         self._running = 0
         """How many workers are running."""
-        self._replies: dict[str, Waiter] = {}
-        """The pending control requests by id."""
         self._now: Callable[[], float] = anyio.current_time
-        self._log: WireLog | None = None
+        self._log: WireLog | None = wire_log()
         self._is_writing = False
         """Whether a writer is running."""
         self._timer: anyio.CancelScope | None = None
@@ -192,7 +190,7 @@ class Session:
         if self.state is not State.NEW:
             raise self.ending.error_now
         self._engine.advance(Step.START)
-        self.launched, self._log, self._now = launched, wire_log(), clock()
+        self.launched, self._now = launched, clock()
         self.intake.paths.config_dir = self.facts.task_list.config_dir = launched.plan.config_dir
         self.resumption.begin()
         self.ending.be_ready()
@@ -301,7 +299,7 @@ class Session:
     def dismiss(self) -> None:
         """Fail the pending requests and runs and end the readers. Idempotent."""
         self.ending.note()
-        for waiter in self._replies.values():
+        for waiter in self._engine.waiters:
             waiter.fail(self.ending.error)
         self.resumption.give_up()
         for run in self._router.open_runs:
@@ -514,22 +512,17 @@ class Session:
         """Fail the start if the output is not JSON: such a program will never answer."""
         if not isinstance(frame.raw, dict):
             shown = frame.line[:SHOWN_GARBAGE_BYTES].decode(errors="replace")
-            for waiter in self._replies.values():
+            for waiter in self._engine.waiters:
                 waiter.fail(ControlRejectedError("initialize", f"it printed {shown!r} instead of an answer"))
 
     def _on_reply(self, event: ReplyReceived) -> None:
-        waiter = self._replies.pop(event.request_id, None)
-        if waiter is None:
-            return
         if event.error is None:
-            waiter.resolve(event.payload)
+            event.waiter.resolve(event.payload)
         else:
-            waiter.fail(ControlRejectedError(event.subtype, event.error, event.error_code, event.request_id))
+            event.waiter.fail(ControlRejectedError(event.subtype, event.error, event.error_code, event.request_id))
 
-    def _on_late_reply(self, event: RequestTimedOut) -> None:
-        waiter = self._replies.pop(event.request_id, None)
-        if waiter is not None:
-            waiter.fail(ControlTimeoutError(event.subtype, event.timeout, event.request_id))
+    def _on_request_timed_out(self, event: RequestTimedOut) -> None:
+        event.waiter.fail(ControlTimeoutError(event.subtype, event.timeout, event.request_id))
 
     # Requests to the CLI -----------------------------------------------------------------------------------------
 
@@ -562,18 +555,17 @@ class Session:
     async def ask(self, subtype: str, fields: Mapping[str, Any], timeout: float | None) -> dict[str, Any]:
         """Send a request and return the payload of its reply."""
         self.check_open()
+        waiter = Waiter()
         try:
-            request = self._engine.request(subtype, fields, now=self._now(), timeout=timeout)
+            request = self._engine.request(subtype, fields, now=self._now(), timeout=timeout, waiter=waiter)
         except (ValueError, TypeError) as error:
             problem = f"the fields of the control request {subtype!r} are not JSON: {error}"
             raise OptionsError(problem) from error
-        waiter = self._replies[request.request_id] = Waiter()
         self.flush()
         try:
             return await waiter.wait()
         finally:
-            if self._replies.pop(request.request_id, None) is not None:
-                self._engine.forget_request(request.request_id)
+            self._engine.forget_request(request.request_id)
 
     def post(self, subtype: str, /, **fields: Any) -> None:
         """Send a request without waiting for its reply. Does nothing once the session is closed."""
@@ -750,7 +742,7 @@ class Session:
         RequestReceived: lambda self, event: self.handlers.take(event),
         RequestCancelled: lambda self, event: self.handlers.withdraw(event),
         ReplyReceived: _on_reply,
-        RequestTimedOut: _on_late_reply,
+        RequestTimedOut: _on_request_timed_out,
         RunEnded: _on_run_ended,
         RunWaits: _on_run_waits,
         TurnResumed: lambda self, event: self.resumption.on_turn_resumed(event),
