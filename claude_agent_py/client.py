@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 import weakref
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self
@@ -343,18 +343,12 @@ class Client(SessionControls, Generic[Output]):
             ConnectionClosedError: The client is not connected.
             CLIExitError: The CLI has ended.
         """
-        from claude_agent_py._runtime.runs.prompts import check_run_arguments, prompt_message, send_each
+        from claude_agent_py._runtime.runs.prompts import check_run_arguments, open_run, prepare_prompt
         from claude_agent_py._runtime.runs.run import Run
 
         check_run_arguments(until, timeout)
-        session = self.session
-        if isinstance(prompt, AsyncIterable):
-            mailbox = session.open_run(until, timeout)
-            session.start_soon(send_each, session, mailbox, prompt)
-        else:
-            message = prompt_message(prompt, verbatim=self._options.verbatim_prompts)
-            mailbox = session.open_run(until, timeout, message)
-        return Run(self, mailbox)
+        prepared = prepare_prompt(prompt, verbatim=self._options.verbatim_prompts)
+        return Run(self, open_run(self.session, prepared, until, timeout))
 
     @property
     def resumed_run(self) -> Run[Output] | None:

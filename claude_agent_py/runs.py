@@ -12,7 +12,7 @@ import anyio
 
 from claude_agent_py._errors import ConnectionClosedError
 from claude_agent_py._event_loop import run_anywhere
-from claude_agent_py._runtime.runs.prompts import Prompt, check_prompt, check_run_arguments, is_stream
+from claude_agent_py._runtime.runs.prompts import Prompt, check_run_arguments, open_run, prepare_prompt
 from claude_agent_py._runtime.runs.run import InterruptReceipt, Run
 from claude_agent_py.client import Client
 from claude_agent_py.options.client_options import ClientOptions, options_or_defaults
@@ -51,11 +51,7 @@ def query(
     Raises:
         OptionsError: The prompt is empty, or the prompt or `options` has the wrong type.
     """
-    checked = options_or_defaults(options)
-    check_run_arguments(until, timeout)
-    if not is_stream(prompt):
-        check_prompt(prompt)
-    return OneShot(checked, prompt, until, timeout, transport)
+    return OneShot(options_or_defaults(options), prompt, until, timeout, transport)
 
 
 async def run(
@@ -101,8 +97,9 @@ class OneShot(Run):
         self, options: ClientOptions, prompt: Prompt, until: Until, timeout: float | None, transport: Transport | None
     ) -> None:
         super().__init__()
+        check_run_arguments(until, timeout)
         self._options = options
-        self._prompt = prompt
+        self._prompt = prepare_prompt(prompt, verbatim=options.verbatim_prompts)
         self._until: Until = until
         self._timeout = timeout
         self._transport = transport
@@ -134,8 +131,8 @@ class OneShot(Run):
         idle = self._until == "idle"
         client.session.ending.advice = "the run ended before they did" if idle else 'to wait for them, run until="idle"'
         try:
-            self._continue(client.query(self._prompt, until=self._until, timeout=self._timeout))
-            self._own_client = client
+            self._mailbox = open_run(client.session, self._prompt, self._until, self._timeout)
+            self._client = self._own_client = client
         except BaseException:  # the CLI has ended already, say
             with anyio.CancelScope(shield=True):
                 await self._close_client(client, "stop")

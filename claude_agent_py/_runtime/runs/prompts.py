@@ -19,6 +19,7 @@ from claude_agent_py.wire.fitting import Misfit, check, fit
 from claude_agent_py.wire.messages.content import Block, ContentBlock, TextBlock, UnknownBlock
 
 if TYPE_CHECKING:
+    from claude_agent_py._protocol.open_runs import Until
     from claude_agent_py._runtime.runs.run_mailbox import RunMailbox
     from claude_agent_py._runtime.session.session import Session
     from claude_agent_py.wire.messages.conversation import UserMessage
@@ -77,7 +78,23 @@ def prompt_message(prompt: Any, *, verbatim: bool) -> "UserMessage":
     raise problem  # outside of `except`: the context would show the values
 
 
-async def send_each(session: "Session", run: "RunMailbox", prompts: AsyncIterable[Any]) -> None:
+def prepare_prompt(prompt: Prompt, *, verbatim: bool) -> "UserMessage | AsyncIterable[PromptContent]":
+    """Return the user message of one prompt, or the iterable that it is. Raises as `prompt_message` does."""
+    return prompt if isinstance(prompt, AsyncIterable) else prompt_message(prompt, verbatim=verbatim)
+
+
+def open_run(
+    session: "Session", prompt: "UserMessage | AsyncIterable[Any]", until: "Until", timeout: float | None
+) -> "RunMailbox":
+    """Open a run and send its prompt, or begin to send its iterable of prompts. Raises as `Session.open_run` does."""
+    if not isinstance(prompt, AsyncIterable):
+        return session.open_run(until, timeout, prompt)
+    run = session.open_run(until, timeout)
+    session.start_soon(_send_each, session, run, prompt)
+    return run
+
+
+async def _send_each(session: "Session", run: "RunMailbox", prompts: AsyncIterable[Any]) -> None:
     """Send the prompts of an async iterable as they come. Runs in a worker of the session; its errors fail the run."""
     iterator: AsyncIterator[Any] | None = None
     try:
