@@ -7,7 +7,7 @@ remembers the cause for the errors of later calls.
 import contextlib
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 import anyio
@@ -179,6 +179,36 @@ class Ending:
                 await tasks.stop_all()
             except ClaudeAgentError:
                 return  # the end of the process stops the rest
+
+    # The end of the output ---------------------------------------------------------------------------------------
+
+    async def wait_for_exit(
+        self, transport: "Transport", read_stderr: Callable[[], Awaitable[None]], scope: anyio.CancelScope
+    ) -> None:
+        """After the end of the output, wait for the exit status and the end of stderr, which errors show.
+
+        `scope` limits the wait if `close` does not.
+        """
+        is_closing = self._engine.state is State.CLOSING
+        self._engine.advance(Step.END_OF_STREAM)
+        self.note()
+        if not is_closing:
+            scope.deadline = anyio.current_time() + EXIT_GRACE
+        if transport.exit_code is None:
+            await transport.wait()
+        if not is_closing:
+            scope.deadline = min(scope.deadline, anyio.current_time() + DRAIN_GRACE)
+        await read_stderr()
+
+    async def watch_process(self, transport: "Transport") -> None:
+        """Notice that the process exited although a grandchild keeps its pipe open."""
+        if await transport.wait() is None:
+            return
+        self._engine.advance(Step.END_OF_STREAM)
+        self.note()
+        await self.wait_for_stream(DRAIN_GRACE)
+        if not self.stream_over.is_set():
+            self._session.act(self._engine.receive_eof())
 
     # Ending the process ------------------------------------------------------------------------------------------
 

@@ -58,7 +58,7 @@ from claude_agent_py._runtime.answering.request_handlers import RequestHandlers
 from claude_agent_py._runtime.runs.readers import Readers
 from claude_agent_py._runtime.runs.result import AuthenticationError, RunTimeoutError, UnreadableResultError
 from claude_agent_py._runtime.runs.run_mailbox import RunMailbox
-from claude_agent_py._runtime.session.ending import EXIT_GRACE, Ending
+from claude_agent_py._runtime.session.ending import Ending
 from claude_agent_py._runtime.session.facts import SessionFacts
 from claude_agent_py._runtime.session.launching import Launched
 from claude_agent_py._runtime.session.resumption import Resumption
@@ -70,7 +70,6 @@ from claude_agent_py.observe.telemetry import resolve_telemetry
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.options.checks import HOOKS_OFF, turns_hooks_off
 from claude_agent_py.tasks import TaskIntake, TaskManager
-from claude_agent_py.transport.base import DRAIN_GRACE
 from claude_agent_py.wire.codec import encode
 from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
 from claude_agent_py.wire.unknown import MalformedFrame
@@ -207,7 +206,7 @@ class Session:
                 if transport.needs_run:
                     stderr_over = LazyEvent()
                     self.start_worker(self._run_transport, transport, stderr_over)
-                    self.start_worker(self._watch_process, transport)
+                    self.start_worker(self.ending.watch_process, transport)
                     read_stderr = stderr_over.wait
                 self.start_worker(self._pump, transport, read_stderr)
                 if self.storing is not None:
@@ -334,24 +333,9 @@ class Session:
                     await self._let_observers_catch_up()
                 del data, events  # otherwise up to 16 KiB, and the last messages, would stay in memory during the wait
             is_read = True
-            await self._wait_for_exit(transport, read_stderr, scope)
+            await self.ending.wait_for_exit(transport, read_stderr, scope)
         if is_read:  # otherwise the request that it was answering was cancelled, and a successor pumps
             act(engine.receive_eof())
-
-    async def _wait_for_exit(
-        self, transport: "Transport", read_stderr: Callable[[], Awaitable[None]], scope: anyio.CancelScope
-    ) -> None:
-        """Wait for the exit status and the end of stderr, which errors show. `scope` limits the wait if needed."""
-        is_closing = self._engine.state is State.CLOSING  # `Ending.close` then limits the wait
-        self._engine.advance(Step.END_OF_STREAM)
-        self.ending.note()
-        if not is_closing:
-            scope.deadline = self._now() + EXIT_GRACE
-        if transport.exit_code is None:
-            await transport.wait()
-        if not is_closing:
-            scope.deadline = min(scope.deadline, self._now() + DRAIN_GRACE)
-        await read_stderr()
 
     async def _let_observers_catch_up(self) -> None:
         if any(observer.is_behind for observer in self.observers):
@@ -392,16 +376,6 @@ class Session:
         if self._engine.take_cli_waited():
             self._router.restart_silence(now)
         self.act([*self._engine.tick(now), *self._router.tick(now)])
-
-    async def _watch_process(self, transport: "Transport") -> None:
-        """Notice that the process exited although a grandchild keeps its pipe open."""
-        if await transport.wait() is None:
-            return
-        self._engine.advance(Step.END_OF_STREAM)
-        self.ending.note()
-        await self.ending.wait_for_stream(DRAIN_GRACE)
-        if not self.ending.stream_over.is_set():
-            self.act(self._engine.receive_eof())
 
     async def _run_transport(self, transport: "Transport", stderr_over: LazyEvent) -> None:
         try:
