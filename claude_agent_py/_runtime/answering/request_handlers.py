@@ -90,40 +90,43 @@ class RequestHandlers:
 
     def take(self, event: RequestReceived) -> None:
         """Answer a request in a separate worker."""
-        if self._refuse_unsupported(event):
-            return
-        pending = self._pending[event.request_id] = _Pending(Cancellation(), anyio.CancelScope())
-        self._session.start_worker(self._answer_within, pending.scope, event, pending.cancellation)
+        pending = self._begin(event, anyio.CancelScope())
+        if pending is not None:
+            self._session.start_worker(self._answer_in_scope, event, pending)
 
     async def answer_here(
-        self, event: RequestReceived, scope: anyio.CancelScope, successor: Callable[..., Coroutine[Any, Any, None]]
+        self,
+        event: RequestReceived,
+        scope: anyio.CancelScope,
+        successor: Callable[..., Coroutine[Any, Any, None]],
+        *args: Any,
     ) -> bool:
         """Answer a request in the pump, which has read it, and which is cancelled by `scope`.
 
         Many handlers finish without waiting. Once one has to wait, a successor continues to pump; return whether one
         does.
         """
-        if self._refuse_unsupported(event):
-            return False
-        pending = self._pending[event.request_id] = _Pending(Cancellation(), scope)
         is_replaced = False
 
         def replace() -> None:
             nonlocal is_replaced
             is_replaced = True
-            self._session.start_worker(successor)
+            self._session.start_worker(successor, *args)
 
-        await run_until_wait(self._answer(event, pending.cancellation), replace)
+        pending = self._begin(event, scope)
+        if pending is not None:
+            await run_until_wait(self._answer(event, pending.cancellation), replace)
         return is_replaced
 
-    def _refuse_unsupported(self, event: RequestReceived) -> bool:
-        """Refuse an unsupported request. Return whether it was refused."""
+    def _begin(self, event: RequestReceived, scope: anyio.CancelScope) -> _Pending | None:
+        """Note a request, or refuse it if it is not supported."""
         if type(event.request) in HANDLED and self._session.workers is not None:
-            return False
+            pending = self._pending[event.request_id] = _Pending(Cancellation(), scope)
+            return pending
         problem = f"Unsupported control request subtype: {event.request.subtype}"
         self._engine.answer_error(event.request_id, problem, UNSUPPORTED)
         self._session.flush()
-        return True
+        return None
 
     def withdraw(self, event: RequestCancelled) -> None:
         """Cancel the handler of a request that the CLI has cancelled."""
@@ -131,11 +134,9 @@ class RequestHandlers:
         if pending is not None:
             pending.cancel()
 
-    async def _answer_within(
-        self, scope: anyio.CancelScope, event: RequestReceived, cancellation: Cancellation
-    ) -> None:
-        with scope:
-            await self._answer(event, cancellation)
+    async def _answer_in_scope(self, event: RequestReceived, pending: _Pending) -> None:
+        with pending.scope:
+            await self._answer(event, pending.cancellation)
 
     async def _answer(self, event: RequestReceived, cancellation: Cancellation) -> None:
         """Call the handler of a request, and send its answer."""

@@ -53,8 +53,8 @@ class SessionPort(Protocol):
         """Send a request without waiting for its reply."""
         ...
 
-    def act(self, events: "Iterable[Event | Verdict]") -> None:
-        """Act on events of the engine and the router, then write what the engine has to send."""
+    def act(self, events: "Iterable[Event | Verdict]" = ()) -> None:
+        """Act on events of the engine and the router, write what the engine has to send, and set the timer."""
         ...
 
     def flush(self) -> None:

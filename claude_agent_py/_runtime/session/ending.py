@@ -182,23 +182,17 @@ class Ending:
 
     # The end of the output ---------------------------------------------------------------------------------------
 
-    async def wait_for_exit(
-        self, transport: "Transport", read_stderr: Callable[[], Awaitable[None]], scope: anyio.CancelScope
-    ) -> None:
-        """After the end of the output, wait for the exit status and the end of stderr, which errors show.
-
-        `scope` limits the wait if `close` does not.
-        """
-        is_closing = self._engine.state is State.CLOSING
+    async def wait_for_exit(self, transport: "Transport", read_stderr: Callable[[], Awaitable[None]]) -> None:
+        """After the end of the output, wait for the exit status and the end of stderr, which errors show."""
+        is_closing = self._engine.state is State.CLOSING  # `close` then limits the wait
         self._engine.advance(Step.END_OF_STREAM)
         self.note()
-        if not is_closing:
-            scope.deadline = anyio.current_time() + EXIT_GRACE
-        if transport.exit_code is None:
-            await transport.wait()
-        if not is_closing:
-            scope.deadline = min(scope.deadline, anyio.current_time() + DRAIN_GRACE)
-        await read_stderr()
+        with anyio.move_on_after(None if is_closing else EXIT_GRACE) as scope:
+            if transport.exit_code is None:
+                await transport.wait()
+            if not is_closing:
+                scope.deadline = min(scope.deadline, anyio.current_time() + DRAIN_GRACE)
+            await read_stderr()
 
     async def watch_process(self, transport: "Transport") -> None:
         """Notice that the process exited although a grandchild keeps its pipe open."""

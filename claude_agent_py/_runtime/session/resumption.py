@@ -113,4 +113,4 @@ class Resumption:
             else:
                 for prompt in left:
                     self._engine.send_prompt(prompt)
-        self._session.act(())
+        self._session.act()

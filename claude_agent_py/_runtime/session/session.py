@@ -317,24 +317,20 @@ class Session:
 
     async def _pump(self, transport: "Transport", read_stderr: Callable[[], Awaitable[None]]) -> None:
         engine, act, log = self._engine, self.act, self._log
-        is_read = False
-        with anyio.CancelScope() as scope:
+        with anyio.CancelScope() as scope:  # for the request that the pump answers
             while data := await transport.receive():
                 if log is not None:
                     log.received(data)
                 events = engine.receive_data(data)
                 if len(events) == 1 and type(events[0]) is RequestReceived:
-                    successor = functools.partial(self._pump, transport, read_stderr)
-                    if await self.handlers.answer_here(events[0], scope, successor):
+                    if await self.handlers.answer_here(events[0], scope, self._pump, transport, read_stderr):
                         return
                     continue
                 act(events)
                 if self.observers:
                     await self._let_observers_catch_up()
                 del data, events  # otherwise up to 16 KiB, and the last messages, would stay in memory during the wait
-            is_read = True
-            await self.ending.wait_for_exit(transport, read_stderr, scope)
-        if is_read:  # otherwise the request that it was answering was cancelled, and a successor pumps
+            await self.ending.wait_for_exit(transport, read_stderr)
             act(engine.receive_eof())
 
     async def _let_observers_catch_up(self) -> None:
@@ -402,10 +398,13 @@ class Session:
 
     # Events ------------------------------------------------------------------------------------------------------
 
-    def act(self, events: Iterable[Event | Verdict]) -> None:
-        """Act on events of the engine and the router, then write what the engine has to send."""
+    def act(self, events: Iterable[Event | Verdict] = ()) -> None:
+        """Act on events of the engine and the router, write what the engine has to send, and set the timer."""
         self._handle(events)
         self.flush()
+        deadline = self._next_deadline()
+        if deadline is not None and self._timer is not None and deadline < self._timer.deadline:
+            self._timer.deadline = deadline
 
     def _handle(self, events: Iterable[Event | Verdict]) -> None:
         handlers = self._ON_EVENT
@@ -413,16 +412,13 @@ class Session:
             handlers[type(event)](self, event)
 
     def flush(self) -> None:
-        """Write pending data, and wake the timer if a deadline has moved closer."""
+        """Write what the engine has to send."""
         if self._engine.has_data_to_send and not self._is_writing and (transport := self.transport) is not None:
             if transport.can_send_nowait:
                 transport.send_nowait(self._take_data())
             elif self.workers is not None:
                 self._is_writing = True
                 self.start_worker(self._write, transport)
-        deadline = self._next_deadline()
-        if deadline is not None and self._timer is not None and deadline < self._timer.deadline:
-            self._timer.deadline = deadline
 
     def _take_data(self) -> bytes:
         data = self._engine.data_to_send()
@@ -535,7 +531,7 @@ class Session:
         except (ValueError, TypeError) as error:
             problem = f"the fields of the control request {subtype!r} are not JSON: {error}"
             raise OptionsError(problem) from error
-        self.flush()
+        self.act()
         try:
             return await waiter.wait()
         finally:
@@ -581,7 +577,7 @@ class Session:
             self._send_prompt(run, prompt)
             run.is_sealed = True
         self.register_run(run)
-        self.flush()
+        self.act()
         return run
 
     def register_run(self, run: RunMailbox) -> None:
@@ -603,7 +599,7 @@ class Session:
             return
         self._send_prompt(run, prompt)
         self._router.add_prompt(run, prompt.uuid, self._now())
-        self.flush()
+        self.act()
 
     def _send_prompt(self, run: RunMailbox, prompt: UserMessage) -> None:
         if self._router.knows_prompt(prompt.uuid):  # the CLI would silently drop it
