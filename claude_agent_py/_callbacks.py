@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
 import anyio
-from anyio import CapacityLimiter, to_thread
+from anyio import to_thread
 
 from claude_agent_py._cancellation import Cancellation
 from claude_agent_py._errors import HandlerError
@@ -33,8 +33,8 @@ PATIENCE: Final = 1.0
 
 logger: logging.Logger = logging.getLogger("claude_agent_py")
 
-_threads: "PerLoop[WeakKeyDictionary[Callback, CapacityLimiter]]" = PerLoop(WeakKeyDictionary)
-_unlimited = PerLoop(lambda: CapacityLimiter(math.inf))
+_threads: "PerLoop[WeakKeyDictionary[Callback, anyio.CapacityLimiter]]" = PerLoop(WeakKeyDictionary)
+_unlimited = PerLoop(lambda: anyio.CapacityLimiter(math.inf))
 
 
 class DeadlineExpiredError(Exception):
@@ -162,7 +162,7 @@ class Callback:
             limiter.release_on_behalf_of(ticket)
         return await value if inspect.isawaitable(value) else value
 
-    async def _wait_for_thread(self, limiter: CapacityLimiter, ticket: object) -> None:
+    async def _wait_for_thread(self, limiter: "anyio.CapacityLimiter", ticket: object) -> None:
         with anyio.move_on_after(PATIENCE):
             await limiter.acquire_on_behalf_of(ticket)
             return
@@ -175,11 +175,11 @@ class Callback:
         )
         await limiter.acquire_on_behalf_of(ticket)
 
-    def _limiter(self) -> CapacityLimiter:
+    def _limiter(self) -> "anyio.CapacityLimiter":
         limiters = _threads.get()
         limiter = limiters.get(self)
         if limiter is None:
-            limiter = limiters[self] = CapacityLimiter(THREADS)
+            limiter = limiters[self] = anyio.CapacityLimiter(THREADS)
         return limiter
 
 

@@ -5,7 +5,7 @@ Validation errors become an `OptionsError` that names the field and never shows 
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -176,14 +176,33 @@ class ConfigModel(_Model):
         return copied.replace(**update) if update else copied
 
 
+Part = TypeVar("Part", bound=ConfigModel)
+
+
 def describe_errors(error: ValidationError, model: type[ConfigModel]) -> OptionsError:
     """Return an `OptionsError` for a validation error of pydantic."""
     first, *others = error.errors(include_url=False)
     where = [part for part in first["loc"][:1] if isinstance(part, str)]
     option = ".".join([model.__name__, *where] if model.QUALIFIED or not where else where)
     told = _joined(_path(first["loc"][1:]), _complaint(first, model))
-    more = [_joined(_path(detail["loc"]), _complaint(detail, model)) for detail in others]
-    return OptionsError(f"{told} (also: {'; '.join(more)})" if more else told, option=option)
+    more = _list_problems(others, model)
+    return OptionsError(f"{told} (also: {more})" if more else told, option=option)
+
+
+def validate_part(model: type[Part], value: Any) -> Part:
+    """Validate the value of an option whose model is loaded when the option is used.
+
+    Raises ValueError, which tells the path within the value.
+    """
+    try:
+        return super(ConfigModel, model).model_validate(value)
+    except ValidationError as error:
+        problem = ValueError(_list_problems(error.errors(include_url=False), model))
+    raise problem
+
+
+def _list_problems(details: Iterable[Any], model: type[ConfigModel]) -> str:
+    return "; ".join(_joined(_path(detail["loc"]), _complaint(detail, model)) for detail in details)
 
 
 def inner_text(error: OptionsError) -> str:

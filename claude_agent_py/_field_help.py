@@ -94,7 +94,7 @@ def _default(field: FieldInfo) -> Any:
         return Parameter.empty
     if field.default_factory is not None:
         made = inspect.get_annotations(field.default_factory).get("return", field.default_factory)
-        return _Text(EMPTY.get(field.default_factory) or f"{getattr(made, '__name__', '...')}()")
+        return _Text(EMPTY.get(get_origin(made) or made) or f"{getattr(made, '__name__', '...')}()")
     return _Text(field.default.__name__) if hasattr(field.default, "__name__") else field.default
 
 

@@ -3,13 +3,15 @@
 Nothing long or secret goes on the command line, and no value can become a flag (`--flag=value` is one argument).
 """
 
+from __future__ import annotations
+
 import json
 import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from claude_agent_py._configuration import Unshown
 from claude_agent_py._errors import OptionsError
@@ -26,8 +28,10 @@ from claude_agent_py._launch.settings import join_settings
 from claude_agent_py._launch.table import ALWAYS_FLAGS, AWAITED, TABLE, Awaited, Field, Flag, rows_with_values
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.options.values import PluginConfig, SystemPromptFile
-from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.settings.rule_lists import split_rules
+
+if TYPE_CHECKING:
+    from claude_agent_py.wire.base import JSONObject
 
 LONG_LIST_CHARS: Final = 8 * 1024
 """Longer lists are not passed on the command line."""

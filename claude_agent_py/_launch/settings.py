@@ -1,13 +1,17 @@
 """Merging the settings of a session: the option `settings`, the sandbox, and lists too long for the command line."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from claude_agent_py._errors import OptionsError
 from claude_agent_py._untrusted import read_bytes, read_json
 from claude_agent_py.options.client_options import ClientOptions
-from claude_agent_py.wire.base import JSONObject
+
+if TYPE_CHECKING:
+    from claude_agent_py.wire.base import JSONObject
 
 
 def join_settings(options: ClientOptions, allowed: Sequence[str] = ()) -> JSONObject | Path | None:

@@ -4,12 +4,13 @@ Long or secret values are a `Field`, never a `Flag`: the command line is limited
 the machine. Options that are only used in this process are listed, too (`Here`).
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from claude_agent_py._version import __version__
 from claude_agent_py.options.client_options import DIALOG_KINDS, ClientOptions, is_any_given
@@ -24,7 +25,9 @@ from claude_agent_py.options.values import (
     ThinkingDisabled,
     ThinkingEnabled,
 )
-from claude_agent_py.wire.base import JSONObject
+
+if TYPE_CHECKING:
+    from claude_agent_py.wire.base import JSONObject
 
 AnyRow = TypeVar("AnyRow", bound="Row")
 Encode: TypeAlias = Callable[..., Any]
@@ -43,7 +46,6 @@ def _if_on(switch: object) -> bool | None:
     return bool(switch) or None
 
 
-@dataclass(frozen=True)
 class Row:
     """A flag, variable or field of the CLI, and the options that it depends on.
 
@@ -51,9 +53,10 @@ class Row:
     it is not called for None.
     """
 
-    name: str
-    options: str
-    encode: Encode = _same
+    def __init__(self, name: str, options: str, encode: Encode = _same) -> None:
+        self.name = name
+        self.options = options
+        self.encode = encode
 
     @cached_property
     def option_names(self) -> list[str]:
@@ -74,12 +77,13 @@ class Row:
         return None if encoded in ([], (), {}) else encoded
 
 
-@dataclass(frozen=True)
 class Flag(Row):
     """A command line flag. True is a bare flag, False leaves it out, a list repeats the flag for each item."""
 
-    when_long: str | None = None
-    """The destination of lists that are too long for the command line: a field of `initialize`, or `settings`."""
+    def __init__(self, name: str, options: str, encode: Encode = _same, *, when_long: str | None = None) -> None:
+        super().__init__(name, options, encode)
+        self.when_long = when_long
+        """The destination of lists that are too long for the command line: a field of `initialize`, or `settings`."""
 
     def value(self, options: ClientOptions) -> Any:
         """Return the value of the flag, or None to leave it out."""
@@ -117,8 +121,7 @@ class Start(Row):
     """An option that only matters for starting the program. `name` says what for."""
 
 
-@dataclass(frozen=True)
-class Awaited:
+class Awaited(NamedTuple):
     """The requirements of a field that the CLI has to read before it starts up."""
 
     confirmed_by: str

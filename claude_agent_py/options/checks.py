@@ -3,24 +3,26 @@
 The readers also accept the shapes of the official SDKs.
 """
 
+from __future__ import annotations
+
 import inspect
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from claude_agent_py._callbacks import callback_name, takes_arguments
-from claude_agent_py._configuration import MAX_REPR_CHARS, inner_text
+from claude_agent_py._configuration import MAX_REPR_CHARS, inner_text, validate_part
 from claude_agent_py._errors import OptionsError
 from claude_agent_py._untrusted import read_json
-from claude_agent_py.agents.guide import DelegationGuide
 from claude_agent_py.options.delegation import depends_on_hooks, guide_text, why_no_agent_tool
 from claude_agent_py.options.output_shape import OutputShape
-from claude_agent_py.wire.base import JSONObject
-from claude_agent_py.wire.settings.mcp_servers import MCPHTTPServer, MCPSSEServer, MCPStdioServer, mcp_server_from_wire
 from claude_agent_py.wire.settings.rule_lists import survives_splitting, tool_of
+
+if TYPE_CHECKING:
+    from claude_agent_py.wire.base import JSONObject
 
 # Reading single options -----------------------------------------------------------------------------------------------
 
@@ -187,11 +189,29 @@ def token_budget(value: Any) -> Any:
     return value["total"] if isinstance(value, Mapping) and set(value) == {"total"} else value
 
 
-def delegation_guide(value: Any) -> DelegationGuide | bool:
+def agents(value: Any) -> Any:
+    """Read agents by name."""
+    from claude_agent_py.agents.definition import validate_agents
+
+    return validate_agents(value)
+
+
+def delegation_guide(value: Any) -> Any:
     """Read a guide, or whether to use the default one."""
-    if isinstance(value, bool | DelegationGuide):
+    if isinstance(value, bool):
+        return value
+    from claude_agent_py.agents.guide import DelegationGuide
+
+    if isinstance(value, DelegationGuide):
         return value
     raise ValueError(f"must be a DelegationGuide, True or False, not {type(value).__name__}")
+
+
+def sandbox(value: Any) -> Any:
+    """Read the settings of the sandbox."""
+    from claude_agent_py.wire.settings.sandbox import SandboxSettings
+
+    return validate_part(SandboxSettings, value)
 
 
 def settings(value: Any) -> JSONObject | Path:
@@ -266,6 +286,8 @@ def _read_mcp_server(name: str, server: Any) -> Any:
                     "{'type': 'sdk', 'name': ..., 'instance': server}"
                 )
             return server["instance"]
+        from claude_agent_py.wire.settings.mcp_servers import mcp_server_from_wire
+
         return mcp_server_from_wire(server, name=name)
     if server is None or isinstance(server, str | int | float | list):
         raise ValueError(f"server {name!r} must be an MCP server, not {type(server).__name__}")
@@ -274,6 +296,8 @@ def _read_mcp_server(name: str, server: Any) -> Any:
 
 def is_external(server: object) -> bool:
     """Return whether the CLI connects to a server itself; other servers run in this process."""
+    from claude_agent_py.wire.settings.mcp_servers import MCPHTTPServer, MCPSSEServer, MCPStdioServer
+
     return isinstance(server, MCPStdioServer | MCPHTTPServer | MCPSSEServer)
 
 

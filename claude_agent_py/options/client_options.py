@@ -11,9 +11,6 @@ from pydantic import BeforeValidator, Field, PlainValidator, StrictBool
 
 from claude_agent_py._configuration import ConfigModel
 from claude_agent_py._errors import OptionsError, OptionsWarning
-from claude_agent_py.agents.definition import AgentLike, validate_agents
-from claude_agent_py.agents.guide import DelegationGuide
-from claude_agent_py.observe.telemetry import Telemetry
 from claude_agent_py.options import checks as read
 from claude_agent_py.options.output_shape import Output, OutputShape, check_output_format
 from claude_agent_py.options.values import (
@@ -27,12 +24,14 @@ from claude_agent_py.options.values import (
     read_thinking,
 )
 from claude_agent_py.wire.settings.choices import ChosenEffort, ChosenPermissionMode, SettingSource
-from claude_agent_py.wire.settings.sandbox import SandboxSettings
 
 if TYPE_CHECKING:
     from claude_agent_py._errors import StoreError
+    from claude_agent_py.agents.definition import AgentLike
+    from claude_agent_py.agents.guide import DelegationGuide
     from claude_agent_py.hooks.handler_types import HooksByEvent
     from claude_agent_py.hooks.registry import Hooks
+    from claude_agent_py.observe.telemetry import Telemetry
     from claude_agent_py.permissions.handlers import (
         CanUseTool,
         DialogHandler,
@@ -46,7 +45,9 @@ if TYPE_CHECKING:
     from claude_agent_py.tasks.listeners import TaskListener
     from claude_agent_py.transport import LaunchPlan, Transport
     from claude_agent_py.wire.messages.tasks import TaskNotificationMessage
+    from claude_agent_py.wire.settings.sandbox import SandboxSettings
 else:  # the readers check the values at run time, and importing these types takes time
+    AgentLike = DelegationGuide = SandboxSettings = Telemetry = Any
     CanUseTool = DialogHandler = ElicitationHandler = PlanHandler = QuestionHandler = Any
     Hooks = HooksByEvent = Inbox = LaunchPlan = Transport = Any
     TaskListener = list
@@ -63,6 +64,11 @@ def _reads(reader: Callable[[Any], Any]) -> PlainValidator:
 def _needs(reader: Callable[[Any], Any]) -> PlainValidator:
     """Return the validator of an option that cannot be None."""
     return PlainValidator(read.part_of_an_option(reader))
+
+
+def _empty() -> dict[Any, Any]:
+    """Return an empty dict. `dict` itself takes pydantic 2 ms, to find the parameters of a class written in C."""
+    return {}
 
 
 @cache
@@ -121,7 +127,7 @@ class ClientOptions(ConfigModel, Generic[Output]):
     `claude_agent_py.transport`. Paths in the options then refer to that place, and are not checked: name the program
     there with `cli_path`, because None searches this machine. Called once for each session, in the event
     loop."""
-    env: Annotated[Mapping[str, str | None], BeforeValidator(read.environment)] = Field(default_factory=dict)
+    env: Annotated[Mapping[str, str | None], BeforeValidator(read.environment)] = Field(default_factory=_empty)
     """Variables *added* to the environment that the CLI inherits from this process. A value of None removes the
     variable."""
     inherit_env: StrictBool = True
@@ -143,7 +149,7 @@ class ClientOptions(ConfigModel, Generic[Output]):
     """Write a debug log. A string selects categories, such as `api,hooks`."""
     debug_file: AnyPath = None
     """The file for the debug log, which is then enabled."""
-    extra_args: Annotated[Mapping[str, str | None], BeforeValidator(read.extra_args)] = Field(default_factory=dict)
+    extra_args: Annotated[Mapping[str, str | None], BeforeValidator(read.extra_args)] = Field(default_factory=_empty)
     """Extra flags for the CLI, by name without dashes; None for a flag without a value. Every user of the machine can
     read the command line, so do not put secrets here."""
     timeouts: Timeouts = Field(default_factory=_default_timeouts)
@@ -203,14 +209,14 @@ class ClientOptions(ConfigModel, Generic[Output]):
     disallowed_tools: Rules = ()
     """Tools to remove, and rules for calls to deny, such as `Bash(rm *)`. They take precedence over everything
     else."""
-    tool_aliases: Mapping[Text, Text] = Field(default_factory=dict)
+    tool_aliases: Mapping[Text, Text] = Field(default_factory=_empty)
     """Tools to run in place of others: `{"Bash": "mcp__sandbox__bash"}`. Replacements are not replaced again."""
     skills: Annotated[Sequence[str] | Literal["all"] | None, _reads(read.skills)] = None
     """Skills to enable and to use without asking. None uses the CLI's default, which does *not* mean no skills."""
     custom_tools: Annotated[Sequence[Any], _needs(read.custom_tools)] = ()
     """Functions or `Tool`s that run in this process: the short form of a `ToolServer` in `mcp_servers`."""
     mcp_servers: Annotated[Mapping[str, Any] | Iterable[Any] | str | Path, _needs(read.mcp_servers)] = Field(
-        default_factory=dict
+        default_factory=_empty
     )
     """MCP servers by name: `MCPStdioServer`, `MCPHTTPServer`, `MCPSSEServer`, a server in this process (`ToolServer`,
     or one made with the `mcp` package), a dict as in `.mcp.json` (with its names, and milliseconds), or the path of
@@ -257,12 +263,12 @@ class ClientOptions(ConfigModel, Generic[Output]):
     """Hook handlers by event: `{"PreToolUse": [HookMatcher("Bash", handler)]}`, or a `Hooks`."""
     additional_directories: Annotated[Sequence[str | Path], _needs(read.paths)] = ()
     """Additional directories that tools may use. Relative paths are resolved against `cwd`."""
-    sandbox: SandboxSettings | None = None
+    sandbox: Annotated[SandboxSettings | None, _reads(read.sandbox)] = None
     """The sandbox that shell commands run in. Merged with a `sandbox` block in `settings`."""
 
     # Subagents and background tasks
 
-    agents: Annotated[Mapping[str, AgentLike] | None, _reads(validate_agents)] = None
+    agents: Annotated[Mapping[str, AgentLike] | None, _reads(read.agents)] = None
     """Subagents that the model can start, by name. They are added to the CLI's own agents, or replace one of the same
     name."""
     agent: Text | None = None

@@ -1,11 +1,15 @@
 """Delegation according to the options: whether the model can start agents, and the guide that describes them."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final
+from __future__ import annotations
 
-from claude_agent_py.agents.definition import AgentDefinition
-from claude_agent_py.agents.guide import DelegationGuide
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
 from claude_agent_py.wire.settings.rule_lists import tool_of
+
+if TYPE_CHECKING:
+    from claude_agent_py.agents.definition import AgentDefinition
+    from claude_agent_py.agents.guide import DelegationGuide
 
 AGENT_TOOL: Final = frozenset({"Agent", "Task"})
 """The names of the tool that starts subagents. `Task` is the old name, which rules and hooks may still use."""
@@ -36,15 +40,17 @@ def why_no_agent_tool(options: Any) -> str | None:
 
 def definitions(options: Any) -> dict[str, AgentDefinition]:
     """Return the definitions of the option `agents`."""
-    return {name: agent for name, agent in (options.agents or {}).items() if isinstance(agent, AgentDefinition)}
+    return dict(options.agents or {})
 
 
 def delegation_guide(options: Any) -> DelegationGuide | None:
     """Return the guide in use, or None."""
-    guide = options.delegation_guide
-    if isinstance(guide, DelegationGuide):
-        return guide
-    return DelegationGuide() if guide else None
+    guide: DelegationGuide | bool = options.delegation_guide
+    if guide is not True:
+        return guide or None
+    from claude_agent_py.agents.guide import DelegationGuide
+
+    return DelegationGuide()
 
 
 def guide_text(options: Any) -> str:
@@ -102,6 +108,7 @@ def _find_subtask_tools(options: Any) -> Iterator[tuple[str, AgentDefinition]]:
         servers[CUSTOM_TOOLS_SERVER] = options.custom_tools
     if not servers:
         return
+    from claude_agent_py.agents.definition import AgentDefinition
     from claude_agent_py.tools.definition import Tool
     from claude_agent_py.tools.names import mcp_server_name, mcp_tool_name
 

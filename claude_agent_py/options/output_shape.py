@@ -3,15 +3,18 @@
 Types that are not a JSON object are wrapped in one, because the CLI asks the model for an object.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from operator import attrgetter
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AfterValidator, PydanticUserError, TypeAdapter, create_model
 from pydantic.errors import PydanticSchemaGenerationError
 from typing_extensions import TypeVar
 
-from claude_agent_py.wire.base import JSONObject
+if TYPE_CHECKING:
+    from claude_agent_py.wire.base import JSONObject
 
 Output = TypeVar("Output", default=Any)
 """The type of `RunResult.output`, set by the option `output_type`."""

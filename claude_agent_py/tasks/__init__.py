@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     )
     from claude_agent_py.tasks.files.output_reader import TaskOutput as TaskOutput
     from claude_agent_py.tasks.intake import TaskIntake as TaskIntake
-    from claude_agent_py.tasks.ledger.registry import Grace as Grace
+    from claude_agent_py.tasks.ledger.ledger import Grace as Grace
     from claude_agent_py.tasks.ledger.spending import ModelPrice as ModelPrice
     from claude_agent_py.tasks.ledger.state import Evidence as Evidence
     from claude_agent_py.tasks.listeners import TaskListener as TaskListener

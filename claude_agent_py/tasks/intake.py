@@ -5,32 +5,21 @@ methods that the pump calls do no I/O and never raise. Use it only in the thread
 """
 
 import logging
-import math
 import os
 import time
 import weakref
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from claude_agent_py._callbacks import Report
 from claude_agent_py._errors import TaskError
 from claude_agent_py._streams import RepeatingEvent
-from claude_agent_py.tasks.events import (
-    Answered,
-    Asked,
-    TaskEvent,
-    TaskFinished,
-    TaskOutputAvailable,
-    TaskProgressed,
-    TaskReopened,
-    TaskRevised,
-    TaskStarted,
-)
+from claude_agent_py.tasks.events import Answered, Asked, TaskEvent, TaskOutputAvailable, TaskProgressed
 from claude_agent_py.tasks.files.paths import Paths
-from claude_agent_py.tasks.ledger.ledger import HOOKS_ABOUT_TASKS, Ledger
+from claude_agent_py.tasks.ledger import signals
+from claude_agent_py.tasks.ledger.ledger import Grace, Ledger
 from claude_agent_py.tasks.ledger.record import Record
-from claude_agent_py.tasks.ledger.registry import Grace, Registry
 from claude_agent_py.tasks.ledger.spending import Counts
 from claude_agent_py.tasks.listeners import EventStream, Listeners, What, event_kind
 from claude_agent_py.tasks.messages import MESSAGE_LIMIT, MessageLog
@@ -38,11 +27,12 @@ from claude_agent_py.tasks.outcome import EndedBy, TaskOutcome
 from claude_agent_py.tasks.waiting.reconcile import Reconciler
 from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
 from claude_agent_py.wire.messages.system import InitMessage, PermissionDeniedMessage
-from claude_agent_py.wire.messages.tasks import TaskProgressMessage, TaskStartedMessage
+from claude_agent_py.wire.messages.tasks import TaskStartedMessage
 
 logger: logging.Logger = logging.getLogger(__name__)
 
-_START_AND_END_EVENTS: Final = frozenset({TaskStarted, TaskReopened, TaskFinished, TaskRevised})
+_OF_SUBAGENTS: Final = frozenset({AssistantMessage, UserMessage, PermissionDeniedMessage})
+_TRACKED: Final = frozenset({*signals.HANDLERS, *_OF_SUBAGENTS, InitMessage})
 _EPOCH: Final = time.time() - time.monotonic()
 _FAILED: Final = "The task ledger failed; the session continues"
 
@@ -76,26 +66,22 @@ class TaskIntake:
             clock: Returns the time, in seconds since the epoch.
         """
         self.clock = clock
-        self.registry: Registry = Registry(grace)
-        self.registry.wants_progress = self._wants_progress
+        self.ledger: Ledger = Ledger(grace)
+        self.ledger.wants_progress = self._wants_progress
         self.paths: Paths = Paths(config_dir)
         self.messages: MessageLog = MessageLog(message_limit)
         self.listeners: Listeners = Listeners()
         self.changed: RepeatingEvent = RepeatingEvent()
-        """Set when any task begins or ends."""
+        """Set when any task begins or ends, and when a check is due earlier than before."""
         self.stoppers: dict[str, Callable[[], Awaitable[object]]] = {}
         """Functions that stop adopted tasks, by task id."""
         self.is_copy = False
         """Whether the tasks were unpickled, and therefore never change."""
-        self._ledger = Ledger(self.registry)
-        self._reconciler = Reconciler(self.registry, self.paths, clock, self.publish)
-        self._reconciling = 0
-        """The number of workers that run `reconcile_forever`."""
-        self._reconcile_now = RepeatingEvent()
-        """Set when a decision is due before `_next_check`."""
-        self._next_check = math.inf
+        self._reconciler = Reconciler(self.ledger, self.paths, clock, self.publish)
+        self._has_worker = False
+        """Whether a worker runs `reconcile_forever`."""
         self._start_reconciling: Callable[[], object] | None = None
-        """Starts the worker of `reconcile_forever`; None once started."""
+        """Starts that worker; None once started."""
         self._events: dict[str, RepeatingEvent] = {}
         self._observers: list[tuple[Observer, Callable[[], bool]]] = []
         self._watchers: list[Watcher] = []
@@ -106,38 +92,51 @@ class TaskIntake:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the records, without the session."""
-        return _build_copy, (dict(self.registry.records), self.paths)
+        return _build_copy, (dict(self.ledger.records), self.paths)
 
     # From the session
 
     def track(self, message: Any, line: bytes = b"", /) -> None:
         """Track a message of any type; `line` is the line it was decoded from, if any. Never raises."""
-        handler = self._HANDLERS.get(type(message))
-        if handler is not None:
-            if self._is_closed:
-                self._reopen()
-            try:
-                handler(self, message, line)
-            except Exception:
-                logger.exception(_FAILED)
+        kind = type(message)
+        if kind not in _TRACKED:
+            return
+        if self._is_closed:
+            self._reopen()
+        try:
+            handler = signals.HANDLERS.get(kind)
+            if handler is not None:
+                handler(self.ledger, message, self.clock())
+            if kind in _OF_SUBAGENTS:
+                if message.agent_id in self.ledger.records:
+                    self.messages.add(message.agent_id, message, line)
+                    self.ledger.touched.add(message.agent_id)
+            elif kind is InitMessage:
+                self._is_orphaned = False
+                self.paths.record_init(message.cwd, message.session_id)
+            self.publish()
+        except Exception:
+            logger.exception(_FAILED)
 
     def track_hook(self, event: str, data: Mapping[str, Any], /) -> None:
         """Track the input of a hook, in wire form. Never raises."""
         if self._is_closed:
             self._reopen()
-        self._run_safely(self._apply_hook, event, data)
+        self.paths.record_hook(data)
+        if event in signals.HOOKS_ABOUT_TASKS or "background_tasks" in data:
+            self._apply(signals.apply_hook, event, data)
 
     def track_prompt(self, request_id: str, agent_id: str | None, asked: Asked | None = None) -> None:
         """Record that a subagent asks the user (for permission, or a question); it is `awaiting_user`. Never raises."""
-        self._run_safely(self._change, self._ledger.open_question, request_id, agent_id or "", asked or Asked())
+        self._apply(signals.open_question, request_id, agent_id or "", asked or Asked())
 
     def track_answer(self, agent_id: str | None, answered: Answered) -> None:
         """Record the answer to a subagent's question. Never raises."""
-        self._run_safely(self._change, self._ledger.record_answer, agent_id or "", answered)
+        self._apply(signals.record_answer, agent_id or "", answered)
 
     def track_prompt_end(self, request_id: str) -> None:
         """Record that a question was answered or withdrawn. Never raises."""
-        self._run_safely(self._change, self._ledger.close_question, request_id)
+        self._apply(signals.close_question, request_id)
 
     def process_exited(self, reason: str) -> None:
         """Mark the tasks of the CLI's process as failed for this reason, and end the streams of events.
@@ -145,7 +144,7 @@ class TaskIntake:
         If adopted tasks are running, the streams continue until these end. Messages of a new process may follow.
         """
         self._is_orphaned = True
-        self._run_safely(self._change, self._ledger.process_exited, reason)
+        self._apply(signals.process_exited, reason)
 
     def adopt(
         self,
@@ -164,7 +163,7 @@ class TaskIntake:
             author: The agent that launched it; None means the agent of its parent.
         """
         self.stoppers[message.task_id] = stop
-        record = self.registry.ensure_record(message.task_id, self.clock())
+        record = self.ledger.ensure_record(message.task_id, self.clock())
         record.is_external = True
         record.brief = brief or {}
         record.launched_by = author
@@ -195,7 +194,7 @@ class TaskIntake:
             parent_id: The task of the subagent that launched it.
             spent: The tokens in its transcript, by model.
         """
-        if outcome.task_id in self.registry.records:
+        if outcome.task_id in self.ledger.records:
             return
         record = Record(
             id=outcome.task_id,
@@ -207,7 +206,7 @@ class TaskIntake:
             output_file=outcome.output_file,
             transcript_path=transcript_path,
         )
-        self.registry.load(
+        self.ledger.load(
             record, outcome, prompt=prompt, tool_use_id=tool_use_id, parent_id=parent_id, spent=spent or {}
         )
         if outcome.output_file:
@@ -215,70 +214,29 @@ class TaskIntake:
 
     def ends_by(self, task_id: str, by: EndedBy) -> None:
         """Record the cause of the end of the current run. Only the first call has an effect."""
-        record = self.registry.records.get(task_id)
+        record = self.ledger.records.get(task_id)
         if record is not None and record.runs:
             record.run.ended_by = record.run.ended_by or by
 
     def writes_to(self, task_id: str, path: str) -> None:
         """Record the path of the output or transcript of an adopted task."""
-        record = self.registry.records.get(task_id)
+        record = self.ledger.records.get(task_id)
         if record is not None and record.runs:
             if record.is_agent:
                 record.transcript_path = path
-            self.registry.set_output(record, record.run, path, self.clock())
+            self.ledger.set_output(record, record.run, path, self.clock())
             self.publish()
 
     def paths_of(self, task_id: str) -> list[str]:
         """Return the possible paths of a task's output (or a subagent's transcript), most likely first."""
-        return self.paths.list_candidates(self.registry.records[task_id])
+        return self.paths.list_candidates(self.ledger.records[task_id])
 
-    def _run_safely(self, handler: Callable[..., None], *args: Any) -> None:
+    def _apply(self, signal: Callable[..., None], *args: Any) -> None:
         try:
-            handler(*args)
+            signal(self.ledger, *args, self.clock())
+            self.publish()
         except Exception:
             logger.exception(_FAILED)
-
-    def _change(self, change: Callable[..., None], *args: Any) -> None:
-        change(*args, self.clock())
-        self.publish()
-
-    def _on_message(self, message: Any, line: bytes) -> None:
-        Ledger.HANDLERS[type(message)](self._ledger, message, self.clock())
-        self.publish()
-
-    def _on_progress(self, message: TaskProgressMessage, line: bytes) -> None:
-        self._on_message(message, line)
-        # `Task.activity` changes even if nothing asked for an event.
-        self._wake(message.task_id)
-
-    def _on_conversation(self, message: Any, line: bytes) -> None:
-        self._on_message(message, line)
-        self._store_message(message, line)
-
-    def _store_message(self, message: Any, line: bytes) -> None:
-        """Store a message of a subagent."""
-        agent_id = message.agent_id
-        if agent_id is not None and agent_id in self.registry.records:
-            self.messages.add(agent_id, message, line)
-            self._wake(agent_id)
-
-    def _on_init(self, message: InitMessage, line: bytes) -> None:
-        self._is_orphaned = False
-        self.paths.record_init(message.cwd, message.session_id)
-
-    _HANDLERS: ClassVar[Mapping[type, Callable[[Any, Any, bytes], None]]] = {
-        **dict.fromkeys(Ledger.HANDLERS, _on_message),
-        **dict.fromkeys((AssistantMessage, UserMessage), _on_conversation),
-        PermissionDeniedMessage: _store_message,
-        TaskProgressMessage: _on_progress,
-        InitMessage: _on_init,
-    }
-    """Handlers by message type. Other messages are ignored."""
-
-    def _apply_hook(self, event: str, data: Mapping[str, Any]) -> None:
-        self.paths.record_hook(data)
-        if event in HOOKS_ABOUT_TASKS or "background_tasks" in data:
-            self._change(self._ledger.apply_hook, event, data)
 
     # Events
 
@@ -308,21 +266,27 @@ class TaskIntake:
         return partial(self._watchers.remove, watcher)
 
     def publish(self) -> None:
-        """Publish the events of the registry."""
-        registry = self.registry
-        if registry.wake_ids:
-            self._wake_waiting()
-        if registry.touched or registry.events:
-            registry.emit_changes(self.clock)
+        """Deliver the events of the ledger, and wake what waits for the tasks that may have changed."""
+        ledger = self.ledger
+        if ledger.touched:
+            touched, events = ledger.take_changes(self.clock)
             for watcher in tuple(self._watchers):
                 try:
-                    watcher(registry.touched, registry.events)
+                    watcher(touched, events)
                 except Exception:
                     logger.exception("A watcher of tasks failed")
-            registry.touched.clear()
-        if registry.events:
-            self._deliver(registry.take_events())
-        if self._is_orphaned and not registry.has_external:
+            if events:
+                self._deliver(events)
+            for task_id in touched:
+                if task_id in self._events:
+                    self._events[task_id].set()
+        if ledger.has_news:
+            ledger.has_news = False
+            if self._start_reconciling is not None:
+                start, self._start_reconciling = self._start_reconciling, None
+                start()
+            self.changed.set()
+        if self._is_orphaned and not ledger.has_external:
             self._end_streams()
 
     def _wants_progress(self) -> bool:
@@ -336,22 +300,17 @@ class TaskIntake:
         return any(issubclass(TaskProgressed, stream.kind) for stream in self._streams)
 
     def _deliver(self, events: list[TaskEvent]) -> None:
-        is_start_or_end = False
         for event in events:
-            is_start_or_end |= type(event) in _START_AND_END_EVENTS
-            if isinstance(event, TaskOutputAvailable):
+            if type(event) is TaskOutputAvailable:
                 self.paths.record_output(event.task_id, event.path)
             self.listeners.put(event)
             for stream in self._streams:
                 stream.put(event)
-            self._wake(event.task_id)
         for observer, _ in list(self._observers):
             try:
                 observer(events)
             except Exception:
                 logger.exception("An observer of task events failed")
-        if is_start_or_end:
-            self.changed.set()
 
     def _end_streams(self) -> None:
         self._is_closed = True
@@ -382,7 +341,7 @@ class TaskIntake:
         """
         if self.is_copy and timeout is None:
             raise TaskError("cannot wait for an unpickled copy of a task that was still running", task_id="")
-        if self._reconciling:
+        if self._has_worker:
             await event.wait(timeout)
             return
         times = [time for time in (timeout, self._reconciler.seconds_until_check()) if time is not None]
@@ -400,16 +359,16 @@ class TaskIntake:
 
     async def reconcile_forever(self) -> None:
         """Infer unreported ends of tasks until cancelled. A worker of the session runs this."""
-        self._reconciling += 1
+        self._has_worker = True
         try:
             while True:
                 pause = self._reconciler.seconds_until_check()
-                self._next_check = math.inf if pause is None else self.clock() + pause
-                await self._reconcile_now.wait(pause)
-                await self._reconciler.check()
+                if pause == 0:
+                    await self._reconciler.check()
+                else:
+                    await self.changed.wait(pause)
         finally:
-            self._reconciling -= 1
-            self._next_check = math.inf
+            self._has_worker = False
             # Without this worker, the waiters must reconcile themselves.
             self._wake_all()
 
@@ -417,31 +376,14 @@ class TaskIntake:
         """Call the listeners until the session ends and their queues are empty. A worker of the session runs this."""
         await self.listeners.deliver_forever(report)
 
-    def _wake(self, task_id: str) -> None:
-        event = self._events.get(task_id)
-        if event is not None:
-            event.set()
-
-    def _wake_waiting(self) -> None:
-        task_ids, due = self.registry.take_wakeups()
-        for task_id in task_ids:
-            self._wake(task_id)
-        if due < self._next_check or self._next_check == math.inf:
-            self._reconcile_now.set()
-        if self._start_reconciling is not None:
-            start = self._start_reconciling
-            self._start_reconciling = None
-            start()
-        self.changed.set()
-
     def _wake_all(self) -> None:
-        for event in (self.changed, self._reconcile_now, *self._events.values()):
+        for event in (self.changed, *self._events.values()):
             event.set()
 
 
 def _build_copy(records: dict[str, Record], paths: Paths) -> TaskIntake:
     intake = TaskIntake()
     vars(intake.paths).update(vars(paths))
-    intake.registry.restore(records)
+    intake.ledger.restore(records)
     intake.is_copy = True
     return intake

@@ -18,8 +18,8 @@ from claude_agent_py.tasks.events import (
 )
 from claude_agent_py.tasks.files.output_reader import OutputReader, TaskOutput
 from claude_agent_py.tasks.intake import TaskIntake, Watcher, steady_time
+from claude_agent_py.tasks.ledger.ledger import Grace
 from claude_agent_py.tasks.ledger.record import Record
-from claude_agent_py.tasks.ledger.registry import Grace
 from claude_agent_py.tasks.ledger.spending import ModelPrice
 from claude_agent_py.tasks.listeners import EventStream, EventT, Listener, TaskListener, What
 from claude_agent_py.tasks.messages import MESSAGE_LIMIT
@@ -63,7 +63,7 @@ class TaskManager:
         if intake is None:
             intake = TaskIntake(config_dir, grace=grace, message_limit=message_limit, clock=clock)
         self._intake = intake
-        self._records = intake.registry.records
+        self._records = intake.ledger.records
         self._control = control
         self._reader = OutputReader(intake.paths, intake.messages, control)
         self._tasks: dict[str, Task] = {}
@@ -117,7 +117,7 @@ class TaskManager:
         For other models, the price is derived from the CLI's totals (`ResultMessage.model_usage`) after each turn;
         until then, the cost is None.
         """
-        return self._intake.registry.prices.given
+        return self._intake.ledger.prices.given
 
     @property
     def running(self) -> list[Task]:
@@ -140,7 +140,7 @@ class TaskManager:
 
     def live_ids(self) -> frozenset[str]:
         """Return the ids of the tasks that have not ended, except ambient tasks. Cheap."""
-        return self._intake.registry.live_ids()
+        return self._intake.ledger.live_ids()
 
     # Events
 

@@ -203,13 +203,13 @@ class Task:
         While it runs, `total_tokens` is a lower bound that never decreases: output tokens are only in the transcript,
         which is counted at the end. `cost_usd` is derived (see `TaskManager.prices`), or None.
         """
-        return self._record.compute_usage(self._record.run, self._intake.registry.prices)
+        return self._record.compute_usage(self._record.run, self._intake.ledger.prices)
 
     @property
     def total_usage(self) -> TaskUsage:
         """The usage of all runs of the task and of everything below it."""
         below = [node.task for node in self.tree().walk()]
-        prices = self._intake.registry.prices
+        prices = self._intake.ledger.prices
         return add_usage([task._record.compute_usage(run, prices) for task in below for run in task._record.runs])
 
     @property
@@ -290,11 +290,15 @@ class Task:
         intake = self._intake
         record = self._record
         run = record.run
+
+        def has_ended() -> bool:
+            return run.outcome is not None and (intake.is_copy or not run.is_to_count)
+
         with anyio.move_on_after(timeout):
-            await intake.wait_until(lambda: run.outcome is not None and not run.is_to_count, intake.event(record.id))
+            await intake.wait_until(has_ended, intake.event(record.id))
         # The task has ended, but its report is late: return the outcome without it.
         if run.outcome is None and run.status.is_terminal:
-            intake.registry.resolve(record, None, intake.clock())
+            intake.ledger.resolve(record, None, intake.clock())
             intake.publish()
         if run.outcome is None:
             raise TaskTimeoutError(record.id, timeout or 0.0)
@@ -330,7 +334,7 @@ class Task:
             return
         await self._port().control("stop_task", task_id=self.id)
         # The CLI confirms a stop of any id. If no end follows, the task had already ended.
-        intake.registry.suspect(self._record, Evidence.STOP_REQUEST, intake.clock())
+        intake.ledger.suspect(self._record, Evidence.STOP_REQUEST, intake.clock())
         intake.publish()
 
     async def move_to_background(self, timeout: float = 10.0) -> bool:

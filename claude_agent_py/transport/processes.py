@@ -12,9 +12,8 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import anyio
 from anyio.lowlevel import RunVar, checkpoint
@@ -48,8 +47,7 @@ def find_groups(user: str | int | None) -> dict[str, Any]:
     return {"group": entry.pw_gid, "extra_groups": os.getgrouplist(entry.pw_name, entry.pw_gid)}
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessID:
+class ProcessID(NamedTuple):
     """A process id with the start time, which distinguishes it from a later process with the same id."""
 
     pid: int

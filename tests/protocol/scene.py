@@ -24,7 +24,7 @@ class Scene:
     def __init__(self) -> None:
         self.now = 100.0
         self.intake = TaskIntake(clock=lambda: self.now)
-        self.router = TurnRouter(self.intake.registry.live_ids)
+        self.router = TurnRouter(self.intake.ledger.live_ids)
         self.received: dict[int, list[Any]] = {}
         self.ends: dict[int, RunEnded] = {}
         self.ended_at: dict[int, float] = {}

@@ -214,7 +214,7 @@ def test_until_idle_no_run_is_over_before_what_its_tasks_caused() -> None:
         scene = played.scene
         for end in scene.ends.values():
             over = scene.ended_at[end.run_id]
-            records = (scene.intake.registry.records[task] for task in end.tasks)
+            records = (scene.intake.ledger.records[task] for task in end.tasks)
             task_runs = (run for record in records for run in record.runs if run.started_at <= over)
             caused_by = {run.run_id for run in task_runs}  # a task may have been resumed later, by another run
             caused = [at for at, frame in played.results if frame.get("origin", {}).get("runId") in caused_by]

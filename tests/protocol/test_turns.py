@@ -904,7 +904,7 @@ def test_runs_notice_tasks_that_ended_without_a_message() -> None:
     run = scene.ask("p", until="idle")
     scene.cli(started("p"), init("p"), shell("b1"), result("done", "p"))
     assert not scene.router.settle(scene.now)
-    scene.intake.registry.fail_all("gone", scene.now)
+    scene.intake.ledger.fail_all("gone", scene.now)
     (end,) = scene.router.settle(scene.now)
     assert isinstance(end, RunEnded)
     assert (end.run_id, end.reason, end.tasks) == (run, "idle", frozenset({"b1"}))

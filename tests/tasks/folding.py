@@ -40,7 +40,7 @@ class Desk:
         self.clock = Clock()
         self.intake = TaskIntake(grace=Grace(report=0.5, doubt=2.0), clock=self.clock)
         self.tasks = TaskManager(intake=self.intake)
-        self.registry = self.intake.registry
+        self.ledger = self.intake.ledger
         self.events: list[TaskEvent] = []
         self.intake.observe(self.events.extend)
 
@@ -61,13 +61,14 @@ class Desk:
     def pass_time(self, seconds: float) -> list[TaskEvent]:
         """Advance the clock and decide about due tasks, without reading files."""
         self.clock.now += seconds
-        for record in self.registry.find_due(self.clock.now):
-            self.registry.resolve(record, None, self.clock.now)
+        now = self.clock.now
+        for record in [record for run, record in self.ledger.postponed.items() if run.is_due(now)]:
+            self.ledger.resolve(record, None, now)
         return self.caused_by(self.intake.publish)
 
     def run(self, task_id: str) -> Any:
         """Return the current run of a task."""
-        return self.registry.records[task_id].run
+        return self.ledger.records[task_id].run
 
     def status(self, task_id: str) -> str:
         """Return the status of a task, as a plain string."""

@@ -15,16 +15,16 @@ def desk() -> Desk:
 def test_a_subagent_that_a_hook_announced_is_pending_until_the_cli_sends_something_of_it(desk: Desk) -> None:
     assert desk.hook("SubagentStart", agent_id="a1", agent_type="reviewer") == []
     assert desk.status("a1") == "pending"
-    assert desk.registry.live_ids() == frozenset()
+    assert desk.ledger.live_ids() == frozenset()
     assert kinds(desk.fold(frames.task_started("a1"))) == ["started"]
     assert desk.status("a1") == "running"
-    assert desk.registry.live_ids() == {"a1"}
+    assert desk.ledger.live_ids() == {"a1"}
 
 
 def test_forks_of_the_cli_are_no_tasks(desk: Desk) -> None:
     desk.hook("SubagentStart", agent_id="a1", agent_type="")
     desk.hook("SubagentStop", agent_id="a2", agent_type="", agent_transcript_path="/tmp/agent-a2.jsonl")
-    assert desk.registry.records == {}
+    assert desk.ledger.records == {}
 
 
 def test_a_stop_hook_of_a_subagent_is_only_a_hint(desk: Desk) -> None:
@@ -36,7 +36,7 @@ def test_a_stop_hook_of_a_subagent_is_only_a_hint(desk: Desk) -> None:
         agent_transcript_path="/home/u/subagents/agent-a1.jsonl",
         last_assistant_message="my report",
     )
-    record = desk.registry.records["a1"]
+    record = desk.ledger.records["a1"]
     assert (record.transcript_path, record.last_text) == ("/home/u/subagents/agent-a1.jsonl", "my report")
     assert desk.pass_time(10) == []  # the CLI still lists it: another hook made it go on, perhaps
     assert desk.status("a1") == "running"
@@ -73,9 +73,9 @@ def test_the_list_of_a_stop_hook_makes_tasks_known(desk: Desk) -> None:
         {"id": "x1", "type": "something new", "status": "unheard of"},
     ]
     desk.hook("Stop", stop_hook_active=False, background_tasks=listed)
-    assert desk.registry.live_ids() == {"a1", "b1"}
-    assert desk.registry.records["a1"].subagent_type == "reviewer"
-    assert desk.registry.records["b1"].type == "local_bash"
+    assert desk.ledger.live_ids() == {"a1", "b1"}
+    assert desk.ledger.records["a1"].subagent_type == "reviewer"
+    assert desk.ledger.records["b1"].type == "local_bash"
 
 
 def test_the_list_of_a_stop_hook_opens_no_end(desk: Desk) -> None:
@@ -96,4 +96,4 @@ def test_the_list_of_a_stop_hook_opens_no_end(desk: Desk) -> None:
 @pytest.mark.parametrize("event", ["SubagentStart", "SubagentStop", "Stop", "PreToolUse", "Unheard"])
 def test_odd_inputs_do_no_harm(desk: Desk, event: str, data: dict[str, object]) -> None:
     desk.hook(event, **data)
-    assert desk.registry.live_ids() == frozenset()
+    assert desk.ledger.live_ids() == frozenset()

@@ -37,12 +37,12 @@ def test_a_background_agent_from_start_to_end(desk: Desk) -> None:
     assert outcome.usage is not None
     assert outcome.usage.total_tokens == 700
     assert outcome.failure_reason is None
-    assert desk.registry.live_ids() == frozenset()
+    assert desk.ledger.live_ids() == frozenset()
 
 
 def test_run_in_background_absent_means_background(desk: Desk) -> None:
     desk.fold(frames.task_started("a1"))  # the wire says so itself, whatever the call asked for
-    assert desk.registry.records["a1"].is_backgrounded is True
+    assert desk.ledger.records["a1"].is_backgrounded is True
 
 
 def test_the_outcome_waits_for_the_report(desk: Desk) -> None:
@@ -50,7 +50,7 @@ def test_the_outcome_waits_for_the_report(desk: Desk) -> None:
     assert kinds(desk.fold(frames.task_updated("a1", "completed", end_time=5000))) == ["status_changed"]
     assert desk.status("a1") == "completed"
     assert desk.run("a1").outcome is None
-    assert desk.registry.live_ids() == {"a1"}  # its follow-up is still to come
+    assert desk.ledger.live_ids() == {"a1"}  # its follow-up is still to come
     desk.fold(frames.task_notification("a1", summary="report"))
     assert desk.run("a1").outcome.summary == "report"
     assert desk.run("a1").outcome.ended_at == 5.0
@@ -116,9 +116,9 @@ def test_a_notification_before_the_start(desk: Desk) -> None:
     desk.fold(frames.task_notification("a1", summary="early"))
     assert kinds(desk.events) == ["finished"]
     assert desk.fold(frames.task_started("a1", "the task")) == []
-    record = desk.registry.records["a1"]
+    record = desk.ledger.records["a1"]
     assert (record.description, record.run.status) == ("the task", "completed")
-    assert desk.registry.live_ids() == frozenset()
+    assert desk.ledger.live_ids() == frozenset()
 
 
 @pytest.mark.parametrize(
@@ -210,14 +210,14 @@ def test_a_task_that_ends_while_it_waits_for_the_user_is_over(desk: Desk) -> Non
 
 def test_prompts_of_nobody_are_ignored(desk: Desk) -> None:
     assert desk.caused_by(desk.intake.track_prompt, "r1", "unknown") == []
-    assert desk.registry.records == {}
+    assert desk.ledger.records == {}
 
 
 def test_moving_to_the_background_is_one_event(desk: Desk) -> None:
     desk.fold(frames.task_started("a1", is_backgrounded=False))
     moved = desk.fold(level("a1"), frames.task_updated("a1", None, is_backgrounded=True))
     assert kinds(moved) == ["backgrounded"]
-    assert desk.registry.records["a1"].is_backgrounded is True
+    assert desk.ledger.records["a1"].is_backgrounded is True
 
 
 # Unreported ends
@@ -260,7 +260,7 @@ def test_a_sign_of_life_opens_an_inferred_end_again(desk: Desk) -> None:
     desk.fold(frames.task_started("a1"), level())
     desk.pass_time(3)
     assert kinds(desk.fold(frames.task_progress("a1"))) == ["reopened", "progressed"]
-    assert desk.registry.live_ids() == {"a1"}
+    assert desk.ledger.live_ids() == {"a1"}
     desk.fold(frames.task_notification("a1"))
     assert [event.outcome.evidence for event in finished(desk)] == [Evidence.LEVEL, Evidence.NOTIFICATION]
 
@@ -279,7 +279,7 @@ def test_a_foreground_task_of_a_turn_that_is_over_is_over(desk: Desk) -> None:
 def test_a_background_task_survives_the_result(desk: Desk) -> None:
     desk.fold(frames.task_started("a1"), level("a1"), turn_over())
     assert desk.pass_time(60) == []
-    assert desk.registry.live_ids() == {"a1"}
+    assert desk.ledger.live_ids() == {"a1"}
 
 
 def test_what_runs_in_the_foreground_of_a_subagent_ends_with_it(desk: Desk) -> None:
@@ -295,14 +295,14 @@ def test_files_decide_where_they_can(desk: Desk) -> None:
     desk.fold(shell_started("b1"), level())
     desk.clock.now += 3
     finding = Finding(Evidence.END_MARKER, TaskStatus.FAILED, exit_code=3, failure_reason="exit code 3")
-    desk.registry.resolve(desk.registry.records["b1"], finding, desk.clock.now)
+    desk.ledger.resolve(desk.ledger.records["b1"], finding, desk.clock.now)
     outcome = desk.run("b1").outcome
     assert (outcome.status, outcome.evidence, outcome.exit_code) == ("failed", Evidence.END_MARKER, 3)
 
 
 def test_a_stop_that_is_confirmed_but_not_followed_by_an_end(desk: Desk) -> None:
     desk.fold(frames.task_started("a1"))
-    desk.registry.suspect(desk.registry.records["a1"], Evidence.STOP_REQUEST, desk.clock.now)
+    desk.ledger.suspect(desk.ledger.records["a1"], Evidence.STOP_REQUEST, desk.clock.now)
     desk.pass_time(3)
     assert (desk.status("a1"), desk.run("a1").outcome.evidence) == ("stopped", Evidence.STOP_REQUEST)
 
@@ -311,13 +311,13 @@ def test_the_end_of_the_process_fails_what_is_left(desk: Desk) -> None:
     desk.fold(frames.task_started("a1"), frames.task_started("a2"), frames.task_notification("a2"))
     desk.fold(frames.task_started("a3"), frames.task_updated("a3", "killed"))
     desk.intake.process_exited("killed by signal 9")
-    outcomes = {task_id: desk.run(task_id).outcome for task_id in desk.registry.records}
+    outcomes = {task_id: desk.run(task_id).outcome for task_id in desk.ledger.records}
     assert outcomes["a1"].status == "failed"
     assert outcomes["a1"].failure_reason == "killed by signal 9"
     assert outcomes["a1"].evidence is Evidence.PROCESS_EXIT
     assert outcomes["a2"].status == "completed"
     assert (outcomes["a3"].status, outcomes["a3"].evidence) == ("stopped", Evidence.UPDATE)
-    assert desk.registry.live_ids() == frozenset()
+    assert desk.ledger.live_ids() == frozenset()
 
 
 def test_what_an_earlier_process_left_behind(desk: Desk) -> None:
@@ -342,7 +342,7 @@ def test_a_resumed_task_is_a_new_run_of_the_same_task(desk: Desk) -> None:
     assert desk.run("a1").prompt == "more"
     desk.fold(child("a1", "working again", call="toolu_a1"))  # its messages keep the first call
     desk.fold(frames.task_notification("a1", summary="two", run_id="1-a1", tool_use_id="toolu_send"))
-    assert [run.outcome.summary for run in desk.registry.records["a1"].runs if run.outcome] == ["one", "two"]
+    assert [run.outcome.summary for run in desk.ledger.records["a1"].runs if run.outcome] == ["one", "two"]
 
 
 def test_an_agent_that_its_shell_wakes_keeps_its_call_and_its_prompt(desk: Desk) -> None:
@@ -351,24 +351,24 @@ def test_an_agent_that_its_shell_wakes_keeps_its_call_and_its_prompt(desk: Desk)
     del start["prompt"]
     desk.fold(start)
     assert (desk.run("a1").prompt, desk.run("a1").tool_use_id) == ("watch", "toolu_a1")
-    assert desk.registry.live_ids() == {"a1"}
+    assert desk.ledger.live_ids() == {"a1"}
 
 
 def test_a_late_notification_of_an_earlier_run_leaves_the_current_one_alone(desk: Desk) -> None:
     desk.fold(frames.task_started("a1"), frames.task_started("a1", run_id="1-a1"))
-    first = desk.registry.records["a1"].runs[0]
+    first = desk.ledger.records["a1"].runs[0]
     assert first.outcome is not None
     assert first.outcome.evidence is Evidence.NEXT_RUN
     desk.fold(frames.task_notification("a1", "failed", "the first run failed"))
     assert first.status == "failed"
     assert desk.status("a1") == "running"
-    assert desk.registry.live_ids() == {"a1"}
+    assert desk.ledger.live_ids() == {"a1"}
 
 
 def test_a_start_of_an_earlier_run_that_comes_late_is_history(desk: Desk) -> None:
     desk.fold(frames.task_started("a1", run_id="1-a1"))
     desk.fold(frames.task_started("a1", run_id="0-a1", prompt="older"))
-    assert [run.run_id for run in desk.registry.records["a1"].runs] == ["0-a1", "1-a1"]
+    assert [run.run_id for run in desk.ledger.records["a1"].runs] == ["0-a1", "1-a1"]
     assert desk.run("a1").run_id == "1-a1"
 
 
@@ -397,7 +397,7 @@ def test_without_run_ids_another_start_after_the_end_is_a_new_run(desk: Desk) ->
         del frame["run_id"]
     desk.fold(first, end, second)
     assert desk.status("a1") == "running"
-    assert len(desk.registry.records["a1"].runs) == 2
+    assert len(desk.ledger.records["a1"].runs) == 2
 
 
 # Parents
@@ -405,13 +405,13 @@ def test_without_run_ids_another_start_after_the_end_is_a_new_run(desk: Desk) ->
 
 def test_parents_are_named_by_the_cli(desk: Desk) -> None:
     desk.fold(frames.task_started("a1"), frames.task_started("a2", parent_task_id="a1", spawn_depth=2))
-    assert desk.registry.records["a2"].parent_id == "a1"
-    assert desk.registry.records["a1"].children == ["a2"]
+    assert desk.ledger.records["a2"].parent_id == "a1"
+    assert desk.ledger.records["a1"].children == ["a2"]
 
 
 def test_a_parent_that_becomes_known_later_has_its_children(desk: Desk) -> None:
     desk.fold(frames.task_started("a2", parent_task_id="a1"), frames.task_started("a1"))
-    assert desk.registry.records["a1"].children == ["a2"]
+    assert desk.ledger.records["a1"].children == ["a2"]
 
 
 def test_without_a_name_the_launching_call_tells_the_parent(desk: Desk) -> None:
@@ -419,15 +419,15 @@ def test_without_a_name_the_launching_call_tells_the_parent(desk: Desk) -> None:
         [frames.tool_use_block("Agent", id="toolu_a2")], agent_id="a1", parent_tool_use_id="toolu_a1"
     )
     desk.fold(frames.task_started("a1"), call, frames.task_started("a2"))
-    assert desk.registry.records["a2"].parent_id == "a1"
+    assert desk.ledger.records["a2"].parent_id == "a1"
 
 
 def test_a_circle_of_parents_is_not_believed(desk: Desk) -> None:
     desk.fold(frames.task_started("a1", parent_task_id="a2"), frames.task_started("a2", parent_task_id="a1"))
-    assert desk.registry.records["a1"].parent_id == "a2"
-    assert desk.registry.records["a2"].parent_id is None
+    assert desk.ledger.records["a1"].parent_id == "a2"
+    assert desk.ledger.records["a2"].parent_id is None
     desk.fold(frames.task_started("a3", parent_task_id="a3"))
-    assert desk.registry.records["a3"].parent_id is None
+    assert desk.ledger.records["a3"].parent_id is None
 
 
 # Messages of subagents
@@ -435,9 +435,9 @@ def test_a_circle_of_parents_is_not_believed(desk: Desk) -> None:
 
 def test_a_message_of_an_unknown_subagent_makes_it_known(desk: Desk) -> None:
     desk.fold(child("a9", subagent_type="reviewer", task_description="review"))
-    record = desk.registry.records["a9"]
+    record = desk.ledger.records["a9"]
     assert (record.type, record.subagent_type, record.description) == ("local_agent", "reviewer", "review")
-    assert desk.registry.live_ids() == {"a9"}
+    assert desk.ledger.live_ids() == {"a9"}
     desk.fold(frames.task_notification("a9", summary="done"))
     assert len(record.runs) == 1
     assert record.run.outcome is not None
@@ -463,10 +463,10 @@ def test_progress_after_the_end_opens_nothing(desk: Desk) -> None:
 
 def test_ambient_tasks_are_no_activity(desk: Desk) -> None:
     desk.fold(frames.task_started("d1", ambient=True), frames.task_started("e1", skip_transcript=True))
-    assert desk.registry.live_ids() == frozenset()
-    assert desk.registry.records["d1"].is_live
+    assert desk.ledger.live_ids() == frozenset()
+    assert desk.ledger.records["d1"].is_live
     desk.fold(level({"task_id": "a1", "task_type": "dream", "description": "d", "ambient": True}))
-    assert desk.registry.live_ids() == frozenset()
+    assert desk.ledger.live_ids() == frozenset()
 
 
 # Events
@@ -494,4 +494,4 @@ def test_other_messages_are_none_of_its_business(desk: Desk) -> None:
         {"type": "unheard_of"},
     ]
     assert desk.fold(*others) == []
-    assert desk.registry.records == {}
+    assert desk.ledger.records == {}

@@ -77,7 +77,7 @@ def ends(desk: Desk) -> dict[str, list[tuple[str, str]]]:
     """Return how each run ended, by task."""
     return {
         task_id: [(str(run.status), run.summary) for run in record.runs]
-        for task_id, record in desk.registry.records.items()
+        for task_id, record in desk.ledger.records.items()
     }
 
 
@@ -93,7 +93,7 @@ def test_every_interleaving_ends_in_the_truth(data: st.DataObject) -> None:
     desk.fold(*data.draw(interleaved(tasks)))
     settle(desk)
     assert ends(desk) == {runs[0].task_id: [run.end for run in runs] for runs in tasks}
-    assert desk.registry.live_ids() == frozenset()
+    assert desk.ledger.live_ids() == frozenset()
 
 
 @given(st.data())
@@ -115,7 +115,7 @@ def test_even_without_any_order_the_last_run_ends_in_the_truth(data: st.DataObje
     settle(desk)
     last = {task_id: runs[-1] for task_id, runs in ends(desk).items()}
     assert last == {runs[0].task_id: runs[-1].end for runs in tasks}
-    assert desk.registry.live_ids() == frozenset()
+    assert desk.ledger.live_ids() == frozenset()
 
 
 @given(st.data())
@@ -136,5 +136,5 @@ def test_whatever_is_lost_nothing_stays_open_after_the_process(data: st.DataObje
     desk = Desk()
     desk.fold(*(frame for frame in everything if data.draw(st.booleans())))
     desk.intake.process_exited("gone")
-    assert desk.registry.live_ids() == frozenset()
-    assert all(run.outcome is not None for record in desk.registry.records.values() for run in record.runs[-1:])
+    assert desk.ledger.live_ids() == frozenset()
+    assert all(run.outcome is not None for record in desk.ledger.records.values() for run in record.runs[-1:])

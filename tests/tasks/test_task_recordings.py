@@ -49,7 +49,7 @@ def test_starts_and_ends_are_paired() -> None:
         desk = fold_recording(name)
         events = desk.events
         open_runs: set[str] = set()
-        orphans = {record.id for record in desk.registry.records.values() if not record.run.is_announced}
+        orphans = {record.id for record in desk.ledger.records.values() if not record.run.is_announced}
         for event in events:
             if event.kind in ("started", "reopened"):
                 assert event.task_id not in open_runs
@@ -58,7 +58,7 @@ def test_starts_and_ends_are_paired() -> None:
                 open_runs.remove(event.task_id)
             elif event.task_id not in orphans and event.kind != "output_available":
                 assert event.task_id in open_runs, event
-        assert open_runs == desk.registry.live_ids()
+        assert open_runs == desk.ledger.live_ids()
 
     for_each(WITH_TASKS, check)
 
@@ -78,21 +78,21 @@ def test_what_happens_to_messages_twice_happens_once() -> None:
 def _states(desk: Desk) -> dict[str, list[tuple[str | None, str, str]]]:
     return {
         task_id: [(run.run_id, str(run.status), run.summary) for run in record.runs]
-        for task_id, record in desk.registry.records.items()
+        for task_id, record in desk.ledger.records.items()
     }
 
 
 def test_parents_and_depths_of_nested_agents() -> None:
     desk = fold_recording("tasks/s04_nested_bg")
-    depths = {record.description: (record.spawn_depth, record.parent_id) for record in desk.registry.records.values()}
-    ids = {record.description: record.id for record in desk.registry.records.values()}
+    depths = {record.description: (record.spawn_depth, record.parent_id) for record in desk.ledger.records.values()}
+    ids = {record.description: record.id for record in desk.ledger.records.values()}
     assert depths == {"depth 1": (1, None), "depth 2": (2, ids["depth 1"]), "depth 3": (3, ids["depth 2"])}
 
 
 def test_a_resumed_agent_has_two_runs() -> None:
     desk = fold_recording("tasks/s08_agent_teams_try")
     events = desk.events
-    record = next(iter(desk.registry.records.values()))
+    record = next(iter(desk.ledger.records.values()))
     assert len(record.runs) == 2
     assert record.runs[0].tool_use_id != record.runs[1].tool_use_id
     assert any(isinstance(event, TaskReopened) for event in events)
@@ -101,13 +101,13 @@ def test_a_resumed_agent_has_two_runs() -> None:
 def test_notifications_of_a_previous_process_come_before_the_initialize_reply() -> None:
     desk = fold_recording("tasks/s10_resume_after_kill2")
     events = desk.events
-    assert [str(record.run.status) for record in desk.registry.records.values()] == ["stopped", "stopped"]
+    assert [str(record.run.status) for record in desk.ledger.records.values()] == ["stopped", "stopped"]
     assert kinds(events) == ["output_available", "finished", "finished"]
 
 
 def test_sigint_drops_the_last_frames_of_an_agent() -> None:
     desk = fold_recording("tasks/s07_sigint_bg")
-    outcomes = {record.description: record.run.outcome for record in desk.registry.records.values()}
+    outcomes = {record.description: record.run.outcome for record in desk.ledger.records.values()}
     assert outcomes["bgb"] is not None
     assert (outcomes["bgb"].status, outcomes["bgb"].evidence) == ("stopped", Evidence.NOTIFICATION)
     assert outcomes["helper"] is not None
@@ -116,7 +116,7 @@ def test_sigint_drops_the_last_frames_of_an_agent() -> None:
 
 def test_shells_report_their_exit_codes_and_output_files() -> None:
     desk = fold_recording("tasks/s02_bg_bash_completed_failed_stopped")
-    found = {record.description: record.run.outcome for record in desk.registry.records.values()}
+    found = {record.description: record.run.outcome for record in desk.ledger.records.values()}
     codes = {description: outcome.exit_code for description, outcome in found.items() if outcome}
     assert codes == {"okb": 0, "failing": 3, "longb": None, "bg with timeout": None}
     assert all(outcome and outcome.output_file for outcome in found.values())
@@ -124,7 +124,7 @@ def test_shells_report_their_exit_codes_and_output_files() -> None:
 
 def test_an_interrupt_kills_background_agents_and_spares_shells() -> None:
     desk = fold_recording("tasks/s10_interrupt_with_bg_tasks")
-    by_type = {(record.type, str(record.run.status)) for record in desk.registry.records.values()}
+    by_type = {(record.type, str(record.run.status)) for record in desk.ledger.records.values()}
     assert by_type == {("local_agent", "stopped"), ("local_bash", "stopped")}  # the shells by `stop_task`, later
 
 
@@ -135,7 +135,7 @@ def test_moving_to_the_background_is_seen_once_each() -> None:
 
 def test_a_task_that_the_model_stopped_says_so() -> None:
     desk = fold_recording("tasks/s06_taskstop_by_model")
-    outcomes = [record.run.outcome for record in desk.registry.records.values()]
+    outcomes = [record.run.outcome for record in desk.ledger.records.values()]
     assert [(outcome.status, outcome.failure_reason) for outcome in outcomes if outcome] == [
         ("stopped", "stopped by the model (TaskStop)")
     ] * 2

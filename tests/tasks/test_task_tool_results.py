@@ -48,24 +48,24 @@ def result(structured: Any, text: Any = "", call_id: str = "toolu_1") -> dict[st
 
 def test_a_launched_agent_is_known_by_the_result_alone(desk: Desk) -> None:
     assert kinds(desk.fold(call("Agent"), result(ASYNC_AGENT))) == ["output_available", "started"]
-    record = desk.registry.records["a1"]
+    record = desk.ledger.records["a1"]
     assert (record.type, record.description, record.run.prompt) == ("local_agent", "review", "look at it")
     assert record.output_file == "/tmp/tasks/a1.output"
     assert record.is_backgrounded
-    assert desk.registry.live_ids() == {"a1"}
+    assert desk.ledger.live_ids() == {"a1"}
 
 
 def test_the_result_of_a_launch_is_no_second_start(desk: Desk) -> None:
     desk.fold(level("a1"), frames.task_started("a1", tool_use_id="toolu_1"))
     assert kinds(desk.fold(call("Agent"), result(ASYNC_AGENT))) == ["output_available"]
-    assert len(desk.registry.records["a1"].runs) == 1
+    assert len(desk.ledger.records["a1"].runs) == 1
 
 
 def test_a_late_result_of_a_launch_opens_nothing(desk: Desk) -> None:
     desk.fold(frames.task_started("a1", tool_use_id="toolu_1"), frames.task_notification("a1"))
     desk.fold(call("Agent"), result(ASYNC_AGENT))
     assert desk.status("a1") == "completed"
-    assert desk.registry.live_ids() == frozenset()
+    assert desk.ledger.live_ids() == frozenset()
 
 
 def test_the_result_of_a_foreground_agent_ends_it(desk: Desk) -> None:
@@ -93,45 +93,45 @@ def test_the_result_of_the_first_run_does_not_end_the_second(desk: Desk) -> None
 
 def test_a_background_shell_and_its_output_file(desk: Desk) -> None:
     assert kinds(desk.fold(call("Bash"), result(SHELL, SHELL_TEXT))) == ["started", "output_available"]
-    record = desk.registry.records["b1"]
+    record = desk.ledger.records["b1"]
     assert (record.type, record.output_file) == ("local_bash", "/tmp/x y/tasks/b1.output")
 
 
 def test_a_text_alone_makes_no_task_known(desk: Desk) -> None:
     echo = "Command running in background with ID: b7. Output is being written to: /etc/b7.output. You will"
     desk.fold(call("Bash"), result({"stdout": echo, "stderr": "", "interrupted": False}, echo))
-    assert desk.registry.records == {}
+    assert desk.ledger.records == {}
 
 
 def test_a_text_cannot_redirect_the_output_of_another_task(desk: Desk) -> None:
     desk.fold(call("Bash"), result(SHELL, SHELL_TEXT))
     echo = "Command running in background with ID: b1. Output is being written to: /etc/b1.output. You will"
     desk.fold(call("Bash", "toolu_2"), result({"stdout": echo}, echo, "toolu_2"))
-    assert desk.registry.records["b1"].output_file == "/tmp/x y/tasks/b1.output"
+    assert desk.ledger.records["b1"].output_file == "/tmp/x y/tasks/b1.output"
 
 
 def test_a_shell_in_a_subagent_has_its_path_in_the_text(desk: Desk) -> None:
     desk.fold(frames.task_started("b1", tool_use_id="toolu_1", task_type="local_bash", parent_task_id="a1"))
     desk.fold(frames.tool_result("toolu_1", SHELL_TEXT, agent_id="a1", parent_tool_use_id="toolu_a1"))
-    assert desk.registry.records["b1"].output_file == "/tmp/x y/tasks/b1.output"
+    assert desk.ledger.records["b1"].output_file == "/tmp/x y/tasks/b1.output"
 
 
 def test_another_tool_cannot_speak_of_tasks(desk: Desk) -> None:
     desk.fold(call("mcp__evil__tool"), result(ASYNC_AGENT))
     desk.fold(call("Read", "toolu_2"), result(SHELL, SHELL_TEXT, "toolu_2"))
-    assert desk.registry.records == {}
+    assert desk.ledger.records == {}
 
 
 def test_a_result_whose_call_was_not_seen_is_believed(desk: Desk) -> None:
     desk.fold(result(ASYNC_AGENT))
-    assert desk.registry.live_ids() == {"a1"}
+    assert desk.ledger.live_ids() == {"a1"}
 
 
 def test_monitors_and_workflows(desk: Desk) -> None:
     desk.fold(call("Monitor"), result({"taskId": "b2", "timeoutMs": 60000, "persistent": False}))
     workflow = {"status": "async_launched", "taskId": "w1", "summary": "two phases"}
     desk.fold(call("Workflow", "toolu_2"), result(workflow, "", "toolu_2"))
-    types = {task_id: record.type for task_id, record in desk.registry.records.items()}
+    types = {task_id: record.type for task_id, record in desk.ledger.records.items()}
     assert types == {"b2": "local_bash", "w1": "local_workflow"}
 
 
@@ -151,7 +151,7 @@ def test_monitors_and_workflows(desk: Desk) -> None:
 )
 def test_other_results_say_nothing(desk: Desk, structured: Any) -> None:
     assert desk.fold(call("Agent"), result(structured)) == []
-    assert desk.registry.records == {}
+    assert desk.ledger.records == {}
 
 
 def test_task_stop_ends_what_it_stopped(desk: Desk) -> None:
@@ -161,7 +161,7 @@ def test_task_stop_ends_what_it_stopped(desk: Desk) -> None:
     assert (outcome.status, outcome.evidence) == ("stopped", Evidence.TOOL_RESULT)
     assert outcome.failure_reason == "stopped by the model (TaskStop)"
     desk.fold(call("TaskStop", "toolu_2"), result(stopped | {"task_id": "nobody"}, "", "toolu_2"))
-    assert "nobody" not in desk.registry.records
+    assert "nobody" not in desk.ledger.records
 
 
 def test_a_message_that_resumes_an_agent_whose_start_is_lost(desk: Desk) -> None:
@@ -170,7 +170,7 @@ def test_a_message_that_resumes_an_agent_whose_start_is_lost(desk: Desk) -> None
     desk.fold(call("SendMessage", "toolu_9"), result(resumed, "", "toolu_9"))
     assert desk.status("a1") == "running"
     desk.fold(frames.task_notification("a1", summary="two", run_id="1-a1", tool_use_id="toolu_9"))
-    runs = desk.registry.records["a1"].runs
+    runs = desk.ledger.records["a1"].runs
     assert [(run.run_id, run.summary) for run in runs] == [("0-a1", "done"), ("1-a1", "two")]
 
 
@@ -181,7 +181,7 @@ def test_a_message_that_resumed_an_agent_is_no_second_run(desk: Desk) -> None:
     resumed = {"success": True, "message": "Resuming agent", "resumedAgentId": "a1"}
     desk.fold(call("SendMessage", "toolu_9"), result(resumed, "", "toolu_9"))
     assert desk.status("a1") == "completed"
-    assert len(desk.registry.records["a1"].runs) == 2
+    assert len(desk.ledger.records["a1"].runs) == 2
 
 
 def test_a_message_to_a_running_agent_changes_nothing(desk: Desk) -> None:

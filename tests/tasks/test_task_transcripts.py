@@ -314,7 +314,7 @@ async def test_the_output_file_of_a_subagent_is_a_link_to_its_transcript(tmp_pat
 def test_hooks_tell_where_transcripts_are() -> None:
     manager = tracking(TaskManager(), frames.task_started("a1"))
     paths = intake_of(manager).paths
-    entry_of = intake_of(manager).registry.records["a1"]
+    entry_of = intake_of(manager).ledger.records["a1"]
     assert paths.list_candidates(entry_of) == []
     intake_of(manager).track_hook("Stop", {"transcript_path": "/c/projects/p/session.jsonl"})
     assert paths.list_candidates(entry_of) == ["/c/projects/p/session/subagents/agent-a1.jsonl"]
@@ -329,7 +329,7 @@ def test_without_a_configuration_directory_nothing_is_guessed() -> None:
     paths = Paths()
     paths.record_init("/work", "session")
     manager = tracking(TaskManager(), frames.task_started("a1"))
-    assert paths.list_candidates(intake_of(manager).registry.records["a1"]) == []
+    assert paths.list_candidates(intake_of(manager).ledger.records["a1"]) == []
 
 
 def test_the_slug_of_a_directory() -> None:

@@ -145,4 +145,4 @@ def test_a_recorded_tree() -> None:
     drawn = [line.split(" [")[0] for line in str(manager.tree()).splitlines()]
     assert drawn == ["depth 1", "└── depth 2", "    └── depth 3"]
     desk = fold_recording("tasks/s04_nested_bg")
-    assert len(desk.registry.records) == len(manager)
+    assert len(desk.ledger.records) == len(manager)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from claude_agent_py._errors import OptionsError
-from claude_agent_py._runtime.session.reply_reading import Reply, read_reply
-from claude_agent_py.wire.base import JSONObject, WireModel, dump
-from claude_agent_py.wire.fitting import Misfit, check
 
 if TYPE_CHECKING:
     from claude_agent_py._protocol.ports import ControlPort
+    from claude_agent_py._runtime.session.reply_reading import Reply
+    from claude_agent_py.wire.base import JSONObject, WireModel
 
 
 class Asking:
@@ -25,6 +24,8 @@ class Asking:
         self, request: type[WireModel], reply: type[Reply], /, *, timeout: float | None = None, **fields: Any
     ) -> Reply:
         """Send a request and read its reply. Fields have their Python names."""
+        from claude_agent_py._runtime.session.reply_reading import read_reply
+
         body = _body(request, fields)
         subtype = body.pop("subtype")
         return read_reply(reply, subtype, await self._port.control(subtype, timeout=timeout, **body))
@@ -52,6 +53,9 @@ def omit_unset(**fields: Any) -> dict[str, Any]:
 
 
 def _body(request: type[WireModel], fields: dict[str, Any]) -> JSONObject:
+    from claude_agent_py.wire.base import dump
+    from claude_agent_py.wire.fitting import Misfit, check
+
     try:
         body = request(**fields)
         check(body)

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from claude_agent_py import control  # loads its models on first use, to keep the import of the client fast
 from claude_agent_py._runtime.controls.base import Asking, omit_unset
-from claude_agent_py._runtime.controls.conversation import ConversationControls
-from claude_agent_py._runtime.controls.files import FileControls
-from claude_agent_py._runtime.controls.mcp import MCPControls
-from claude_agent_py._runtime.controls.settings import SettingsControls
-from claude_agent_py._runtime.controls.usage import UsageControls
 
 if TYPE_CHECKING:
+    from claude_agent_py._runtime.controls.conversation import ConversationControls
+    from claude_agent_py._runtime.controls.files import FileControls
+    from claude_agent_py._runtime.controls.mcp import MCPControls
+    from claude_agent_py._runtime.controls.settings import SettingsControls
+    from claude_agent_py._runtime.controls.usage import UsageControls
     from claude_agent_py._runtime.runs.run import InterruptReceipt
     from claude_agent_py.tools.host import MCPHost
     from claude_agent_py.wire.control.permissions import PermissionMode
@@ -59,26 +59,36 @@ class SessionControls(Asking):
     @cached_property
     def mcp(self) -> MCPControls:
         """The MCP servers of the session."""
+        from claude_agent_py._runtime.controls.mcp import MCPControls
+
         return MCPControls(self._port, self._mcp_host)
 
     @cached_property
     def settings(self) -> SettingsControls:
         """The settings, plugins, skills and output styles of the session."""
+        from claude_agent_py._runtime.controls.settings import SettingsControls
+
         return SettingsControls(self._port)
 
     @cached_property
     def files(self) -> FileControls:
         """Files and directories as the CLI sees them, and restoring files (`rewind`)."""
+        from claude_agent_py._runtime.controls.files import FileControls
+
         return FileControls(self._port)
 
     @cached_property
     def conversation(self) -> ConversationControls:
         """The title, transcript and plan of the conversation, and the queued prompts."""
+        from claude_agent_py._runtime.controls.conversation import ConversationControls
+
         return ConversationControls(self._port)
 
     @cached_property
     def usage(self) -> UsageControls:
         """The context window and the cost of the session."""
+        from claude_agent_py._runtime.controls.usage import UsageControls
+
         return UsageControls(self._port, self._max_budget_usd)
 
     async def interrupt(self, *, cancel_queued: bool = False) -> InterruptReceipt:

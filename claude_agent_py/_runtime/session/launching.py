@@ -3,9 +3,9 @@
 import os
 from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import anyio
 
@@ -19,8 +19,7 @@ from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.transport import SubprocessTransport, Transport
 
 
-@dataclass(frozen=True)
-class Launched:
+class Launched(NamedTuple):
     """A CLI that has been started but not initialized."""
 
     plan: LaunchPlan
@@ -29,7 +28,7 @@ class Launched:
     """The path of the program; None if it is not on this machine, or unknown."""
     follows_plan: bool
     """Whether it was started from the plan; not with a ready-made transport."""
-    owner: int = field(default_factory=os.getpid)
+    owner: int
     """The id of the process that started it; `os.fork` copies sessions into others."""
 
     async def discard(self) -> None:
@@ -139,7 +138,11 @@ async def launch(
         env = Unshown({**plan.env, "CLAUDE_CONFIG_DIR": config_dir})
         plan = replace(plan, env=env, config_dir=Path(config_dir))
     launched = Launched(
-        plan, transport or _spawn(options, plan, config_dir), cli if is_here else None, follows_plan=transport is None
+        plan,
+        transport or _spawn(options, plan, config_dir),
+        cli_path=cli if is_here else None,
+        follows_plan=transport is None,
+        owner=os.getpid(),
     )
     transport = launched.transport
     if transport.on_stderr is None:

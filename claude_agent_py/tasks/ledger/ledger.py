@@ -1,424 +1,502 @@
-"""Applies each signal of the CLI to its tasks.
+"""`Ledger`: the state of all tasks. It opens runs, moves and ends them, finalises their outcomes, and collects events.
 
-Signals are the five task messages, messages of subagents, results of tools and of turns, hooks, and permission prompts.
-They may arrive early, late, twice or never, in any order, and concern unannounced tasks. `registry` does the
-bookkeeping, `state` moves the status, and `waiting.reconcile` adds evidence from files. `now` is in seconds since the
-epoch. See also `_protocol/turns.py`, which does the same for turns.
+Most changes of a `Record` are made here, with the indexes that make queries over all tasks cheap. It does not interpret
+messages; `signals` does. Times are seconds since the epoch (`now`).
+
+A run *ends* when its status becomes final, and is *finalised* when its outcome is published. Between the two, its
+report is still on the way: the CLI sends the status first and the notification after it. A run with a *deadline* waits
+in `Ledger.postponed`: for its report, for activity that clears a suspicion, or for the count of its transcript.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Final
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
 
-from claude_agent_py.tasks.events import Answered, Asked, TaskAnswered, TaskAsked, TaskProgressed
-from claude_agent_py.tasks.ledger.announcements import Announcement, OpenCalls, find_announcements
-from claude_agent_py.tasks.ledger.record import Record, Run
-from claude_agent_py.tasks.ledger.registry import Registry
-from claude_agent_py.tasks.ledger.state import Evidence, Signal, signal_for
-from claude_agent_py.tasks.outcome import EndedBy, parse_exit_code
-from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultMessage, ToolProgressMessage, UserMessage
-from claude_agent_py.wire.messages.tasks import (
-    BackgroundTask,
-    BackgroundTasksChangedMessage,
-    TaskNotificationMessage,
-    TaskProgressMessage,
-    TaskStartedMessage,
-    TaskStatus,
-    TaskUpdatedMessage,
+from claude_agent_py.tasks.events import (
+    TaskBackgrounded,
+    TaskChanged,
+    TaskEvent,
+    TaskFinished,
+    TaskOutputAvailable,
+    TaskReopened,
+    TaskRevised,
+    TaskStarted,
+    TaskStatusChanged,
 )
+from claude_agent_py.tasks.ledger.announcements import OpenCalls
+from claude_agent_py.tasks.ledger.record import Record, Run
+from claude_agent_py.tasks.ledger.spending import Counted, Counts, Prices, subtract_counts
+from claude_agent_py.tasks.ledger.state import Evidence, Signal, move, signal_for
+from claude_agent_py.tasks.outcome import Finding, TaskOutcome, differ
+from claude_agent_py.wire.messages.tasks import TaskStatus
 
-STOPPED_BY_MODEL: Final = "stopped by the model (TaskStop)"
-
-HOOKS_ABOUT_TASKS: Final = frozenset({"SubagentStart", "SubagentStop"})
-"""Hooks about a task. Other hooks may list tasks in `background_tasks`."""
-
-_TYPE_OF_LABEL: Final[Mapping[str, str]] = {
-    "shell": "local_bash",
-    "subagent": "local_agent",
-    "workflow": "local_workflow",
-    "cloud session": "remote_agent",
-    "teammate": "in_process_teammate",
-    "MCP task": "mcp_task",
+_INFERRED_STATUS: Final = {
+    Evidence.LEVEL: TaskStatus.COMPLETED,
+    Evidence.RESULT: TaskStatus.COMPLETED,
+    Evidence.STOP_REQUEST: TaskStatus.STOPPED,
 }
-"""Task types by the labels that hooks use for them."""
+"""The assumed status of an ended run, by its only evidence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grace:
+    """How long to wait before inferring an end, in seconds."""
+
+    report: float = 0.5
+    """For the notification of a task with a final status. Measured: it arrives some milliseconds later."""
+    doubt: float = 1.0
+    """For activity of a task that seems to have ended."""
+    quiet: float = 2.0
+    """Between two checks of the files of a quiet task."""
 
 
 class Ledger:
-    """Applies signals to the records of a registry, which collects the events."""
+    """The records of all tasks of a session."""
 
-    def __init__(self, registry: Registry) -> None:
-        self._registry = registry
-        self._calls = OpenCalls()
-        self._askers: dict[str, str] = {}
+    def __init__(self, grace: Grace | None = None) -> None:
+        self.grace: Final = grace or Grace()
+        self.records: dict[str, Record] = {}
+        """All tasks, in the order of discovery."""
+        self.calls: OpenCalls = OpenCalls()
+        self.askers: dict[str, str] = {}
         """Task ids by request id, for open questions."""
+        self.has_live_list: bool = False
+        """Whether the CLI sends the list of live tasks."""
+        self.background: set[str] = set()
+        """The CLI's live tasks in the background."""
+        self.foreground: set[str] = set()
+        self.postponed: dict[Run, Record] = {}
+        """The runs with a deadline, and their tasks."""
+        self.prices: Prices = Prices()
+        self.wants_progress: Callable[[], bool] = lambda: True
+        """Returns whether there is a receiver for `TaskProgressed`."""
+        self.events: list[TaskEvent] = []
+        """The events since `take_changes`."""
+        self.touched: set[str] = set()
+        """The tasks that may have changed since `take_changes`."""
+        self.has_news: bool = False
+        """Whether a run began or ended, or a check is due earlier than before. Reset by the publisher."""
+        self._live: set[str] = set()
+        self._live_ids: frozenset[str] | None = frozenset()
+        self._orphans_by_parent: dict[str, list[str]] = {}
 
-    # Task messages
+    def restore(self, records: dict[str, Record]) -> None:
+        """Add the records of another ledger."""
+        self.records.update(records)
+        for record in records.values():
+            self._update_sets(record)
 
-    def _on_started(self, message: TaskStartedMessage, now: float) -> None:
-        registry = self._registry
-        record = registry.ensure_record(message.task_id, now)
-        run = self._find_started_run(record, message, now)
-        _update_description(record, message)
-        record.is_ambient |= bool(message.ambient or message.skip_transcript)
-        registry.set_parent(record, message.parent_task_id or self._find_launching_agent(message))
-        run.start_uuid = message.uuid or run.start_uuid
-        run.tool_use_id = message.tool_use_id or run.tool_use_id
-        if message.prompt is not None:
-            run.prompt = message.prompt
-        if run is not record.run or not run.is_live:
+    def load(
+        self,
+        record: Record,
+        outcome: TaskOutcome,
+        *,
+        prompt: str | None,
+        tool_use_id: str | None,
+        parent_id: str | None = None,
+        spent: Mapping[str, Counts] = MappingProxyType({}),
+    ) -> None:
+        """Add a task that an earlier process of the session ran, with its end. Causes no events."""
+        run = Run(
+            started_at=outcome.started_at or outcome.ended_at or 0.0,
+            is_earlier=True,
+            tool_use_id=tool_use_id,
+            prompt=prompt,
+            status=outcome.status,
+            evidence=outcome.evidence,
+            ended_at=outcome.ended_at,
+            summary=outcome.summary,
+            failure_reason=outcome.failure_reason,
+            ended_by=outcome.ended_by,
+            output_file=outcome.output_file,
+            exit_code=outcome.exit_code,
+            is_report=outcome.is_report,
+            is_announced=True,
+            outcome=outcome,
+        )
+        run.spent.add_report(outcome.usage)
+        run.spent.exact = dict(spent)
+        record.runs.append(run)
+        record.children += self._orphans_by_parent.pop(record.id, [])
+        self.records[record.id] = record
+        self.set_parent(record, parent_id)
+        record.last_reported = record.reported_fields
+
+    def take_changes(self, clock: Callable[[], float]) -> tuple[set[str], list[TaskEvent]]:
+        """Return the ids of the tasks that may have changed since the last call, and the events since then.
+
+        The events include a `TaskChanged` for each started task whose reported fields changed.
+        """
+        for task_id in self.touched:
+            record = self.records[task_id]
+            reported = record.last_reported
+            if reported is not None and reported != (fields := record.reported_fields):
+                record.last_reported = fields
+                self.emit(TaskChanged, record, record.run, clock(), *fields, acts=False)
+        touched, self.touched = self.touched, set()
+        events, self.events = self.events, []
+        return touched, events
+
+    # Queries
+
+    def live_ids(self) -> frozenset[str]:
+        """Return the ids of the tasks without a final outcome, except ambient tasks."""
+        if self._live_ids is None:
+            self._live_ids = frozenset(self._live)
+        return self._live_ids
+
+    @property
+    def has_external(self) -> bool:
+        """Whether tasks are running outside the CLI."""
+        return any(record.is_external and record.is_live for record in self.records.values())
+
+    # Opening
+
+    def ensure_record(self, task_id: str, now: float) -> Record:
+        """Return the record of a task, creating it if necessary."""
+        self.touched.add(task_id)
+        record = self.records.get(task_id)
+        if record is None:
+            record = Record(id=task_id, last_activity=now, children=self._orphans_by_parent.pop(task_id, []))
+            self.records[task_id] = record
+        return record
+
+    def set_parent(self, record: Record, parent_id: str | None) -> None:
+        """Put a task under its parent. Only the first call has an effect; a task is never its own ancestor."""
+        if parent_id is None or record.parent_id is not None or self._is_ancestor(record.id, parent_id):
             return
-        if message.is_backgrounded is not None:
-            registry.set_backgrounded(record, message.is_backgrounded, now)
-        registry.confirm(record, run)
-        # A child agent is pending until its process starts.
-        if not record.is_child_agent:
-            registry.signal(record, run, Signal.STARTED, now)
-        registry.announce(record, run, now)
-        registry.record_activity(record, now)
+        record.parent_id = parent_id
+        parent = self.records.get(parent_id)
+        siblings = parent.children if parent else self._orphans_by_parent.setdefault(parent_id, [])
+        siblings.append(record.id)
 
-    def _find_started_run(self, record: Record, message: TaskStartedMessage, now: float) -> Run:
-        """Return the run that a start begins. Without a run id, a start after an end is a new run or a repetition."""
-        run = self._registry.ensure_run(record, message.run_id, now)
-        starts_again = message.run_id is None and run.status.is_terminal and run.is_announced
-        if starts_again and not _is_repetition(run, message):
-            return self._registry.open_run(record, None, now)
-        return run
+    def _is_ancestor(self, task_id: str, descendant_id: str) -> bool:
+        seen: set[str] = set()
+        above: str | None = descendant_id
+        while above is not None and above not in seen:
+            if above == task_id:
+                return True
+            seen.add(above)
+            parent = self.records.get(above)
+            above = parent.parent_id if parent else None
+        return False
 
-    def _find_launching_agent(self, message: TaskStartedMessage) -> str | None:
-        """Return the subagent whose call launched the task, for a CLI that does not name the parent."""
-        call = self._calls.get(message.tool_use_id)
-        return call.agent_id if call and call.agent_id != message.task_id else None
-
-    def _on_progress(self, message: TaskProgressMessage, now: float) -> None:
-        registry = self._registry
-        record = registry.ensure_record(message.task_id, now)
-        run = registry.ensure_run(record, message.run_id, now)
-        record.subagent_type = record.subagent_type or message.subagent_type
-        run.tool_use_id = run.tool_use_id or message.tool_use_id
-        self._on_activity(record, run, now)
-        if run.status.is_terminal or run is not record.run:
-            run.spent.add_report(message.usage if run.spent.reported is None else None)
-            return
-        record.activity = message.description
-        record.last_tool_name = message.last_tool_name or record.last_tool_name
-        record.progress_summary = message.summary or record.progress_summary
-        run.spent.add_report(message.usage)
-        if registry.wants_progress():
-            registry.emit(
-                TaskProgressed(
-                    record.id,
-                    now,
-                    run.run_id,
-                    message.description,
-                    message.last_tool_name,
-                    message.summary,
-                    record.compute_usage(run, registry.prices),
-                    author=registry.find_author(record),
-                )
-            )
-
-    def _on_activity(self, record: Record, run: Run, now: float) -> None:
-        if run is not record.run:
-            return
-        if run.status is TaskStatus.RUNNING and run.is_announced and run.suspicion is None:
+    def ensure_run(self, task_id: str, run_id: str | None, now: float) -> tuple[Record, Run]:
+        """Return the record of a task and the run for a run id, creating them if necessary."""
+        record = self.ensure_record(task_id, now)
+        if run_id is not None and record.runs and record.runs[-1].run_id == run_id:
             # The shortcut for almost every message.
-            record.last_activity = now
-        else:
-            self._registry.signal(record, run, Signal.ACTIVITY, now)
-            self._registry.confirm(record, run)
-            self._registry.announce(record, run, now)
-            self._registry.record_activity(record, now)
-
-    def _on_updated(self, message: TaskUpdatedMessage, now: float) -> None:
-        registry = self._registry
-        patch = message.patch
-        record = registry.ensure_record(message.task_id, now)
-        run = registry.ensure_run(record, message.run_id, now)
-        record.description = patch.description or record.description
-        if patch.end_time is not None:
-            run.ended_at = patch.end_time / 1000
-        run.failure_reason = patch.error or run.failure_reason
-        if run is record.run and run.is_live:
-            registry.confirm(record, run)
-        if patch.is_backgrounded is not None and run is record.run:
-            registry.set_backgrounded(record, patch.is_backgrounded, now)
-        status = patch.task_status
-        if status is None:
-            return
-        if status.is_terminal:
-            self._record_model_stop(record, run)
-            registry.end(record, run, status, Evidence.UPDATE, now, wait=True)
-        elif run is record.run:
-            registry.signal(record, run, signal_for(status), now)
-            registry.record_activity(record, now)
-
-    def _on_notification(self, message: TaskNotificationMessage, now: float) -> None:
-        registry = self._registry
-        record = registry.ensure_record(message.task_id, now)
-        run = registry.ensure_run(record, message.run_id, now)
-        record.is_ambient |= bool(message.ambient or message.skip_transcript)
-        run.tool_use_id = run.tool_use_id or message.tool_use_id
-        registry.set_output(record, run, message.output_file, now)
-        _apply_report(record, run, message)
-        self._record_model_stop(record, run)
-        registry.end(record, run, message.task_status or TaskStatus.STOPPED, Evidence.NOTIFICATION, now)
-
-    def _record_model_stop(self, record: Record, run: Run) -> None:
-        """Record that the model stops a task: the end arrives before the result of the TaskStop call."""
-        if run.stop_reason is None and self._calls.are_stopping(record.id):
-            run.stop_reason = STOPPED_BY_MODEL
-            run.ended_by = EndedBy.MODEL
-
-    # The list of live tasks
-
-    def _on_live_list(self, message: BackgroundTasksChangedMessage, now: float) -> None:
-        registry = self._registry
-        registry.has_live_list = True
-        listed = {item.task_id for item in message.tasks}
-        for item in message.tasks:
-            if not self._is_unchanged(item):
-                self._on_listed(item, now)
-        for task_id in registry.background - listed:
-            registry.suspect(registry.records[task_id], Evidence.LEVEL, now)
-
-    def _is_unchanged(self, item: BackgroundTask) -> bool:
-        """Return whether an item of the list contains no news, which is the common case."""
-        if item.task_id not in self._registry.background:
-            return False
-        run = self._registry.records[item.task_id].run
-        return run.run_id == item.run_id and run.suspicion is None and run.status is not TaskStatus.PENDING
-
-    def _on_listed(self, item: BackgroundTask, now: float) -> None:
-        registry = self._registry
-        record = registry.ensure_record(item.task_id, now)
-        run = registry.ensure_run(record, item.run_id, now)
-        _update_description(record, item)
-        record.is_ambient |= bool(item.ambient)
-        registry.set_parent(record, item.parent_task_id)
-        if run is not record.run:
-            return
-        registry.signal(record, run, Signal.ACTIVITY, now)
-        if run.is_live:
-            registry.clear_suspicion(record)
-            registry.confirm(record, run)
-            registry.set_backgrounded(record, True, now)
-
-    # The conversation
-
-    def _on_assistant(self, message: AssistantMessage, now: float) -> None:
-        self._calls.add(message)
-        self._on_conversation(message, now)
-
-    def _on_user(self, message: UserMessage, now: float) -> None:
-        self._on_conversation(message, now)
-        if not isinstance(message.message.content, str):
-            for announcement in find_announcements(message, self._calls):
-                self._on_announcement(announcement, now)
-
-    def _on_conversation(self, message: AssistantMessage | UserMessage, now: float) -> None:
-        """Count a subagent's message as activity. A late message, after the end, does not reopen the task."""
-        if message.agent_id is None:
-            return
-        record = self._registry.ensure_record(message.agent_id, now)
-        if not record.runs:
-            self._registry.open_run(record, None, now).tool_use_id = message.parent_tool_use_id
-            record.type = "local_agent"
-        record.subagent_type = record.subagent_type or message.subagent_type
-        record.description = record.description or message.task_description or ""
-        if isinstance(message, AssistantMessage) and not record.is_child_agent:
-            record.run.spent.add_message(message)
-        if not record.is_done:
-            if isinstance(message, AssistantMessage):
-                record.last_text = message.text or record.last_text
-            self._on_activity(record, record.run, now)
-
-    def _on_tool_progress(self, message: ToolProgressMessage, now: float) -> None:
-        record = self._registry.records.get(message.task_id or "")
-        if record is not None and record.is_live:
-            self._registry.record_activity(record, now)
-
-    def _on_result(self, message: ResultMessage, now: float) -> None:
-        """Suspect that the main agent's foreground tasks have ended, because the turn that waited for them has."""
-        registry = self._registry
-        if registry.prices.derive(message.model_usage):
-            registry.reprice()
-        for record in [registry.records[task_id] for task_id in registry.foreground]:
-            if record.parent_id is None:
-                registry.suspect(record, Evidence.RESULT, now)
-
-    # Results of tools
-
-    def _on_announcement(self, announcement: Announcement, now: float) -> None:
-        known = self._registry.records.get(announcement.task_id)
-        if announcement.word == "stopped":
-            if known is not None and known.is_live:
-                known.run.stop_reason = known.run.stop_reason or STOPPED_BY_MODEL
-                known.run.ended_by = known.run.ended_by or EndedBy.MODEL
-                self._registry.end(known, known.run, TaskStatus.STOPPED, Evidence.TOOL_RESULT, now)
-        elif announcement.word == "writes":
-            launched = known.find_run(announcement.tool_use_id) if known else None
-            if known is not None and launched is not None:
-                self._registry.set_output(known, launched, announcement.output_file, now)
-        else:
-            self._on_launch(announcement, now)
-
-    def _on_launch(self, announcement: Announcement, now: float) -> None:
-        record = self._registry.ensure_record(announcement.task_id, now)
-        record.type = record.type or announcement.type
-        record.description = record.description or announcement.description
-        run = self._find_launched_run(record, announcement, now)
-        run.prompt = run.prompt or announcement.prompt
-        if announcement.word == "completed":
-            run.summary = run.summary or announcement.report
-            run.spent.add_report(announcement.usage)
-            self._registry.end(record, run, TaskStatus.COMPLETED, Evidence.TOOL_RESULT, now)
-            return
-        self._registry.set_output(record, run, announcement.output_file, now)
-        if run is record.run and run.is_live and not run.status.is_terminal:
-            self._registry.set_backgrounded(record, True, now)
-            self._on_activity(record, run, now)
-
-    def _find_launched_run(self, record: Record, announcement: Announcement, now: float) -> Run:
-        """Return the run that a tool call launched: the one with its id, otherwise the current one."""
-        run = record.find_run(announcement.tool_use_id)
-        if run is not None:
-            return run
-        if not record.runs or (announcement.word == "resumed" and record.is_done):
-            run = self._registry.open_run(record, None, now)
-        else:
+            return record, record.runs[-1]
+        run = next((run for run in reversed(record.runs) if run_id in (None, run.run_id)), None)
+        if run is None and record.runs and _accepts_run_id(record.run):
             run = record.run
-        run.tool_use_id = run.tool_use_id or announcement.tool_use_id
+            run.run_id = run_id
+        if run is None:
+            run = self.open_run(record, run_id, now)
+        run.is_nameless |= run_id is None
+        return record, run
+
+    def open_run(self, record: Record, run_id: str | None, now: float) -> Run:
+        """Begin a run. A run with an older id than the current run belongs to the past, and does not become current."""
+        run = Run(started_at=now, run_id=run_id)
+        if not record.runs:
+            record.runs.append(run)
+            return run
+        current = record.run
+        if run_id is not None and current.run_id is not None and run_id < current.run_id:
+            position = sum(1 for other in record.runs if other.run_id is not None and other.run_id < run_id)
+            record.runs.insert(position, run)
+            return run
+        # The end of the previous run was lost: a task has only one run at a time, so it must have ended.
+        if current.is_live:
+            self.end(record, current, current.status, Evidence.NEXT_RUN, now)
+        run.prompt = current.prompt
+        record.last_text = ""
+        run.status = move(current.status, Signal.NEW_RUN)
+        record.runs.append(run)
+        self._update_sets(record)
         return run
 
-    # Hooks
+    def confirm(self, record: Record, run: Run) -> None:
+        """Record that the CLI itself mentioned the task. From now on it counts as live."""
+        if run is record.run and not record.is_confirmed:
+            record.is_confirmed = True
+            self._update_sets(record)
 
-    def apply_hook(self, event: str, data: Mapping[str, Any], now: float) -> None:
-        """Apply a hook's input. Hooks about subagents and the end of turns mention tasks."""
-        if event == "SubagentStart":
-            self._on_subagent_start(data, now)
-        elif event == "SubagentStop":
-            self._on_subagent_stop(data, now)
-        listed = data.get("background_tasks")
-        for item in listed if isinstance(listed, list) else []:
-            if isinstance(item, Mapping) and isinstance(item.get("id"), str):
-                self._on_hook_item(item, now)
-
-    def _on_subagent_start(self, data: Mapping[str, Any], now: float) -> None:
-        """Record a subagent that is about to start. It counts as live once the CLI itself mentions it."""
-        agent_id = data.get("agent_id")
-        agent_type = data.get("agent_type")
-        if not isinstance(agent_id, str) or not agent_type:
-            # An internal fork of the CLI, for example for compaction, has no type.
+    def announce(self, record: Record, run: Run, now: float) -> None:
+        """Emit the event for the start of a run, once."""
+        if run.is_announced or not run.is_live or not record.is_confirmed:
             return
-        record = self._registry.ensure_record(agent_id, now)
-        record.type = record.type or "local_agent"
-        record.subagent_type = record.subagent_type or str(agent_type)
-        if not record.runs:
-            self._registry.open_run(record, None, now)
+        run.is_announced = True
+        record.last_reported = record.last_reported or record.reported_fields
+        self.has_news = True
+        if run is record.runs[0]:
+            fields = (record.description, record.type, record.parent_id)
+            self.emit(TaskStarted, record, run, now, *fields, acts=False)
+        else:
+            self.emit(TaskReopened, record, run, now, run.prompt, acts=False)
 
-    def _on_subagent_stop(self, data: Mapping[str, Any], now: float) -> None:
-        """Suspect that a subagent has ended, because it is about to stop. A hook may still make it continue."""
-        record = self._registry.records.get(str(data.get("agent_id")))
-        if record is None or not record.runs:
+    def emit(
+        self,
+        event: Callable[..., TaskEvent],
+        record: Record,
+        run: Run,
+        now: float,
+        *fields: object,
+        acts: bool = True,
+        **named: object,
+    ) -> None:
+        """Add an event of a class with these fields. Its author is the task if it `acts`, otherwise its launcher."""
+        self.touched.add(record.id)
+        launcher = self.records.get(record.parent_id) if record.parent_id else None
+        self.events.append(
+            event(record.id, now, run.run_id, *fields, author=record.author(launcher, acts=acts), **named)
+        )
+
+    # Moving
+
+    def signal(self, record: Record, run: Run, signal: Signal, now: float, by: Evidence | None = None) -> None:
+        """Apply a signal to a run, according to the table of transitions."""
+        old = run.status
+        new = move(old, signal, known_by=run.evidence, now_by=by)
+        if new is old:
             return
-        path = data.get("agent_transcript_path")
-        if isinstance(path, str) and path:
-            record.transcript_path = path
-        text = data.get("last_assistant_message")
-        if isinstance(text, str) and text:
-            record.last_text = text
-        self._registry.suspect(record, Evidence.HOOK, now)
+        run.status = new
+        self.touched.add(record.id)
+        if old.is_terminal and not new.is_terminal:
+            self._revive(record, run, now)
+        elif run is record.run and run.is_announced:
+            self.emit(TaskStatusChanged, record, run, now, old, new, acts=new is not TaskStatus.STOPPED)
 
-    def _on_hook_item(self, item: Mapping[str, Any], now: float) -> None:
-        record = self._registry.ensure_record(item["id"], now)
-        record.type = record.type or _TYPE_OF_LABEL.get(str(item.get("type")))
-        record.description = record.description or str(item.get("description") or "")
-        record.subagent_type = record.subagent_type or item.get("agent_type")
-        run = record.runs[-1] if record.runs else self._registry.open_run(record, None, now)
-        status = TaskStatus.read(str(item.get("status")))
-        if run.status.is_terminal or status is None or status.is_terminal:
+    def _revive(self, record: Record, run: Run, now: float) -> None:
+        """Reopen a run whose end was inferred wrongly."""
+        run.evidence = None
+        run.ended_at = None
+        run.outcome = None
+        run.suspicion = None
+        self._cancel_deadline(run)
+        self._update_sets(record)
+        self.has_news = True
+        self.emit(TaskReopened, record, run, now, run.prompt, acts=False)
+
+    def record_activity(self, record: Record, now: float) -> None:
+        """Record activity, which clears a weak suspicion that the run has ended, and postpones a stronger one."""
+        record.last_activity = now
+        run = record.run
+        if run.suspicion is Evidence.HOOK:
+            self.clear_suspicion(record)
+        elif run.suspicion is not None:
+            run.deadline = now + self.grace.doubt
+
+    def set_backgrounded(self, record: Record, is_backgrounded: bool, now: float) -> None:
+        """Record whether a task runs in the background."""
+        if record.is_backgrounded is is_backgrounded:
             return
-        if record.is_backgrounded is None:
-            record.is_backgrounded = True
-        self._registry.confirm(record, run)
-        self._registry.signal(record, run, Signal.ACTIVITY, now)
+        moved = record.is_backgrounded is False and is_backgrounded and record.is_live
+        record.is_backgrounded = is_backgrounded
+        self._update_sets(record)
+        if moved:
+            self.emit(TaskBackgrounded, record, record.run, now, acts=False)
 
-    # Questions to the user, and the end of the process
+    def set_output(self, record: Record, run: Run, path: str | None, now: float) -> None:
+        """Record the output path of a task."""
+        if not path:
+            return
+        run.output_file = path
+        if record.output_file != path:
+            record.output_file = path
+            self.emit(TaskOutputAvailable, record, run, now, path)
 
-    def open_question(self, request_id: str, task_id: str, asked: Asked, now: float) -> None:
-        """Record that a task asks the user."""
-        record = self._registry.records.get(task_id)
-        if record is not None and record.runs and record.is_live:
-            self._askers[request_id] = task_id
-            record.prompts.add(request_id)
-            self._registry.signal(record, record.run, Signal.ASKED, now)
-            self._registry.record_activity(record, now)
-            author = self._registry.find_author(record)
-            self._registry.emit(TaskAsked(task_id, now, record.run.run_id, asked, author=author))
+    # Ending
 
-    def record_answer(self, task_id: str, answered: Answered, now: float) -> None:
-        """Record the answer to a task's question."""
-        record = self._registry.records.get(task_id)
-        if record is not None and record.runs:
-            author = self._registry.find_author(record)
-            self._registry.emit(TaskAnswered(record.id, now, record.run.run_id, answered, author=author))
+    def end(
+        self, record: Record, run: Run, status: TaskStatus, by: Evidence, now: float, *, wait: bool = False
+    ) -> None:
+        """End a run. With `wait`, the outcome is delayed for a moment, because the report has not arrived yet."""
+        self.announce(record, run, now)
+        final = status if status.is_terminal else TaskStatus.COMPLETED
+        self.signal(record, run, signal_for(final), now, by)
+        if run.evidence is None or by.rank > run.evidence.rank:
+            run.evidence = by
+        if run.ended_at is None:
+            run.ended_at = now
+        run.suspicion = None
+        if wait and run.is_live and run is record.run:
+            self._postpone(record, run, now + self.grace.report)
+        else:
+            self._finalise(record, run, now)
 
-    def close_question(self, request_id: str, now: float) -> None:
-        """Record that a question was answered or withdrawn."""
-        record = self._registry.records.get(self._askers.pop(request_id, ""))
-        if record is not None:
-            record.prompts.discard(request_id)
-            if not record.prompts:
-                self._registry.signal(record, record.run, Signal.ANSWERED, now)
+    def _finalise(self, record: Record, run: Run, now: float, *, by_counting: bool = False) -> None:
+        """Publish the outcome of a run, or a better outcome than before."""
+        run.correct_start()
+        parent = self.records.get(record.parent_id) if record.parent_id else None
+        old = run.outcome
+        new = record.build_outcome(run, self.prices, parent)
+        run.outcome = new
+        if old is None:
+            self._cancel_deadline(run)
+        if run is record.run:
+            record.prompts.clear()
+            self._update_sets(record)
+        self.touched.add(record.id)
+        self.has_news = True
+        acts = new.status is not TaskStatus.STOPPED
+        if old is None:
+            self.emit(TaskFinished, record, run, now, outcome=new, message=run.notification, acts=acts)
+            self._suspect_children(record, now)
+            if record.is_agent and not record.is_child_agent:
+                self._schedule_count(record, run, now)
+        elif differ(old, new) or (by_counting and old.usage != new.usage):
+            self.emit(TaskRevised, record, run, now, old=old, outcome=new, acts=acts)
 
-    def process_exited(self, reason: str, now: float) -> None:
-        """End everything that the CLI ran, because its process ended."""
-        self._registry.fail_all(reason, now)
-        self._askers.clear()
+    def _schedule_count(self, record: Record, run: Run, now: float) -> None:
+        # This count covers an earlier run that was not counted yet.
+        for other in record.runs:
+            if other.is_to_count:
+                self._cancel_deadline(other)
+        self._postpone(record, run, now + self.grace.report)
 
-    HANDLERS: ClassVar[Mapping[type, Callable[[Any, Any, float], None]]] = {
-        TaskStartedMessage: _on_started,
-        TaskProgressMessage: _on_progress,
-        TaskUpdatedMessage: _on_updated,
-        TaskNotificationMessage: _on_notification,
-        BackgroundTasksChangedMessage: _on_live_list,
-        AssistantMessage: _on_assistant,
-        UserMessage: _on_user,
-        ToolProgressMessage: _on_tool_progress,
-        ResultMessage: _on_result,
-    }
-    """Handlers by message type. Other messages do not concern tasks."""
+    def apply_count(self, record: Record, run: Run, dated: Sequence[Run], found: Counted | None, now: float) -> None:
+        """Add the counts of a task's transcript. If it does not contain the end yet, it is counted again later.
+
+        `found.by_run` covers the `dated` runs. Any other run gets the remaining counts.
+        """
+        if not run.is_to_count:
+            return
+        counted: Counted | None = None
+        if found is not None:
+            self.touched.add(record.id)
+            counted = _split_counts(record, run, dated, found)
+        lacks_end = (
+            run.status is TaskStatus.COMPLETED
+            and counted is not None
+            and (not counted.is_complete or counted.last_tokens != run.spent.last_tokens > 0)
+        )
+        run.spent.missing_tokens = run.spent.last_tokens if lacks_end else 0
+        if lacks_end and run.deadline is not None and now < run.deadline:
+            return
+        self._cancel_deadline(run)
+        # An earlier run may have ended too recently to have been counted separately.
+        for each in record.runs:
+            if each.outcome is not None and (each is run or each in dated):
+                self._finalise(record, each, now, by_counting=True)
+
+    def reprice(self) -> None:
+        """Add the cost to earlier outcomes, because a price became known."""
+        for record in self.records.values():
+            for run in record.runs:
+                if run.outcome is not None and run.outcome.usage is not None and run.outcome.usage.cost_usd is None:
+                    parent = self.records.get(record.parent_id or "")
+                    run.outcome = record.build_outcome(run, self.prices, parent)
+
+    def _suspect_children(self, record: Record, now: float) -> None:
+        """Suspect the foreground tasks of an ended subagent, which no longer waits for them."""
+        for child_id in record.children:
+            if child_id in self.foreground:
+                self.suspect(self.records[child_id], Evidence.RESULT, now)
+
+    def fail_all(self, reason: str, now: float) -> None:
+        """Mark the live tasks of the CLI as failed, because its process ended."""
+        for record in [record for record in self.records.values() if record.is_live and not record.is_external]:
+            run = record.run
+            if not run.status.is_terminal:
+                run.failure_reason = reason
+            self.end(record, run, TaskStatus.FAILED, Evidence.PROCESS_EXIT, now)
+        self.has_live_list = False
+
+    # Suspicion
+
+    def suspect(self, record: Record, why: Evidence, now: float) -> None:
+        """Suspect that the current run has ended. Resolved after a grace period unless the task shows activity."""
+        run = record.run
+        if not run.is_live or run.status.is_terminal or record.is_external:
+            return
+        if run.suspicion is None or run.suspicion is Evidence.HOOK:
+            run.suspicion = why
+        if run.deadline is None:
+            self._postpone(record, run, now + self.grace.doubt)
+
+    def clear_suspicion(self, record: Record) -> None:
+        """Drop the suspicion that the current run has ended."""
+        run = record.run
+        if run.suspicion is not None:
+            run.suspicion = None
+            self._cancel_deadline(run)
+
+    def resolve(self, record: Record, finding: Finding | None, now: float) -> None:
+        """Decide whether a task has ended, at its deadline, with the evidence from its files."""
+        run = record.run
+        if not run.is_live:
+            return
+        if finding is not None:
+            run.summary = run.summary or finding.summary
+            if run.exit_code is None:
+                run.exit_code = finding.exit_code
+            run.failure_reason = run.failure_reason or finding.failure_reason
+        why = run.suspicion
+        if run.status.is_terminal:
+            self._finalise(record, run, now)
+        elif finding is not None and finding.status is not None:
+            self.end(record, run, finding.status, finding.evidence, now)
+        elif why is Evidence.HOOK and not (self.has_live_list and record.is_confirmed):
+            self.end(record, run, TaskStatus.COMPLETED, why, now)
+        elif why is not None and why in _INFERRED_STATUS:
+            self.end(record, run, _INFERRED_STATUS[why], why, now)
+        else:
+            self.clear_suspicion(record)
+
+    # Deadlines
+
+    def _postpone(self, record: Record, run: Run, deadline: float) -> None:
+        run.deadline = deadline
+        self.postponed[run] = record
+        self.touched.add(record.id)
+        self.has_news = True
+
+    def _cancel_deadline(self, run: Run) -> None:
+        if run.deadline is not None:
+            run.deadline = None
+            del self.postponed[run]
+
+    # Indexes
+
+    def _update_sets(self, record: Record) -> None:
+        task_id = record.id
+        is_live = record.is_confirmed and record.is_live
+        counts = is_live and not record.is_ambient
+        if counts != (task_id in self._live):
+            self._live_ids = None
+            if counts:
+                self._live.add(task_id)
+            else:
+                self._live.remove(task_id)
+        has_quiet_checks = self.background or self.foreground
+        self.background.discard(task_id)
+        self.foreground.discard(task_id)
+        if is_live and not record.is_external and record.is_backgrounded is not None:
+            ids = self.background if record.is_backgrounded else self.foreground
+            ids.add(task_id)
+            if not has_quiet_checks:
+                self.has_news = True
 
 
-def _update_description(record: Record, message: TaskStartedMessage | BackgroundTask) -> None:
-    # The latest message wins, but a missing field does not erase a known value.
-    record.type = message.task_type or record.type
-    record.description = message.description or record.description
-    record.subagent_type = message.subagent_type or record.subagent_type
-    if isinstance(message, TaskStartedMessage):
-        record.workflow_name = message.workflow_name or record.workflow_name
-        if message.spawn_depth is not None:
-            record.spawn_depth = int(message.spawn_depth)
+def _split_counts(record: Record, run: Run, dated: Sequence[Run], found: Counted) -> Counted:
+    """Add a transcript's counts to each run, and return this run's share."""
+    if run not in dated:
+        others = (other.spent.by_model for other in record.runs if other is not run)
+        run.spent.exact = subtract_counts(found.by_model, others)
+        return found
+    for each, counted in zip(dated, found.by_run, strict=True):
+        each.spent.exact = dict(counted.by_model)
+        each.spent.missing_tokens = 0
+    return found.by_run[dated.index(run)]
 
 
-def _apply_report(record: Record, run: Run, message: TaskNotificationMessage) -> None:
-    """Add a notification's details about the end."""
-    run.notification = message
-    # A plain stop repeats the description, which is neither a report nor a reason.
-    summary = message.summary if message.is_success or message.summary != record.description else ""
-    if message.handback_report:
-        run.summary = message.handback_report.text
-    else:
-        run.summary = summary if summary or not record.is_agent else record.last_text
-    run.is_report = bool(message.summary_is_report or message.handback_report)
-    run.spent.add_report(message.usage)
-    code = None if record.is_agent else parse_exit_code(message.summary)
-    if code is not None:
-        run.exit_code = code
-    if not message.is_success:
-        run.failure_reason = run.failure_reason or summary or message.reason
+def _accepts_run_id(run: Run) -> bool:
+    """Return whether a new run id may belong to this run: only signals without a run id mentioned it so far.
 
-
-def _is_repetition(run: Run, message: TaskStartedMessage) -> bool:
-    if message.uuid or run.start_uuid:
-        return message.uuid == run.start_uuid
-    return (message.tool_use_id, message.prompt) == (run.tool_use_id, run.prompt)
+    A run that certainly ended without a run id is an earlier run: the CLI gives no run id to runs of another process.
+    """
+    is_over = run.evidence is not None and run.evidence.is_certain
+    return run.run_id is None and not run.is_earlier and not (run.is_nameless and is_over)

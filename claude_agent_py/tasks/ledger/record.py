@@ -1,6 +1,6 @@
 """The state of a task: a `Record`, with a `Run` for each time it ran.
 
-`ledger` and `registry` change them; users see them through `Task`. Times are seconds since the epoch.
+`signals` and `ledger` change them; users see them through `Task`. Times are seconds since the epoch.
 """
 
 import re
@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from claude_agent_py.tasks.events import TaskEvent, TaskFinished, TaskReopened, TaskStarted
 from claude_agent_py.tasks.ledger.spending import Prices, Spending
-from claude_agent_py.tasks.ledger.state import Evidence, Signal, move
+from claude_agent_py.tasks.ledger.state import Evidence
 from claude_agent_py.tasks.outcome import EndedBy, TaskOutcome
 from claude_agent_py.wire.messages.tasks import CHILD_AGENT, TaskNotificationMessage, TaskStatus, TaskUsage
 
@@ -48,8 +48,6 @@ class Run:
     """The cause of its end, recorded before the end."""
     output_file: str | None = None
     spent: Spending = field(default_factory=Spending)
-    is_to_count: bool = False
-    """Whether its transcript has yet to be counted."""
     exit_code: int | None = None
     is_report: bool = False
     notification: TaskNotificationMessage | None = field(default=None, repr=False)
@@ -60,12 +58,22 @@ class Run:
     suspicion: Evidence | None = None
     """The evidence that the run may have ended without a report."""
     deadline: float | None = None
-    """The time at which the end is resolved: after the grace for a late report, or for renewed activity."""
+    """Before the outcome, the time at which the end is resolved: after the grace for a late report, or for renewed
+    activity. After the outcome, the time until which its transcript is counted. None if nothing is postponed."""
 
     @property
     def is_live(self) -> bool:
         """Whether the run has no final outcome yet."""
         return self.outcome is None
+
+    @property
+    def is_to_count(self) -> bool:
+        """Whether its transcript has yet to be counted."""
+        return self.outcome is not None and self.deadline is not None
+
+    def is_due(self, now: float) -> bool:
+        """Return whether the time has come to resolve its end."""
+        return self.outcome is None and self.deadline is not None and self.deadline <= now
 
     @property
     def end_reason(self) -> str | None:
@@ -90,12 +98,6 @@ class Run:
         begun = self.begin_time or 0.0
         used = self.spent.reported.duration_ms / 1000 if self.spent.reported else 0.0
         self.started_at = begun if 0 < begun <= self.ended_at else self.ended_at - used
-
-    def move(self, signal: Signal, by: Evidence | None = None) -> bool:
-        """Apply a signal; return whether the status changed."""
-        old = self.status
-        self.status = move(old, signal, known_by=self.evidence, now_by=by)
-        return self.status is not old
 
 
 @dataclass(slots=True, eq=False)

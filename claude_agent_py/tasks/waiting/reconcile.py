@@ -1,12 +1,14 @@
 """Infer unreported ends of tasks from their files.
 
-The registry stores the suspicions (the CLI no longer lists the task, its turn has ended, a hook announced its stop)
-with their deadlines; this module waits for the deadlines and reads the files. The files of a quiet task are also read
-from time to time, because they may be the only sign of its end.
+The ledger stores the suspicions (the CLI no longer lists the task, its turn has ended, a hook announced its stop) with
+their deadlines; this module reads the files at these deadlines. It also counts the transcripts of subagents that have
+ended, and reads the files of a quiet task from time to time, because they may be the only sign of its end.
 """
 
 import logging
+import math
 import os
+import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -14,8 +16,8 @@ from claude_agent_py._event_loop import run_file_work
 from claude_agent_py.tasks.files.output_file import read_marker
 from claude_agent_py.tasks.files.paths import Paths
 from claude_agent_py.tasks.files.transcript import inspect_transcript
+from claude_agent_py.tasks.ledger.ledger import Ledger
 from claude_agent_py.tasks.ledger.record import Record, Run
-from claude_agent_py.tasks.ledger.registry import Registry
 from claude_agent_py.tasks.ledger.spending import Counted, count_transcript
 from claude_agent_py.tasks.ledger.state import Evidence
 from claude_agent_py.tasks.outcome import Finding
@@ -23,38 +25,37 @@ from claude_agent_py.wire.messages.tasks import TaskStatus
 
 logger: logging.Logger = logging.getLogger(__name__)
 
-_SHORTEST_PAUSE: Final = 0.02
+_PAUSE: Final = 0.02
+"""The shortest time between two checks, in seconds. When many tasks end together, one check serves them all."""
 
 
 class Reconciler:
-    """Decides about the tasks of one registry. `publish` is called after each change."""
+    """Decides about the tasks of one ledger. `publish` is called after each change."""
 
-    def __init__(
-        self, registry: Registry, paths: Paths, clock: Callable[[], float], publish: Callable[[], object]
-    ) -> None:
-        self._registry = registry
+    def __init__(self, ledger: Ledger, paths: Paths, clock: Callable[[], float], publish: Callable[[], object]) -> None:
+        self._ledger = ledger
         self._paths = paths
         self._clock = clock
         self._publish = publish
+        self._last_check = -math.inf
         self._last_quiet_check = clock()
         self._is_checking = False
 
     def seconds_until_check(self) -> float | None:
         """Return the seconds until the next check, or None if no task needs one."""
-        registry = self._registry
-        times = [registry.next_deadline()]
-        if registry.uncounted:
-            times.append(self._clock())
-        if registry.background or registry.foreground:
-            times.append(self._last_quiet_check + registry.grace.quiet)
-        next_time = min((time for time in times if time is not None), default=None)
-        return None if next_time is None else max(_SHORTEST_PAUSE, next_time - self._clock())
+        ledger = self._ledger
+        now = self._clock()
+        times = [now if run.is_to_count else run.deadline or now for run in ledger.postponed]
+        if ledger.background or ledger.foreground:
+            times.append(self._last_quiet_check + ledger.grace.quiet)
+        return max(0.0, min(times) - now, self._last_check + _PAUSE - time.monotonic()) if times else None
 
     async def check(self) -> None:
         """Resolve all tasks whose deadline has passed. May be called at any time, even from several workers."""
         if self._is_checking:
             return
         self._is_checking = True
+        self._last_check = time.monotonic()
         try:
             await self._count_ended()
             await self._decide_all(self._clock())
@@ -62,9 +63,8 @@ class Reconciler:
             self._is_checking = False
 
     async def _count_ended(self) -> None:
-        """Count the transcripts of subagents that have ended."""
-        registry = self._registry
-        runs = [(registry.records[task_id], run) for task_id, (run, _) in registry.uncounted.items()]
+        """Count the transcripts of subagents that have ended, again and again until they contain the end."""
+        runs = [(record, run) for run, record in self._ledger.postponed.items() if run.is_to_count]
         if not runs:
             return
         paths = [self._paths.list_candidates(record) for record, _ in runs]
@@ -77,11 +77,12 @@ class Reconciler:
                 abandon_on_cancel=True,
             )
         for (record, run), its_runs, counted in zip(runs, dated, found, strict=True):
-            registry.apply_count(record, run, its_runs, counted, self._clock())
+            self._ledger.apply_count(record, run, its_runs, counted, self._clock())
             self._publish()
 
     async def _decide_all(self, now: float) -> None:
-        records = [*self._registry.find_due(now), *self._quiet_records(now)]
+        records = [record for run, record in self._ledger.postponed.items() if run.is_due(now)]
+        records += self._quiet_records(now)
         if not records:
             return
         runs = [record.run for record in records]
@@ -97,12 +98,12 @@ class Reconciler:
                 self._publish()
 
     def _quiet_records(self, now: float) -> list[Record]:
-        registry = self._registry
-        since = now - registry.grace.quiet
+        ledger = self._ledger
+        since = now - ledger.grace.quiet
         if since < self._last_quiet_check:
             return []
         self._last_quiet_check = now
-        records = (registry.records[task_id] for task_id in (*registry.background, *registry.foreground))
+        records = (ledger.records[task_id] for task_id in (*ledger.background, *ledger.foreground))
         return [
             record
             for record in records
@@ -110,10 +111,10 @@ class Reconciler:
         ]
 
     def _decide(self, record: Record, run: Run, finding: Finding | None, now: float) -> None:
-        if run.deadline is not None and run.deadline <= now:
-            self._registry.resolve(record, finding, now)
+        if run.is_due(now):
+            self._ledger.resolve(record, finding, now)
         elif run.deadline is None and finding is not None and finding.status is not None:
-            self._registry.suspect(record, finding.evidence, now)
+            self._ledger.suspect(record, finding.evidence, now)
 
 
 # Blocking calls, for a worker thread -----------------------------------------------------------------------------
