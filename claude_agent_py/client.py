@@ -303,8 +303,8 @@ class Client(SessionControls, Generic[Output]):
             session.ending.abort()
 
     def __del__(self) -> None:
-        if self._warns and not self.session.is_forked:
-            what = repr(self.session.transport)
+        if self._warns and (launched := self.session.launched) is not None and not launched.is_forked:
+            what = repr(launched.transport)
             self._warns = False
             self.session.ending.abort("its client was dropped without being closed, and the session ended with it")
             warnings.warn(

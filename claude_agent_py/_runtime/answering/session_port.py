@@ -36,11 +36,6 @@ class SessionPort(Protocol):
     listeners_done: "LazyEvent | None"
 
     @property
-    def is_forked(self) -> bool:
-        """Whether `os.fork` has copied the session into another process."""
-        ...
-
-    @property
     def request_observers(self) -> "tuple[Observer, ...]":
         """The observers of this session and, for a child agent, of its ancestors."""
         ...
@@ -73,10 +68,6 @@ class SessionPort(Protocol):
         """End a run with an error."""
         ...
 
-    def settle(self) -> None:
-        """End the runs that are done."""
-        ...
-
     def dismiss(self) -> None:
         """Fail the pending requests and runs and end the readers. Idempotent."""
         ...
@@ -87,8 +78,4 @@ class SessionPort(Protocol):
 
     def cancel_children(self) -> None:
         """Cancel the child agents without waiting."""
-        ...
-
-    def describe_tasks(self, task_ids: Iterable[str]) -> str:
-        """Return the descriptions of tasks, for the log."""
         ...

@@ -17,7 +17,6 @@ decided in `_protocol`: `engine.py` for frames and requests, `turns.py` for runs
 import functools
 import logging
 import math
-import os
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -58,7 +57,7 @@ from claude_agent_py._runtime.answering.request_handlers import RequestHandlers
 from claude_agent_py._runtime.runs.readers import Readers
 from claude_agent_py._runtime.runs.result import AuthenticationError, RunTimeoutError, UnreadableResultError
 from claude_agent_py._runtime.runs.run_mailbox import RunMailbox
-from claude_agent_py._runtime.session.ending import Ending
+from claude_agent_py._runtime.session.ending import Ending, describe_tasks
 from claude_agent_py._runtime.session.facts import SessionFacts
 from claude_agent_py._runtime.session.launching import Launched
 from claude_agent_py._runtime.session.resumption import Resumption
@@ -173,11 +172,6 @@ class Session:
         """The observers of this session and, for a child agent, of its ancestors."""
         return self.observers if self._parent is None else (*self.observers, *self._parent.observers)
 
-    @property
-    def is_forked(self) -> bool:
-        """Whether `os.fork` has copied the session into another process."""
-        return self.launched is not None and self.launched.owner != os.getpid()
-
     # Opening -----------------------------------------------------------------------------------------------------
 
     def open(self, launched: Launched) -> None:
@@ -193,11 +187,11 @@ class Session:
         self.intake.paths.config_dir = self.facts.task_list.config_dir = launched.plan.config_dir
         self.resumption.begin()
         self.ending.be_ready()
-        spawn_detached(lambda: self._live(launched.transport), name="claude_agent_py session")
+        spawn_detached(lambda: self._live(launched), name="claude_agent_py session")
 
-    async def _live(self, transport: "Transport") -> None:
+    async def _live(self, launched: Launched) -> None:
         """Run the workers until the session closes. When this returns, the process has exited."""
-        is_ended = False
+        transport, is_ended = launched.transport, False
         try:
             async with anyio.create_task_group() as workers:
                 self.workers = workers
@@ -217,7 +211,7 @@ class Session:
                     self._start_delivering()
                 self.flush()
                 await self._keep_time()
-                if not self.is_forked:  # in a fork, the CLI belongs to the parent process
+                if not launched.is_forked:  # in a fork, the CLI belongs to the parent process
                     await self.ending.end_process(transport)
                     is_ended = True
                 if self._running or self.handlers.has_servers:  # a server of the package `mcp` has its own workers
@@ -235,8 +229,7 @@ class Session:
                     await transport.close(grace=0.0)
                     if self.storing is not None:
                         await self.storing.end()
-                        if self.launched is not None:
-                            self.launched.plan.clean_up()
+                        launched.plan.clean_up()
             self.ending.note_closed()
 
     def start_soon(self, function: Callable[..., Awaitable[None]], *args: Any) -> None:
@@ -651,7 +644,7 @@ class Session:
 
     def _on_run_waits(self, event: RunWaits) -> None:
         """Log which tasks a run waits for, because the program may look as if it hangs."""
-        if names := self.describe_tasks(self.tasks.live_ids()):
+        if names := describe_tasks(self.tasks, self.tasks.live_ids()):
             logger.warning(
                 "a run has its answer and has been waiting %.0f s for background tasks: %s; Timeouts(idle=...) limits "
                 'that, and until="result" does without',
@@ -667,7 +660,7 @@ class Session:
             "background tasks still ran %g s after the answer (Timeouts.idle), %s: %s",
             end.limit or 0.0,
             "they are stopped" if is_stop else "they go on",
-            self.describe_tasks(end.late_tasks),
+            describe_tasks(self.tasks, end.late_tasks),
         )
         if is_stop and self.is_open:
             self.start_soon(self.stop_tasks, end.tasks)
@@ -702,10 +695,6 @@ class Session:
     def queued_prompts(self, run: RunMailbox) -> tuple[str, ...]:
         """Return the prompts of a run that the CLI has not reported as started."""
         return self._router.queued_prompts(run)
-
-    def describe_tasks(self, task_ids: Iterable[str]) -> str:
-        """Return the descriptions of tasks, for the log."""
-        return ", ".join(repr(self.tasks[task_id].description) for task_id in sorted(task_ids))
 
     _ON_EVENT: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = {
         MessageReceived: _on_message,
