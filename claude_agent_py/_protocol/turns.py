@@ -149,16 +149,15 @@ class TurnRouter:
         self._note_resumed(())
         return self._take_resumed()
 
-    def add_prompt(self, run_id: RunId, prompt_uuid: str, now: float) -> bool:
-        """Add a prompt of the run. Return False if the run has already ended."""
+    def add_prompt(self, run_id: RunId, prompt_uuid: str, now: float) -> None:
+        """Add a prompt of the run, unless the run has ended."""
         run = self._runs.get(run_id)
         if run is None:
-            return False
+            return
         run.waiting[prompt_uuid] = None
         run.last_progress = now
         self._owner_of_prompt[prompt_uuid] = run_id
         self._prompts.add(prompt_uuid)
-        return True
 
     def seal_run(self, run_id: RunId, now: float) -> tuple[Verdict, ...]:
         """Note that the run has all its prompts. Return the runs that this ends."""

@@ -40,7 +40,7 @@ class Scene:
         self.received[run_id] = []
         self.router.open_run(run_id, until, limits or RunLimits(), self.now)
         for prompt in prompts:
-            assert self.router.add_prompt(run_id, prompt, self.now)
+            self.router.add_prompt(run_id, prompt, self.now)
         if is_sealed:
             self.seal(run_id)
         return run_id

@@ -64,7 +64,7 @@ def prompt_message(prompt: Any, *, verbatim: bool) -> "UserMessage":
     from claude_agent_py.wire.messages.conversation import UserContent, UserMessage
 
     whole = _whole_message(prompt)
-    content = UserContent(role="user", content=check_prompt(prompt if whole is None else whole.content))
+    content = UserContent(role="user", content=_check_content(prompt if whole is None else whole.content))
     marks: dict[str, Any] = {"client_composed": True} if verbatim else {}
     if whole is None:
         return UserMessage(message=content, uuid=str(uuid.uuid4()), **marks)
@@ -131,8 +131,11 @@ def check_prompt(prompt: Any) -> str | list[ContentBlock]:
     Raises:
         OptionsError: The prompt is empty or has the wrong type.
     """
-    if (whole := _whole_message(prompt)) is not None:
-        return check_prompt(whole.content)
+    whole = _whole_message(prompt)
+    return _check_content(prompt if whole is None else whole.content)
+
+
+def _check_content(prompt: Any) -> str | list[ContentBlock]:
     if isinstance(prompt, str):
         if not prompt.strip():
             raise OptionsError("must not be empty", option="prompt")
