@@ -154,7 +154,7 @@ async def test_it_leads_a_process_group_of_its_own() -> None:
 
 
 HOST = """
-    import os, sys
+    import fcntl, os, sys, termios
     import anyio
     from claude_agent_py.transport import LaunchPlan, SubprocessTransport
 
@@ -167,6 +167,8 @@ HOST = """
         assert group == pid
         print("separate" if session == pid else "shared" if session == os.getsid(0) else session)
 
+    if sys.argv[2] == "terminal":
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)  # the session's terminal is that of stdin
     anyio.run(main, backend=sys.argv[1])
 """
 
@@ -174,18 +176,15 @@ HOST = """
 @pytest.mark.parametrize("has_terminal", [True, False])
 def test_its_session_is_separate_if_there_is_a_terminal(has_terminal: bool, anyio_backend_name: str) -> None:
     """A terminal would stop a program of the same session that reads from it. Without one, the CPU is shared better."""
-    import fcntl
     import pty
-    import termios
     from subprocess import PIPE, Popen
 
     control, terminal = pty.openpty()
     host = Popen(
-        [sys.executable, "-c", textwrap.dedent(HOST), anyio_backend_name],
+        [sys.executable, "-c", textwrap.dedent(HOST), anyio_backend_name, "terminal" if has_terminal else "none"],
         stdin=terminal,
         stdout=PIPE,
         start_new_session=True,
-        preexec_fn=(lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0)) if has_terminal else None,
     )
     out, _ = host.communicate(timeout=60)
     for file in (control, terminal):
