@@ -888,6 +888,7 @@ def test_a_run_that_is_over_is_forgotten_with_its_tasks() -> None:
     router.seal_run(run, 0.0)
     for frame in [started("a"), shell("b1"), result("under way", "a")]:
         router.route(decode(json.dumps(frame).encode()), 0.0)
+    router.settle(0.0)
     assert router.open_runs == ()
     forgotten = weakref.ref(run)
     del run

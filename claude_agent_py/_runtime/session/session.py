@@ -1,7 +1,7 @@
 """`Session`: one CLI process and the conversation over its pipe.
 
-It drives the sans-IO engine and router over a transport. A message takes this way: the engine decodes it, `track`
-updates the tasks and facts, the router names its runs, and their mailboxes and the readers receive it. The workers:
+It drives the sans-IO engine and router over a transport. A message takes this way: the engine decodes it, the router
+names its runs, their mailboxes and the readers receive it, and `track` updates the tasks and facts. The workers:
 
 * The **pump** reads, feeds the engine and acts on its events. If user code that it calls has to wait, another worker
   continues to pump.
@@ -114,8 +114,6 @@ class Session:
         """Whether a writer is running."""
         self._timer: anyio.CancelScope | None = None
         """The scope in which the timer sleeps; moving its deadline wakes it earlier."""
-        self._task_events: list[TaskEvent] | None = None
-        """The events that the current message has caused, delivered after it; None between messages."""
         self.listeners_done: LazyEvent | None = None
         """Set when the listeners have received everything; None without listeners."""
         self.children: set[Callable[[], None]] = set()
@@ -423,27 +421,21 @@ class Session:
         message, line = event.message, event.line
         if self.facts.info is None and type(message) is MalformedFrame:
             self._refuse_garbage(message)
-        task_events: list[TaskEvent] = []
-        outer, self._task_events = self._task_events, task_events
-        try:
-            why_refused = self.track(message, line)
-        finally:
-            self._task_events = outer
-        runs, ended = self._router.route(message, self._now())
+        runs, may_end = self._router.route(message, self._now())
         if self.storing is None or not self.storing.take(message, len(line)):
             for run in runs:
                 run.put(message, line)
             self.readers.put(message, line, is_of_run=bool(runs))
             for observer in self.observers:
                 observer.message(message)
-        if task_events:
-            self.readers.put_events(task_events)
-        self._handle(ended)
+        why_refused = self.track(message, line)  # its task events follow it
+        if may_end:
+            self._handle(self._router.settle(self._now()))
         if why_refused is not None and self.is_open:
             self.start_soon(self._fail_login, why_refused)  # after the other messages that have arrived
 
     def track(self, message: Any, line: bytes = b"", /) -> str | None:
-        """Update the tasks and facts from a message, before it is routed and read.
+        """Update the tasks and facts from a message.
 
         `line` is its line if decoding it reproduces the message. Return why the turn fails if the message says that the
         API refuses the login.
@@ -457,12 +449,9 @@ class Session:
         return why_refused
 
     def _note_task_events(self, events: "Sequence[TaskEvent]") -> None:
-        """Deliver the events of tasks: after the message that caused them, or now if none did."""
-        if self._task_events is not None:
-            self._task_events += events
-        else:
-            self.readers.put_events(events)
-            self.settle()
+        """Deliver the events of tasks, and end the runs that waited for the tasks."""
+        self.readers.put_events(events)
+        self.act(self._router.settle(self._now()))
 
     def _on_unreadable_result(self, event: ResultUnreadable) -> None:
         self._handle(self._router.spoil(event.frame, self._now()))
@@ -546,10 +535,6 @@ class Session:
             self.track(message)
         else:
             self.act([MessageReceived(message, encode(message).removesuffix(b"\n"))])
-
-    def settle(self) -> None:
-        """End the runs that are over because tasks ended without a message."""
-        self.act(self._router.settle(self._now()))
 
     # Runs --------------------------------------------------------------------------------------------------------
 
