@@ -33,7 +33,6 @@ from claude_agent_py.wire.control.asks import (
 if TYPE_CHECKING:
     from claude_agent_py._runtime.answering.parent import ParentSession, PermissionAnswers
     from claude_agent_py._runtime.answering.session_port import SessionPort
-    from claude_agent_py.hooks import HookRun
     from claude_agent_py.hooks.dispatcher import HookDispatcher
     from claude_agent_py.permissions.dispatcher import PermissionDispatcher
     from claude_agent_py.tasks.events import Answered, Asked
@@ -141,11 +140,13 @@ class RequestHandlers:
     async def _answer(self, event: RequestReceived, cancellation: Cancellation) -> None:
         """Call the handler of a request, and send its answer."""
         request_id, payload, failed = event.request_id, None, False
-        for observer in self._session.observers:
+        observers = self._session.observers
+        for observer in observers:
             observer.asked(request_id, event.request)
         if (parent := self._parent) is not None:
             for observer in parent.observers:
                 observer.asked(request_id, event.request, parent.agent_id)
+            observers += parent.observers
         try:
             payload = await self._call_handler(event, cancellation)
             self._engine.answer(request_id, payload)
@@ -156,7 +157,7 @@ class RequestHandlers:
         finally:
             self._pending.pop(request_id, None)
             self._session.flush()
-            for observer in self._session.request_observers:
+            for observer in observers:
                 observer.answered(request_id, payload, failed)
 
     async def _call_handler(self, event: RequestReceived, cancellation: Cancellation) -> Payload:
@@ -205,7 +206,8 @@ class RequestHandlers:
         return HookDispatcher(
             self._options.hooks,
             report=self._report,
-            on_run=self._note_hook_run if self._options.include_hook_events else None,
+            # The CLI reports only the command hooks of settings files.
+            on_run=self._session.readers.announce if self._options.include_hook_events else None,
             builtin=delegation.matchers(),
             final_filter=delegation.last_word,
         )
@@ -284,10 +286,6 @@ class RequestHandlers:
         for part in (self._get_if_loaded("mcp"), self._get_if_loaded("permissions")):
             if part is not None:
                 part.close()
-
-    def _note_hook_run(self, run: "HookRun") -> None:
-        """Announce that a handler ran. The CLI reports only the command hooks of settings files."""
-        self._session.readers.announce(run)
 
     def _note_waiting(self, request_id: str, agent_id: str | None, asked: "Asked | None") -> None:
         """Record the question that a task asks a person, or, with None, that the wait has ended."""

@@ -35,11 +35,6 @@ class SessionPort(Protocol):
     workers: "TaskGroup | None"
     listeners_done: "LazyEvent | None"
 
-    @property
-    def request_observers(self) -> "tuple[Observer, ...]":
-        """The observers of this session and, for a child agent, of its ancestors."""
-        ...
-
     def start_worker(self, function: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
         """Run an async function as a worker. A failure ends the session."""
         ...
