@@ -343,12 +343,16 @@ class Client(SessionControls, Generic[Output]):
             ConnectionClosedError: The client is not connected.
             CLIExitError: The CLI has ended.
         """
-        from claude_agent_py._runtime.runs.prompts import check_run_arguments, open_run, prepare_prompt
+        from claude_agent_py._runtime.runs.mailbox import Mailbox
+        from claude_agent_py._runtime.runs.prompts import check_run_arguments, prepare_prompt, start_run
         from claude_agent_py._runtime.runs.run import Run
+        from claude_agent_py._runtime.runs.run_state import RunState
 
         check_run_arguments(until, timeout)
-        prepared = prepare_prompt(prompt, verbatim=self._options.verbatim_prompts)
-        return Run(self, open_run(self.session, prepared, until, timeout))
+        mailbox = Mailbox(self._options.limits.mailbox_bytes)
+        state = RunState(mailbox, until, timeout)
+        start_run(self.session, state, prepare_prompt(prompt, verbatim=self._options.verbatim_prompts))
+        return Run(self, state, mailbox)
 
     @property
     def resumed_run(self) -> Run[Output] | None:
@@ -360,8 +364,8 @@ class Client(SessionControls, Generic[Output]):
         """
         from claude_agent_py._runtime.runs.run import Run
 
-        mailbox = self.session.resumption.run
-        return None if mailbox is None else Run(self, mailbox)
+        run, mailbox = self.session.resumption.run, self.session.resumption.mailbox
+        return None if run is None or mailbox is None else Run(self, run, mailbox)
 
     async def spawn(
         self,

@@ -12,8 +12,10 @@ import anyio
 
 from claude_agent_py._errors import ConnectionClosedError
 from claude_agent_py._event_loop import run_anywhere
-from claude_agent_py._runtime.runs.prompts import Prompt, check_run_arguments, open_run, prepare_prompt
+from claude_agent_py._runtime.runs.mailbox import Mailbox
+from claude_agent_py._runtime.runs.prompts import Prompt, check_run_arguments, prepare_prompt, start_run
 from claude_agent_py._runtime.runs.run import InterruptReceipt, Run
+from claude_agent_py._runtime.runs.run_state import RunState
 from claude_agent_py.client import Client
 from claude_agent_py.options.client_options import ClientOptions, options_or_defaults
 from claude_agent_py.options.output_shape import Output
@@ -21,9 +23,7 @@ from claude_agent_py.options.output_shape import Output
 if TYPE_CHECKING:
     from claude_agent_py._protocol.open_runs import Until
     from claude_agent_py._runtime.runs.result import RunResult
-    from claude_agent_py._runtime.runs.run_mailbox import RunMailbox
     from claude_agent_py._runtime.session.ending import TasksAtClose
-    from claude_agent_py._runtime.session.session import Session
     from claude_agent_py.transport import Transport
 
 
@@ -96,47 +96,44 @@ class OneShot(Run):
     def __init__(
         self, options: ClientOptions, prompt: Prompt, until: Until, timeout: float | None, transport: Transport | None
     ) -> None:
-        super().__init__()
         check_run_arguments(until, timeout)
+        mailbox = Mailbox(options.limits.mailbox_bytes)
+        super().__init__(None, RunState(mailbox, until, timeout), mailbox)
         self._options = options
         self._prompt = prepare_prompt(prompt, verbatim=options.verbatim_prompts)
-        self._until: Until = until
-        self._timeout = timeout
         self._transport = transport
-        self._own_client: Client | None = None
-        """The client that this run opened and closes; None before it started."""
         self._failed: Exception | None = None
         """The error of a failed start, raised again by later awaits and iterations."""
         self._starting = anyio.Lock()
 
-    async def _ensure_started(self) -> tuple[Session, RunMailbox]:
+    async def _start(self) -> None:
         async with self._starting:
             if self._failed is not None:
                 raise self._failed
-            if self._own_client is None:
-                try:
-                    await self._start()
-                except Exception as error:
-                    self._failed = error
-                    raise
-                except BaseException:
-                    if self._transport is not None:
-                        self._failed = ConnectionClosedError("the start was cancelled, which used up the transport")
-                    raise
-        return await super()._ensure_started()
+            if self._client is not None:
+                return
+            try:
+                self._client = await self._send_prompt()
+            except Exception as error:
+                self._failed = error
+                raise
+            except BaseException:
+                if self._transport is not None:
+                    self._failed = ConnectionClosedError("the start was cancelled, which used up the transport")
+                raise
 
-    async def _start(self) -> None:
+    async def _send_prompt(self) -> Client:
         """Open the client and send the prompt. An error or a cancellation leaves no process behind."""
         client = await self._open_client()
-        idle = self._until == "idle"
+        idle = self._state.until == "idle"
         client.session.ending.advice = "the run ended before they did" if idle else 'to wait for them, run until="idle"'
         try:
-            self._mailbox = open_run(client.session, self._prompt, self._until, self._timeout)
-            self._client = self._own_client = client
+            start_run(client.session, self._state, self._prompt)
         except BaseException:  # the CLI has ended already, say
             with anyio.CancelScope(shield=True):
                 await self._close_client(client, "stop")
             raise
+        return client
 
     async def _open_client(self) -> Client:
         """Return a connected client. An error or a cancellation leaves no process behind."""
@@ -149,9 +146,9 @@ class OneShot(Run):
         await client.close(tasks=tasks)
 
     async def _release(self) -> None:
-        if self._own_client is not None:
-            is_left = self._options.late_tasks == "leave" and self._mailbox is not None and self._mailbox.late_tasks
-            await self._close_client(self._own_client, "leave" if is_left else "stop")
+        if self._client is not None:
+            is_left = self._options.late_tasks == "leave" and self._state.late_tasks
+            await self._close_client(self._client, "leave" if is_left else "stop")
 
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
@@ -160,7 +157,7 @@ class OneShot(Run):
             await self._release()
 
     def __del__(self) -> None:
-        client: Client | None = vars(self).get("_own_client")
+        client: Client | None = vars(self).get("_client")
         if client is not None and not client.is_closed:
             client.abort()
 

@@ -18,6 +18,10 @@ PATIENCE = 30.0
 """Time limit for workers and processes to end, in seconds."""
 
 
+LASTING: set[int] = set()
+"""Processes that serve all tests."""
+
+
 def workers() -> int:
     """Return the number of workers of the running event loop."""
     if "trio" in sys.modules:
@@ -44,7 +48,7 @@ def is_alive(pid: int) -> bool:
 
 
 def children() -> set[int]:
-    """Return the child processes of this one, including zombies."""
+    """Return the child processes of this one, including zombies, but none that serves all tests."""
     tasks = Path("/proc/self/task")
     if not tasks.exists():
         return set()
@@ -52,7 +56,7 @@ def children() -> set[int]:
     for task in tasks.iterdir():
         with contextlib.suppress(OSError):  # the thread has ended meanwhile
             found.update(map(int, (task / "children").read_text().split()))
-    return found
+    return found - LASTING
 
 
 def pipes() -> dict[str, str]:

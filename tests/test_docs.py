@@ -1,14 +1,12 @@
 """The documentation: names exist, programs run, and links resolve."""
 
 import re
-import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from doc_blocks import CodeBlock, blocks_of, problems_of, prose_problems
-from programs import EXAMPLES, Programs
+from forks import run_program
 
 from claude_agent_py import errors
 
@@ -17,14 +15,16 @@ PAGES = sorted([*ROOT.glob("docs/*.md"), ROOT / "README.md", ROOT / "CHANGELOG.m
 BLOCKS = [block for page in PAGES for block in blocks_of(page)]
 PROGRAMS = list({(block.code, block.script): block for block in BLOCKS if block.script is not None}.values())
 GENERATORS = sorted(ROOT.glob("docs/generate_*.py"))
+EXAMPLES = ROOT / "examples"
 
 RUN = """
 import ast, inspect, sys
 import anyio
 import claude_agent_py.testing as testing
+
+_, sys.path[0], name, code, script = sys.argv
 from offline import offline
 
-_, name, code, script = sys.argv
 names = {name: getattr(testing, name) for name in testing.__all__}
 with eval(f"offline({script})", {**names, "offline": offline}):
     program = eval(compile(code, name, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), {"__name__": "__main__"})
@@ -55,18 +55,12 @@ def test_the_text_names_only_what_exists(page: Path) -> None:
     assert prose_problems(page) == []
 
 
-@pytest.fixture(scope="module")
-def programs() -> Iterator[Programs]:
-    programs = Programs()
-    yield programs
-    programs.close()
-
-
 @pytest.mark.real_cli
 @pytest.mark.parametrize("block", PROGRAMS, ids=by_name)
-def test_a_program_in_the_docs_runs(block: CodeBlock, programs: Programs) -> None:
+def test_a_program_in_the_docs_runs(block: CodeBlock) -> None:
     assert block.script is not None
-    done = programs.run(RUN, str(EXAMPLES / "docs.py"), block.name, block.code, block.script)
+    program = [sys.executable, "-W", "error", "-c", RUN, str(EXAMPLES), block.name, block.code, block.script]
+    done = run_program(program, timeout=300)
     assert done.returncode == 0, done.stderr
     assert block.printed is None or done.stdout == block.printed
 
@@ -78,7 +72,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 @pytest.mark.parametrize("script", GENERATORS, ids=by_name)
 def test_generated_tables_are_up_to_date(script: Path) -> None:
-    done = subprocess.run([sys.executable, str(script), "--check"], capture_output=True, encoding="utf-8", timeout=120)
+    done = run_program([sys.executable, str(script), "--check"])
     assert done.returncode == 0, done.stderr
 
 

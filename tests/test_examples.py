@@ -3,14 +3,15 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
-from programs import EXAMPLES, Programs
+from forks import FLEET, PLAIN, run_program
 
 from claude_agent_py._launch.locate import CLI_VARIABLE, find_cli
 from claude_agent_py.testing import ScriptedModel
 
+EXAMPLES = Path(__file__).parent.parent / "examples"
 NICENESS = 0 if sys.platform == "win32" else os.nice(0)
 """Of these tests."""
 
@@ -106,9 +107,9 @@ PRINTED: dict[str, list[str]] = {
     ],
     "map_runs": [
         "Summarize chapter 2: InvalidRequestError (attempt 1)\nSummarize chapter 3: chapter 3 in short (attempt 2)\n",
-        "5 of 6 answered\nagain:\nSummarize chapter 1: chapter 1 in short (journal)\n",
+        "3 of 4 answered\nagain:\nSummarize chapter 1: chapter 1 in short (journal)\n",
         "Summarize chapter 2: chapter 2 in short (attempt 1)\nSummarize chapter 3: chapter 3 in short (journal)\n",
-        "6 of 6 answered\n",
+        "4 of 4 answered\n",
     ],
     "mcp_servers": ["connected"],
     "permissions": [
@@ -192,45 +193,39 @@ WITH_EXTRAS = ("fleet",)
 """Examples that are about an extra."""
 
 
+HIDE = f"import sys\nsys.modules.update(dict.fromkeys({EXTRAS}))\n"
+PLAIN_INSTALL = f"{HIDE}{PLAIN}"
+
+
 @pytest.fixture(scope="module")
 def plain_install(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Return an environment in which the extras cannot be imported."""
+    """Return an environment in which the extras cannot be imported, not by programs of an example either."""
     folder = tmp_path_factory.mktemp("plain")
-    (folder / "sitecustomize.py").write_text(f"import sys\nsys.modules.update(dict.fromkeys({EXTRAS}))\n")
+    (folder / "sitecustomize.py").write_text(HIDE)
     return {"PYTHONPATH": str(folder), "PYTEST_ADDOPTS": "-p no:hypothesispytest"}  # its plugin needs a whole trio
 
 
-@pytest.fixture(scope="module")
-def programs(plain_install: dict[str, str]) -> Iterator[Programs]:
-    """Run examples without the extras."""
-    programs = Programs(**plain_install)
-    yield programs
-    programs.close()
-
-
-def run_example(name: str, *arguments: str, env: dict[str, str] | None = None) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, "-W", "error", str(EXAMPLES / f"{name}.py"), *arguments],
-        capture_output=True,
-        encoding="utf-8",
-        timeout=300,
-        env={**os.environ, "PYTHONIOENCODING": "utf-8", **(env or {})},
-    )
+def run_example(
+    name: str, *arguments: str, preloaded: str = PLAIN_INSTALL, **env: str
+) -> "subprocess.CompletedProcess[str]":
+    program = [sys.executable, "-W", "error", str(EXAMPLES / f"{name}.py"), *arguments]
+    return run_program(program, timeout=300, preloaded=preloaded, env={**os.environ, **env})
 
 
 @pytest.mark.real_cli
 @pytest.mark.parametrize("name", names())
-def test_an_example_prints_what_it_shows_without_any_extra(name: str, programs: Programs) -> None:
+def test_an_example_prints_what_it_shows_without_any_extra(name: str, plain_install: dict[str, str]) -> None:
     assert name in PRINTED, f"say in PRINTED what examples/{name}.py prints"
-    done = run_example(name) if name in WITH_EXTRAS else programs.run_example(name)
+    done = run_example(name, preloaded=FLEET) if name in WITH_EXTRAS else run_example(name, **plain_install)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     assert [text for text in PRINTED[name] if text not in done.stdout] == [], done.stdout
 
 
 @pytest.mark.parametrize("name", ["YAMLEncoder", "YAMLFormat"])
-def test_yaml_without_pyyaml_says_what_to_install(name: str, programs: Programs) -> None:
-    done = programs.run(f"from claude_agent_py.formatting import {name}; {name}()", name)
+def test_yaml_without_pyyaml_says_what_to_install(name: str, plain_install: dict[str, str]) -> None:
+    program = f"from claude_agent_py.formatting import {name}; {name}()"
+    done = run_program([sys.executable, "-c", program], preloaded=PLAIN_INSTALL, env={**os.environ, **plain_install})
     assert done.stderr.splitlines()[-1] == "ImportError: YAML needs PyYAML: pip install pyyaml"
 
 
@@ -239,7 +234,7 @@ def test_the_table_names_no_example_that_is_gone() -> None:
 
 
 def test_an_example_on_the_real_model_says_that_it_needs_a_key() -> None:
-    done = run_example("quickstart", "--live", env={"ANTHROPIC_API_KEY": ""})
+    done = run_example("quickstart", "--live", ANTHROPIC_API_KEY="")
     assert done.returncode == 1
     assert done.stderr.strip() == "Set ANTHROPIC_API_KEY to run this on the real model, or leave out --live."
 
@@ -247,7 +242,7 @@ def test_an_example_on_the_real_model_says_that_it_needs_a_key() -> None:
 @pytest.mark.real_cli
 def test_live_asks_the_model_that_the_environment_names() -> None:
     with ScriptedModel(["Lyon.", "1", "2"]) as model:  # stands in for the real one
-        done = run_example("quickstart", "--live", env=model.environment(**{CLI_VARIABLE: str(find_cli())}))
+        done = run_example("quickstart", "--live", **model.environment(**{CLI_VARIABLE: str(find_cli())}))
         asked = [request.last_user_text for request in model.requests_of("main")]
     assert (done.returncode, done.stdout, done.stderr) == (0, "Lyon.\n1 -> 2\n", "")
     assert len(asked) == 3

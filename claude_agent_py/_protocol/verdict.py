@@ -4,7 +4,7 @@ An API failure is a result with `subtype: "success"` and `is_error: true`, so th
 `terminal_reason`, the HTTP status and the `error` of the last assistant message.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultMessage
@@ -81,7 +81,7 @@ class Failure(NamedTuple):
     """When a rate limit resets, in seconds since the epoch, if known."""
 
 
-def find_failure(result: ResultMessage, messages: Iterable[Any]) -> Failure | None:
+def find_failure(result: ResultMessage, messages: Sequence[Any]) -> Failure | None:
     """Return the failure that a result reports, or None on success.
 
     `messages` are those of the run: the last assistant message has the error of the API, and a rate limit
@@ -89,7 +89,7 @@ def find_failure(result: ResultMessage, messages: Iterable[Any]) -> Failure | No
     """
     if is_fine(result):
         return None
-    history = list(messages)
+    history = messages[:]  # iterating raises if some were dropped on a full disk
     turn = _last_turn(result, history)
     if not result.is_error:
         return _find_hook_stop(result, turn)
@@ -120,7 +120,7 @@ def _find_hook_stop(result: ResultMessage, turn: list[Any]) -> Failure | None:
     return None
 
 
-def _last_turn(result: ResultMessage, history: list[Any]) -> list[Any]:
+def _last_turn(result: ResultMessage, history: Sequence[Any]) -> list[Any]:
     """Return the messages of the turn that the result ends; a run may have several turns."""
     turn: list[Any] = []
     for message in history:
@@ -168,7 +168,7 @@ def _status(result: ResultMessage) -> str:
     return f"HTTP {result.api_error_status}" if result.api_error_status else ""
 
 
-def _resets_at(history: list[Any]) -> float | None:
+def _resets_at(history: Sequence[Any]) -> float | None:
     kinds = (RateLimitMessage, AssistantMessage)
     limits = (m.rate_limit_info for m in reversed(history) if isinstance(m, kinds))
     return next((float(i.resets_at) for i in limits if i is not None and i.resets_at is not None), None)

@@ -1,10 +1,11 @@
 """`TaskIntake`: tracks tasks from the messages of a session, and notifies waiters and listeners.
 
-The runtime creates it, feeds it from its pump and runs its two workers; `TaskManager` is its public interface. The
-methods that the pump calls do no I/O and never raise. Use it only in the thread of the event loop.
+The runtime creates it, feeds it from its pump and runs its workers; `TaskManager` is its public interface. The methods
+that the pump calls do no I/O and never raise. Use it only in the thread of the event loop.
 """
 
 import logging
+import math
 import os
 import time
 import weakref
@@ -12,19 +13,20 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
-from claude_agent_py._callbacks import Report
+import anyio
+
 from claude_agent_py._errors import TaskError
 from claude_agent_py._streams import RepeatingEvent
 from claude_agent_py.tasks.events import Answered, Asked, TaskEvent, TaskOutputAvailable, TaskProgressed
 from claude_agent_py.tasks.files.paths import Paths
 from claude_agent_py.tasks.ledger import signals
 from claude_agent_py.tasks.ledger.ledger import Grace, Ledger
-from claude_agent_py.tasks.ledger.record import Record
+from claude_agent_py.tasks.ledger.record import Record, Run
 from claude_agent_py.tasks.ledger.spending import Counts
 from claude_agent_py.tasks.listeners import EventStream, Listeners, What, event_kind
 from claude_agent_py.tasks.messages import MESSAGE_LIMIT, MessageLog
 from claude_agent_py.tasks.outcome import EndedBy, TaskOutcome
-from claude_agent_py.tasks.waiting.reconcile import Reconciler
+from claude_agent_py.tasks.waiting.reconcile import PAUSE, Reconciler
 from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
 from claude_agent_py.wire.messages.system import InitMessage, PermissionDeniedMessage
 from claude_agent_py.wire.messages.tasks import TaskStartedMessage
@@ -72,7 +74,7 @@ class TaskIntake:
         self.messages: MessageLog = MessageLog(message_limit)
         self.listeners: Listeners = Listeners()
         self.changed: RepeatingEvent = RepeatingEvent()
-        """Set when any task begins or ends, and when a check is due earlier than before."""
+        """Set when any task begins or ends, and when a deadline is set: wakes the worker and who waits for any task."""
         self.stoppers: dict[str, Callable[[], Awaitable[object]]] = {}
         """Functions that stop adopted tasks, by task id."""
         self.is_copy = False
@@ -107,13 +109,12 @@ class TaskIntake:
             handler = signals.HANDLERS.get(kind)
             if handler is not None:
                 handler(self.ledger, message, self.clock())
-            if kind in _OF_SUBAGENTS:
-                if message.agent_id in self.ledger.records:
-                    self.messages.add(message.agent_id, message, line)
-                    self.ledger.touched.add(message.agent_id)
-            elif kind is InitMessage:
+            if kind is InitMessage:
                 self._is_orphaned = False
                 self.paths.record_init(message.cwd, message.session_id)
+            elif kind in _OF_SUBAGENTS and message.agent_id in self.ledger.records:
+                self.messages.add(message.agent_id, message, line)
+                self.ledger.touched.add(message.agent_id)
             self.publish()
         except Exception:
             logger.exception(_FAILED)
@@ -196,6 +197,10 @@ class TaskIntake:
         """
         if outcome.task_id in self.ledger.records:
             return
+        run = Run.of_earlier_process(outcome)
+        run.prompt = prompt
+        run.tool_use_id = tool_use_id
+        run.spent.exact = dict(spent or {})
         record = Record(
             id=outcome.task_id,
             type=task_type,
@@ -205,10 +210,9 @@ class TaskIntake:
             is_confirmed=True,
             output_file=outcome.output_file,
             transcript_path=transcript_path,
+            runs=[run],
         )
-        self.ledger.load(
-            record, outcome, prompt=prompt, tool_use_id=tool_use_id, parent_id=parent_id, spent=spent or {}
-        )
+        self.ledger.add_earlier(record, parent_id)
         if outcome.output_file:
             self.paths.record_output(record.id, outcome.output_file)
 
@@ -297,7 +301,7 @@ class TaskIntake:
                 return True
         if self.listeners.has_listener_for(TaskProgressed):
             return True
-        return any(issubclass(TaskProgressed, stream.kind) for stream in self._streams)
+        return bool(self._streams) and any(issubclass(TaskProgressed, stream.kind) for stream in self._streams)
 
     def _deliver(self, events: list[TaskEvent]) -> None:
         for event in events:
@@ -344,8 +348,10 @@ class TaskIntake:
         if self._has_worker:
             await event.wait(timeout)
             return
-        times = [time for time in (timeout, self._reconciler.seconds_until_check()) if time is not None]
-        await event.wait(min(times, default=None))
+        pause = self._reconciler.seconds_until_check()
+        if pause is not None:
+            timeout = min(max(PAUSE, pause), math.inf if timeout is None else timeout)
+        await event.wait(timeout)
         await self._reconciler.check()
 
     async def wait_until(self, is_true: Callable[[], bool], event: RepeatingEvent) -> None:
@@ -363,18 +369,14 @@ class TaskIntake:
         try:
             while True:
                 pause = self._reconciler.seconds_until_check()
-                if pause == 0:
-                    await self._reconciler.check()
-                else:
+                if pause != 0:
                     await self.changed.wait(pause)
+                await self._reconciler.check()
+                await anyio.sleep(PAUSE)
         finally:
             self._has_worker = False
             # Without this worker, the waiters must reconcile themselves.
             self._wake_all()
-
-    async def deliver_forever(self, report: Report | None = None) -> None:
-        """Call the listeners until the session ends and their queues are empty. A worker of the session runs this."""
-        await self.listeners.deliver_forever(report)
 
     def _wake_all(self) -> None:
         for event in (self.changed, *self._events.values()):

@@ -12,10 +12,7 @@ import anyio
 
 from claude_agent_py._errors import OptionsError, TaskError, TaskNotFoundError, TaskTimeoutError
 from claude_agent_py._protocol.ports import ControlPort
-from claude_agent_py.tasks.events import (
-    TaskEvent,
-    TaskFinished,
-)
+from claude_agent_py.tasks.events import TaskEvent, TaskFinished
 from claude_agent_py.tasks.files.output_reader import OutputReader, TaskOutput
 from claude_agent_py.tasks.intake import TaskIntake, Watcher, steady_time
 from claude_agent_py.tasks.ledger.ledger import Grace

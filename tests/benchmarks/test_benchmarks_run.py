@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from benchmarks import asking_cli
+from claude_agent_py.testing import FakeCLI, steps
 
 ROOT = Path(__file__).parent.parent.parent
 HAS_OFFICIAL = importlib.util.find_spec("claude_agent_sdk") is not None
@@ -47,7 +48,7 @@ RUNS = {
     },
 }
 """What to run, and by table the rows that are printed then."""
-REAL_RUNS = {
+RUNS_OF_A_CLI = {
     "connect pool --hosts claude_agent_py": {
         "Connect to": ["by hand", "claude_agent_py, warm"],
         "From the prompt": ["the CLI alone", r"pool.query\(\), a spare", r"pool.query\(\), a parked spare", "a script"],
@@ -61,10 +62,12 @@ def start(arguments: str) -> "subprocess.Popen[str]":
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT)
 
 
-@pytest.mark.parametrize("runs", [RUNS, pytest.param(REAL_RUNS, marks=pytest.mark.real_cli)], ids=["fakes", "real"])
-def test_the_benchmarks_run(runs: dict[str, dict[str, list[str]]]) -> None:
+@pytest.mark.parametrize("runs", [RUNS, RUNS_OF_A_CLI], ids=["in memory", "a CLI"])
+def test_the_benchmarks_run(runs: dict[str, dict[str, list[str]]], tmp_path: Path) -> None:
+    """With a fake for the real CLI, which it takes some 15 processes of."""
+    cli = FakeCLI(*[steps.turn("Yes.")] * 3).install(tmp_path)
     for what, tables in runs.items():
-        process = start(f"{what} {TINY}")
+        process = start(f"{what} {TINY} --cli {cli}")
         try:
             out, err = process.communicate(timeout=300)
         finally:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+from forks import run_program
 from questions import asking
 
 import claude_agent_py
@@ -37,15 +38,8 @@ def chat_in_lines(model: ScriptedModel, lines: str, *arguments: str) -> subproce
     program = (
         "import sys; sys.modules.update(rich=None, textual=None); import claude_agent_py.cli as c; sys.exit(c.main())"
     )
-    return subprocess.run(
-        [sys.executable, "-c", program, "chat", *arguments],
-        env=environment(model),
-        cwd=model.sandbox.cwd,
-        input=lines,
-        capture_output=True,
-        encoding="utf-8",
-        timeout=DEADLINE,
-    )
+    command = [sys.executable, "-c", program, "chat", *arguments]
+    return run_program(command, input=lines, timeout=DEADLINE, env=environment(model), cwd=model.sandbox.cwd)
 
 
 class Terminal:

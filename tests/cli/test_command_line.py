@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from commands import Command, command as command
+from forks import run_program
 
 from claude_agent_py._launch.locate import cached_cli
 from claude_agent_py._version import CLI_VERSION, __version__
@@ -109,6 +110,6 @@ def test_a_reader_that_leaves_ends_a_command_quietly(tmp_path: Path, arguments: 
     reading, writing = os.pipe()
     os.close(reading)
     command = [sys.executable, "-m", "claude_agent_py", *arguments]
-    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, cwd=tmp_path, timeout=60, check=False)
+    done = run_program(command, stdout=writing, cwd=tmp_path, timeout=60)
     os.close(writing)
-    assert done.stderr == b""
+    assert done.stderr == ""

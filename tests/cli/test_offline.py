@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from commands import Command, command as command
+from forks import Program
 
 from claude_agent_py.testing import ScriptedModel
 
@@ -102,7 +103,7 @@ def test_what_cannot_be_run_is_told(offline: Command, tmp_path: Path, arguments:
 def test_ending_the_command_ends_the_program() -> None:
     program = "import os, time; print(os.environ['CLAUDE_CONFIG_DIR'], flush=True); time.sleep(60)"
     command = [sys.executable, "-m", "claude_agent_py", "offline", sys.executable, "-c", program]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+    with Program(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         assert process.stdout is not None
         folder = process.stdout.readline().strip()
         assert Path(folder).is_dir()

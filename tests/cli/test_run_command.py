@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import anyio
 import pytest
 import recordings_loader as recordings
+from forks import Program
 
 import claude_agent_py
 from claude_agent_py._launch.locate import CLI_VARIABLE, find_cli
@@ -128,7 +129,7 @@ def test_ctrl_c_ends_the_run_with_130(tmp_path: Path) -> None:
     with ScriptedModel([Reply("late", after=gate)]) as model:
         environment = {**model.environment(**{CLI_VARIABLE: str(find_cli())}), "PYTHONPATH": str(PACKAGE)}
         command = [sys.executable, "-m", "claude_agent_py", "run", "go"]
-        with subprocess.Popen(command, env=environment, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
+        with Program(command, env=environment, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
             try:
                 anyio.run(partial(gate.wait_reached, timeout=60))
                 process.send_signal(signal.SIGINT)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+from forks import Program, run_program
 from leftovers import is_alive, kill, until_gone
 
 from claude_agent_py.testing import FakeCLI, steps
@@ -69,7 +70,7 @@ def test_forked_copies_leave_the_session_alone(ways: str, backend: str, tmp_path
     """One copy after the other; the original goes on after each."""
     cli = FakeCLI(steps.turn("one"), *[steps.turn("more")] * 5).install(tmp_path)
     argv = [sys.executable, "-c", PROGRAM, ways, backend, str(cli)]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
+    done = run_program(argv)
     assert done.stdout.splitlines()[-1:] == ["parent 0"], done.stderr
     assert done.returncode == 0
 
@@ -100,7 +101,7 @@ anyio.run(main, backend=sys.argv[1])
 def test_a_copy_does_not_keep_the_cli_of_a_killed_program_alive(backend: str, tmp_path: Path) -> None:
     """The copy holds the CLI's pipes, so that the CLI sees no end of its input."""
     cli = FakeCLI(ignore_eof=True).install(tmp_path)
-    with subprocess.Popen([sys.executable, "-c", KILLED, backend, str(cli)], stdout=subprocess.PIPE) as program:
+    with Program([sys.executable, "-c", KILLED, backend, str(cli)], stdout=subprocess.PIPE) as program:
         assert program.stdout is not None
         pid, copy = map(int, program.stdout.readline().split())
         try:

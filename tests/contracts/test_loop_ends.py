@@ -15,6 +15,7 @@ from typing import Any
 import anyio
 import pytest
 from anyio.lowlevel import checkpoint
+from forks import run_program
 from leftovers import children, gone, is_alive, pipes, until_gone
 
 from claude_agent_py import Client, ClientOptions, Timeouts, query, run, run_sync
@@ -404,7 +405,7 @@ def test_an_interrupt_while_a_worker_runs_reaches_the_program(
     at_once = b"".join(json.dumps(ask).encode() + b"\n" for ask in asks)
     fake = FakeCLI(steps.wait_for_prompt(), steps.emit_raw(at_once))
     argv = [sys.executable, "-c", textwrap.dedent(INTERRUPTED), str(fake.install(tmp_path)), backend, option, where]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
+    done = run_program(argv)
     state = "closed" if where == "below" and backend == "trio" else "open"
     assert done.stdout == f"interrupted with the session {state}\n", done.stderr
     assert done.returncode in (130, -signal.SIGINT), done.stderr
@@ -458,7 +459,7 @@ def test_a_program_whose_loop_never_ends(loop: str, stubborn: bool, tmp_path: Pa
         ignore_sigterm=stubborn,
     )
     argv = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(LOST), str(fake.install(tmp_path)), loop]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=True)
+    done = run_program(argv)
     pid, state = done.stdout.split()
     assert state in "SR"
     assert len(fake.spawned) == 1

@@ -337,17 +337,3 @@ async def test_opened_prompted_read_and_closed_in_four_workers() -> None:
         await in_a_worker(client.settings.get)
         await in_a_worker(client.close)
     assert answers == ["one"]
-
-
-async def test_several_sessions_at_once() -> None:
-    answers: dict[int, str] = {}
-    with ScriptedModel(lambda request: f"echo {request.last_user_text[-1]}") as model, anyio.fail_after(60):
-
-        async def use(number: int) -> None:
-            async with Client(model.options()) as client:
-                answers[number] = (await client.query(f"number {number}")).text
-
-        async with anyio.create_task_group() as group:
-            for number in range(2):
-                group.start_soon(use, number)
-    assert answers == {number: f"echo {number}" for number in range(2)}

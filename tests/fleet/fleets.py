@@ -15,6 +15,7 @@ from uuid import uuid4
 
 import anyio
 import pytest
+from forks import FLEET, Program
 from leftovers import processes_with
 from questions import asking
 from stoppable_postgres import PostgresServer
@@ -105,7 +106,8 @@ class FleetSetUp:
         }
         log = (self.folder / f"worker-{len(self.processes)}.log").open("wb")
         with log:
-            process = subprocess.Popen([sys.executable, "-c", WORKER, json.dumps(given)], stdout=log, stderr=log)
+            command = [sys.executable, "-c", WORKER, json.dumps(given)]
+            process = Program(command, preloaded=FLEET, stdout=log, stderr=log)
         self.processes.append(process)
         return process
 

@@ -14,6 +14,7 @@ import anyio
 import pytest
 from anyio import to_thread
 from fleets import PATIENCE, FleetSetUp, clis, fleet_in, given_options, until
+from forks import FLEET, Program
 
 from claude_agent_py.cli.main import main
 from claude_agent_py.fleet import Fleet
@@ -52,7 +53,7 @@ def test_everything_from_a_shell(
         given = {"url": made.url, "options": given_options(model, permission_mode="default")}
         (tmp_path / "given.json").write_text(json.dumps(given))
         command = [sys.executable, "-m", "claude_agent_py", "fleet", "worker", "agents", "--sessions", "2", "--json"]
-        process = subprocess.Popen([*command, "--folder", "ws"], cwd=tmp_path, stdout=subprocess.PIPE)
+        process = Program([*command, "--folder", "ws"], preloaded=FLEET, cwd=tmp_path, stdout=subprocess.PIPE)
         made.processes.append(process)
         assert process.stdout is not None
         began = json.loads(process.stdout.readline())
@@ -106,7 +107,7 @@ def test_everything_from_a_shell(
 
 def follow(url: str) -> Any:
     command = [sys.executable, "-m", "claude_agent_py", "fleet", "events", "one", "--json", "--follow"]
-    with subprocess.Popen([*command, "--url", url], stdout=subprocess.PIPE) as process:
+    with Program([*command, "--url", url], preloaded=FLEET, stdout=subprocess.PIPE) as process:
         try:
             assert process.stdout is not None
             for line in process.stdout:
@@ -124,7 +125,7 @@ async def test_a_worker_drains_on_sigterm_and_gives_back_what_takes_longer(tmp_p
 
     def start_worker(made: FleetSetUp, *more: str) -> "subprocess.Popen[bytes]":
         command = [sys.executable, "-m", "claude_agent_py", "fleet", "worker", "agents:fleet", "--folder", "ws", *more]
-        process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE)
+        process = Program(command, preloaded=FLEET, cwd=tmp_path, stdout=subprocess.PIPE)
         made.processes.append(process)
         assert process.stdout is not None
         assert b"runs" in process.stdout.readline()

@@ -78,7 +78,7 @@ async def test_what_was_over_before_is_kept_too(tmp_path: Path) -> None:
         tracking(manager, frames.task_notification("a2"))
         intake_of(manager).process_exited("over")
         with anyio.fail_after(60):
-            await intake_of(manager).deliver_forever()
+            await intake_of(manager).listeners.deliver_forever()
         kept = await history.finished()
         assert sorted((task.task_id, task.run_id) for task in kept) == [("a1", "0-a1"), ("a1", "1-a1"), ("a2", "0-a2")]
         steps = [(record.task_id, record.kind.value) for record in await history.records("s1")]
@@ -163,7 +163,7 @@ async def session(history: TaskHistory) -> TaskManager:
     )
     intake_of(manager).process_exited("over")
     with anyio.fail_after(60):
-        await intake_of(manager).deliver_forever()
+        await intake_of(manager).listeners.deliver_forever()
     return manager
 
 
@@ -206,11 +206,11 @@ async def test_an_end_of_which_more_became_known_is_rebuilt_as_it_was(history: T
     tracking(manager, frames.task_started("a1", "one"))
     intake_of(manager).process_exited("gone")
     with anyio.fail_after(60):
-        await intake_of(manager).deliver_forever()
+        await intake_of(manager).listeners.deliver_forever()
     tracking(manager, frames.task_notification("a1", summary="it was done before"))
     intake_of(manager).process_exited("over")
     with anyio.fail_after(60):
-        await intake_of(manager).deliver_forever()
+        await intake_of(manager).listeners.deliver_forever()
     assert [record.kind.value for record in await history.records("s1")] == [
         "created",
         "started",

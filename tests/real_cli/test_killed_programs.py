@@ -11,6 +11,7 @@ from typing import Any
 
 import anyio
 import pytest
+from forks import Program
 from leftovers import is_alive, kill, processes_with
 
 from claude_agent_py.testing import Gate, Reply, ScriptedModel, tool_use
@@ -99,7 +100,7 @@ def test_all_of_a_killed_program_ends(name: str, backend: str) -> None:
     with ScriptedModel(case.script, sessions=case.sessions) as model:
         home = f"HOME={model.sandbox.home}"
         argv = [sys.executable, "-c", textwrap.dedent(PROGRAM), backend, json.dumps(model.environment())]
-        program = subprocess.Popen([*argv, str(model.sandbox.cwd), name], stdout=subprocess.PIPE, text=True)
+        program = Program([*argv, str(model.sandbox.cwd), name], stdout=subprocess.PIPE, text=True)
         with program:
             assert program.stdout is not None
             stuck = threading.Timer(3 * PATIENCE, program.kill)

@@ -9,6 +9,7 @@ from typing import Any
 
 import anyio
 import pytest
+from forks import run_program
 from one_session import OneSession
 
 from claude_agent_py import (
@@ -448,8 +449,9 @@ async def test_a_second_process_answers_while_the_task_waits(tmp_path: Path) -> 
             waiting = list(inbox)
         seen.append(list(one.client.tasks)[-1].status)
         assert waiting[0].session_id == one.client.session_id is not None
-        done = await anyio.run_process([sys.executable, "-c", OTHER_PROCESS, str(inbox.path), *words])
-        seen.append(done.stdout.decode().strip())
+        command = [sys.executable, "-c", OTHER_PROCESS, str(inbox.path), *words]
+        done = await anyio.to_thread.run_sync(run_program, command)
+        seen.append(done.stdout.strip())
 
     async with one.open(permission_mode="default", agents=AGENTS, interactions=inbox):
         for answer, ran in (("allow", True), ("deny not now", False)):

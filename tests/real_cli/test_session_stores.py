@@ -15,6 +15,7 @@ from typing import Any
 
 import anyio
 import pytest
+from forks import Program, run_program
 from leftovers import kill
 
 from claude_agent_py import Client, ClientOptions, Timeouts, query, run, run_sync
@@ -207,7 +208,7 @@ async def test_a_fresh_process_resumes_in_another_directory(kept: dict[str, tupl
         given = {"cwd": str(elsewhere), "env": env, "permission_mode": "bypassPermissions"}
         where = {kind: place for kind, (place, _) in kept.items()}
         arguments = map(json.dumps, (where, first.session_id, given))
-        done = await anyio.run_process([sys.executable, "-c", RESUME, *arguments], stderr=None)
+        done = await anyio.to_thread.run_sync(run_program, [sys.executable, "-c", RESUME, *arguments])
         told = [json.loads(line) for line in done.stdout.splitlines()]
         assert told == [[f"You said kumquat in {kind}.", first.session_id] for kind in kept]
         assert not list(home.rglob("*.jsonl"))
@@ -499,7 +500,7 @@ async def test_a_killed_process_loses_nothing_that_the_cli_had_written(begun: Be
         given = {"cwd": str(model.sandbox.cwd), "env": model.environment(), "permission_mode": "bypassPermissions"}
         before = private_folders()
         command = [sys.executable, "-c", KILLED, str(tmp_path / "s.db"), begun.session_id, json.dumps(given)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        with Program(command, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
             pid = int(await anyio.to_thread.run_sync(process.stdout.readline))
             assert await anyio.to_thread.run_sync(process.stdout.readline) == "answered\n"

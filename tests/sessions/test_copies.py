@@ -2,13 +2,13 @@
 
 import json
 import os
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
+from forks import run_program
 from stored import SESSION, Stored
 
 from claude_agent_py._private_folders import unlock
@@ -165,7 +165,7 @@ assert (folder.path / ".credentials.json").exists()
 print(folder.path)
 """
     command = [sys.executable, "-c", program, str(tmp_path), str(tmp_path / "home")]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = run_program(command)
     folder = Path(done.stdout.strip())
     assert os.listdir(folder) == ["projects"]
     assert os.listdir(folder / "projects") == ["x.jsonl"]

@@ -2,7 +2,6 @@
 
 import os
 import sqlite3
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any, cast
 
 import anyio
 import pytest
+from forks import Program
 
 from claude_agent_py.errors import OptionsError, StoreError
 from claude_agent_py.sessions import (
@@ -105,8 +105,7 @@ anyio.run(main)
 async def test_several_processes_append_at_once(kind: str, tmp_path: Path, anyio_backend: str) -> None:
     path = str(tmp_path / "store")
     writers = [
-        subprocess.Popen([sys.executable, "-c", WRITE, kind, path, str(number), KEY["session_id"]])
-        for number in range(3)
+        Program([sys.executable, "-c", WRITE, kind, path, str(number), KEY["session_id"]]) for number in range(3)
     ]
     assert [writer.wait(60) for writer in writers] == [0, 0, 0]
     store = SQLiteStore(path) if kind == "sqlite" else DirectoryStore(path)

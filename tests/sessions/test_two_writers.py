@@ -12,6 +12,7 @@ from typing import Any, cast
 import anyio
 import pytest
 from anyio import to_thread
+from forks import Program
 
 from claude_agent_py.errors import SessionLeasedError, StaleLeaseError, StoreError
 from claude_agent_py.sessions import DirectoryStore, SessionKey, SessionStoreEntry, SQLiteStore
@@ -62,7 +63,7 @@ async def test_a_writer_that_slept_through_its_lease_writes_no_more(
     path = str(tmp_path / "store")
     store = SQLiteStore(path) if kind == "sqlite" else DirectoryStore(path)
     command = [sys.executable, "-c", SLEEPER, kind, path, KEY["session_id"]]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as sleeper:
+    with Program(command, stdout=subprocess.PIPE, text=True) as sleeper:
         try:
             assert sleeper.stdout is not None
             assert await to_thread.run_sync(sleeper.stdout.readline) == "stops\n"

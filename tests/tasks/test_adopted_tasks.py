@@ -47,7 +47,7 @@ async def test_the_end_of_the_process_is_not_the_end_of_an_adopted_task() -> Non
     with anyio.fail_after(30):
         async with anyio.create_task_group() as workers:
             workers.start_soon(listen)
-            workers.start_soon(intake_of(manager).deliver_forever)
+            workers.start_soon(intake_of(manager).listeners.deliver_forever)
             await checkpoint()
             intake_of(manager).process_exited("it crashed")
             assert (manager["a1"].status, task.status) == (TaskStatus.FAILED, TaskStatus.PENDING)

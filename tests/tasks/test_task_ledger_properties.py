@@ -138,3 +138,15 @@ def test_whatever_is_lost_nothing_stays_open_after_the_process(data: st.DataObje
     desk.intake.process_exited("gone")
     assert desk.ledger.live_ids() == frozenset()
     assert all(run.outcome is not None for record in desk.ledger.records.values() for run in record.runs[-1:])
+
+
+@given(st.data())
+def test_a_run_is_in_the_queue_while_it_has_a_deadline(data: st.DataObject) -> None:
+    desk = Desk()
+    for frame in data.draw(interleaved(data.draw(truths()))):
+        desk.fold(frame)
+        if data.draw(st.booleans()):
+            settle(desk)
+        records = desk.ledger.records.values()
+        with_deadline = {run: record for record in records for run in record.runs if run.deadline is not None}
+        assert desk.ledger.postponed == with_deadline

@@ -97,7 +97,7 @@ async def deliver(manager: TaskManager, *later: dict[str, Any]) -> list[HandlerE
     tracking(manager, *later)
     intake_of(manager).process_exited("over")
     with anyio.fail_after(30):
-        await intake_of(manager).deliver_forever(reported.append)
+        await intake_of(manager).listeners.deliver_forever(reported.append)
     return reported
 
 
@@ -191,7 +191,7 @@ async def test_without_anyone_to_report_to_a_listener_that_raises_is_logged(capl
     tracking(manager, *LIFE)
     intake_of(manager).process_exited("over")
     with anyio.fail_after(30):
-        await intake_of(manager).deliver_forever()
+        await intake_of(manager).listeners.deliver_forever()
     assert caplog.text.count("ValueError: broken on purpose\n") == 2  # the line, and the end of its traceback
     assert len(caplog.records) == 1
 
@@ -215,7 +215,7 @@ async def test_a_slow_listener_delays_only_itself() -> None:
     manager.on(at_once)
     with anyio.fail_after(30):
         async with anyio.create_task_group() as workers:
-            workers.start_soon(intake_of(manager).deliver_forever)
+            workers.start_soon(intake_of(manager).listeners.deliver_forever)
             tracking(manager, *LIFE)
             await all_told.wait()
             assert slow == []
@@ -235,7 +235,7 @@ async def test_listeners_may_come_and_go_while_the_session_runs() -> None:
 
     with anyio.fail_after(30):
         async with anyio.create_task_group() as workers:
-            workers.start_soon(intake_of(manager).deliver_forever)
+            workers.start_soon(intake_of(manager).listeners.deliver_forever)
             await wait_all_tasks_blocked()
             manager.on("started", listener)
             tracking(manager, frames.task_started("a1"))
@@ -278,7 +278,7 @@ async def test_waiting_for_a_listener_does_not_hold_up_tracking() -> None:
     manager.on(never)
     with anyio.fail_after(30):
         async with anyio.create_task_group() as workers:
-            workers.start_soon(intake_of(manager).deliver_forever)
+            workers.start_soon(intake_of(manager).listeners.deliver_forever)
             await wait_all_tasks_blocked()
             for number in range(1000):
                 manager.track(message(frames.task_started(f"a{number}")))

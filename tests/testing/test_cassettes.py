@@ -100,11 +100,11 @@ async def test_a_subscription_is_recorded_without_its_token(
     assert "x-api-key" not in asked.headers
     assert ("oauth-" in asked.headers["anthropic-beta"]) is (where != "ANTHROPIC_AUTH_TOKEN")
     assert not [secret for secret in (token, "sk-ant", "ort01") if secret in path.read_text()]
-    monkeypatch.delenv(where, raising=False)
-    (tmp_path / "config" / ".credentials.json").unlink(missing_ok=True)
-    async with Cassette(path) as replay:
-        assert await ask(replay, "Say it") != []
-    replay.check()
+    if where == "login":  # the others are recorded alike
+        (tmp_path / "config" / ".credentials.json").unlink()
+        async with Cassette(path) as replay:
+            assert await ask(replay, "Say it") != []
+        replay.check()
 
 
 def test_a_login_that_has_expired_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

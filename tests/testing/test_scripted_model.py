@@ -4,7 +4,6 @@ import http.client
 import json
 import re
 import socket
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -12,6 +11,7 @@ from typing import Any
 
 import anyio
 import pytest
+from forks import run_program
 
 from claude_agent_py.testing import (
     CutStream,
@@ -451,5 +451,5 @@ connection.request("POST", "/v1/messages", '{"messages": []}')
 
 
 def test_a_program_that_forgets_to_stop_it_can_end() -> None:
-    done = subprocess.run([sys.executable, "-c", FORGETFUL], timeout=60, capture_output=True, text=True, check=False)
+    done = run_program([sys.executable, "-c", FORGETFUL])
     assert (done.returncode, done.stderr) == (0, "")

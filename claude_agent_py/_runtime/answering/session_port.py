@@ -7,10 +7,10 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from claude_agent_py._protocol.events import Event
-    from claude_agent_py._protocol.open_runs import Until, Verdict
+    from claude_agent_py._protocol.open_runs import Verdict
     from claude_agent_py._runtime.answering.failures import FailureLog
     from claude_agent_py._runtime.runs.readers import Readers
-    from claude_agent_py._runtime.runs.run_mailbox import RunMailbox
+    from claude_agent_py._runtime.runs.run_state import RunState
     from claude_agent_py._runtime.session.facts import SessionFacts
     from claude_agent_py._runtime.session.launching import Launched
     from claude_agent_py._runtime.session.storing import Storing
@@ -51,15 +51,11 @@ class SessionPort(Protocol):
         """Write what the engine has to send."""
         ...
 
-    def open_run(self, until: "Until", timeout: float | None) -> "RunMailbox":
-        """Open a run without a prompt."""
-        ...
-
-    def register_run(self, run: "RunMailbox") -> None:
+    def open_run(self, run: "RunState") -> None:
         """Route the messages of a run to it. Its unanswered prompts have been sent."""
         ...
 
-    def fail_run(self, run: "RunMailbox", failure: Callable[[], BaseException]) -> None:
+    def fail_run(self, run: "RunState", failure: Callable[[], BaseException]) -> None:
         """End a run with an error."""
         ...
 

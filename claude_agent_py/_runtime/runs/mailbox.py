@@ -1,9 +1,11 @@
-"""`Mailbox`: a queue of messages for one reader, with bounded memory.
+"""`Mailbox`: the messages that the pump delivers to one reader, with bounded memory.
 
-Messages beyond the limit go to a temporary file, as wire lines. If the disk is full, as much again waits in memory;
-beyond that, messages are dropped and the reader gets an error.
+A reader that keeps up gets each message as it was decoded. Otherwise, and until the first read, messages wait as lines
+in a `MessageLog`. The messages of a run are recorded in such a log in any case, for its result, and its reader gets
+them from there: reading them again is starting over at its first message. All others are forgotten once they were read.
 """
 
+from array import array
 from collections import deque
 from time import monotonic
 from typing import Any, Final
@@ -11,9 +13,8 @@ from typing import Any, Final
 import anyio
 from anyio.lowlevel import checkpoint
 
-from claude_agent_py._errors import BacklogError, LocalProtocolError
-from claude_agent_py._runtime.runs.spill import Spill
-from claude_agent_py.wire.codec import decode
+from claude_agent_py._errors import LocalProtocolError
+from claude_agent_py._runtime.runs.message_log import MessageLog
 
 DECODED_BYTES: Final = 1024 * 1024
 """How many bytes wait as messages, by the length of their lines; the rest waits as lines. A line takes a tenth of the
@@ -24,102 +25,80 @@ SLICE: Final = 0.005
 
 
 class Mailbox:
-    """A queue of messages between the pump and one reader.
+    """The messages for one reader.
 
     Args:
-        max_bytes: How many bytes of messages (as on the wire) may wait in memory; as many again if the temporary file
-            cannot be written.
+        max_bytes: How many bytes of messages (as on the wire) may wait in memory, and how many may be recorded there;
+            as many again if the temporary file cannot be written.
     """
 
     def __init__(self, max_bytes: int) -> None:
-        self._max_bytes = max_bytes
-        self._held: deque[Any] = deque()
-        self._sizes: deque[int] = deque()
-        """The sizes of the held items. Tuples of both would be tracked by the garbage collector and trigger it."""
-        self._held_bytes = 0
-        self._spill: Spill | None = None
-        self._local: deque[tuple[int, Any]] = deque()
-        """Items that are not messages, while messages wait on disk: each with the number of messages before it."""
-        self._taken = 0
-        """How many messages on disk have been read."""
+        self.recorded: MessageLog = MessageLog(max_bytes)
+        self._position: int | None = 0
+        """The next recorded message to read. None while the reader keeps up: what it has not read is `_decoded`."""
+        self._passing = MessageLog(max_bytes)
+        """The messages that wait, but are not recorded."""
+        self._places = array("Q")
+        """For each of those, how many messages were recorded before it."""
+        self._passed = 0
+        """How many of those have been read."""
+        self._takes_passing: bool | None = None
+        """Whether messages that are not recorded are wanted; None until the first read."""
+        self._decoded: deque[Any] = deque()
+        self._decoded_bytes = 0
+        self._most_decoded = min(max_bytes, DECODED_BYTES)
         self._is_closed = False
-        self._is_discarded = False
-        """Whether the messages are discarded."""
-        self._failure: BacklogError | None = None
-        """Why messages were dropped; raised after the messages before them."""
         self._wakeup: anyio.Event | None = None
         self._is_waiting = False
-        self._has_reader = False
         self._slice_ends = 0.0
 
     def __len__(self) -> int:
-        return len(self._held) + len(self._local) + (len(self._spill) - self._taken if self._spill else 0)
+        """Return how many messages wait."""
+        recorded = 0 if self._position is None else len(self.recorded) - self._position
+        return len(self._decoded) + len(self._passing) - self._passed + recorded
 
-    def put(self, message: Any, line: bytes) -> None:
+    def put(self, message: Any, line: bytes, *, is_recorded: bool = False) -> None:
         """Add a message and its line. Never waits. Does nothing once the mailbox is closed.
 
-        The line is stored instead of the message if many are waiting or no reader has begun. It is empty if decoding it
-        would not reproduce the message.
+        The line is empty if decoding it would not reproduce the message, which then stays in memory.
         """
-        if self._is_closed or self._failure is not None:
+        if self._is_closed or (self._takes_passing is False and not is_recorded):
             return
-        size = len(line)
-        if self._spill is None and self._held_bytes + size <= self._max_bytes:
-            waits_long = not self._has_reader or self._held_bytes > DECODED_BYTES
-            self._held.append(line if line and waits_long else message)
-            self._sizes.append(size)
-            self._held_bytes += size
-        else:
-            self._put_on_disk(message, line)
+        if self._position is None and self._decoded_bytes > self._most_decoded:
+            self._position = len(self.recorded)  # the reader has fallen behind
+        if is_recorded:
+            self.recorded.append(message, line)
+        if self._position is None:
+            self._decoded.append(message)
+            self._decoded_bytes += len(line)
+        elif not is_recorded:
+            self._passing.append(message, line)
+            self._places.append(len(self.recorded))
         if self._wakeup is not None:
             self._wake()
-
-    def _put_on_disk(self, message: Any, line: bytes) -> None:
-        if self._spill is None:
-            self._spill, self._taken = Spill(self._max_bytes), 0
-        try:
-            self._spill.append(message, line)
-        except BacklogError as error:
-            self._failure = error
-            if not len(self._spill):
-                self._drop_spill()
-
-    def announce(self, thing: Any) -> None:
-        """Add an item that is not a message; it stays in memory."""
-        if self._is_closed:
-            return
-        if self._spill is None:
-            self._held.append(thing)
-            self._sizes.append(0)
-        else:
-            self._local.append((len(self._spill), thing))
-        self._wake()
 
     def close(self) -> None:
         """End the mailbox: the reader stops after the last message."""
         self._is_closed = True
         self._wake()
 
-    def discard(self) -> None:
-        """Drop all waiting and later messages."""
-        self.close()
-        self._is_discarded = True
-        self._held.clear()
-        self._sizes.clear()
-        self._local.clear()
-        self._drop_spill()
-
     def reopen(self) -> None:
-        """Take in messages again after `close`, unless they were discarded."""
-        self._is_closed = self._is_discarded
+        """Take in messages again after `close`."""
+        self._is_closed = False
+
+    def skip_passing(self) -> None:
+        """Deliver only recorded messages, unless reading has begun."""
+        if self._takes_passing is None:
+            self._takes_passing = False
+            self._forget_passing()
+
+    def rewind(self) -> None:
+        """Continue with the first recorded message."""
+        self._position = 0
 
     def ready(self) -> Any | None:
         """Return the next message, or None if the reader has to await `get`."""
-        if not self._held or monotonic() >= self._slice_ends:
-            return None
-        message = self._held.popleft()  # `_take` inlined, for speed
-        self._held_bytes -= self._sizes.popleft()
-        return decode(message, report=False) if type(message) is bytes else message
+        return self._take() if monotonic() < self._slice_ends else None
 
     async def get(self) -> Any:
         """Return the next message. Cancelling is safe: no message is lost.
@@ -129,17 +108,16 @@ class Mailbox:
             BacklogError: The next messages were dropped for lack of space.
             LocalProtocolError: Another worker is reading.
         """
-        self._has_reader = True
+        if self._takes_passing is None:
+            self._takes_passing = True
         if monotonic() > self._slice_ends:
             await checkpoint()
             self._slice_ends = monotonic() + SLICE
-        while not self._held and self._spill is None:
-            if self._failure is not None:
-                raise self._failure.again()
+        while (message := self._take()) is None:
             if self._is_closed:
                 raise StopAsyncIteration
             await self._wait()
-        return self._take()
+        return message
 
     async def _wait(self) -> None:
         if self._is_waiting:
@@ -156,27 +134,30 @@ class Mailbox:
             self._wakeup.set()
             self._wakeup = None  # once is enough
 
-    def _take(self) -> Any:
-        if self._held:
-            message = self._held.popleft()
-            self._held_bytes -= self._sizes.popleft()
-            return decode(message, report=False) if type(message) is bytes else message
-        assert self._spill is not None  # noqa: S101 - `get` saw that there is one
-        if self._local and self._local[0][0] <= self._taken:
-            message = self._local.popleft()[1]
-        else:
-            try:
-                message = self._spill[self._taken]
-            except BacklogError as error:
-                self._failure = error
-                self._drop_spill()
-                raise
-            self._taken += 1
-        if self._taken == len(self._spill) and not self._local:
-            self._drop_spill()
-        return message
+    def _take(self) -> Any | None:
+        """Return the next message, or None if the reader has read all."""
+        if self._decoded:
+            message = self._decoded.popleft()
+            if not self._decoded:
+                self._decoded_bytes = 0
+            return message
+        if self._position is None:
+            return None
+        if self._passed < len(self._passing) and self._places[self._passed] <= self._position:
+            message = self._passing[self._passed]
+            self._passed += 1
+            return message
+        if self._position < len(self.recorded):
+            message = self.recorded[self._position]
+            self._position += 1
+            return message
+        self._forget_passing()
+        self._passing.check()
+        self.recorded.check()
+        self._position = None
+        return None
 
-    def _drop_spill(self) -> None:
-        if self._spill is not None:
-            self._spill.close()
-            self._spill = None
+    def _forget_passing(self) -> None:
+        self._passing.clear()
+        del self._places[:]
+        self._passed = 0

@@ -19,8 +19,7 @@ from claude_agent_py.wire.fitting import Misfit, check, fit
 from claude_agent_py.wire.messages.content import Block, ContentBlock, TextBlock, UnknownBlock
 
 if TYPE_CHECKING:
-    from claude_agent_py._protocol.open_runs import Until
-    from claude_agent_py._runtime.runs.run_mailbox import RunMailbox
+    from claude_agent_py._runtime.runs.run_state import RunState
     from claude_agent_py._runtime.session.session import Session
     from claude_agent_py.wire.messages.conversation import UserMessage
 
@@ -83,22 +82,23 @@ def prepare_prompt(prompt: Prompt, *, verbatim: bool) -> "UserMessage | AsyncIte
     return prompt if isinstance(prompt, AsyncIterable) else prompt_message(prompt, verbatim=verbatim)
 
 
-def open_run(
-    session: "Session", prompt: "UserMessage | AsyncIterable[Any]", until: "Until", timeout: float | None
-) -> "RunMailbox":
+def start_run(session: "Session", run: "RunState", prompt: "UserMessage | AsyncIterable[Any]") -> None:
     """Open a run and send its prompt, or begin to send its iterable of prompts. Raises as `Session.open_run` does."""
     if not isinstance(prompt, AsyncIterable):
-        return session.open_run(until, timeout, prompt)
-    run = session.open_run(until, timeout)
-    session.start_soon(_send_each, session, run, prompt)
-    return run
+        session.open_run(run, prompt)
+        return
+    run.sending = anyio.CancelScope()
+    session.start_soon(_send_each, session, run, prompt, run.sending)
+    session.open_run(run)
 
 
-async def _send_each(session: "Session", run: "RunMailbox", prompts: AsyncIterable[Any]) -> None:
+async def _send_each(
+    session: "Session", run: "RunState", prompts: AsyncIterable[Any], scope: anyio.CancelScope
+) -> None:
     """Send the prompts of an async iterable as they come. Runs in a worker of the session; its errors fail the run."""
     iterator: AsyncIterator[Any] | None = None
     try:
-        with run.sending:
+        with scope:
             iterator = aiter(prompts)
             async for prompt in iterator:
                 message = prompt_message(prompt, verbatim=session.options.verbatim_prompts)

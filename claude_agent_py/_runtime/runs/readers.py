@@ -54,7 +54,7 @@ class Readers:
             may_be_left_out = isinstance(event, TaskProgressed)
             for mailbox in self._of_events:
                 if not may_be_left_out or len(mailbox) < QUEUE_LIMIT:
-                    mailbox.announce(event)
+                    mailbox.put(event, b"")
 
     def announce_interaction(self, event: "InteractionOpened | InteractionSettled") -> None:
         """Deliver an event of the inbox."""
@@ -69,7 +69,7 @@ class Readers:
     def announce(self, thing: Any) -> None:
         """Deliver an item that is not a message of the CLI."""
         for mailbox in self._mailboxes:
-            mailbox.announce(thing)
+            mailbox.put(thing, b"")
         if not self._mailboxes:
             self._keep(thing, b"")
 
@@ -99,11 +99,11 @@ class Readers:
         return mailbox
 
     def remove(self, mailbox: Mailbox) -> None:
-        """Stop filling a mailbox, and drop its messages."""
+        """Stop filling a mailbox."""
         with self._changing:
             self._mailboxes = tuple(other for other in self._mailboxes if other is not mailbox)
             self._of_events = tuple(other for other in self._of_events if other is not mailbox)
-        mailbox.discard()
+        mailbox.close()
 
     def end(self) -> None:
         """End the messages. `end_events` follows after the last event."""

@@ -21,7 +21,7 @@ from claude_agent_py.wire.messages.usage import ModelUsage, PermissionDenial, Us
 if TYPE_CHECKING:
     from claude_agent_py._protocol.verdict import Failure
     from claude_agent_py._runtime.runs.message_types import RunMessage
-    from claude_agent_py._runtime.runs.run_mailbox import RunMailbox
+    from claude_agent_py._runtime.runs.run_state import RunState
     from claude_agent_py._runtime.runs.subagents import Subagent
     from claude_agent_py.observe.timeline import Timeline
     from claude_agent_py.tasks.task import Task
@@ -267,7 +267,7 @@ class RunResult(Generic[Output]):
         if self.message is None:
             return PromptCancelledError("the prompt was taken back before it was answered", result=self)
         for result in (self.message, self.results[-1]):
-            failure = find_failure(result, self.messages[:])  # without those dropped on a full disk
+            failure = find_failure(result, self.messages)
             if failure is not None:
                 error = make_error(failure)
                 error.result = self
@@ -276,7 +276,11 @@ class RunResult(Generic[Output]):
 
 
 def make_result(
-    mailbox: "RunMailbox", tasks: Sequence["Task"], agents: Sequence["Subagent"], options: ClientOptions
+    run: "RunState",
+    messages: Sequence["RunMessage"],
+    tasks: Sequence["Task"],
+    agents: Sequence["Subagent"],
+    options: ClientOptions,
 ) -> RunResult:
     """Return the result of a finished run.
 
@@ -284,21 +288,21 @@ def make_result(
         StructuredOutputError: The structured output is missing or does not match `output_type`.
     """
     result = RunResult(
-        message=mailbox.own_result,
-        results=mailbox.results,
-        messages=mailbox.messages,
+        message=run.own_result,
+        results=run.results,
+        messages=messages,
         tasks=tuple(tasks),
         agents=agents,
-        sent=mailbox.sent,
-        was_interrupted=mailbox.was_interrupted,
-        late_tasks=mailbox.late_tasks,
+        sent=run.sent,
+        was_interrupted=run.was_interrupted,
+        late_tasks=run.late_tasks,
         max_budget_usd=options.max_budget_usd,
     )
     if result.is_error:
         return result
     shape = options.output_shape
     try:
-        output = structured_output(mailbox.results, shape.adapter if shape is not None else None)
+        output = structured_output(run.results, shape.adapter if shape is not None else None)
     except StructuredOutputError as error:
         error.result = result
         raise

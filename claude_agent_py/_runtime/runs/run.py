@@ -1,10 +1,10 @@
-"""`Run`: the user's view of a run. `run_mailbox.py` is the session's view."""
+"""`Run`: the user's view of a run. `run_state.py` is the session's view."""
 
 from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Generator, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self
@@ -14,9 +14,10 @@ from claude_agent_py._runtime.runs.result import InterruptedRunError, Structured
 from claude_agent_py.options.output_shape import Output
 
 if TYPE_CHECKING:
+    from claude_agent_py._runtime.runs.mailbox import Mailbox
     from claude_agent_py._runtime.runs.message_types import RunMessage
     from claude_agent_py._runtime.runs.result import RunResult
-    from claude_agent_py._runtime.runs.run_mailbox import RunMailbox
+    from claude_agent_py._runtime.runs.run_state import RunState
     from claude_agent_py._runtime.runs.subagents import Subagent
     from claude_agent_py._runtime.session.session import Session
     from claude_agent_py.tasks.task import Task
@@ -50,36 +51,29 @@ class Run(Generic[Output]):
     may iterate at a time; any number may await.
     """
 
-    def __init__(self, client: object = None, mailbox: RunMailbox | None = None) -> None:
-        self._client = client
-        """Kept alive by its runs."""
+    def __init__(self, client: Any, state: RunState, mailbox: Mailbox) -> None:
+        self._client: Any = client
+        """Kept alive by its runs. None before the run has started."""
+        self._state = state
         self._mailbox = mailbox
-        """None before the run has started."""
-        self._reads: Literal["mailbox", "record"] | None = None
-        """Where iteration reads from: the mailbox, or its record if the run was awaited first."""
-        self._position = 0
         self._is_exhausted = False
+        """Whether an iteration has reached the end, so that the next one starts over."""
         self._result: RunResult[Output] | None = None
 
-    @property
-    def _session(self) -> Session | None:
-        """The session that the run is in, which `reopen` replaces; None before the run has started."""
-        return None if self._mailbox is None else self._mailbox.session
-
     def __repr__(self) -> str:
-        mailbox = self._mailbox
-        if mailbox is None:
+        if self._client is None:
             return "<Run not started>"
-        state = (mailbox.reason or "failed") if mailbox.is_over else "running"
-        return f"<Run {state}, {len(mailbox.messages)} messages>"
+        state = (self._state.reason or "failed") if self.done else "running"
+        return f"<Run {state}, {len(self._mailbox.recorded)} messages>"
 
     @property
     def tasks(self) -> Sequence[Task]:
         """The background tasks started in the run so far: follow, await or stop them."""
-        if self._session is None or self._mailbox is None:
+        if self._client is None:
             return []
-        ids = self._session.get_task_ids(self._mailbox)
-        return [task for task in self._session.tasks if task.id in ids]
+        session = self._state.session
+        ids = session.get_task_ids(self._state)
+        return [task for task in session.tasks if task.id in ids]
 
     @property
     def agents(self) -> Sequence[Subagent]:
@@ -90,12 +84,12 @@ class Run(Generic[Output]):
         """
         from claude_agent_py._runtime.runs.subagents import find_subagents
 
-        return [] if self._session is None else find_subagents(self.tasks, self._session.agents)
+        return [] if self._client is None else find_subagents(self.tasks, self._state.session.agents)
 
     @property
     def done(self) -> bool:
         """Whether the run has ended."""
-        return self._mailbox is not None and self._mailbox.is_over
+        return self._state.is_over
 
     # Messages ----------------------------------------------------------------------------------------------------
 
@@ -105,39 +99,21 @@ class Run(Generic[Output]):
 
     def _begin_again(self) -> None:
         """After the last message, restart with the recorded messages, unless the run has been resumed."""
-        if self._is_exhausted and self._reads == "mailbox" and not self.done:
-            self._is_exhausted = False
-        elif self._is_exhausted:
-            self._reads, self._position, self._is_exhausted = "record", 0, False
-
-    def _ready(self) -> RunMessage | None:
-        """Return the next message if it is already there, a fast path for a reader who is behind."""
-        if self._reads != "mailbox" or self._mailbox is None:
-            return None
-        message: RunMessage | None = self._mailbox.ready()
-        return message
+        if self._is_exhausted and self.done:
+            self._mailbox.rewind()
+        self._is_exhausted = False
 
     async def _next(self) -> RunMessage:
-        _, mailbox = await self._ensure_started()
-        if self._reads is None:
-            self._reads = "mailbox"
+        if self._client is None:
+            await self._start()
         try:
-            message: RunMessage = await (mailbox.get() if self._reads == "mailbox" else self._next_recorded(mailbox))
+            message: RunMessage = await self._mailbox.get()
         except StopAsyncIteration:
             self._is_exhausted = True
             await self._release()
-            if mailbox.failure is not None:
-                raise self._failure(mailbox) from None
+            if self._state.failure is not None:
+                raise self._make_error(self._state.failure) from None
             raise
-        return message
-
-    async def _next_recorded(self, mailbox: RunMailbox) -> RunMessage:
-        await mailbox.wait()
-        if self._position == len(mailbox.messages):
-            mailbox.messages.check()
-            raise StopAsyncIteration
-        self._position += 1
-        message: RunMessage = mailbox.messages[self._position - 1]
         return message
 
     def text(self) -> AsyncIterator[str]:
@@ -171,14 +147,13 @@ class Run(Generic[Output]):
             RunTimeoutError: A time limit expired.
             StructuredOutputError: The structured output is missing or does not match `output_type`.
         """
-        _, mailbox = await self._ensure_started()
-        if self._reads is None:
-            self._reads = "record"
-            mailbox.discard()  # it has no reader
-        await mailbox.wait()
+        if self._client is None:
+            await self._start()
+        self._mailbox.skip_passing()
+        await self._state.wait()
         await self._release()
-        if mailbox.failure is not None:
-            raise self._failure(mailbox)
+        if self._state.failure is not None:
+            raise self._make_error(self._state.failure)
         if self._result is None:
             self._result = self._make_result()
         return self._result
@@ -190,9 +165,8 @@ class Run(Generic[Output]):
             raise error
         return result
 
-    def _failure(self, mailbox: RunMailbox) -> BaseException:
-        assert mailbox.failure is not None  # noqa: S101 - asked by the caller
-        error = mailbox.failure()
+    def _make_error(self, failure: Callable[[], BaseException]) -> BaseException:
+        error = failure()
         if isinstance(error, RunFailed):
             try:
                 error.result = self._make_result()
@@ -203,23 +177,15 @@ class Run(Generic[Output]):
     def _make_result(self) -> RunResult:
         from claude_agent_py._runtime.runs.result import make_result
 
-        assert self._session is not None  # noqa: S101 - it was started
-        assert self._mailbox is not None  # noqa: S101
-        result = make_result(self._mailbox, self.tasks, self.agents, self._session.options)
-        if result.unfinished_tasks and not self._mailbox.late_tasks:  # the session has logged late tasks
+        options = self._state.session.options
+        result = make_result(self._state, self._mailbox.recorded, self.tasks, self.agents, options)
+        if result.unfinished_tasks and not self._state.late_tasks:  # the session has logged late tasks
             names = ", ".join(repr(task.description) for task in result.unfinished_tasks)
             logger.info("a run ended while its background tasks are still running: %s", names)
         return result
 
-    async def _ensure_started(self) -> tuple[Session, RunMailbox]:
-        assert self._session is not None  # noqa: S101 - made with both
-        assert self._mailbox is not None  # noqa: S101
-        return self._session, self._mailbox
-
-    def _continue(self, other: Run) -> None:
-        """Become a view of another run."""
-        self._client = other._client
-        self._mailbox = other._mailbox
+    async def _start(self) -> None:
+        """Start the run. Only called if it was created without a client."""
 
     async def _release(self) -> None:
         """Release the resources of the run."""
@@ -236,21 +202,23 @@ class Run(Generic[Output]):
         Raises:
             ControlError: The CLI did not accept the request.
         """
-        session, mailbox = await self._ensure_started()
-        if mailbox.is_over:
+        if self._client is None:
+            await self._start()
+        state, session = self._state, self._state.session
+        if state.is_over:
             if stop_tasks:
-                await session.stop_tasks(mailbox.task_ids)
+                await session.stop_tasks(state.task_ids)
             return InterruptReceipt(outcome="too_late")
-        queued = session.queued_prompts(mailbox)
+        queued = session.queued_prompts(state)
         dequeued = tuple([prompt for prompt in queued if await _dequeue(session, prompt)])
-        if queued and len(dequeued) == len(mailbox.prompts):
+        if queued and len(dequeued) == len(state.prompts):
             return InterruptReceipt(outcome="dequeued", cancelled=dequeued)
-        mailbox.was_interrupted = True
+        state.was_interrupted = True
         reply = await session.control("interrupt", **({"cancel_queued": True} if cancel_queued else {}))
-        if session.waits_for_idle(mailbox):
-            session.fail_run(mailbox, lambda: InterruptedRunError("the run was interrupted"))
+        if session.waits_for_idle(state):
+            session.fail_run(state, lambda: InterruptedRunError("the run was interrupted"))
         if stop_tasks:
-            await session.stop_tasks(session.get_task_ids(mailbox))
+            await session.stop_tasks(session.get_task_ids(state))
         return InterruptReceipt(
             outcome="interrupted",
             still_queued=tuple(reply.get("still_queued") or ()),
@@ -258,7 +226,8 @@ class Run(Generic[Output]):
         )
 
     async def __aenter__(self) -> Self:
-        await self._ensure_started()
+        if self._client is None:
+            await self._start()
         return self
 
     async def __aexit__(
@@ -288,7 +257,7 @@ class _Messages:
         return self
 
     async def __anext__(self) -> RunMessage:
-        message = self._run._ready()
+        message = self._run._mailbox.ready()
         return await self._run._next() if message is None else message
 
 

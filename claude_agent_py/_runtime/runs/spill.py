@@ -1,11 +1,7 @@
-"""`Spill`: messages in a temporary file, for mailboxes and records that exceed their memory.
-
-A message is written as its line, with a note before it if the line alone does not reproduce the message.
-"""
+"""`Spill`: blocks of bytes in a temporary file, for messages that exceed the memory of their log."""
 
 import contextlib
 import io
-import json
 import logging
 import tempfile
 import weakref
@@ -13,8 +9,6 @@ from array import array
 from typing import Any, Final
 
 from claude_agent_py._errors import BacklogError
-from claude_agent_py.wire.codec import decode, encode, encode_json
-from claude_agent_py.wire.unknown import MalformedFrame
 
 logger: logging.Logger = logging.getLogger("claude_agent_py")
 
@@ -23,7 +17,7 @@ BUFFER_BYTES: Final = 1024 * 1024
 
 
 class Spill:
-    """Messages in a temporary file, which is deleted when this is closed or collected.
+    """Blocks of bytes in a temporary file, which is deleted when this is closed or collected.
 
     Args:
         memory_bytes: How much may stay in memory if the file cannot be written, at least `BUFFER_BYTES`.
@@ -32,8 +26,8 @@ class Spill:
     def __init__(self, memory_bytes: int) -> None:
         self._memory_bytes = max(memory_bytes, BUFFER_BYTES)
         self._file, self._problem = _temporary_file()
-        self._starts = array("Q")
-        self._size = 0
+        self._ends = array("Q", [0])
+        """Where each block ends, after a 0."""
         self._written = 0
         """How many bytes are in the file; the rest is pending."""
         self._pending = bytearray()
@@ -41,40 +35,43 @@ class Spill:
         """Write when this many bytes are pending."""
         self.close: Any = weakref.finalize(self, _close, self._file)
 
-    def __len__(self) -> int:
-        return len(self._starts)
-
-    def append(self, message: Any, line: bytes = b"") -> None:
-        """Append a message. `line`, if decoding it reproduces the message, saves encoding it.
+    def append(self, block: bytes) -> None:
+        """Append a block.
 
         Raises:
-            BacklogError: It can neither be written nor kept in memory. Earlier messages can still be read.
+            BacklogError: It can neither be written nor kept in memory. Earlier blocks can still be read.
         """
-        line = line + b"\n" if line else encode(message)
-        if type(message) is MalformedFrame:  # the line may be truncated, and the error would be lost
-            line = encode_json(message.error) + line
-        self._pending += line
+        size = self._ends[-1]
+        self._pending += block
         if len(self._pending) >= self._write_at:
             self._write()
         if len(self._pending) > self._memory_bytes:
-            self._written = min(self._written, self._size)
-            del self._pending[self._size - self._written :]
+            self._written = min(self._written, size)
+            del self._pending[size - self._written :]
             raise BacklogError(self._problem, self._memory_bytes)
-        self._starts.append(self._size)
-        self._size += len(line)
+        self._ends.append(size + len(block))
 
-    def __getitem__(self, number: int) -> Any:
-        """Read the message with that index.
+    def read(self, number: int) -> bytes:
+        """Return the block with this index.
 
         Raises:
             BacklogError: The file cannot be read.
         """
-        last = number == len(self._starts) - 1
-        line = self._read(self._starts[number], self._size if last else self._starts[number + 1])
-        if not line.startswith(b'"'):
-            return decode(line.removesuffix(b"\n"), report=False)
-        error, _, line = line.partition(b"\n")
-        return _make_malformed(line.removesuffix(b"\n"), json.loads(error))
+        start, end = self._ends[number : number + 2]
+        on_disk = max(0, min(end, self._written) - start)
+        data = bytearray()
+        try:
+            if on_disk and self._file is not None:
+                self._file.seek(start)
+                while len(data) < on_disk and (part := self._file.read(on_disk - len(data))):
+                    data += part
+        except OSError as error:
+            raise BacklogError(error.strerror or type(error).__name__, self._memory_bytes) from error
+        if len(data) < on_disk:
+            raise BacklogError("the temporary file was truncated", self._memory_bytes)
+        if end > self._written:
+            data += self._pending[max(start - self._written, 0) : end - self._written]
+        return bytes(data)
 
     def _write(self) -> None:
         """Write the pending data until the disk is full."""
@@ -91,26 +88,6 @@ class Spill:
         del self._pending[:done]
         self._written += done
         self._write_at = len(self._pending) + BUFFER_BYTES
-
-    def _read(self, start: int, end: int) -> bytes:
-        on_disk = max(0, min(end, self._written) - start)
-        data = bytearray()
-        try:
-            if on_disk and self._file is not None:
-                self._file.seek(start)
-                while len(data) < on_disk and (part := self._file.read(on_disk - len(data))):
-                    data += part
-        except OSError as error:
-            raise BacklogError(error.strerror or type(error).__name__, self._memory_bytes) from error
-        if len(data) < on_disk:
-            raise BacklogError("the temporary file was truncated", self._memory_bytes)
-        first = max(start - self._written, 0)
-        return bytes(data + self._pending[first : end - self._written]) if end > self._written else bytes(data)
-
-
-def _make_malformed(line: bytes, error: str) -> MalformedFrame:
-    frame = decode(line, report=False)
-    return frame if isinstance(frame, MalformedFrame) and frame.error == error else MalformedFrame(line, error)
 
 
 def _temporary_file() -> tuple[io.FileIO | None, str]:

@@ -12,7 +12,8 @@ from claude_agent_py._errors import CLIExitError
 from claude_agent_py._protocol.engine import Engine
 from claude_agent_py._protocol.open_runs import TurnResumed
 from claude_agent_py._protocol.turns import TurnRouter
-from claude_agent_py._runtime.runs.run_mailbox import RunMailbox
+from claude_agent_py._runtime.runs.mailbox import Mailbox
+from claude_agent_py._runtime.runs.run_state import RunState
 from claude_agent_py._runtime.session.live_changes import LiveChanges
 from claude_agent_py._streams import LazyEvent
 from claude_agent_py.wire.messages.conversation import UserContent, UserMessage
@@ -34,13 +35,15 @@ class Resumption:
         self._session = session
         self._engine = engine
         self._router = router
-        self.run: RunMailbox | None = None
+        self.run: RunState | None = None
         """The run of the interrupted turn, once the CLI has resumed it."""
-        self.carried: list[RunMailbox] = []
+        self.mailbox: Mailbox | None = None
+        """Has its messages."""
+        self.carried: list[RunState] = []
         """The unfinished runs of the session's last process."""
         self.changes: LiveChanges = LiveChanges()
         """The changes made to the running session, which its next process repeats."""
-        self.cut_off: list[RunMailbox] = []
+        self.cut_off: list[RunState] = []
         """The runs that the end of this process cut off, which the next one continues."""
         self._prompts: tuple[str, ...] | None = None
         """The prompts of the interrupted turn; None until the CLI has reported whether it resumes one."""
@@ -55,10 +58,13 @@ class Resumption:
     def begin(self) -> None:
         """Register the runs whose turn the CLI may resume. Call it before the CLI writes anything."""
         if self._session.options.resume_interrupted_turn:
-            self._router.expect_resumed_turn(self._session.open_run("result", None))
+            self.mailbox = Mailbox(self._session.options.limits.mailbox_bytes)
+            run = RunState(self.mailbox)
+            self._session.open_run(run)
+            self._router.expect_resumed_turn(run)
         for run in self.carried:
             run.reopen()
-            self._session.register_run(run)  # the CLI may resume its prompts on its own
+            self._session.open_run(run)  # the CLI may resume its prompts on its own
         self._session.act(self._router.settle(anyio.current_time()))
 
     async def wait(self, *, is_running: bool) -> None:
@@ -80,7 +86,7 @@ class Resumption:
 
     def on_turn_resumed(self, event: TurnResumed) -> None:
         """Note which turn the CLI has resumed, if any."""
-        run: RunMailbox = event.run_id
+        run: RunState = event.run_id
         self._prompts = event.prompts
         if event.adopted:
             self.run, run.is_sealed = run, True

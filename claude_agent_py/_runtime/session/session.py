@@ -49,14 +49,14 @@ from claude_agent_py._protocol.events import (
     StrayReply,
     StreamEnded,
 )
-from claude_agent_py._protocol.open_runs import RunEnded, RunLimits, RunWaits, TurnResumed, Until, Verdict
+from claude_agent_py._protocol.open_runs import RunEnded, RunLimits, RunWaits, TurnResumed, Verdict
 from claude_agent_py._protocol.state import State, Step
 from claude_agent_py._protocol.turns import TurnRouter
 from claude_agent_py._runtime.answering.failures import FailureLog
 from claude_agent_py._runtime.answering.request_handlers import RequestHandlers
 from claude_agent_py._runtime.runs.readers import Readers
 from claude_agent_py._runtime.runs.result import AuthenticationError, RunTimeoutError, UnreadableResultError
-from claude_agent_py._runtime.runs.run_mailbox import RunMailbox
+from claude_agent_py._runtime.runs.run_state import RunState
 from claude_agent_py._runtime.session.ending import Ending, describe_tasks
 from claude_agent_py._runtime.session.facts import SessionFacts
 from claude_agent_py._runtime.session.launching import Launched
@@ -382,7 +382,7 @@ class Session:
     async def _deliver_to_listeners(self, done: LazyEvent) -> None:
         """Call the listeners until the session has ended and their queues are empty."""
         async with anyio.create_task_group() as listeners:
-            listeners.start_soon(self._run, self.intake.deliver_forever, self.failures.report)
+            listeners.start_soon(self._run, self.intake.listeners.deliver_forever, self.failures.report)
             if self.stderr is not None:
                 listeners.start_soon(self._run, self.stderr.deliver)
         done.set()
@@ -538,8 +538,8 @@ class Session:
 
     # Runs --------------------------------------------------------------------------------------------------------
 
-    def open_run(self, until: Until, timeout: float | None, prompt: UserMessage | None = None) -> RunMailbox:
-        """Open a run and send its only prompt. Without one, `send_prompt` and `seal_run` follow.
+    def open_run(self, run: RunState, prompt: UserMessage | None = None) -> None:
+        """Open a run and send its only prompt. Without one, its unanswered prompts have been sent, or will be.
 
         Returns before the prompt is written.
 
@@ -548,18 +548,9 @@ class Session:
             ConnectionClosedError: The session is not open.
             CLIExitError: The CLI has ended.
         """
-        run = RunMailbox(self.options.limits.mailbox_bytes, until, timeout)
-        if prompt is None:
-            self.check_open()
-        else:
+        if prompt is not None:
             self._send_prompt(run, prompt)
             run.is_sealed = True
-        self.register_run(run)
-        self.act()
-        return run
-
-    def register_run(self, run: RunMailbox) -> None:
-        """Route the messages of a run to it. Its unanswered prompts have been sent."""
         run.session = self
         timeouts = self.options.timeouts
         limits = RunLimits(
@@ -570,8 +561,9 @@ class Session:
         )
         prompts = [prompt.uuid for prompt in run.unanswered]
         self._router.open_run(run, run.until, limits, self._now(), prompts, is_sealed=run.is_sealed)
+        self.act()
 
-    def send_prompt(self, run: RunMailbox, prompt: UserMessage) -> None:
+    def send_prompt(self, run: RunState, prompt: UserMessage) -> None:
         """Send another prompt of a run, unless it has ended. Returns before it is written. Raises like `open_run`."""
         if run.is_over:
             return
@@ -579,7 +571,7 @@ class Session:
         self._router.add_prompt(run, prompt.uuid, self._now())
         self.act()
 
-    def _send_prompt(self, run: RunMailbox, prompt: UserMessage) -> None:
+    def _send_prompt(self, run: RunState, prompt: UserMessage) -> None:
         if self._router.knows_prompt(prompt.uuid):  # the CLI would silently drop it
             raise OptionsError(f"an earlier prompt had the uuid {prompt.uuid}; give each its own", option="prompt")
         try:
@@ -592,12 +584,12 @@ class Session:
         for observer in self.observers:
             observer.sent(prompt)
 
-    def seal_run(self, run: RunMailbox) -> None:
+    def seal_run(self, run: RunState) -> None:
         """Note that the run has all its prompts."""
         run.is_sealed = True
         self.act(self._router.seal_run(run, self._now()))
 
-    def fail_run(self, run: RunMailbox, failure: Callable[[], BaseException]) -> None:
+    def fail_run(self, run: RunState, failure: Callable[[], BaseException]) -> None:
         """End a run with an error, for example because its iterable of prompts failed."""
         tasks = self._router.get_task_ids(run)
         self._router.drop_run(run)
@@ -611,7 +603,7 @@ class Session:
 
     def _on_run_ended(self, end: RunEnded) -> None:
         """End a run as the engine decided: answered, timed out, unreadable or closed."""
-        run: RunMailbox = end.run_id
+        run: RunState = end.run_id
         failure: Callable[[], BaseException] | None = None
         if end.reason == "timeout":
             failure = functools.partial(RunTimeoutError, end.kind or "run", end.limit or 0.0)
@@ -658,7 +650,7 @@ class Session:
             except (TaskError, ControlError):
                 continue  # it has just ended
 
-    def _stop_work(self, run: RunMailbox, *, was_in_turn: bool) -> None:
+    def _stop_work(self, run: RunState, *, was_in_turn: bool) -> None:
         """Stop the work on an abandoned run, but not a turn that it shares with other runs.
 
         Everything is sent now, without waiting for replies: an interrupt names no prompt, so it must precede the next
@@ -669,15 +661,15 @@ class Session:
         if was_in_turn and not self._router.turn_runs:
             self.post("interrupt")
 
-    def get_task_ids(self, run: RunMailbox) -> frozenset[str]:
+    def get_task_ids(self, run: RunState) -> frozenset[str]:
         """Return the ids of the tasks that belong to a run."""
         return run.task_ids if run.is_over else self._router.get_task_ids(run)
 
-    def waits_for_idle(self, run: RunMailbox) -> bool:
+    def waits_for_idle(self, run: RunState) -> bool:
         """Return whether a run has its answers and only waits for the session to become idle."""
         return self._router.waits_for_idle(run)
 
-    def queued_prompts(self, run: RunMailbox) -> tuple[str, ...]:
+    def queued_prompts(self, run: RunState) -> tuple[str, ...]:
         """Return the prompts of a run that the CLI has not reported as started."""
         return self._router.queued_prompts(run)
 

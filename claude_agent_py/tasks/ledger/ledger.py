@@ -8,9 +8,8 @@ report is still on the way: the CLI sends the status first and the notification 
 in `Ledger.postponed`: for its report, for activity that clears a suspicion, or for the count of its transcript.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Final
 
 from claude_agent_py.tasks.events import (
@@ -26,9 +25,9 @@ from claude_agent_py.tasks.events import (
 )
 from claude_agent_py.tasks.ledger.announcements import OpenCalls
 from claude_agent_py.tasks.ledger.record import Record, Run
-from claude_agent_py.tasks.ledger.spending import Counted, Counts, Prices, subtract_counts
+from claude_agent_py.tasks.ledger.spending import Counted, Prices, subtract_counts
 from claude_agent_py.tasks.ledger.state import Evidence, Signal, move, signal_for
-from claude_agent_py.tasks.outcome import Finding, TaskOutcome, differ
+from claude_agent_py.tasks.outcome import Finding, differ
 from claude_agent_py.wire.messages.tasks import TaskStatus
 
 _INFERRED_STATUS: Final = {
@@ -87,37 +86,8 @@ class Ledger:
         for record in records.values():
             self._update_sets(record)
 
-    def load(
-        self,
-        record: Record,
-        outcome: TaskOutcome,
-        *,
-        prompt: str | None,
-        tool_use_id: str | None,
-        parent_id: str | None = None,
-        spent: Mapping[str, Counts] = MappingProxyType({}),
-    ) -> None:
-        """Add a task that an earlier process of the session ran, with its end. Causes no events."""
-        run = Run(
-            started_at=outcome.started_at or outcome.ended_at or 0.0,
-            is_earlier=True,
-            tool_use_id=tool_use_id,
-            prompt=prompt,
-            status=outcome.status,
-            evidence=outcome.evidence,
-            ended_at=outcome.ended_at,
-            summary=outcome.summary,
-            failure_reason=outcome.failure_reason,
-            ended_by=outcome.ended_by,
-            output_file=outcome.output_file,
-            exit_code=outcome.exit_code,
-            is_report=outcome.is_report,
-            is_announced=True,
-            outcome=outcome,
-        )
-        run.spent.add_report(outcome.usage)
-        run.spent.exact = dict(spent)
-        record.runs.append(run)
+    def add_earlier(self, record: Record, parent_id: str | None) -> None:
+        """Add a task that an earlier process of the session ran. Causes no events."""
         record.children += self._orphans_by_parent.pop(record.id, [])
         self.records[record.id] = record
         self.set_parent(record, parent_id)
@@ -330,24 +300,24 @@ class Ledger:
     def _finalise(self, record: Record, run: Run, now: float, *, by_counting: bool = False) -> None:
         """Publish the outcome of a run, or a better outcome than before."""
         run.correct_start()
+        self.touched.add(record.id)
         parent = self.records.get(record.parent_id) if record.parent_id else None
         old = run.outcome
         new = record.build_outcome(run, self.prices, parent)
         run.outcome = new
-        if old is None:
-            self._cancel_deadline(run)
-        if run is record.run:
-            record.prompts.clear()
-            self._update_sets(record)
-        self.touched.add(record.id)
-        self.has_news = True
         acts = new.status is not TaskStatus.STOPPED
         if old is None:
+            self._cancel_deadline(run)
+            if run is record.run:
+                record.prompts.clear()
+                self._update_sets(record)
+            self.has_news = True
             self.emit(TaskFinished, record, run, now, outcome=new, message=run.notification, acts=acts)
             self._suspect_children(record, now)
             if record.is_agent and not record.is_child_agent:
                 self._schedule_count(record, run, now)
         elif differ(old, new) or (by_counting and old.usage != new.usage):
+            self.has_news = True
             self.emit(TaskRevised, record, run, now, old=old, outcome=new, acts=acts)
 
     def _schedule_count(self, record: Record, run: Run, now: float) -> None:

@@ -61,6 +61,27 @@ class Run:
     """Before the outcome, the time at which the end is resolved: after the grace for a late report, or for renewed
     activity. After the outcome, the time until which its transcript is counted. None if nothing is postponed."""
 
+    @classmethod
+    def of_earlier_process(cls, outcome: TaskOutcome) -> "Run":
+        """Return a run that another process ran, with its end."""
+        run = cls(
+            started_at=outcome.started_at or outcome.ended_at or 0.0,
+            is_earlier=True,
+            status=outcome.status,
+            evidence=outcome.evidence,
+            ended_at=outcome.ended_at,
+            summary=outcome.summary,
+            failure_reason=outcome.failure_reason,
+            ended_by=outcome.ended_by,
+            output_file=outcome.output_file,
+            exit_code=outcome.exit_code,
+            is_report=outcome.is_report,
+            is_announced=True,
+            outcome=outcome,
+        )
+        run.spent.add_report(outcome.usage)
+        return run
+
     @property
     def is_live(self) -> bool:
         """Whether the run has no final outcome yet."""

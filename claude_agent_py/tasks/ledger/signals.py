@@ -81,7 +81,7 @@ def _on_progress(ledger: Ledger, message: TaskProgressMessage, now: float) -> No
     record.subagent_type = record.subagent_type or message.subagent_type
     run.tool_use_id = run.tool_use_id or message.tool_use_id
     _on_activity(ledger, record, run, now)
-    if run.status.is_terminal or run is not record.run:
+    if run is not record.runs[-1] or run.status.is_terminal:
         run.spent.add_report(message.usage if run.spent.reported is None else None)
         return
     record.activity = message.description
@@ -95,7 +95,7 @@ def _on_progress(ledger: Ledger, message: TaskProgressMessage, now: float) -> No
 
 
 def _on_activity(ledger: Ledger, record: Record, run: Run, now: float) -> None:
-    if run is not record.run:
+    if run is not record.runs[-1]:
         return
     if run.status is TaskStatus.RUNNING and run.is_announced and run.suspicion is None:
         # The shortcut for almost every message.

@@ -70,9 +70,13 @@ class Prices:
 
     def cost_of(self, spent: Mapping[str, Counts]) -> float | None:
         """Return the cost of tokens by model, in US dollars, or None if a price is unknown."""
-        prices = {model: self.given.get(model) or self._implied.get(model) for model in spent}
-        costs = [price.cost_of(spent[model]) for model, price in prices.items() if price is not None]
-        return sum(costs) if costs and len(costs) == len(prices) else None
+        cost = 0.0
+        for model, counts in spent.items():
+            price = self.given.get(model) or self._implied.get(model)
+            if price is None:
+                return None
+            cost += price.cost_of(counts)
+        return cost if spent else None
 
 
 @dataclass(slots=True)
@@ -102,7 +106,8 @@ class Spending:
         hour = min(split.ephemeral_1h_input_tokens, written) if split else 0
         read = usage.cache_read_input_tokens or 0
         counts = (usage.input_tokens or 0, usage.output_tokens or 0, written - hour, hour, read)
-        self._messages[key] = (model, max_counts(self._messages.get(key, (model, _NO_COUNTS))[1], counts))
+        earlier = self._messages.get(key)
+        self._messages[key] = (model, counts if earlier is None else max_counts(earlier[1], counts))
         if len(self._messages) > _MAX_MESSAGES:
             old_model, old = self._messages.pop(next(iter(self._messages)))
             self._older[old_model] = add_counts(self._older.get(old_model, _NO_COUNTS), old)
@@ -123,9 +128,9 @@ class Spending:
         """Tokens by model: the largest known count of each kind."""
         found = dict(self._older)
         for model, counts in self._messages.values():
-            found[model] = add_counts(found.get(model, _NO_COUNTS), counts)
+            found[model] = add_counts(found[model], counts) if model in found else counts
         for model, counts in self.exact.items():
-            found[model] = max_counts(found.get(model, _NO_COUNTS), counts)
+            found[model] = max_counts(found[model], counts) if model in found else counts
         return found
 
     def usage(self, prices: Prices | None) -> TaskUsage | None:
@@ -224,24 +229,23 @@ def subtract_counts(counts: Mapping[str, Counts], others: Iterable[Mapping[str, 
     for other in others:
         for model, used in other.items():
             if model in left:
-                pairs = zip(left[model], used, strict=True)
-                left[model] = _to_counts(max(0, mine - theirs) for mine, theirs in pairs)
-    return {model: rest for model, rest in left.items() if any(rest)}
+                rest = add_counts(left[model], (-used[0], -used[1], -used[2], -used[3], -used[4]))
+                left[model] = max_counts(rest, _NO_COUNTS)
+    return {model: counts for model, counts in left.items() if any(counts)}
 
 
 def max_counts(one: Counts, other: Counts) -> Counts:
     """Return the larger of each count."""
-    return _to_counts(map(max, one, other))
+    a, b, c, d, e = one
+    v, w, x, y, z = other
+    return max(a, v), max(b, w), max(c, x), max(d, y), max(e, z)
 
 
 def add_counts(one: Counts, other: Counts) -> Counts:
     """Return the sum of two counts."""
-    return _to_counts(mine + theirs for mine, theirs in zip(one, other, strict=True))
-
-
-def _to_counts(counts: Iterable[float]) -> Counts:
-    first, second, third, fourth, fifth = counts
-    return first, second, third, fourth, fifth
+    a, b, c, d, e = one
+    v, w, x, y, z = other
+    return a + v, b + w, c + x, d + y, e + z
 
 
 def _read_counts(usage: Mapping[str, Any]) -> Counts:

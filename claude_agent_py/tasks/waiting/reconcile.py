@@ -6,9 +6,7 @@ ended, and reads the files of a quiet task from time to time, because they may b
 """
 
 import logging
-import math
 import os
-import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -25,8 +23,8 @@ from claude_agent_py.wire.messages.tasks import TaskStatus
 
 logger: logging.Logger = logging.getLogger(__name__)
 
-_PAUSE: Final = 0.02
-"""The shortest time between two checks, in seconds. When many tasks end together, one check serves them all."""
+PAUSE: Final = 0.02
+"""Seconds between two checks, so that one check serves the tasks that end together."""
 
 
 class Reconciler:
@@ -37,7 +35,6 @@ class Reconciler:
         self._paths = paths
         self._clock = clock
         self._publish = publish
-        self._last_check = -math.inf
         self._last_quiet_check = clock()
         self._is_checking = False
 
@@ -48,14 +45,13 @@ class Reconciler:
         times = [now if run.is_to_count else run.deadline or now for run in ledger.postponed]
         if ledger.background or ledger.foreground:
             times.append(self._last_quiet_check + ledger.grace.quiet)
-        return max(0.0, min(times) - now, self._last_check + _PAUSE - time.monotonic()) if times else None
+        return max(0.0, min(times) - now) if times else None
 
     async def check(self) -> None:
         """Resolve all tasks whose deadline has passed. May be called at any time, even from several workers."""
         if self._is_checking:
             return
         self._is_checking = True
-        self._last_check = time.monotonic()
         try:
             await self._count_ended()
             await self._decide_all(self._clock())
@@ -78,7 +74,7 @@ class Reconciler:
             )
         for (record, run), its_runs, counted in zip(runs, dated, found, strict=True):
             self._ledger.apply_count(record, run, its_runs, counted, self._clock())
-            self._publish()
+        self._publish()
 
     async def _decide_all(self, now: float) -> None:
         records = [record for run, record in self._ledger.postponed.items() if run.is_due(now)]
@@ -95,7 +91,7 @@ class Reconciler:
             # Skip a task that ended or started again while its files were read.
             if run is record.run and run.is_live:
                 self._decide(record, run, finding, now)
-                self._publish()
+        self._publish()
 
     def _quiet_records(self, now: float) -> list[Record]:
         ledger = self._ledger

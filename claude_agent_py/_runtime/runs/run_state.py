@@ -1,41 +1,42 @@
-"""`RunMailbox`: the session's view of a run. The session fills and ends it, and `Run` reads from it."""
+"""`RunState`: the session's view of a run. `run.py` is the user's view."""
 
+import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from claude_agent_py._protocol.open_runs import EndReason, RunEnded, Until
 from claude_agent_py._runtime.runs.mailbox import Mailbox
-from claude_agent_py._runtime.runs.record import PACKED, Record
 from claude_agent_py._streams import LazyEvent
 from claude_agent_py.wire.messages.conversation import ResultMessage, UserMessage
 from claude_agent_py.wire.messages.stream import StreamEventMessage
 
+if TYPE_CHECKING:
+    from claude_agent_py._protocol.open_runs import EndReason, RunEnded, Until
 
-class RunMailbox(Mailbox):
-    """The messages of one run, for iteration, and a record of all but the deltas, for its result.
+
+class RunState:
+    """What a session knows of a run: its prompts, its results and its end.
 
     Args:
-        max_bytes: How many bytes of messages (as on the wire) may wait in memory, and how many may be recorded there.
+        mailbox: Where its messages go. It belongs to the user's view: without that, nobody will read them.
         until: When the run ends.
         timeout: Seconds for the whole run; None means `Timeouts.run`.
     """
 
-    def __init__(self, max_bytes: int, until: Until = "result", timeout: float | None = None) -> None:
-        super().__init__(max_bytes)
+    def __init__(self, mailbox: Mailbox, until: "Until" = "result", timeout: float | None = None) -> None:
+        self._find_mailbox = weakref.ref(mailbox)
         self.until: Until = until
         self.timeout = timeout
         self.is_sealed = False
         """Whether it has all its prompts."""
         self.session: Any = None
-        """The session that the run is in; `reopen` moves it to the next one."""
+        """The session that the run is in, which `reopen` replaces; None before the run has started."""
         self.sent: list[UserMessage] = []
         """The prompts, in the order sent."""
-        self.messages: Record = Record(max_bytes)
         self.results: list[ResultMessage] = []
         self.was_interrupted = False
-        self.sending: anyio.CancelScope = anyio.CancelScope()
+        self.sending: anyio.CancelScope | None = None
         """The scope of the worker that sends an async iterable of prompts; cancelled when the run ends."""
         self.reason: EndReason | None = None
         """Why the run ended; None if it has not, or if the client ended it."""
@@ -48,31 +49,35 @@ class RunMailbox(Mailbox):
         self._over = LazyEvent()
 
     def put(self, message: Any, line: bytes) -> None:
-        """Add a message and its line. Never waits."""
+        """Deliver a message and its line. All but the deltas of partial messages are recorded."""
         kind = type(message)
         if kind is ResultMessage:
             self.results.append(message)
-        if kind is not StreamEventMessage:
-            self.messages.append(message, line)
-            if len(self._held) < PACKED:  # the reader has had the first ones
-                self.messages.pack()
-        super().put(message, line)
+        mailbox = self._find_mailbox()
+        if mailbox is not None:
+            mailbox.put(message, line, is_recorded=kind is not StreamEventMessage)
 
     def finish(
-        self, tasks: frozenset[str], end: RunEnded | None = None, failure: Callable[[], BaseException] | None = None
+        self, tasks: frozenset[str], end: "RunEnded | None" = None, failure: Callable[[], BaseException] | None = None
     ) -> None:
         """End the run. Only the first call has an effect."""
-        if not self.is_over:
-            self.task_ids, self.failure = self.task_ids | tasks, failure
-            if end is not None:  # not kept: it refers to this mailbox
-                self.reason, self.late_tasks = end.reason, end.late_tasks
-            self.close()
+        if self.is_over:
+            return
+        self.task_ids, self.failure = self.task_ids | tasks, failure
+        if end is not None:  # not kept: it refers to this run
+            self.reason, self.late_tasks = end.reason, end.late_tasks
+        mailbox = self._find_mailbox()
+        if mailbox is not None:
+            mailbox.close()
+        if self.sending is not None:
             self.sending.cancel()
-            self._over.set()
+        self._over.set()
 
     def reopen(self) -> None:
         """Begin again in another process: the run was cut off, and is not over."""
-        super().reopen()
+        mailbox = self._find_mailbox()
+        if mailbox is not None:
+            mailbox.reopen()
         self.failure = self.reason = None
         self._over = LazyEvent()
 

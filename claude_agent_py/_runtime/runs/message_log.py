@@ -1,0 +1,138 @@
+"""`MessageLog`: messages in the order received, in memory and, beyond a limit, in a temporary file.
+
+Messages are kept as wire lines and decoded on access: most are never read again, and a line takes a tenth of the memory
+of its message. A decoded message is equal to the received one, but not the same object.
+"""
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar, Final, overload
+
+from claude_agent_py._errors import BacklogError
+from claude_agent_py._runtime.runs.spill import Spill
+
+BLOCK_BYTES: Final = 8 * 1024
+"""How many bytes of lines share a block: single lines take more memory, and leave holes when they are freed."""
+
+
+class MessageLog(Sequence[Any]):
+    """An append-only sequence of messages.
+
+    Args:
+        max_bytes: How many bytes of messages (as on the wire) to hold in memory; as many again if the temporary file
+            cannot be written. Further messages are dropped, and iterating raises BacklogError after the last one kept.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._failure: BacklogError | None = None
+        """Why messages were dropped."""
+        self._spill: Spill | None = None
+        """The blocks that follow those in memory."""
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget the messages. `check` still reports those that were dropped."""
+        if self._spill is not None:
+            self._spill.close()
+            self._spill = None
+        self._blocks: list[bytes] = []
+        """The first lines."""
+        self._block_bytes = 0
+        self._last = bytearray()
+        """The last lines: the block that grows."""
+        self._starts = array("Q", [0])
+        """The position of the first line of each block, up to the last one."""
+        self._length = 0
+        self._lines: list[bytes] = []
+        """The lines of the block that was read last."""
+        self._lines_start = 0
+        self._without_line: dict[int, Any] = {}
+        """The items whose line is empty, by position."""
+
+    def __repr__(self) -> str:
+        return f"<log of {len(self)} messages>"
+
+    def append(self, message: Any, line: bytes) -> None:
+        """Add a message as its line. An item whose line is empty stays in memory as it is."""
+        if self._failure is not None:
+            return
+        if not line:
+            self._without_line[self._length] = message
+        self._length += 1
+        self._last += line
+        self._last += b"\n"
+        if len(self._last) >= BLOCK_BYTES:
+            self._end_block()
+
+    def _end_block(self) -> None:
+        block = bytes(self._last)
+        if self._spill is None and self._block_bytes + len(block) <= self._max_bytes:
+            self._blocks.append(block)
+            self._block_bytes += len(block)
+        else:
+            if self._spill is None:
+                self._spill = Spill(self._max_bytes)
+            try:
+                self._spill.append(block)
+            except BacklogError as error:
+                self._failure = error.again()  # the traceback of the other one refers to the spill
+                return
+        self._starts.append(self._length)
+        self._last.clear()
+
+    def check(self) -> None:
+        """Raise BacklogError if messages were dropped."""
+        if self._failure is not None:
+            raise self._failure.again()
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __iter__(self) -> Iterator[Any]:
+        position = 0
+        while position < len(self):  # it may grow during the iteration
+            yield self._get(position)
+            position += 1
+        self.check()
+
+    @overload
+    def __getitem__(self, index: int) -> Any: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Any]: ...
+    def __getitem__(self, index: int | slice) -> Any:
+        if isinstance(index, slice):
+            return [self._get(position) for position in range(*index.indices(len(self)))]
+        return self._get(range(len(self))[index])
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, MessageLog | list | tuple):
+            return NotImplemented
+        return len(self) == len(other) and all(mine == theirs for mine, theirs in zip(self, other, strict=True))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return list, (self[:],)  # a file cannot be pickled
+
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]
+
+    def _get(self, position: int) -> Any:
+        from claude_agent_py.wire.codec import decode  # loads while the CLI starts
+
+        if not 0 <= position - self._lines_start < len(self._lines):
+            self._read_block(position)
+        line = self._lines[position - self._lines_start]
+        return decode(line, report=False) if line else self._without_line[position]
+
+    def _read_block(self, position: int) -> None:
+        """Read the block that has the line at this position."""
+        number = bisect_right(self._starts, position) - 1
+        if number < len(self._blocks):
+            block = self._blocks[number]
+        elif number == len(self._starts) - 1:
+            block = bytes(self._last)
+        else:
+            assert self._spill is not None  # noqa: S101 - it has the blocks between
+            block = self._spill.read(number - len(self._blocks))
+        self._lines = block.split(b"\n")[:-1]
+        self._lines_start = self._starts[number]
