@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from claude_agent_py.formatting.problems import Problem
+    from claude_agent_py.formatting.sections import Problem
 
 
 def _restore(cls: type["ClaudeAgentError"], args: tuple[Any, ...], state: dict[str, Any]) -> Any:

@@ -148,7 +148,7 @@ if TYPE_CHECKING:
         SettingsError as SettingsError,
         SlashCommand as SlashCommand,
     )
-    from claude_agent_py.wire.messages.usage_reports import (
+    from claude_agent_py.wire.messages.usage import (
         ContextAgent as ContextAgent,
         ContextCategory as ContextCategory,
         ContextMCPTool as ContextMCPTool,

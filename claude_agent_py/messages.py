@@ -69,10 +69,6 @@ if TYPE_CHECKING:
         UserContent as UserContent,
         UserMessage as UserMessage,
     )
-    from claude_agent_py.wire.messages.notices import (
-        RateLimitMessage as RateLimitMessage,
-        TranscriptMirrorMessage as TranscriptMirrorMessage,
-    )
     from claude_agent_py.wire.messages.occasional import (
         ActiveGoal as ActiveGoal,
         ActiveGoalMessage as ActiveGoalMessage,
@@ -95,9 +91,11 @@ if TYPE_CHECKING:
         PersistedFile as PersistedFile,
         PluginInstallMessage as PluginInstallMessage,
         PromptSuggestionMessage as PromptSuggestionMessage,
+        RateLimitMessage as RateLimitMessage,
         RecalledMemory as RecalledMemory,
         SessionWritesLostMessage as SessionWritesLostMessage,
         ToolUseSummaryMessage as ToolUseSummaryMessage,
+        TranscriptMirrorMessage as TranscriptMirrorMessage,
         WorkerShuttingDownMessage as WorkerShuttingDownMessage,
     )
     from claude_agent_py.wire.messages.origin import MessageOrigin as MessageOrigin, OriginKind as OriginKind

@@ -9,7 +9,7 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,16 +22,87 @@ from claude_agent_py._launch.environment import (
     private_home,
     surroundings,
 )
-from claude_agent_py._launch.home import check_home
-from claude_agent_py._launch.launch_plan import FORCE, NEW_HOME, PREFIX, SETTINGS_FILE, LaunchPlan
-from claude_agent_py._launch.settings import join_settings
+from claude_agent_py._launch.launch_plan import CONFIG, FORCE, NEW_HOME, PREFIX, SETTINGS_FILE, LaunchPlan
+from claude_agent_py._launch.locate import home as home_of
 from claude_agent_py._launch.table import ALWAYS_FLAGS, AWAITED, TABLE, Awaited, Field, Flag, rows_with_values
+from claude_agent_py._untrusted import read_bytes, read_json
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.options.values import PluginConfig, SystemPromptFile
 from claude_agent_py.wire.settings.rule_lists import split_rules
 
 if TYPE_CHECKING:
     from claude_agent_py.wire.base import JSONObject
+
+LOGIN_FILE: Final = ".credentials.json"
+
+
+def check_home(options: ClientOptions, environ: Mapping[str, str], cwd: Path | None) -> None:
+    """Refuse a private home that would not keep the user's configuration out, and a login that is missing.
+
+    The CLI looks for a project's `.claude` in `cwd` and all directories above it (2.1.328), and ends that search in its
+    home, which is another one now. Without project settings it does not look.
+
+    Raises:
+        OptionsError: The CLI would treat `.claude` in the user's home as a project's, or there is no login.
+    """
+    if options.home is None:
+        return
+    user_home = home_of(environ).resolve()
+    place = (cwd or Path.cwd()).resolve()
+    is_project_read = {"project", "local"} & set(options.setting_sources or ())
+    if is_project_read and place.is_relative_to(user_home) and (user_home / CONFIG).exists():
+        raise OptionsError(
+            f"cannot have project or local settings in {place}: the CLI would also read {user_home / CONFIG}, which "
+            "is above it; work in a directory outside of your home, or leave these sources out",
+            option="setting_sources",
+        )
+    # On macOS the login is in the Keychain, under a name that depends on the folder.
+    if options.login is not None and sys.platform != "darwin" and not Path(options.login, LOGIN_FILE).is_file():
+        raise OptionsError(f"there is no {LOGIN_FILE} in {options.login}", option="login")
+
+
+def join_settings(options: ClientOptions, allowed: Sequence[str] = ()) -> JSONObject | Path | None:
+    """Return the settings, the path of a file that can be used unchanged, or None if there are no settings.
+
+    `allowed` are allow rules that are too long for the command line.
+
+    Raises:
+        OptionsError: The file of `settings` cannot be read, or its contents cannot be merged.
+    """
+    given = options.settings
+    if isinstance(given, Path):
+        path = given.absolute()
+        if options.spawn is None and not path.is_file():
+            raise OptionsError(f"{path} does not exist", option="settings")
+        if options.sandbox is None and not allowed:
+            return path
+        given = _read(path)
+    joined = dict(given) if isinstance(given, Mapping) else {}
+    if options.sandbox is not None:
+        joined["sandbox"] = options.sandbox.merged_into(_object(joined, "sandbox"))
+    if allowed:
+        permissions = dict(_object(joined, "permissions"))
+        permissions["allow"] = [*permissions.get("allow", ()), *allowed]
+        joined["permissions"] = permissions
+    return joined or None
+
+
+def _read(path: Path) -> JSONObject:
+    try:
+        value = read_json(read_bytes(path)[0])
+    except (OSError, ValueError) as error:
+        raise OptionsError(f"{path} cannot be read: {error}", option="settings") from error
+    if not isinstance(value, dict):
+        raise OptionsError(f"{path} must hold a JSON object", option="settings")
+    return value
+
+
+def _object(settings: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    value = settings.get(name, {})
+    if not isinstance(value, Mapping):
+        raise OptionsError(f"{name} must be an object, not {type(value).__name__}", option="settings")
+    return value
+
 
 LONG_LIST_CHARS: Final = 8 * 1024
 """Longer lists are not passed on the command line."""
@@ -232,6 +303,5 @@ def _argument_problem(argument: str) -> str | None:
 
 
 def _find_option(name: str) -> str:
-    """Return the option of a flag or field."""
     bare = name.removeprefix("--")
     return next((row.option_names[0] for row in TABLE if row.name.removeprefix("--") == bare), "extra_args")

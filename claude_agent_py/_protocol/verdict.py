@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultMessage
-from claude_agent_py.wire.messages.notices import RateLimitMessage
+from claude_agent_py.wire.messages.occasional import RateLimitMessage
 from claude_agent_py.wire.messages.system import InformationalMessage, ModelRefusalNoFallbackMessage
 
 BY_SUBTYPE: Final[dict[str, str]] = {

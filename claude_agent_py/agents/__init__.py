@@ -16,7 +16,11 @@ if TYPE_CHECKING:
         load_agents as load_agents,
         read_agent as read_agent,
     )
-    from claude_agent_py.agents.guide import DelegationGuide as DelegationGuide, agent_table as agent_table
+    from claude_agent_py.agents.guide import (
+        DelegationGuide as DelegationGuide,
+        agent_table as agent_table,
+        shorten_report as shorten_report,
+    )
     from claude_agent_py.agents.presets import (
         PRESETS as PRESETS,
         Explore as Explore,
@@ -24,6 +28,5 @@ if TYPE_CHECKING:
         Plan as Plan,
         Shell as Shell,
     )
-    from claude_agent_py.agents.reports import shorten_report as shorten_report
 else:
     __getattr__, __dir__ = attach(__name__)

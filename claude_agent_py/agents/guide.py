@@ -1,5 +1,6 @@
 """The text that explains to the model when to delegate work to agents."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, Final
 
@@ -7,6 +8,7 @@ from pydantic import Field
 
 from claude_agent_py._configuration import ConfigModel
 from claude_agent_py.agents.definition import AgentDefinition
+from claude_agent_py.formatting.truncation import take, text_length, truncate
 
 PRINCIPLE: Final = (
     "Delegate when only the conclusion matters here; use a tool yourself when the details matter or one call answers."
@@ -189,3 +191,22 @@ def _format_cell(text: str) -> str:
 
 def _format_list(title: str, lines: list[str]) -> str:
     return "\n".join([title, *(f"- {line}" for line in lines)]) if lines else ""
+
+
+def shorten_report(report: str, max_chars: int | None) -> str:
+    """Cut a report at the end of a sentence and note its full length; at most `max_chars` including the note.
+
+    Cuts inside a sentence if no sentence ends in the second half of the allowed text. Shortens or omits the note if it
+    does not fit. None does not cut. Lengths are counted like in the CLI (see `formatting.truncation`).
+    """
+    if max_chars is None or text_length(report) <= max_chars:
+        return report
+    total = text_length(report)
+    note = f"\n\n[The report has {total:,} characters; this is its beginning.]"
+    room = max_chars - text_length(note)
+    if room <= 0:
+        return truncate(report, max_chars)
+    kept = take(report, room)
+    ends = [match.end() for match in re.finditer(r"[.!?…][\"')\]]*(?=\s|\Z)|\n(?=\n)", kept)]
+    whole = ends[-1] if ends and ends[-1] > len(kept) // 2 else len(kept)
+    return kept[:whole].rstrip() + note

@@ -151,7 +151,6 @@ class _Reader(Generic[Definition]):
         return {field if field in known else key: value for field, (key, value) in kept.items()}
 
     def _get_field_name(self, key: str) -> str:
-        """Return the Python name of a key."""
         return self._aliases.get(key) or snake_case(key)
 
     def _build_error(self, what: str, line: int) -> OptionsError:

@@ -4,8 +4,7 @@ A subagent runs in its parent's process. A child agent has a separate process, a
 permissions, environment and tools. If it crashes, the parent continues.
 """
 
-from claude_agent_py.children.agent import ChildAgent
-from claude_agent_py.children.report import ChildReport, SubTaskStatus
-from claude_agent_py.children.tool import child_tool
+from claude_agent_py.children.agent import ChildAgent, child_tool
+from claude_agent_py.children.assignment import ChildReport, SubTaskStatus
 
 __all__ = ["ChildAgent", "ChildReport", "SubTaskStatus", "child_tool"]

@@ -1,9 +1,15 @@
-"""The assignment of a child agent: its brief, and the ids under which the parent tracks it."""
+"""The assignment of a child agent, with the ids under which the parent tracks it; its usage; its report."""
 
 import secrets
 import time
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
+
+from claude_agent_py.agents.guide import shorten_report
+from claude_agent_py.formatting.truncation import text_length
+from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultMessage
+from claude_agent_py.wire.messages.tasks import TaskStatus, TaskUsage
+from claude_agent_py.wire.messages.usage import Usage
 
 Priority: TypeAlias = Literal["low", "normal", "high"] | str | int
 """Any word or number; passed to the child unchanged."""
@@ -62,3 +68,95 @@ class Assignment:
             subagent_type=self.agent_id,
             task_description=self.brief.title,
         )
+
+
+SubTaskStatus: TypeAlias = Literal["Success", "Error", "Cancel"]
+
+TASK_STATUS: Final[dict[SubTaskStatus, Literal[TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.STOPPED]]] = {
+    "Success": TaskStatus.COMPLETED,
+    "Error": TaskStatus.FAILED,
+    "Cancel": TaskStatus.STOPPED,
+}
+
+
+SUMMARY_CHARS: Final = 500
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChildReport:
+    """The outcome of a child agent."""
+
+    task_id: str
+    """The id of its task in `client.tasks`; empty if the child could not start."""
+    agent_id: str
+    status: SubTaskStatus
+    failure_reason: str | None = None
+    """Why it failed or was cancelled."""
+    final_assistant_message: str = ""
+    """Its last message in full, even if it failed afterwards."""
+    usage: TaskUsage | None = None
+    """Its token usage; None if the child could not start."""
+
+    @property
+    def summary(self) -> str:
+        """A short summary: the failure reason, or the beginning of the last message on success."""
+        return shorten_report(self.failure_reason or self.final_assistant_message, SUMMARY_CHARS)
+
+    def to_json(self, max_report_chars: int | None = None) -> dict[str, Any]:
+        """Return the report for the model, with the last message cut to `max_report_chars`.
+
+        `summary` is None if it would only repeat the failure reason or the last message, or if both texts together
+        would exceed the limit.
+        """
+        said = shorten_report(self.final_assistant_message, max_report_chars)
+        both = text_length(said) + text_length(self.summary)
+        is_given = self.failure_reason is None and text_length(said) > SUMMARY_CHARS
+        return {
+            "taskId": self.task_id,
+            "agentId": self.agent_id,
+            "subTaskStatus": self.status,
+            "summary": self.summary if is_given and (max_report_chars is None or both <= max_report_chars) else None,
+            "failureReason": self.failure_reason,
+            "finalAssistantMessage": said,
+        }
+
+
+class ChildUsage:
+    """The usage of one child. Its subagents are separate tasks with separate usage."""
+
+    def __init__(self) -> None:
+        self.last_text: str = ""
+        """Its last message, even if it failed afterwards."""
+        self.tool_uses: int = 0
+        self._message_tokens: dict[str, float] = {}
+        self._result_tokens = 0.0
+        self._cost_usd = 0.0
+
+    def add(self, message: Any) -> None:
+        """Count a message of the child's session."""
+        if isinstance(message, AssistantMessage) and not message.is_subagent:
+            self.last_text = message.text or self.last_text
+            self.tool_uses += len(message.tool_uses)
+            self._message_tokens[message.message.id or message.uuid] = _count_tokens(message.message.usage)
+        elif isinstance(message, ResultMessage):
+            self._result_tokens += _count_tokens(message.usage)
+            self._message_tokens.clear()
+            self._cost_usd = float(message.total_cost_usd)
+
+    def usage(self, seconds: float) -> TaskUsage:
+        """Return the usage after `seconds` of work.
+
+        `total_tokens` counts input and output of all model calls, including cached tokens; `cost_usd` includes
+        subagents.
+        """
+        tokens = self._result_tokens + sum(self._message_tokens.values())
+        return TaskUsage(
+            total_tokens=int(tokens),
+            tool_uses=self.tool_uses,
+            duration_ms=int(seconds * 1000),
+            cost_usd=self._cost_usd,
+        )
+
+
+def _count_tokens(usage: Usage | None) -> float:
+    return 0.0 if usage is None else float(usage.total_tokens)

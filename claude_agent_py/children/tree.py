@@ -9,46 +9,25 @@ import anyio
 from claude_agent_py._errors import OptionsError
 from claude_agent_py.agents.definition import AgentDefinition
 from claude_agent_py.client import Client
-from claude_agent_py.options.values import Limits
 from claude_agent_py.tasks import TaskIntake
 from claude_agent_py.tasks.outcome import EndedBy
 from claude_agent_py.tasks.task import Task
 from claude_agent_py.wire.messages.tasks import TaskStartedMessage
 
 
-class AgentTree:
-    """State shared by a root client and all its descendants."""
-
-    def __init__(self, limits: Limits) -> None:
-        self.limits = limits
-        self.started = 0
-        self._limiters: dict[int, anyio.CapacityLimiter] = {}
-
-    def get_limiter(self, generation: int) -> anyio.CapacityLimiter:
-        """Return the limiter on processes of a generation.
-
-        Each has its own, so parents cannot starve their children.
-        """
-        if generation not in self._limiters:
-            self._limiters[generation] = anyio.CapacityLimiter(self.limits.child_processes)
-        return self._limiters[generation]
-
-
 class TreeNode:
-    """A client's node in the tree of child agents."""
+    """A client's node in the tree of child agents. Only the root, a client without a parent, uses the limits."""
 
-    def __init__(
-        self,
-        client: Client,
-        tree: AgentTree,
-        lineage: tuple[str, ...] = (),
-        parent: "TreeNode | None" = None,
-    ) -> None:
+    def __init__(self, client: Client, lineage: tuple[str, ...] = (), parent: "TreeNode | None" = None) -> None:
         self._client = weakref.ref(client)
-        self.tree = tree
         self.lineage = lineage
         """The agent ids from the root's child to this client; empty for the root."""
         self.parent = parent
+        self.root: TreeNode = self if parent is None else parent.root
+        self._limits = client.options.limits
+        self._started = 0
+        """The number of children in the whole tree."""
+        self._limiters: dict[int, anyio.CapacityLimiter] = {}
 
     @property
     def client(self) -> Client:
@@ -64,7 +43,7 @@ class TreeNode:
 
     def admit(self, agent_id: str) -> None:
         """Count one more child. Raises OptionsError if it is its own ancestor, or a limit is reached."""
-        limits = self.tree.limits
+        limits = self.root._limits
         option = f"agent {agent_id!r}"
         if agent_id in self.lineage:
             chain = " -> ".join([*self.lineage, agent_id])
@@ -73,15 +52,26 @@ class TreeNode:
             raise OptionsError(
                 f"children are nested at most {limits.child_depth} deep (limits.child_depth)", option=option
             )
-        if self.tree.started >= limits.child_total:
+        if self.root._started >= limits.child_total:
             raise OptionsError(
                 f"the limit of {limits.child_total} children is reached (limits.child_total)", option=option
             )
-        self.tree.started += 1
+        self.root._started += 1
+
+    @property
+    def limiter(self) -> anyio.CapacityLimiter:
+        """Limits the processes of this client's children and all others of their generation.
+
+        Each generation has its own, so parents cannot starve their children.
+        """
+        limiters = self.root._limiters
+        if self.generation not in limiters:
+            limiters[self.generation] = anyio.CapacityLimiter(self.root._limits.child_processes)
+        return limiters[self.generation]
 
     def add_child(self, client: Client, agent_id: str) -> "TreeNode":
         """Add a child's client to the tree."""
-        node = _nodes[client] = TreeNode(client, self.tree, (*self.lineage, agent_id), self)
+        node = _nodes[client] = TreeNode(client, (*self.lineage, agent_id), self)
         return node
 
     def with_ancestors(self) -> "Iterator[TreeNode]":
@@ -104,8 +94,7 @@ class TreeNode:
 
     def find_task(self, agent_id: str) -> Task | None:
         """Return the task of an agent from the root, which tracks all tasks of the tree."""
-        *_, root = self.with_ancestors()
-        return root.client.tasks.get(agent_id)
+        return self.root.client.tasks.get(agent_id)
 
     def adopt(
         self,
@@ -139,5 +128,5 @@ _nodes: "weakref.WeakKeyDictionary[Client, TreeNode]" = weakref.WeakKeyDictionar
 def get_node(client: Client) -> TreeNode:
     """Return a client's node, or a new root for a client without one."""
     if client not in _nodes:
-        _nodes[client] = TreeNode(client, AgentTree(client.options.limits))
+        _nodes[client] = TreeNode(client)
     return _nodes[client]

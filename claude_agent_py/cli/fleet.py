@@ -26,18 +26,104 @@ VARIABLE: Final = "CLAUDE_AGENT_FLEET"
 SHOWN_CHARS: Final = 100
 
 Arguments = argparse.Namespace
+Action = Callable[["Fleet", Arguments], Awaitable[int]]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the subcommands."""
     commands = parser.add_subparsers(required=True, metavar="action")
-    for name, (help_text, add, run) in ACTIONS.items():
+
+    def add(name: str, run: Action, help_text: str, *, has_session: bool = True) -> argparse.ArgumentParser:
         action = commands.add_parser(name, help=help_text, description=help_text)
         if name != "worker":
             action.add_argument("--url", default=os.environ.get(VARIABLE), help=f"the database (default: {VARIABLE})")
         action.add_argument("--json", action="store_true", help="print JSON")
-        add(action)
+        if has_session:
+            action.add_argument("session", help="the session's id")
         action.set_defaults(action=run)
+        return action
+
+    worker = add("worker", _run_worker, "Run sessions on this machine.", has_session=False)
+    worker.add_argument("fleet", metavar="MODULE:NAME", help="the Fleet with its agents, such as `agents:fleet`")
+    worker.add_argument(
+        "--sessions", type=int, default=16, help="the maximum number of concurrent sessions (default: 16)"
+    )
+    worker.add_argument("--memory", help="the memory that sessions may use, such as 8GiB (default: unlimited)")
+    worker.add_argument("--machine", help="the name of this machine (default: the host name)")
+    worker.add_argument("--folder", help="the folder for workspaces (default: in the folder for temporary files)")
+    worker.add_argument(
+        "--grace",
+        type=float,
+        metavar="SECONDS",
+        help="after SIGTERM, release sessions that still run after this time (default: wait for them)",
+    )
+
+    start = add("start", _start, "Start a session.", has_session=False)
+    start.add_argument("agent", help="an agent that a worker has registered")
+    start.add_argument("prompt", help="the first prompt")
+    start.add_argument("--id", help="the session's id; an existing session is not started again")
+    start.add_argument("--tenant", default="", help="the session's tenant, for limits and shares")
+    start.add_argument("--priority", type=int, default=0, help="higher priorities run first (default: 0)")
+    start.add_argument("--version", help="the agent's version (default: the one registered last)")
+    start.add_argument("--timeout", type=float, metavar="SECONDS", help="the time limit for the answer")
+    start.add_argument("--wait", action="store_true", help="wait for the result")
+
+    list_ = add("list", _list, "List the sessions (newest first), workers or tenants.", has_session=False)
+    states = ["queued", "running", "waiting", "idle", "failed", "cancelled"]
+    list_.add_argument("--state", choices=states, help="only sessions in this state")
+    list_.add_argument("--agent", help="only sessions of this agent")
+    list_.add_argument("--tenant", help="only sessions of this tenant")
+    list_.add_argument("--limit", type=int, default=100, help="the maximum number of sessions (default: 100)")
+    instead = list_.add_mutually_exclusive_group()
+    instead.add_argument("--workers", action="store_true", help="list the workers instead")
+    instead.add_argument("--tenants", action="store_true", help="list the tenants instead")
+
+    add("show", _show, "Show the results and questions of a session.")
+
+    send = add("send", _send, "Send a prompt to a session.")
+    send.add_argument("prompt", help="the next prompt")
+    send.add_argument("--key", help="an idempotency key; a prompt with a known key is not sent again")
+    send.add_argument("--timeout", type=float, metavar="SECONDS", help="the time limit for the answer")
+    send.add_argument("--wait", action="store_true", help="wait for the result")
+
+    answer = add("answer", _answer, "Answer a question of a session.")
+    answer.add_argument("interaction", help="the id from `show`")
+    answer.add_argument("--by", default="", help="the answerer's name, for records (default: the user)")
+    answer.add_argument("words", nargs="+", help="the answer: allow, deny [why], a number, ...")
+
+    cancel = add("cancel", _cancel, "Cancel or interrupt a session.")
+    cancel.add_argument("--reason", default="cancelled", help="the reason, for records")
+    cancel.add_argument("--interrupt", action="store_true", help="only interrupt the current prompt")
+
+    add("retry", _retry, "Send the prompt of a failed session again.")
+
+    events = add("events", _print_events, "Print the events of a session.")
+    events.add_argument("--after", type=int, default=0, metavar="NUMBER", help="only events after this number")
+    events.add_argument("--follow", action="store_true", help="wait for further events")
+
+    tenant = add("tenant", _set_tenant, "Set the limit and the weight of a tenant.", has_session=False)
+    tenant.add_argument("tenant", help="the tenant's name, as passed to `start`")
+    tenant.add_argument(
+        "--limit", type=int, help="the maximum number of its concurrent sessions (default: set by the workers)"
+    )
+    tenant.add_argument("--weight", type=float, default=1.0, help="its share among waiting tenants (default: 1)")
+
+    prune = add("prune", _prune, "Delete sessions that are idle, failed or cancelled.", has_session=False)
+    prune.add_argument(
+        "--older-than",
+        type=_parse_duration,
+        required=True,
+        metavar="TIME",
+        help="only sessions unchanged for this long: 30d, 12h, 90m, or seconds",
+    )
+
+    unschedule = add("unschedule", _unschedule, "Delete a schedule.", has_session=False)
+    unschedule.add_argument("schedule", help="the schedule's name")
+
+    drain = add(
+        "drain", _drain, "Drain one worker or all: they finish their current sessions and exit.", has_session=False
+    )
+    drain.add_argument("worker", nargs="?", help="the worker's id (default: all workers)")
 
 
 def execute(arguments: Arguments) -> int:
@@ -87,22 +173,6 @@ def _pick(arguments: Arguments, *names: str) -> dict[str, Any]:
 # Worker ---------------------------------------------------------------------------------------------------------------
 
 
-def _add_worker_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("fleet", metavar="MODULE:NAME", help="the Fleet with its agents, such as `agents:fleet`")
-    parser.add_argument(
-        "--sessions", type=int, default=16, help="the maximum number of concurrent sessions (default: 16)"
-    )
-    parser.add_argument("--memory", help="the memory that sessions may use, such as 8GiB (default: unlimited)")
-    parser.add_argument("--machine", help="the name of this machine (default: the host name)")
-    parser.add_argument("--folder", help="the folder for workspaces (default: in the folder for temporary files)")
-    parser.add_argument(
-        "--grace",
-        type=float,
-        metavar="SECONDS",
-        help="after SIGTERM, release sessions that still run after this time (default: wait for them)",
-    )
-
-
 async def _run_worker(fleet: Fleet, arguments: Arguments) -> int:
     worker = fleet.worker(**_pick(arguments, "sessions", "memory", "machine", "folder"))
     facts = {"worker": worker.id, "machine": worker.machine, "pid": os.getpid()}
@@ -148,17 +218,6 @@ async def _drain_within(worker: Worker, grace: float | None, scope: anyio.Cancel
 # Sessions -----------------------------------------------------------------------------------------------------------
 
 
-def _add_start_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("agent", help="an agent that a worker has registered")
-    parser.add_argument("prompt", help="the first prompt")
-    parser.add_argument("--id", help="the session's id; an existing session is not started again")
-    parser.add_argument("--tenant", default="", help="the session's tenant, for limits and shares")
-    parser.add_argument("--priority", type=int, default=0, help="higher priorities run first (default: 0)")
-    parser.add_argument("--version", help="the agent's version (default: the one registered last)")
-    parser.add_argument("--timeout", type=float, metavar="SECONDS", help="the time limit for the answer")
-    parser.add_argument("--wait", action="store_true", help="wait for the result")
-
-
 async def _start(fleet: Fleet, arguments: Arguments) -> int:
     options = _pick(arguments, "id", "tenant", "priority", "version", "timeout")
     session = await fleet.start(arguments.agent, arguments.prompt, **options)
@@ -178,17 +237,6 @@ async def _print_outcome(arguments: Arguments, session: FleetSession, run: int) 
         return 1
     _print_fact(arguments, outcome.to_dict(), outcome.text)
     return 0
-
-
-def _add_list_arguments(parser: argparse.ArgumentParser) -> None:
-    states = ["queued", "running", "waiting", "idle", "failed", "cancelled"]
-    parser.add_argument("--state", choices=states, help="only sessions in this state")
-    parser.add_argument("--agent", help="only sessions of this agent")
-    parser.add_argument("--tenant", help="only sessions of this tenant")
-    parser.add_argument("--limit", type=int, default=100, help="the maximum number of sessions (default: 100)")
-    instead = parser.add_mutually_exclusive_group()
-    instead.add_argument("--workers", action="store_true", help="list the workers instead")
-    instead.add_argument("--tenants", action="store_true", help="list the tenants instead")
 
 
 async def _list(fleet: Fleet, arguments: Arguments) -> int:
@@ -211,10 +259,6 @@ async def _list(fleet: Fleet, arguments: Arguments) -> int:
     return 0
 
 
-def _add_session_argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("session", help="the session's id")
-
-
 async def _show(fleet: Fleet, arguments: Arguments) -> int:
     session = fleet.session(arguments.session)
     info = await session.info()
@@ -234,14 +278,6 @@ async def _show(fleet: Fleet, arguments: Arguments) -> int:
     return 0
 
 
-def _add_send_arguments(parser: argparse.ArgumentParser) -> None:
-    _add_session_argument(parser)
-    parser.add_argument("prompt", help="the next prompt")
-    parser.add_argument("--key", help="an idempotency key; a prompt with a known key is not sent again")
-    parser.add_argument("--timeout", type=float, metavar="SECONDS", help="the time limit for the answer")
-    parser.add_argument("--wait", action="store_true", help="wait for the result")
-
-
 async def _send(fleet: Fleet, arguments: Arguments) -> int:
     session = fleet.session(arguments.session)
     number = await session.send(arguments.prompt, timeout=arguments.timeout, key=arguments.key)
@@ -249,13 +285,6 @@ async def _send(fleet: Fleet, arguments: Arguments) -> int:
         return await _print_outcome(arguments, session, number)
     _print_fact(arguments, {"session_id": session.id, "run": number}, str(number))
     return 0
-
-
-def _add_answer_arguments(parser: argparse.ArgumentParser) -> None:
-    _add_session_argument(parser)
-    parser.add_argument("interaction", help="the id from `show`")
-    parser.add_argument("--by", default="", help="the answerer's name, for records (default: the user)")
-    parser.add_argument("words", nargs="+", help="the answer: allow, deny [why], a number, ...")
 
 
 async def _answer(fleet: Fleet, arguments: Arguments) -> int:
@@ -271,12 +300,6 @@ async def _answer(fleet: Fleet, arguments: Arguments) -> int:
     return 0 if was_first else 1
 
 
-def _add_cancel_arguments(parser: argparse.ArgumentParser) -> None:
-    _add_session_argument(parser)
-    parser.add_argument("--reason", default="cancelled", help="the reason, for records")
-    parser.add_argument("--interrupt", action="store_true", help="only interrupt the current prompt")
-
-
 async def _cancel(fleet: Fleet, arguments: Arguments) -> int:
     session = fleet.session(arguments.session)
     if arguments.interrupt:
@@ -285,12 +308,6 @@ async def _cancel(fleet: Fleet, arguments: Arguments) -> int:
         done = await session.cancel(arguments.reason)
     _print_fact(arguments, {"session_id": session.id, "done": done}, "done" if done else "nothing to do")
     return 0 if done else 1
-
-
-def _add_events_arguments(parser: argparse.ArgumentParser) -> None:
-    _add_session_argument(parser)
-    parser.add_argument("--after", type=int, default=0, metavar="NUMBER", help="only events after this number")
-    parser.add_argument("--follow", action="store_true", help="wait for further events")
 
 
 async def _print_events(fleet: Fleet, arguments: Arguments) -> int:
@@ -302,26 +319,12 @@ async def _print_events(fleet: Fleet, arguments: Arguments) -> int:
     return 0
 
 
-def _add_drain_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("worker", nargs="?", help="the worker's id (default: all workers)")
-
-
 async def _drain(fleet: Fleet, arguments: Arguments) -> int:
     count = await fleet.drain_workers(arguments.worker)
     if arguments.worker is not None and not count:
         raise FleetError(f"the fleet has no worker {arguments.worker!r}")
     _print_fact(arguments, {"workers": count}, f"draining workers: {count}")
     return 0
-
-
-def _add_prune_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--older-than",
-        type=_parse_duration,
-        required=True,
-        metavar="TIME",
-        help="only sessions unchanged for this long: 30d, 12h, 90m, or seconds",
-    )
 
 
 def _parse_duration(text: str) -> float:
@@ -339,23 +342,11 @@ async def _prune(fleet: Fleet, arguments: Arguments) -> int:
     return 0
 
 
-def _add_tenant_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("tenant", help="the tenant's name, as passed to `start`")
-    parser.add_argument(
-        "--limit", type=int, help="the maximum number of its concurrent sessions (default: set by the workers)"
-    )
-    parser.add_argument("--weight", type=float, default=1.0, help="its share among waiting tenants (default: 1)")
-
-
 async def _set_tenant(fleet: Fleet, arguments: Arguments) -> int:
     await fleet.tenant(arguments.tenant, limit=arguments.limit, weight=arguments.weight)
     facts = {"name": arguments.tenant, "limit": arguments.limit, "weight": arguments.weight}
     _print_fact(arguments, facts, "done")
     return 0
-
-
-def _add_unschedule_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("schedule", help="the schedule's name")
 
 
 async def _unschedule(fleet: Fleet, arguments: Arguments) -> int:
@@ -369,21 +360,3 @@ async def _retry(fleet: Fleet, arguments: Arguments) -> int:
     number = await fleet.session(arguments.session).retry()
     _print_fact(arguments, {"session_id": arguments.session, "run": number}, str(number))
     return 0
-
-
-Action = tuple[str, Callable[[argparse.ArgumentParser], None], Callable[["Fleet", Arguments], Awaitable[int]]]
-ACTIONS: Final[Mapping[str, Action]] = {
-    "worker": ("Run sessions on this machine.", _add_worker_arguments, _run_worker),
-    "start": ("Start a session.", _add_start_arguments, _start),
-    "list": ("List the sessions (newest first), workers or tenants.", _add_list_arguments, _list),
-    "show": ("Show the results and questions of a session.", _add_session_argument, _show),
-    "send": ("Send a prompt to a session.", _add_send_arguments, _send),
-    "answer": ("Answer a question of a session.", _add_answer_arguments, _answer),
-    "cancel": ("Cancel or interrupt a session.", _add_cancel_arguments, _cancel),
-    "retry": ("Send the prompt of a failed session again.", _add_session_argument, _retry),
-    "events": ("Print the events of a session.", _add_events_arguments, _print_events),
-    "tenant": ("Set the limit and the weight of a tenant.", _add_tenant_arguments, _set_tenant),
-    "prune": ("Delete sessions that are idle, failed or cancelled.", _add_prune_arguments, _prune),
-    "unschedule": ("Delete a schedule.", _add_unschedule_arguments, _unschedule),
-    "drain": ("Drain one worker or all: they finish their current sessions and exit.", _add_drain_arguments, _drain),
-}

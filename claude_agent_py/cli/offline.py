@@ -17,9 +17,8 @@ from typing import Any, Final
 
 from claude_agent_py._errors import OptionsError
 from claude_agent_py.testing.requests import RecordedRequest
-from claude_agent_py.testing.sandbox import INHERITED, QUIET
 from claude_agent_py.testing.script import Reply
-from claude_agent_py.testing.scripted_model import ScriptedModel
+from claude_agent_py.testing.scripted_model import INHERITED, QUIET, ScriptedModel
 
 SIGNALLED: Final = 128
 """Plus the number of the signal: the exit code of a killed program, as in shells."""

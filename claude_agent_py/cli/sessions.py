@@ -17,8 +17,7 @@ from uuid import UUID
 from claude_agent_py._errors import OptionsError
 from claude_agent_py.cli.terminal import one_line
 from claude_agent_py.permissions.requests import displayable
-from claude_agent_py.sessions.changes import delete_session, rename_session
-from claude_agent_py.sessions.fork import fork_session
+from claude_agent_py.sessions.changes import delete_session, fork_session, rename_session
 from claude_agent_py.sessions.index import list_sessions
 from claude_agent_py.sessions.info import SessionInfo
 from claude_agent_py.sessions.search import search_sessions

@@ -74,7 +74,6 @@ def _read(target: str, session: str | None, config_dir: str | None) -> Timeline:
 
 
 def _resolve_id(target: str, config_dir: str | None) -> str:
-    """Return the id of the session with this id prefix."""
     try:
         return resolve_id(target, config_dir=config_dir)
     except OptionsError as error:

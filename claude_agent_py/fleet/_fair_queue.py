@@ -168,7 +168,6 @@ def _load_candidates(
 
 
 def _store_turns(connection: Connection, shares: Shares) -> None:
-    """Store the turns that changed."""
     for name, began in shares.last_turns.items():
         if name not in shares.tenants:
             connection.execute(insert(tenants).values(name=name, weight=1.0, began=began))

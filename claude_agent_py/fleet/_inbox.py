@@ -9,6 +9,7 @@ import hashlib
 import json
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -85,34 +86,20 @@ async def list_questions(database: Database, session_id: str | None) -> list[Fle
     return [FleetInteraction(database, row) for row in rows]
 
 
+@dataclass(kw_only=True, eq=False)
 class FleetInbox(Inbox):
-    """The inbox of one claim.
+    """The inbox of one claim."""
 
-    Args:
-        database: The fleet's tables.
-        claim: The claim of the session.
-        patience: Seconds that the process waits for an answer.
-        poll: Seconds between queries of the database for an answer.
-        release: Ends the process because the answer takes longer. Returns only if it cannot.
-        is_releasing: Returns whether the process ends because of an open question.
-    """
-
-    def __init__(
-        self,
-        database: Database,
-        claim: _claims.Claim,
-        *,
-        patience: float,
-        poll: float,
-        release: Callable[[str | None], Awaitable[None]],
-        is_releasing: Callable[[], bool],
-    ) -> None:
-        self._database = database
-        self._claim = claim
-        self._patience = patience
-        self._poll = poll
-        self._release = release
-        self._is_releasing = is_releasing
+    database: Database
+    claim: _claims.Claim
+    patience: float
+    """Seconds that the process waits for an answer."""
+    poll: float
+    """Seconds between queries of the database for an answer."""
+    release: Callable[[str | None], Awaitable[None]]
+    """Ends the process because the answer takes longer. Returns only if it cannot."""
+    is_releasing: Callable[[], bool]
+    """Returns whether the process ends because of an open question."""
 
     def __iter__(self) -> Iterator[Interaction]:
         # The questions are in the database: see `FleetSession.interactions`.
@@ -130,17 +117,17 @@ class FleetInbox(Inbox):
             return await self._ask(row, kind, wire, context)
 
     async def _ask(self, row: dict[str, Any], kind: Kind, wire: Any, context: PermissionContext) -> JSONObject:
-        database = self._database
-        stored_reply = await database.call(_claims.open_question, self._claim, row)
+        database = self.database
+        stored_reply = await database.call(_claims.open_question, self.claim, row)
         if stored_reply is not None:
             return read_stored(kind, wire, stored_reply)
-        interaction = FleetInteraction(database, {**row, "session": self._claim.id})
+        interaction = FleetInteraction(database, {**row, "session": self.claim.id})
         context.on_interaction(InteractionOpened(interaction))
         try:
             settled = await self._wait_for_reply(row["id"], context)
         except BaseException:
             # The CLI or the end of the session withdraws the question, unless it stays open without a process.
-            if not self._is_releasing():
+            if not self.is_releasing():
                 with anyio.CancelScope(shield=True):
                     await database.call(_claims.close_question, row["id"], "withdrawn")
             raise
@@ -153,15 +140,15 @@ class FleetInbox(Inbox):
         return read_stored(kind, wire, reply)
 
     async def _wait_for_reply(self, interaction: str, context: PermissionContext) -> RowMapping:
-        with anyio.move_on_after(self._patience):
+        with anyio.move_on_after(self.patience):
             return await self._poll_reply(interaction)
-        await self._release(context.tool_use_id)
+        await self.release(context.tool_use_id)
         return await self._poll_reply(interaction)
 
     async def _poll_reply(self, interaction: str) -> RowMapping:
-        query = partial(self._database.call, _claims.find_settled_question, interaction, write=False)
+        query = partial(self.database.call, _claims.find_settled_question, interaction, write=False)
         while (found := await query()) is None:  # noqa: ASYNC110
-            await anyio.sleep(self._poll)
+            await anyio.sleep(self.poll)
         return found
 
 

@@ -14,7 +14,6 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from claude_agent_py._errors import StoreError
 from claude_agent_py.fleet._database import Database, build_away_error, server_time
-from claude_agent_py.fleet._serializer import JSONSerializer
 from claude_agent_py.fleet._store import store_key
 from claude_agent_py.fleet._tables import (
     DBOS_SCHEMA,
@@ -26,6 +25,7 @@ from claude_agent_py.fleet._tables import (
     sessions,
     workers,
 )
+from claude_agent_py.fleet._workflows import JSONSerializer
 from claude_agent_py.sessions.stores.protocol import SessionStore, implements
 
 T = TypeVar("T")

@@ -171,7 +171,6 @@ class Worker:
             self._wakeup.set()
 
     async def _start_scheduled(self, at: datetime, wanted: Mapping[str, Any]) -> None:
-        """Start a scheduled session."""
         name = f"{wanted['name']}@{at.strftime('%Y-%m-%dT%H:%M:%S')}"
         new = _rows.NewSession(name, wanted["agent"], None, wanted["tenant"], wanted["priority"])
         await self._database.call(_rows.start, new, wanted["prompt"], wanted["timeout"])

@@ -10,11 +10,13 @@ from claude_agent_py._lazy_names import attach
 if TYPE_CHECKING:
     from claude_agent_py._errors import TextFormatError as TextFormatError
     from claude_agent_py.formatting.builder import (
+        Reading as Reading,
         SectionBuilder as SectionBuilder,
         SectionEnded as SectionEnded,
         SectionEvent as SectionEvent,
         SectionGrew as SectionGrew,
         SectionStarted as SectionStarted,
+        TextSource as TextSource,
     )
     from claude_agent_py.formatting.encoders import (
         Encoder as Encoder,
@@ -31,14 +33,14 @@ if TYPE_CHECKING:
         Media as Media,
         ResourceLink as ResourceLink,
     )
-    from claude_agent_py.formatting.parsed_text import ParsedText as ParsedText
-    from claude_agent_py.formatting.problems import (
+    from claude_agent_py.formatting.sections import (
+        ParsedText as ParsedText,
         Place as Place,
         Problem as Problem,
         ProblemKind as ProblemKind,
+        Section as Section,
+        SectionSpec as SectionSpec,
     )
-    from claude_agent_py.formatting.sections import Section as Section, SectionSpec as SectionSpec
-    from claude_agent_py.formatting.source import Reading as Reading, TextSource as TextSource
     from claude_agent_py.formatting.text_format import TextFormat as TextFormat, TextStream as TextStream
     from claude_agent_py.formatting.truncation import text_length as text_length, truncate as truncate
     from claude_agent_py.formatting.xml import XMLFormat as XMLFormat

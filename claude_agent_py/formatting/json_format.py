@@ -5,23 +5,314 @@
   later is repeated.
 - Content is a string. Contents that are not text are written as JSON, and read as their JSON text.
 
-`json_reader` reads them.
+Parsing is lenient: it finds objects in a text and in code fences, allows line breaks in strings, extra commas and
+missing arrays, and keeps the available part of a truncated object.
 """
 
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 from typing_extensions import override
 
-from claude_agent_py.formatting.builder import SectionBuilder
+from claude_agent_py.formatting.builder import (
+    NO_SECTIONS,
+    Notation,
+    Outline,
+    Reading,
+    SectionBuilder,
+    TextSource,
+    is_repeatable,
+    split_mappings,
+)
 from claude_agent_py.formatting.encoders import Encoder, JSONEncoder
-from claude_agent_py.formatting.json_reader import JSONReader
-from claude_agent_py.formatting.notation import Notation, is_repeatable, split_mappings
-from claude_agent_py.formatting.outline import NO_SECTIONS, Outline
-from claude_agent_py.formatting.sections import Section
-from claude_agent_py.formatting.source import Reading, TextSource
+from claude_agent_py.formatting.sections import ProblemKind, Section, SectionSpec
 from claude_agent_py.formatting.text_format import TextFormat
+
+SPACE = r"[ \t\r\n]{0,80}"
+FENCE = r"```[A-Za-z]{0,20}[ \t]{0,20}"
+START = re.compile(rf"(?P<fence>{FENCE}\r?\n{SPACE})?(?P<start>\{{(?={SPACE}[\"}}])|\[(?={SPACE}\{{))")
+CUT = re.compile(rf"(?:`{{1,2}}|{FENCE}(?:\r?|\r?\n{SPACE}(?:[{{\[]{SPACE})?)|[{{\[]{SPACE})\Z")
+"""An incomplete start, which the next chunk may complete."""
+LONGEST = 250
+"""Longer than any start."""
+END_FENCE = re.compile(rf"{SPACE}```")
+CUT_END_FENCE = re.compile(rf"{SPACE}`{{0,2}}\Z")
+
+WHITE = re.compile(r"[ \t\r\n]*")
+PLAIN = re.compile(r"[^\"\\]+")
+SCALAR = re.compile(r"[^\s\"{}\[\],:]+")
+NO_BRACKETS = re.compile(r"[^\"{}\[\]]+")
+LOW_SURROGATE = re.compile(r"\\u([dD][c-fC-F][0-9a-fA-F]{2})")
+CODE = re.compile(r"[0-9a-fA-F]{4}")
+ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+
+Take = Callable[[str, int], None]
+"""Receives a text and its offset."""
+
+
+class _TextEnded(Exception):
+    """The text ended inside an object."""
+
+
+class _Malformed(Exception):
+    """What follows is not JSON."""
+
+
+class JSONReader:
+    """Reads objects in a text. Strings are passed on while they arrive, other values verbatim."""
+
+    def __init__(self, source: TextSource, builder: SectionBuilder) -> None:
+        self._source = source
+        self._builder = builder
+
+    def read(self) -> Reading:
+        """Read the whole text."""
+        source = self._source
+        while True:
+            found = START.search(source.text, source.at)
+            if found is None:
+                self._pass_text(self._find_cut())
+                if source.is_complete:
+                    return
+                yield
+                continue
+            self._pass_text(found.start())
+            source.at = found.start("start")
+            offset = source.offset
+            self._builder.end_text()
+            try:
+                yield from self._read_list() if found["start"] == "[" else self._read_object()
+            except _TextEnded:
+                self._end_truncated(offset)
+            except _Malformed as error:
+                self._give_up(str(error))
+            if found["fence"]:
+                yield from self._skip_closing_fence()
+
+    def _pass_text(self, end: int) -> None:
+        source = self._source
+        text = source.text[source.at : end]
+        offset = source.offset
+        source.at = end
+        self._builder.text(text, offset)
+
+    def _find_cut(self) -> int:
+        text = self._source.text
+        cut = None if self._source.is_complete else CUT.search(text, max(self._source.at, len(text) - LONGEST))
+        return cut.start() if cut else len(text)
+
+    def _skip_closing_fence(self) -> Reading:
+        source = self._source
+        while not source.is_complete and CUT_END_FENCE.match(source.text, source.at):
+            yield
+        found = END_FENCE.match(source.text, source.at)
+        if found:
+            source.at = found.end()
+
+    def _end_truncated(self, offset: int) -> None:
+        if not self._builder.depth:
+            self._builder.unclosed("", offset, "the JSON has no end")
+        while self._builder.depth:
+            self._builder.close(is_closed=False)
+
+    def _give_up(self, detail: str) -> None:
+        self._builder.problem(ProblemKind.MALFORMED, self._builder.name, self._source.offset, detail)
+        while self._builder.depth:
+            self._builder.leave_open()
+            self._builder.close()
+
+    # Objects and arrays
+
+    def _read_list(self) -> Reading:
+        self._source.at += 1
+        while (yield from self._peek()) != "]":
+            if (yield from self._peek()) == "{":
+                yield from self._read_object()
+            else:
+                yield from self._expect(",", "an object")
+        self._source.at += 1
+
+    def _read_object(self) -> Reading:
+        self._source.at += 1
+        while (char := (yield from self._peek())) != "}":
+            if char == '"':
+                yield from self._read_member()
+            else:
+                yield from self._expect(",", "a name in quotation marks")
+        self._source.at += 1
+
+    def _read_member(self) -> Reading:
+        offset = self._source.offset
+        parts: list[str] = []
+        yield from self._read_string(lambda text, _: parts.append(text))
+        name = "".join(parts)
+        yield from self._expect(":", "a colon")
+        char = yield from self._peek()
+        spec = self._builder.find(name)
+        if not name or spec is None:
+            yield from self._read_text_member(name, offset, char)
+        elif char == "[" and spec.repeatable:
+            yield from self._read_items(spec)
+        else:
+            yield from self._read_section(spec, offset, char)
+        if (yield from self._peek()) not in ",}":
+            raise _Malformed("expected a comma or a closing brace")
+
+    def _read_text_member(self, name: str, offset: int, char: str) -> Reading:
+        """Read a member that is not a section, or the text before the sections inside one."""
+        if not name and char == '"':
+            yield from self._read_string(self._builder.text)
+            return
+        if name:
+            self._builder.unknown(name, offset)
+        self._builder.end_text()
+        self._builder.text(f"{json.dumps(name, ensure_ascii=False)}: ", offset)
+        yield from self._read_raw(char)
+        self._builder.end_text()
+
+    def _read_items(self, spec: SectionSpec) -> Reading:
+        self._source.at += 1
+        while (char := (yield from self._peek())) != "]":
+            if char == ",":
+                self._source.at += 1
+            else:
+                yield from self._read_section(spec, self._source.offset, char)
+        self._source.at += 1
+
+    def _read_section(self, spec: SectionSpec, offset: int, char: str) -> Reading:
+        self._builder.open(spec, offset)
+        if char == '"':
+            yield from self._read_string(self._builder.text)
+        elif char == "{" and spec.sections:
+            yield from self._read_object()
+        else:
+            yield from self._read_raw(char)
+        self._builder.close()
+
+    # Strings and other values
+
+    def _peek(self) -> Generator[None, None, str]:
+        """Return the next character that is not white space, without reading it."""
+        source = self._source
+        while True:
+            white = WHITE.match(source.text, source.at)
+            if white:
+                source.at = white.end()
+            if not source.is_read:
+                return source.text[source.at]
+            if source.is_complete:
+                raise _TextEnded
+            yield
+
+    def _expect(self, char: str, expected: str) -> Reading:
+        if (yield from self._peek()) != char:
+            raise _Malformed(f"expected {expected}")
+        self._source.at += 1
+
+    def _read_matching(self, pattern: "re.Pattern[str]", take: Take) -> Reading:
+        """Read a match of any length, and wait for the character after it."""
+        source = self._source
+        while True:
+            found = pattern.match(source.text, source.at)
+            if found is not None:
+                offset = source.offset
+                source.at = found.end()
+                take(found[0], offset)
+            if not source.is_read:
+                return
+            if source.is_complete:
+                raise _TextEnded
+            yield
+
+    def _read_string(self, take: Take) -> Reading:
+        source = self._source
+        source.at += 1
+        while True:
+            yield from self._read_matching(PLAIN, take)
+            if source.text[source.at] == '"':
+                source.at += 1
+                return
+            yield from self._read_escape(take)
+
+    def _read_escape(self, take: Take) -> Reading:
+        source = self._source
+        ahead = yield from self._look_ahead(2)
+        offset = source.offset
+        if ahead[1] == "u":
+            ahead = yield from self._look_ahead(6)
+            digits = ahead[2:]
+            if CODE.fullmatch(digits):
+                yield from self._read_code(int(digits, 16), take)
+                return
+        elif ahead[1] in ESCAPES:
+            take(ESCAPES[ahead[1]], offset)
+            source.at += 2
+            return
+        self._builder.problem(
+            ProblemKind.MALFORMED, self._builder.name, offset, f"`{ahead[:2]}` is not an escape sequence of JSON"
+        )
+        take("\\", offset)
+        source.at += 1
+
+    def _read_code(self, code: int, take: Take) -> Reading:
+        """Read an escape of four digits, or a surrogate pair of two escapes."""
+        source = self._source
+        length = 6
+        if 0xD800 <= code < 0xDC00:
+            while len(source.text) - source.at < 12 and not source.is_complete:
+                yield
+            low = LOW_SURROGATE.match(source.text, source.at + 6)
+            if low is not None:
+                code = 0x10000 + ((code - 0xD800) << 10) + int(low[1], 16) - 0xDC00
+                length = 12
+        offset = source.offset
+        source.at += length
+        take(chr(code), offset)
+
+    def _look_ahead(self, count: int) -> Generator[None, None, str]:
+        source = self._source
+        while len(source.text) - source.at < count:
+            if source.is_complete:
+                source.at = len(source.text)
+                raise _TextEnded
+            yield
+        return source.text[source.at : source.at + count]
+
+    def _read_raw(self, char: str) -> Reading:
+        """Read a value verbatim; a string includes its quotation marks."""
+        take = self._builder.text
+        if char not in '{["':
+            if SCALAR.match(char) is None:
+                raise _Malformed("expected a value")
+            yield from self._read_matching(SCALAR, take)
+            return
+        depth = 0
+        while True:
+            char = self._source.text[self._source.at]
+            if char == '"':
+                yield from self._read_raw_string(take)
+            else:
+                depth += 1 if char in "{[" else -1
+                take(char, self._source.offset)
+                self._source.at += 1
+            if not depth:
+                return
+            yield from self._read_matching(NO_BRACKETS, take)
+
+    def _read_raw_string(self, take: Take) -> Reading:
+        source = self._source
+        take('"', source.offset)
+        source.at += 1
+        while True:
+            yield from self._read_matching(PLAIN, take)
+            ahead = yield from self._look_ahead(1 if source.text[source.at] == '"' else 2)
+            offset = source.offset
+            source.at += len(ahead)
+            take(ahead, offset)
+            if ahead == '"':
+                return
 
 
 class JSONFormat(TextFormat):

@@ -1,10 +1,58 @@
-"""Named sections of text and their descriptions, independent of the format."""
+"""Named sections of text, their descriptions, and the result of parsing a text, independent of the format."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
 from typing import Any, TypeAlias
 
-from claude_agent_py.formatting.problems import Place
+
+class ProblemKind(StrEnum):
+    """The kind of a problem."""
+
+    MISSING = "missing"
+    """A required section is missing. The place is the end of the text, or the start of the enclosing section."""
+    REPEATED = "repeated"
+    """A section that may occur once occurs again."""
+    UNCLOSED = "unclosed"
+    """The end of a section is missing: a closing tag, quotation mark, brace or code fence."""
+    UNKNOWN = "unknown"
+    """An unregistered section appears in the position of a section."""
+    OUT_OF_ORDER = "out_of_order"
+    """A section first occurs after one that is registered later."""
+    MALFORMED = "malformed"
+    """The text violates the format at this place."""
+
+
+@dataclass(frozen=True, order=True)
+class Place:
+    """A place in a text."""
+
+    offset: int
+    """The number of characters before it."""
+    line: int
+    """The line, from 1."""
+    column: int
+    """The character in the line, from 1."""
+
+    def __str__(self) -> str:
+        return f"line {self.line}, column {self.column}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """A problem of a text. `str(problem)` is a sentence for a person or a model."""
+
+    kind: ProblemKind
+    name: str
+    """The section; empty if the problem is not about one."""
+    place: Place
+    detail: str
+    """A description, without the place."""
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.detail}"
+
 
 MAX_NAME_LENGTH = 200
 """The longest name of a section, in characters. It bounds how much text a parser has to hold back."""
@@ -88,3 +136,40 @@ def flatten_sections(sections: LooseSections) -> "list[Section | tuple[str, Any]
             for content in (contents if isinstance(contents, list | tuple) else [contents])
         ]
     return list(sections)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ParsedText(Mapping[str, list[str]]):
+    """A parsed text. As a mapping, it has the contents of each top-level section by name: `{name: [content, ...]}`.
+
+    It equals a dict with the same contents.
+    """
+
+    pieces: tuple[Section, ...]
+    """The sections and the text between them, in order. Text outside sections has the name `""`."""
+    problems: tuple[Problem, ...]
+    """The problems, in the order of the text."""
+
+    @cached_property
+    def sections(self) -> tuple[Section, ...]:
+        """The top-level sections, in order."""
+        return tuple(piece for piece in self.pieces if piece.name)
+
+    @cached_property
+    def _contents(self) -> dict[str, list[str]]:
+        contents: dict[str, list[str]] = {}
+        for section in self.sections:
+            contents.setdefault(section.name, []).append(section.content)
+        return contents
+
+    def __getitem__(self, name: str) -> list[str]:
+        return self._contents[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._contents)
+
+    def __len__(self) -> int:
+        return len(self._contents)
+
+    def __repr__(self) -> str:
+        return f"ParsedText({self._contents}, problems={[str(problem) for problem in self.problems]})"

@@ -9,13 +9,17 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, Literal
 
 from claude_agent_py._errors import TextFormatError
-from claude_agent_py.formatting.builder import SectionBuilder, SectionEvent
+from claude_agent_py.formatting.builder import NO_SECTIONS, Outline, Reading, SectionBuilder, SectionEvent, TextSource
 from claude_agent_py.formatting.encoders import Encoder, JSONEncoder
-from claude_agent_py.formatting.outline import NO_SECTIONS, Outline
-from claude_agent_py.formatting.parsed_text import ParsedText
-from claude_agent_py.formatting.problems import Problem
-from claude_agent_py.formatting.sections import LooseSections, Section, SectionSpec, check_name, flatten_sections
-from claude_agent_py.formatting.source import Reading, TextSource
+from claude_agent_py.formatting.sections import (
+    LooseSections,
+    ParsedText,
+    Problem,
+    Section,
+    SectionSpec,
+    check_name,
+    flatten_sections,
+)
 
 MOST_PROBLEMS = 20
 """How many problems a repair prompt lists."""

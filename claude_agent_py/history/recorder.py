@@ -7,14 +7,14 @@ usage, which changes with every message of a subagent) are recorded with the nex
 """
 
 import json
+import threading
 import weakref
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from typing import Any, Final
 
-from claude_agent_py.history.rebuild import TEXTS, apply_record
-from claude_agent_py.history.records import FinishedTask, RecordedTask, RecordKind, TaskRecord
+from claude_agent_py.history.records import TEXTS, FinishedTask, RecordedTask, RecordKind, TaskRecord, apply_record
 from claude_agent_py.tasks.events import (
     TaskAnswered,
     TaskAsked,
@@ -49,11 +49,26 @@ class Recorder:
 
     Args:
         manager: The tasks of the session.
+        session_id: The session's id, or a function that returns it once it is known.
+        flush: Stores the waiting records.
     """
 
-    def __init__(self, manager: TaskManager) -> None:
+    def __init__(
+        self,
+        manager: TaskManager,
+        session_id: Callable[[], str | None] | str,
+        flush: Callable[[], Awaitable[None]],
+    ) -> None:
         # A weak reference, because the history holds the recorder and outlives the session.
         self._manager = weakref.ref(manager)
+        self._session_id = session_id
+        self._flush = flush
+        self._stop: Callable[[], None] | None = None
+        self._thread = threading.get_ident()
+        self._sessions: dict[str, str] = {}
+        """The session of each task that has a stored record."""
+        self.earlier: set[str] = set()
+        """Tasks whose end was stored by an earlier process."""
         self._known: dict[str, RecordedTask] = {}
         self._touched: set[str] = set()
         """The tasks that may differ from their recorded state."""
@@ -63,19 +78,23 @@ class Recorder:
         self._waiting: deque[TaskRecord | FinishedTask] = deque()
 
     @property
-    def manager(self) -> TaskManager | None:
-        """The tasks of the session; None after the session was garbage-collected."""
-        return self._manager()
-
-    @property
     def has_waiting(self) -> bool:
         """Whether there are records to store."""
         return bool(self._waiting)
 
     @property
-    def has_live(self) -> bool:
-        """Whether a task is still running according to the records."""
-        return any(not task.status.is_terminal for task in self._known.values())
+    def is_in_use(self) -> bool:
+        """Whether a task is running according to the records, or there are records to store."""
+        return bool(self._waiting) or any(not task.status.is_terminal for task in self._known.values())
+
+    @property
+    def session_id(self) -> str | None:
+        """The id of the session; None while it is unknown."""
+        return self._session_id() if callable(self._session_id) else self._session_id
+
+    def is_for(self, manager: TaskManager, session_id: Callable[[], str | None] | str) -> bool:
+        """Return whether this object records this manager for this session."""
+        return self._manager() is manager and self._session_id == session_id
 
     def take(self) -> "list[TaskRecord | FinishedTask]":
         """Return and remove the records to store."""
@@ -85,23 +104,55 @@ class Recorder:
         """Undo `take`."""
         self._waiting.extendleft(reversed(rows))
 
+    def has(self, task_id: str) -> bool:
+        """Return whether any record of a task was stored."""
+        return task_id in self._sessions
+
+    def assign_session(self, row: TaskRecord | FinishedTask, session_id: str) -> TaskRecord | FinishedTask:
+        """Return a row with a session id. A task keeps the id of its first row."""
+        return replace(row, session_id=self._sessions.setdefault(row.task_id, session_id))
+
     # Events
 
-    def catch_up(self, manager: TaskManager) -> None:
-        """Record the existing tasks, with the start and the end of each run."""
-        self._touched.update(task.id for task in manager)
-        self._record(manager, [event for event in manager.so_far() if _identify_run(event) not in self._reported_runs])
+    def listen(self, manager: TaskManager) -> None:
+        """Start recording. Begins with the existing tasks, and the start and the end of each run."""
+        if self._stop is None or not manager.listens(self.keep):
+            self._unwatch()
+            self._stop = manager.watch(self._on_change)
+            manager.on(self.keep)
+            self._touched.update(task.id for task in manager)
+            past = [event for event in manager.so_far() if _identify_run(event) not in self._reported_runs]
+            self._record(manager, past)
+            # Call `keep` for the past events, so that it stores their records.
+            manager.catch_up(self.keep)
+
+    async def keep(self, event: TaskEvent) -> None:
+        """Store the waiting records. One call stores the records of many events, so most calls do nothing."""
+        if self._waiting:
+            await self._flush()
 
     def record_pending_changes(self) -> None:
-        """Record changes that would otherwise wait for the next step."""
-        if (manager := self.manager) is not None:
+        """Record changes that would otherwise wait for the next step. Does nothing outside the session's thread."""
+        manager = self._manager()
+        if manager is not None and threading.get_ident() == self._thread:
             self._record(manager, [])
 
-    def record_events(self, manager: TaskManager, touched: set[str], events: list[TaskEvent]) -> None:
+    def _on_change(self, touched: set[str], events: list[TaskEvent]) -> None:
         """Record the events if one of them is a step, otherwise remember the changed tasks."""
+        manager = self._manager()
+        # `TaskManager.off` removes `keep`.
+        if manager is None or not manager.listens(self.keep):
+            self._unwatch()
+            return
         self._touched |= touched
         if any(map(_is_step, events)):
             self._record(manager, events)
+
+    def _unwatch(self) -> None:
+        stop = self._stop
+        self._stop = None
+        if stop is not None:
+            stop()
 
     def _record(self, manager: TaskManager, events: list[TaskEvent]) -> None:
         """Record events and all other changes."""

@@ -3,8 +3,7 @@
 File access runs in worker threads, and several processes may share a file. Writes are idempotent, so replaying a
 session is safe.
 
-`recorder` turns task events into records, `storage` contains the tables, and `writers` ends the tasks of processes
-that died.
+`recorder` turns task events into records; `writers` contains the tables and ends the tasks of processes that died.
 """
 
 import logging
@@ -12,9 +11,8 @@ import os
 import sqlite3
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any, Final, Self, TypeVar
 
 import anyio
@@ -23,16 +21,16 @@ from anyio.lowlevel import checkpoint
 from claude_agent_py._errors import OptionsError, SessionError
 from claude_agent_py._event_loop import run_file_work
 from claude_agent_py._shared_sqlite import open_shared, transact
-from claude_agent_py.history.rebuild import rebuild
 from claude_agent_py.history.recorder import Recorder
-from claude_agent_py.history.records import FinishedTask, RecordedTree, TaskRecord
-from claude_agent_py.history.storage import (
+from claude_agent_py.history.records import FinishedTask, RecordedTree, TaskRecord, rebuild
+from claude_agent_py.history.writers import (
     FINISHED,
     LAST_STATUS,
     PUT_FINISHED,
     RECORD,
     SCHEMA,
     VERSION,
+    Writers,
     encode_finished,
     encode_record,
     migrate,
@@ -41,7 +39,6 @@ from claude_agent_py.history.storage import (
     read_record,
     read_session_id,
 )
-from claude_agent_py.history.writers import Writers
 from claude_agent_py.tasks.events import TaskEvent
 from claude_agent_py.tasks.manager import TaskManager
 from claude_agent_py.wire.messages.tasks import TaskStatus
@@ -77,7 +74,7 @@ class TaskHistory:
         self._skipped: set[int] = set()
         self._lock = threading.Lock()
         self._writers = Writers(None if self._path == IN_MEMORY else self._path)
-        self._recordings: list[_Recording] = []
+        self._recorders: list[Recorder] = []
 
     async def open(self) -> Self:
         """Open the file. Idempotent. Other methods open it on first use."""
@@ -95,7 +92,7 @@ class TaskHistory:
                 self._record_pending_changes()
                 await self._flush(is_last=True)
             finally:
-                self._recordings = [each for each in self._recordings if each.is_in_use]
+                self._recorders = [each for each in self._recorders if each.is_in_use]
                 await run_file_work(self._close)
 
     async def __aenter__(self) -> Self:
@@ -129,15 +126,15 @@ class TaskHistory:
             session_id: The session's id, or a function that returns it once it is known. A task keeps the id that it
                 was first recorded with.
         """
-        for recording in self._recordings:
-            if recording.is_for(manager, session_id):
+        for recorder in self._recorders:
+            if recorder.is_for(manager, session_id):
                 break
         else:
-            self._recordings = [each for each in self._recordings if each.is_in_use]
-            recording = _Recording(Recorder(manager), session_id, self._flush)
-            self._recordings.append(recording)
-        recording.listen(manager)
-        return recording.keep
+            self._recorders = [each for each in self._recorders if each.is_in_use]
+            recorder = Recorder(manager, session_id, self._flush)
+            self._recorders.append(recorder)
+        recorder.listen(manager)
+        return recorder.keep
 
     async def flush(self) -> None:
         """Store all records so far, except records of a session whose id is not known yet.
@@ -148,37 +145,36 @@ class TaskHistory:
         await self._flush()
 
     def _record_pending_changes(self) -> None:
-        for recording in self._recordings:
-            if recording.is_in_own_thread:
-                recording.recorder.record_pending_changes()
+        for recorder in self._recorders:
+            recorder.record_pending_changes()
 
     async def _flush(self, *, is_last: bool = False) -> None:
         """Store the waiting records. `is_last` includes the records of sessions whose id is unknown."""
-        waiting = [(each, each.session_id) for each in self._recordings if each.recorder.has_waiting]
+        waiting = [(each, each.session_id) for each in self._recorders if each.has_waiting]
         ready = [(each, session_id or "") for each, session_id in waiting if session_id is not None or is_last]
         if ready:
             await run_file_work(self._store_all, ready)
 
-    def _store_all(self, ready: "list[tuple[_Recording, str]]") -> None:
+    def _store_all(self, ready: list[tuple[Recorder, str]]) -> None:
         self._run_locked(self._writers.end_dead_writers)
         self._run_locked(self._writers.join)
-        for recording, session_id in ready:
-            self._run_locked(lambda cursor: self._store(cursor, recording, session_id))  # noqa: B023 - it is called now
+        for recorder, session_id in ready:
+            self._run_locked(lambda cursor: self._store(cursor, recorder, session_id))  # noqa: B023 - it is called now
 
-    def _store(self, cursor: sqlite3.Cursor, recording: "_Recording", session_id: str) -> None:
+    def _store(self, cursor: sqlite3.Cursor, recorder: Recorder, session_id: str) -> None:
         # Take the rows under the lock: concurrent flushes then store them in order.
-        rows = recording.recorder.take()
+        rows = recorder.take()
         try:
             placed = [
-                recording.assign_session(row, session_id)
+                recorder.assign_session(row, session_id)
                 for row in rows
-                if not _check_stored(cursor, recording, row, session_id)
+                if not _check_stored(cursor, recorder, row, session_id)
             ]
             records = [encode_record(row) for row in placed if isinstance(row, TaskRecord)]
             put_records(cursor, records, self._writers.own)
             cursor.executemany(PUT_FINISHED, [encode_finished(row) for row in placed if isinstance(row, FinishedTask)])
         except BaseException:
-            recording.recorder.give_back(rows)
+            recorder.give_back(rows)
             raise
 
     # Reading
@@ -344,7 +340,7 @@ class TaskHistory:
             connection = self._connection
             self._connection = None
             try:
-                if connection is None or self._recordings:
+                if connection is None or self._recorders:
                     return
                 transact(connection, self._writers.leave)
             except sqlite3.Error:
@@ -354,93 +350,15 @@ class TaskHistory:
                     connection.close()
 
 
-class _Recording:
-    """A session that is recorded."""
-
-    def __init__(
-        self,
-        recorder: Recorder,
-        session_id: Callable[[], str | None] | str,
-        flush: Callable[[], Awaitable[None]],
-    ) -> None:
-        self.recorder = recorder
-        self._session_id = session_id
-        self._flush = flush
-        self._sessions: dict[str, str] = {}
-        """The session of each task."""
-        self.earlier: set[str] = set()
-        """Tasks whose end was stored by an earlier process."""
-        self._stop: Callable[[], None] | None = None
-        self._thread = threading.get_ident()
-
-    @property
-    def is_in_own_thread(self) -> bool:
-        """Whether the current thread is the session's thread, the only one that may access its tasks."""
-        return threading.get_ident() == self._thread
-
-    @property
-    def is_in_use(self) -> bool:
-        """Whether some of its tasks are running or have records to store."""
-        return self.recorder.has_live or self.recorder.has_waiting
-
-    def is_for(self, manager: TaskManager, session_id: Callable[[], str | None] | str) -> bool:
-        """Return whether this object records this manager for this session."""
-        return self.recorder.manager is manager and self._session_id == session_id
-
-    @property
-    def session_id(self) -> str | None:
-        """The id of the session; None while it is unknown."""
-        return self._session_id() if callable(self._session_id) else self._session_id
-
-    def listen(self, manager: TaskManager) -> None:
-        """Start recording, beginning with the past events."""
-        if self._stop is None or not manager.listens(self.keep):
-            self._unwatch()
-            self._stop = manager.watch(self._on_change)
-            manager.on(self.keep)
-            self.recorder.catch_up(manager)
-            # Call `keep` for the past events, so that it stores their records.
-            manager.catch_up(self.keep)
-
-    async def keep(self, event: TaskEvent) -> None:
-        """Store the waiting records. One call stores the records of many events, so most calls do nothing."""
-        if self.recorder.has_waiting:
-            await self._flush()
-
-    def has(self, task_id: str) -> bool:
-        """Return whether any record of a task was stored."""
-        return task_id in self._sessions
-
-    def assign_session(self, row: TaskRecord | FinishedTask, session_id: str) -> TaskRecord | FinishedTask:
-        """Return a row with a session id. A task keeps the id of its first row."""
-        return replace(row, session_id=self._sessions.setdefault(row.task_id, session_id))
-
-    def _on_change(self, touched: set[str], events: list[TaskEvent]) -> None:
-        manager = self.recorder.manager
-        # `TaskManager.off` removes `keep`.
-        if manager is None or not manager.listens(self.keep):
-            self._unwatch()
-        else:
-            self.recorder.record_events(manager, touched, events)
-
-    def _unwatch(self) -> None:
-        stop = self._stop
-        self._stop = None
-        if stop is not None:
-            stop()
-
-
-def _check_stored(
-    cursor: sqlite3.Cursor, recording: _Recording, row: TaskRecord | FinishedTask, session_id: str
-) -> bool:
+def _check_stored(cursor: sqlite3.Cursor, recorder: Recorder, row: TaskRecord | FinishedTask, session_id: str) -> bool:
     """Return whether an earlier process has stored the run. A resumed session reports its end without a run id."""
     if row.run_id is not None:
         return False
-    if not recording.has(row.task_id):
+    if not recorder.has(row.task_id):
         last = cursor.execute(LAST_STATUS, (session_id, row.task_id)).fetchone()
         if last is not None and (status := TaskStatus.read(last[0])) is not None and status.is_terminal:
-            recording.earlier.add(row.task_id)
-    return row.task_id in recording.earlier
+            recorder.earlier.add(row.task_id)
+    return row.task_id in recorder.earlier
 
 
 class _Follow(AsyncIterator[TaskRecord]):

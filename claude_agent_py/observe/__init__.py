@@ -11,9 +11,10 @@ if TYPE_CHECKING:
         Span as Span,
         SpanKind as SpanKind,
         SpanStatus as SpanStatus,
+        Summary as Summary,
         Tokens as Tokens,
+        Used as Used,
     )
-    from claude_agent_py.observe.summary import Summary as Summary, Used as Used
     from claude_agent_py.observe.telemetry import (
         Telemetry as Telemetry,
         instrument as instrument,

@@ -10,8 +10,7 @@ from functools import partial
 from typing import Any, Protocol, Self
 
 from claude_agent_py.observe.fold import FOLDED_TYPES, MAX_CHARS, SpanFold
-from claude_agent_py.observe.span_log import MAX_SPANS, SpanLog
-from claude_agent_py.observe.spans import Span
+from claude_agent_py.observe.spans import MAX_SPANS, Span, SpanLog
 from claude_agent_py.observe.timeline import Timeline
 from claude_agent_py.wire.messages.conversation import ResultMessage, UserMessage
 from claude_agent_py.wire.messages.stream import StreamEventMessage

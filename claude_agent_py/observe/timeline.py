@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from claude_agent_py._errors import OptionsError
 from claude_agent_py.observe.fold import MAX_CHARS, SpanFold
-from claude_agent_py.observe.span_log import MAX_SPANS, SpanLog
-from claude_agent_py.observe.spans import Span
-from claude_agent_py.observe.summary import Summary
+from claude_agent_py.observe.spans import MAX_SPANS, Span, SpanLog, Summary
 
 if TYPE_CHECKING:
     from claude_agent_py.sessions.session import Session

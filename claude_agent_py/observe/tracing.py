@@ -14,7 +14,7 @@ from opentelemetry.context import Context
 from opentelemetry.trace import Link, NonRecordingSpan, SpanContext, SpanKind, Status, StatusCode
 
 from claude_agent_py._version import __version__
-from claude_agent_py.observe.conventions import PROVIDER, build_attributes, build_name, get_operation
+from claude_agent_py.observe.exports import PROVIDER, build_attributes, build_name, get_operation
 from claude_agent_py.observe.fold import MAX_CHARS, SpanFold
 from claude_agent_py.observe.observer import Observer
 from claude_agent_py.observe.spans import MAIN, TASK_KINDS, Span

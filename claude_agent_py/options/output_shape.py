@@ -28,7 +28,7 @@ class OutputShape:
     """
 
     def __init__(self, output_type: Any) -> None:
-        from claude_agent_py.tools.typed_dicts import convert_typed_dicts
+        from claude_agent_py.tools.schema import convert_typed_dicts
 
         output_type = convert_typed_dicts(output_type, {})
         adapter = _build_adapter(output_type)

@@ -5,16 +5,16 @@ from typing import TYPE_CHECKING
 from claude_agent_py._lazy_names import attach
 
 if TYPE_CHECKING:
-    from claude_agent_py.permissions.commands import bash_commands as bash_commands
     from claude_agent_py.permissions.decisions import Allow as Allow, Decision as Decision, Deny as Deny
-    from claude_agent_py.permissions.dialogs import Completed as Completed, Dismissed as Dismissed
     from claude_agent_py.permissions.elicitation import (
         Accept as Accept,
         Cancel as Cancel,
         Decline as Decline,
         ElicitationRequest as ElicitationRequest,
+        Form as Form,
+        FormError as FormError,
+        FormField as FormField,
     )
-    from claude_agent_py.permissions.forms import Form as Form, FormError as FormError, FormField as FormField
     from claude_agent_py.permissions.handlers import (
         CanUseTool as CanUseTool,
         DialogHandler as DialogHandler,
@@ -30,16 +30,17 @@ if TYPE_CHECKING:
         InteractionSettled as InteractionSettled,
         PendingInteractions as PendingInteractions,
     )
-    from claude_agent_py.permissions.paths import within as within
-    from claude_agent_py.permissions.plans import Plan as Plan
     from claude_agent_py.permissions.policies import (
         Policy as Policy,
         allow_tools as allow_tools,
         ask as ask,
+        bash_commands as bash_commands,
         deny_tools as deny_tools,
         first_of as first_of,
         read_only as read_only,
+        within as within,
     )
+    from claude_agent_py.permissions.prompts import Completed as Completed, Dismissed as Dismissed, Plan as Plan
     from claude_agent_py.permissions.questions import Answers as Answers, Option as Option, Question as Question
     from claude_agent_py.permissions.requests import (
         PermissionContext as PermissionContext,

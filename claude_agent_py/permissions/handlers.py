@@ -4,9 +4,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeAlias
 
 from claude_agent_py.permissions.decisions import Allow, Decision
-from claude_agent_py.permissions.dialogs import DialogAnswer
 from claude_agent_py.permissions.elicitation import ElicitationAnswer, ElicitationRequest
-from claude_agent_py.permissions.plans import Plan
+from claude_agent_py.permissions.prompts import DialogAnswer, Plan
 from claude_agent_py.permissions.questions import AnswerToQuestions, Question
 from claude_agent_py.permissions.requests import PermissionContext, PermissionRequest
 from claude_agent_py.wire.control.asks import UserDialogRequest

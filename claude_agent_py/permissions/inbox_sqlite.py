@@ -190,7 +190,6 @@ class SQLiteInbox(Inbox):
         return self._run(lambda cursor: cursor.execute(statement, values).fetchall())
 
     def _run(self, work: Callable[[sqlite3.Cursor], Result]) -> Result:
-        """Run a transaction on the file."""
         with contextlib.closing(sqlite3.connect(self.path, timeout=10)) as database:
             database.row_factory = sqlite3.Row
             return transact(database, work)

@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeAlias
 
 from claude_agent_py._handler_context import HandlerContext
-from claude_agent_py.permissions.decisions import Allow, Decision, Deny, build_denial, build_reply
-from claude_agent_py.permissions.dialogs import Completed, Dismissed, build_dismissal, read_dialog
+from claude_agent_py.permissions.decisions import Allow, Decision, Deny, build_denial, build_reply, check_json, describe
 from claude_agent_py.permissions.elicitation import (
     Accept,
     Cancel,
@@ -19,15 +18,76 @@ from claude_agent_py.permissions.elicitation import (
     build_cancellation,
     read_elicitation,
 )
-from claude_agent_py.permissions.plans import EXIT_PLAN_MODE, Plan, read_plan
 from claude_agent_py.permissions.questions import ASK_USER_QUESTION, Question, read_answers, read_questions
 from claude_agent_py.permissions.requests import PermissionRequest
-from claude_agent_py.wire.base import JSONObject
+from claude_agent_py.wire.base import JSONObject, dump
 from claude_agent_py.wire.control.asks import (
     CanUseToolRequest,
     ElicitationRequest as WireElicitationRequest,
     UserDialogRequest,
 )
+from claude_agent_py.wire.control.permissions import UserDialogReply
+from claude_agent_py.wire.fitting import Misfit, fit
+from claude_agent_py.wire.tools.planning import ExitPlanModeInput
+
+
+@dataclass(frozen=True)
+class Completed:
+    """The person finished the dialog."""
+
+    result: Any = None
+    """The result as JSON; its shape depends on the kind of dialog."""
+
+
+@dataclass(frozen=True)
+class Dismissed:
+    """The person closed the dialog. The CLI then applies the dialog's default."""
+
+
+DialogAnswer: TypeAlias = Completed | Dismissed
+
+
+def read_dialog(value: Any) -> JSONObject:
+    """Return the reply for the result of `on_user_dialog`. None dismisses it. Raises ValueError for other values."""
+    if value is None or isinstance(value, Dismissed):
+        return build_dismissal()
+    if not isinstance(value, Completed):
+        raise ValueError(f"the answer must be Completed(...) or Dismissed(), not {describe(value)}")
+    check_json("the result of a dialog", value.result)
+    return dump(UserDialogReply(behavior="completed", result=value.result))
+
+
+def build_dismissal() -> JSONObject:
+    """Return the reply that dismisses a dialog."""
+    return dump(UserDialogReply(behavior="cancelled"))
+
+
+EXIT_PLAN_MODE = "ExitPlanMode"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A plan of the model. Answer with `Allow()`, or with `Deny(reason)` to ask for a new plan.
+
+    An approved plan runs in the mode `default`; `Allow(updated_permissions=[SetMode(mode="acceptEdits",
+    destination="session")])` chooses another.
+    """
+
+    text: str
+    """The plan; empty if the model has not written it down."""
+    file_path: str | None = None
+    """The file with the plan."""
+    tool_use_id: str = ""
+
+
+def read_plan(request: CanUseToolRequest) -> Plan:
+    """Return the plan in a call."""
+    try:
+        data = fit(ExitPlanModeInput, request.input)[0]
+    except Misfit:
+        data = ExitPlanModeInput()
+    return Plan(text=data.plan or "", file_path=data.plan_file_path, tool_use_id=request.tool_use_id)
+
 
 Kind: TypeAlias = Literal["permission", "question", "plan", "elicitation", "dialog"]
 Subject: TypeAlias = PermissionRequest | tuple[Question, ...] | Plan | ElicitationRequest | UserDialogRequest

@@ -19,9 +19,7 @@ from claude_agent_py._runtime.session.current import current
 from claude_agent_py._streams import LazyEvent, RepeatingEvent
 from claude_agent_py.pool.compatibility import SessionRequest, names_one_session
 from claude_agent_py.pool.pooled_process import Phase, PooledProcess
-from claude_agent_py.pool.process_table import ProcessTable, can_serve
-from claude_agent_py.pool.stats import PoolStats
-from claude_agent_py.pool.targets import SpareTarget, Waiter
+from claude_agent_py.pool.process_table import PoolStats, ProcessTable, SpareTarget, Waiter, can_serve
 
 logger: logging.Logger = logging.getLogger("claude_agent_py")
 

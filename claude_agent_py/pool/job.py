@@ -1,70 +1,225 @@
-"""`Job`: the work behind `MapRuns`. It has its own workers, independent of its readers."""
+"""`Job`: the work behind `MapRuns`, with its own workers, independent of its readers; and its `Journal`."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import hashlib
+import json
 import math
+import os
+import sys
 from collections import deque
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 from anyio.lowlevel import checkpoint
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import to_json
 
-from claude_agent_py._errors import ConnectionClosedError, RunFailed
+from claude_agent_py._errors import ConnectionClosedError, OptionsError, RunFailed
 from claude_agent_py._event_loop import from_any_thread, run_file_work, spawn_detached, worker
-from claude_agent_py._runtime.runs.prompts import Prompt
+from claude_agent_py._runtime.runs.prompts import Prompt, prompt_message
 from claude_agent_py._streams import LazyEvent, RepeatingEvent
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.pool.compatibility import names_one_session
-from claude_agent_py.pool.journal import Journal
-from claude_agent_py.pool.outcome import MapProgress, RunOutcome, build_outcome
+from claude_agent_py.pool.outcome import MapProgress, Progress, Report, RunOutcome, build_outcome, show_progress
 from claude_agent_py.pool.pool import Pool
-from claude_agent_py.pool.progress import Progress, Report, show_progress
 from claude_agent_py.retrying import RetryPolicy
+from claude_agent_py.wire.base import dump
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from claude_agent_py._protocol.open_runs import Until
 
+
+if sys.platform != "win32":
+    import fcntl
+
+KIND: Final = "claude_agent_py.map_runs"
+VERSION: Final = 1
+OPTION: Final = "journal"
+
+
+def digest_prompts(prompts: Sequence[Prompt]) -> str:
+    """Return a digest of these prompts, in this order."""
+    digest = hashlib.sha256()
+    for prompt in prompts:
+        digest.update(hashlib.sha256(to_json(dump(prompt_message(prompt, verbatim=False).message))).digest())
+    return digest.hexdigest()
+
+
+class Journal:
+    """The outcomes of `map_runs` in a JSONL file, opened and locked for one call (locked on POSIX only).
+
+    The first line names the prompts by a digest; each further line is one outcome. Lines are on disk before an outcome
+    is reported. All methods block.
+
+    Raises:
+        OptionsError: The file belongs to other prompts, is not a journal, is damaged, in use, or cannot be written.
+    """
+
+    def __init__(self, path: str | Path, prompts: Sequence[Prompt]) -> None:
+        self.path: Path = Path(path)
+        self._prompts = prompts
+        self._header = {"journal": KIND, "version": VERSION, "prompts": len(prompts), "digest": digest_prompts(prompts)}
+        self.outcomes: dict[int, dict[str, Any]] = {}
+        """The last recorded line of each prompt."""
+        try:
+            self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
+        except OSError as error:
+            raise OptionsError(f"cannot be written: {error}", option=OPTION) from error
+        try:
+            self._lock()
+            self._load()
+        except BaseException:
+            os.close(self._file)
+            raise
+
+    def _lock(self) -> None:
+        if sys.platform != "win32":
+            try:
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                raise OptionsError(f"{self.path} is in use by another call", option=OPTION) from error
+
+    def _load(self) -> None:
+        """Read the lines. Drops the last one if it is incomplete."""
+        content = self.path.read_bytes()
+        complete, newline, rest = content.rpartition(b"\n")
+        lines = complete.split(b"\n") if newline else []
+        header = _encode_line(self._header)
+        if not lines:
+            if rest and not header.startswith(rest):
+                raise OptionsError(f"{self.path} is not a journal of map_runs", option=OPTION)
+            os.ftruncate(self._file, 0)
+            self._write(header)
+            return
+        self._check_header(lines[0])
+        for number, line in enumerate(lines[1:], 2):
+            self._read_entry(number, line)
+        os.ftruncate(self._file, len(complete) + 1)
+        os.lseek(self._file, 0, os.SEEK_END)
+
+    def _check_header(self, line: bytes) -> None:
+        with contextlib.suppress(ValueError):
+            found = json.loads(line)
+            if isinstance(found, dict) and found.get("journal") == KIND:
+                if found == self._header:
+                    return
+                raise OptionsError(
+                    f"{self.path} is the journal of {found.get('prompts')} other prompts (or of another order, or of "
+                    "another version): name another file, or delete it to start over",
+                    option=OPTION,
+                )
+        raise OptionsError(f"{self.path} is not a journal of map_runs", option=OPTION)
+
+    def _read_entry(self, number: int, line: bytes) -> None:
+        try:
+            entry = json.loads(line)
+            index = entry["index"]
+            if not isinstance(entry["ok"], bool) or not 0 <= index < len(self._prompts):
+                raise ValueError
+        except (ValueError, TypeError, KeyError):
+            raise OptionsError(f"{self.path} is damaged in line {number}", option=OPTION) from None
+        self.outcomes[index] = entry
+
+    def load_answers(self, adapter: TypeAdapter[Any] | None) -> dict[int, RunOutcome]:
+        """Return the recorded answers by index. Failures are left out: their prompts run again.
+
+        Args:
+            adapter: Validates the structured output, if it has a type.
+
+        Raises:
+            OptionsError: A structured output does not match the type.
+        """
+        return {index: self._build_outcome(entry, adapter) for index, entry in self.outcomes.items() if entry["ok"]}
+
+    def _build_outcome(self, entry: Mapping[str, Any], adapter: TypeAdapter[Any] | None) -> RunOutcome:
+        output = entry.get("output")
+        if adapter is not None:
+            try:
+                output = adapter.validate_json(to_json(output))
+            except ValidationError:
+                problem = f"the output of prompt {entry['index']} in {self.path} does not match this output_type"
+                raise OptionsError(problem, option=OPTION) from None
+        return RunOutcome(
+            index=entry["index"],
+            prompt=self._prompts[entry["index"]],
+            text=str(entry.get("text", "")),
+            output=output,
+            session_id=str(entry.get("session_id", "")),
+            cost_usd=float(entry.get("cost_usd", 0.0)),
+            attempts=int(entry.get("attempts", 1)),
+            from_journal=True,
+        )
+
+    def record(self, outcome: RunOutcome) -> None:
+        """Write an outcome. It is on disk when this returns.
+
+        Raises:
+            OSError: The file cannot be written.
+        """
+        error = outcome.error
+        results = [] if outcome.result is None else outcome.result.results
+        outputs = [one.structured_output for one in results if one.has_structured_output]
+        entry = {
+            "index": outcome.index,
+            "ok": outcome.ok,
+            "text": outcome.text,
+            "output": outputs[-1] if outputs and outcome.ok else None,
+            "error": None if error is None else {"type": type(error).__name__, "text": str(error)},
+            "session_id": outcome.session_id,
+            "cost_usd": outcome.cost_usd,
+            "attempts": outcome.attempts,
+        }
+        self._write(_encode_line(entry))
+
+    def _write(self, line: bytes) -> None:
+        rest = line
+        while rest:
+            rest = rest[os.write(self._file, rest) :]
+        os.fsync(self._file)
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._file)
+
+
+def _encode_line(value: Mapping[str, Any]) -> bytes:
+    return to_json(dict(value)) + b"\n"
+
+
 AHEAD: Final = 4
 """How many outcomes may wait for a slow reader, in multiples of `concurrency`. No further prompt starts above it."""
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Job:
-    """The runs of some prompts. The first reader starts them; call `stop` at the end."""
+    """The runs of some prompts, with the arguments of `map_runs`. The first reader starts them; `stop` ends them."""
 
-    def __init__(
-        self,
-        prompts: list[Prompt],
-        options: ClientOptions,
-        concurrency: int,
-        *,
-        retry: RetryPolicy,
-        until: Until,
-        timeout: float | None,
-        journal: str | Path | None,
-        progress: Progress,
-        pool: Pool[Any] | None,
-        memory: int | str | None,
-    ) -> None:
-        self._prompts = prompts
-        self._options = options
-        self._retry = retry
-        self._until: Until = until
-        self._timeout = timeout
-        self._concurrency = concurrency
-        self._journal_path = journal
-        self._progress_option = progress
-        self._pool = pool
-        self._memory = memory
+    prompts: list[Prompt]
+    options: ClientOptions
+    concurrency: int
+    retry: RetryPolicy
+    until: Until
+    timeout: float | None
+    journal: str | Path | None
+    show: Progress
+    pool: Pool[Any] | None
+    memory: int | str | None
+
+    def __post_init__(self) -> None:
         self._outcomes: dict[int, RunOutcome] = {}
         self._unread: deque[int] = deque()
         """The indexes of the outcomes that were not yielded yet, in order of arrival."""
         self._read = 0
-        self._ahead: float = AHEAD * concurrency
+        self._ahead: float = AHEAD * self.concurrency
         self._failure: Exception | None = None
         self._scope: anyio.CancelScope | None = None
         """Cancels the work; None before it starts."""
@@ -106,12 +261,12 @@ class Job:
         self._changed.set()
         await self._done.wait()
         self._raise_failure()
-        return [self._outcomes[index] for index in range(len(self._prompts))]
+        return [self._outcomes[index] for index in range(len(self.prompts))]
 
     def _raise_failure(self) -> None:
         if self._failure is not None:
             raise self._failure
-        if self._done.is_set() and len(self._outcomes) < len(self._prompts):
+        if self._done.is_set() and len(self._outcomes) < len(self.prompts):
             raise ConnectionClosedError("the runs were stopped")
 
     # Lifecycle --------------------------------------------------------------------------------------------------------
@@ -145,9 +300,9 @@ class Job:
             with scope:
                 async with AsyncExitStack() as stack:
                     journal = await self._open_journal(stack)
-                    report = stack.enter_context(show_progress(self._progress_option, self.progress))
+                    report = stack.enter_context(show_progress(self.show, self.progress))
                     if self._todo:
-                        pool = self._pool
+                        pool = self.pool
                         if pool is None:
                             pool = self._create_pool()
                             stack.push_async_callback(_close, pool)
@@ -163,12 +318,12 @@ class Job:
 
     async def _open_journal(self, stack: AsyncExitStack) -> Journal | None:
         """Open the journal and load its answers."""
-        self._todo.extend(range(len(self._prompts)))
-        if self._journal_path is None:
+        self._todo.extend(range(len(self.prompts)))
+        if self.journal is None:
             return None
-        journal = await run_file_work(Journal, self._journal_path, self._prompts)
+        journal = await run_file_work(Journal, self.journal, self.prompts)
         stack.callback(journal.close)
-        shape = self._options.output_shape
+        shape = self.options.output_shape
         found = await run_file_work(journal.load_answers, None if shape is None else shape.adapter)
         for index in sorted(found):
             self._put(found[index])
@@ -176,17 +331,17 @@ class Job:
         return journal
 
     def _create_pool(self) -> Pool[Any]:
-        concurrency = min(self._concurrency, len(self._todo))
+        concurrency = min(self.concurrency, len(self._todo))
         spares = max(1, concurrency // 2)
         # Each process resumes the same session, so none can be started ahead.
-        if names_one_session(self._options):
-            return Pool(size=0, max_size=concurrency, memory=self._memory)
+        if names_one_session(self.options):
+            return Pool(size=0, max_size=concurrency, memory=self.memory)
         size = min(spares, len(self._todo))
-        return Pool(self._options, size=size, max_size=concurrency + spares, memory=self._memory)
+        return Pool(self.options, size=size, max_size=concurrency + spares, memory=self.memory)
 
     async def _run_all(self, pool: Pool[Any], journal: Journal | None, report: Report) -> None:
         async with anyio.create_task_group() as group:
-            for _ in range(min(self._concurrency, len(self._todo))):
+            for _ in range(min(self.concurrency, len(self._todo))):
                 group.start_soon(self._run_some, pool, journal, report)
 
     @worker
@@ -199,7 +354,7 @@ class Job:
                 return
             index = self._todo.popleft()
             self._running += 1
-            if self._pool is None:
+            if self.pool is None:
                 await self._keep_spares(pool)
             try:
                 outcome = await self._run_prompt(pool, index)
@@ -213,14 +368,14 @@ class Job:
 
     async def _run_prompt(self, pool: Pool[Any], index: int) -> RunOutcome:
         """Run a prompt until it has an answer or a final error."""
-        prompt = self._prompts[index]
+        prompt = self.prompts[index]
         failures: list[RunFailed] = []
 
         async def attempt() -> Any:
-            return await pool.run(prompt, self._options, until=self._until, timeout=self._timeout)
+            return await pool.run(prompt, self.options, until=self.until, timeout=self.timeout)
 
         try:
-            ended = await self._retry.run(attempt, failures=failures)
+            ended = await self.retry.run(attempt, failures=failures)
         except RunFailed as error:
             if isinstance(error, ConnectionClosedError):
                 # Raises if the pool was closed: then no further prompt can run.
@@ -230,7 +385,7 @@ class Job:
 
     async def _keep_spares(self, pool: Pool[Any]) -> None:
         """Near the end, keep no more spares than prompts are left."""
-        if len(self._todo) < max(1, self._concurrency // 2) and not names_one_session(self._options):
+        if len(self._todo) < max(1, self.concurrency // 2) and not names_one_session(self.options):
             await pool.warm(size=len(self._todo))
 
     def _put(self, outcome: RunOutcome) -> None:
@@ -244,7 +399,7 @@ class Job:
     def progress(self) -> MapProgress:
         """The progress of the runs."""
         return MapProgress(
-            total=len(self._prompts),
+            total=len(self.prompts),
             done=len(self._outcomes),
             failed=self._failed,
             running=self._running,

@@ -15,10 +15,9 @@ from claude_agent_py._runtime.runs.prompts import Prompt, check_prompt, check_ru
 from claude_agent_py.options.client_options import ClientOptions, options_or_defaults
 from claude_agent_py.options.output_shape import Output
 from claude_agent_py.pool.job import Job
-from claude_agent_py.pool.outcome import MapProgress, RunOutcome
+from claude_agent_py.pool.outcome import MapProgress, Progress, RunOutcome, check_progress
 from claude_agent_py.pool.pool import Pool
-from claude_agent_py.pool.progress import Progress, check_progress
-from claude_agent_py.pool.targets import check_count
+from claude_agent_py.pool.process_table import check_count
 from claude_agent_py.retrying import RetryPolicy
 
 if TYPE_CHECKING:
@@ -74,16 +73,15 @@ def map_runs(
     check_progress(progress)
     if pool is not None and memory is not None:
         raise OptionsError("must be None with a pool, which has its own limit", option="memory")
-    checked_prompts = [_check_listed_prompt(prompt) for prompt in _check_iterable(prompts)]
     job = Job(
-        checked_prompts,
-        checked_options,
-        concurrency,
+        prompts=[_check_listed_prompt(prompt) for prompt in _check_iterable(prompts)],
+        options=checked_options,
+        concurrency=concurrency,
         retry=retry or RetryPolicy(),
         until=until,
         timeout=timeout,
         journal=journal,
-        progress=progress,
+        show=progress,
         pool=pool,
         memory=memory,
     )

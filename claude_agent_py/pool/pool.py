@@ -24,8 +24,7 @@ from claude_agent_py.options.output_shape import Output
 from claude_agent_py.pool.compatibility import SessionRequest, check_for_parking, check_for_pool, find_change
 from claude_agent_py.pool.core import PoolCore
 from claude_agent_py.pool.pooled_process import PooledProcess
-from claude_agent_py.pool.stats import PoolStats
-from claude_agent_py.pool.targets import SpareTarget, check_count, check_seconds, read_memory_limit
+from claude_agent_py.pool.process_table import PoolStats, SpareTarget, check_count, check_seconds, read_memory_limit
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
@@ -226,7 +225,7 @@ class Pool(Generic[Output]):
         Raises:
             OptionsError: The prompt is empty, or an argument has the wrong type.
         """
-        from claude_agent_py.pool.pooled_run import PooledRun
+        from claude_agent_py.pool.pooled_process import PooledRun
 
         return PooledRun(self.take, options_or_defaults(options or self._options), prompt, until, timeout)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Awaitable, Callable
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
@@ -14,11 +15,16 @@ import anyio
 
 from claude_agent_py._errors import ClaudeAgentError
 from claude_agent_py._protocol.state import State
+from claude_agent_py._runtime.runs.prompts import Prompt
 from claude_agent_py.client import Client
+from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.pool.compatibility import SessionRequest
+from claude_agent_py.runs import OneShot
 
 if TYPE_CHECKING:
+    from claude_agent_py._protocol.open_runs import Until
     from claude_agent_py._runtime.session.ending import TasksAtClose
+
 
 logger: logging.Logger = logging.getLogger("claude_agent_py")
 
@@ -134,3 +140,33 @@ class PooledProcess:
         self._ends_tasks = True
         if self._is_left:
             self.client.abort()
+
+
+class PooledRun(OneShot):
+    """A run that acquires a process at the first message or await, and ends it in the background after the run."""
+
+    def __init__(
+        self,
+        take: Callable[[ClientOptions, float | None], Awaitable[PooledProcess]],
+        options: ClientOptions,
+        prompt: Prompt,
+        until: Until,
+        timeout: float | None,
+    ) -> None:
+        super().__init__(options, prompt, until, timeout, None)
+        self._take_process = take
+        self._process: PooledProcess | None = None
+
+    async def _open_client(self) -> Client:
+        self._process = await self._take_process(self._options, None)
+        return self._process.client
+
+    async def _close_client(self, client: Client, tasks: TasksAtClose) -> None:
+        if self._process is not None:
+            self._process.end(tasks)
+
+    def __del__(self) -> None:
+        process: PooledProcess | None = vars(self).get("_process")
+        if process is not None and not process.is_ending:
+            # `abort` works in any thread. The worker of the process then cleans up.
+            process.client.abort()

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from claude_agent_py.sessions.changes import (
         archive_session as archive_session,
         delete_session as delete_session,
+        fork_session as fork_session,
         rename_session as rename_session,
         tag_session as tag_session,
         unarchive_session as unarchive_session,
     )
     from claude_agent_py.sessions.folders import project_key_for_directory as project_key_for_directory
-    from claude_agent_py.sessions.fork import fork_session as fork_session
     from claude_agent_py.sessions.index import (
         get_session_info as get_session_info,
         list_sessions as list_sessions,
@@ -41,30 +41,31 @@ if TYPE_CHECKING:
     from claude_agent_py.sessions.search import SearchHit as SearchHit, search_sessions as search_sessions
     from claude_agent_py.sessions.session import (
         Session as Session,
+        SessionUsage as SessionUsage,
         get_session as get_session,
         get_session_messages as get_session_messages,
         get_subagent_messages as get_subagent_messages,
         list_subagents as list_subagents,
     )
     from claude_agent_py.sessions.stored_tasks import StoredTask as StoredTask
-    from claude_agent_py.sessions.stores.copies import (
-        copy_session as copy_session,
-        export_session as export_session,
-        import_session as import_session,
-        push as push,
-    )
+    from claude_agent_py.sessions.stores.base import fold_session_summary as fold_session_summary
     from claude_agent_py.sessions.stores.directory import DirectoryStore as DirectoryStore
     from claude_agent_py.sessions.stores.edits import (
+        copy_session as copy_session,
         delete_session_via_store as delete_session_via_store,
+        export_session as export_session,
         fork_session_via_store as fork_session_via_store,
+        import_session as import_session,
+        push as push,
         rename_session_via_store as rename_session_via_store,
         tag_session_via_store as tag_session_via_store,
     )
-    from claude_agent_py.sessions.stores.leases import Lease as Lease, LeasingStore as LeasingStore
     from claude_agent_py.sessions.stores.memory import MemoryStore as MemoryStore
     from claude_agent_py.sessions.stores.postgres import PostgresStore as PostgresStore
     from claude_agent_py.sessions.stores.protocol import (
         FullSessionStore as FullSessionStore,
+        Lease as Lease,
+        LeasingStore as LeasingStore,
         SessionKey as SessionKey,
         SessionListSubkeysKey as SessionListSubkeysKey,
         SessionStore as SessionStore,
@@ -83,10 +84,7 @@ if TYPE_CHECKING:
     from claude_agent_py.sessions.stores.redis import RedisStore as RedisStore
     from claude_agent_py.sessions.stores.s3 import S3Store as S3Store
     from claude_agent_py.sessions.stores.sqlite import SQLiteStore as SQLiteStore
-    from claude_agent_py.sessions.stores.summary import fold_session_summary as fold_session_summary
-    from claude_agent_py.sessions.subagent import StoredSubagent as StoredSubagent
-    from claude_agent_py.sessions.transcript import Transcript as Transcript
-    from claude_agent_py.sessions.usage import SessionUsage as SessionUsage
+    from claude_agent_py.sessions.transcript import StoredSubagent as StoredSubagent, Transcript as Transcript
     from claude_agent_py.tasks.files.transcript import TranscriptMessage as TranscriptMessage
 else:
     __getattr__, __dir__ = attach(__name__)

@@ -2,11 +2,15 @@
 
 import contextlib
 import errno
+import json
 import os
 import secrets
 import time
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from typing import Final
+
+from claude_agent_py._untrusted import read_bytes, read_json
 
 _COMPLETES_WITHIN: Final = 1.0
 """Seconds to wait for another program to complete its line."""
@@ -15,11 +19,6 @@ _FLAGS: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | get
 
 def write_atomically(path: str, parts: Iterable[bytes], *, replace: bool = False) -> None:
     """Write a file atomically, readable by this user only.
-
-    Args:
-        path: The file.
-        parts: The content, in pieces.
-        replace: Replace an existing file.
 
     Raises:
         OSError: The file cannot be written, or exists already.
@@ -80,3 +79,34 @@ def _ends_with_break(descriptor: int) -> bool:
         raise FileNotFoundError(errno.ENOENT, "the file is empty")
     os.lseek(descriptor, -1, os.SEEK_END)
     return os.read(descriptor, 1) == b"\n"
+
+
+_NAME: Final = "archived.json"
+_MOST_BYTES: Final = 4096
+
+
+def is_archived(transcript: str) -> bool:
+    """Return whether a session is archived.
+
+    The CLI reads and writes the same record; a prompt to an archived session unarchives it.
+    """
+    try:
+        record = read_json(read_bytes(_record_path(transcript), most_bytes=_MOST_BYTES)[0])
+    except (OSError, ValueError):
+        return False
+    return isinstance(record, dict) and record.get("archived") is True
+
+
+def set_archived(transcript: str, archived: bool) -> None:
+    """Write the record. Raises OSError if the record cannot be written or the session's folder is a link."""
+    now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    path = _record_path(transcript)
+    folder = os.path.dirname(path)
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    if os.path.islink(folder):
+        raise NotADirectoryError(errno.ENOTDIR, "the session's folder is a link", folder)
+    write_atomically(path, [json.dumps({"archived": archived, "at": now, "by": "sdk"}).encode()], replace=True)
+
+
+def _record_path(transcript: str) -> str:
+    return os.path.join(transcript.removesuffix(".jsonl"), _NAME)

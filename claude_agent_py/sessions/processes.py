@@ -70,7 +70,6 @@ def find_process(config: str, session_id: str) -> RunningProcess | None:
 
 
 def _iter_records(config: str) -> Iterator[dict[str, Any]]:
-    """Yield the records of running processes."""
     folder = os.path.join(config, "sessions")
     try:
         names = os.listdir(folder)

@@ -5,8 +5,12 @@ its creation. All calls block.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any, Final
+
+import msgspec
 
 from claude_agent_py._errors import SessionError
 from claude_agent_py.formatting.api_messages import to_api_messages
@@ -16,12 +20,90 @@ from claude_agent_py.sessions.info import SessionInfo
 from claude_agent_py.sessions.lines import Snapshot
 from claude_agent_py.sessions.processes import RunningProcess, find_process
 from claude_agent_py.sessions.stored_tasks import StoredTask, load_tasks
-from claude_agent_py.sessions.subagent import StoredSubagent, find_agent_files, read_start_time, read_subagent
-from claude_agent_py.sessions.transcript import Transcript
-from claude_agent_py.sessions.usage import SessionUsage, compute_usage
+from claude_agent_py.sessions.transcript import (
+    StoredSubagent,
+    Transcript,
+    find_agent_files,
+    read_start_time,
+    read_subagent,
+)
 from claude_agent_py.tasks.files.transcript import TranscriptMessage
 from claude_agent_py.tools.traffic import ToolCallRecord, ToolTraffic
 from claude_agent_py.wire.base import JSONObject
+from claude_agent_py.wire.messages.conversation import SYNTHETIC_MODEL, AssistantMessage
+from claude_agent_py.wire.messages.usage import TOKEN_FIELDS, ModelUsage, Usage
+
+_COST: Final = b'{"type":"cost-state"'
+
+
+@dataclass(frozen=True, slots=True)
+class SessionUsage:
+    """The tokens and the cost of a session."""
+
+    by_model: Mapping[str, Usage] = field(default_factory=dict)
+    """The tokens of the messages of the main agent and its subagents, by model. Excludes the CLI's own requests, for
+    example for summaries."""
+    cost_usd: float | None = None
+    """The CLI's estimate when it last exited, including its own requests; None if it has not exited yet."""
+    reported: Mapping[str, ModelUsage] = field(default_factory=dict)
+    """The CLI's count by model when it last exited."""
+
+    @property
+    def total(self) -> Usage:
+        """The tokens of all models."""
+        return _add_up(self.by_model.values())
+
+
+class CostNote(msgspec.Struct, rename="camel", gc=False):
+    """The CLI's note of the session's cost so far, written when the CLI exits."""
+
+    total_cost_usd: float | None = msgspec.field(name="totalCostUSD", default=None)
+    model_usage: dict[str, ModelUsage] = {}
+    has_unknown_model_cost: bool = False
+    """Whether the cost of a model is a guess."""
+
+
+_decode: Final = msgspec.json.Decoder(CostNote).decode
+
+
+def compute_usage(
+    snapshot: Snapshot, history: Iterable[TranscriptMessage], subagents: Sequence[StoredSubagent]
+) -> SessionUsage:
+    """Return the tokens and the cost of a session."""
+    # Each block of an answer has a usage; the last one counts.
+    answers = {
+        (number, message.message_id or message.uuid): (message.model, message.usage)
+        for number, messages in enumerate((history, *(agent.messages for agent in subagents)))
+        for message in messages
+        if isinstance(message, AssistantMessage) and message.usage is not None and message.model != SYNTHETIC_MODEL
+    }
+    spent: dict[str, list[Usage]] = {}
+    for model, usage in answers.values():
+        spent.setdefault(model, []).append(usage)
+    cost = read_last_cost(snapshot)
+    by_model = {model: _add_up(usages) for model, usages in spent.items()}
+    return SessionUsage(by_model, cost.total_cost_usd, cost.model_usage)
+
+
+def _add_up(usages: Collection[Usage]) -> Usage:
+    counted: dict[str, Any] = {name: sum(getattr(usage, name) or 0 for usage in usages) for name in TOKEN_FIELDS}
+    return Usage(**counted)
+
+
+def read_last_cost(snapshot: Snapshot) -> CostNote:
+    """Return the CLI's last cost note; an empty note if there is none. Raises OSError if the file cannot be read."""
+    for _, line in snapshot.backwards():
+        if line is not None and (cost := read_cost(line)) is not None:
+            return cost
+    return CostNote()
+
+
+def read_cost(line: bytes) -> CostNote | None:
+    """Return the cost note in a line of a transcript, or None for any other line."""
+    try:
+        return _decode(line) if line.startswith(_COST) else None
+    except ValueError:
+        return None
 
 
 class Session:

@@ -13,8 +13,7 @@ from typing import Any, Final
 from claude_agent_py._errors import SessionError
 from claude_agent_py._untrusted import read_json
 from claude_agent_py.sessions.lines import Snapshot
-from claude_agent_py.sessions.subagent import StoredSubagent, take_snapshot
-from claude_agent_py.sessions.transcript import Transcript
+from claude_agent_py.sessions.transcript import StoredSubagent, Transcript, take_snapshot
 from claude_agent_py.tasks.files.transcript import TranscriptMessage, inspect_transcript
 from claude_agent_py.tasks.ledger.announcements import TASK_TOOLS, Announcement, OpenCalls, find_announcements
 from claude_agent_py.tasks.ledger.spending import Counts, count_transcript

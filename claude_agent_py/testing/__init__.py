@@ -17,8 +17,11 @@ if TYPE_CHECKING:
         call as call,
         task as task,
     )
-    from claude_agent_py.testing.cassette_entries import CassetteMismatch as CassetteMismatch
-    from claude_agent_py.testing.cassettes import Cassette as Cassette, CassetteMode as CassetteMode
+    from claude_agent_py.testing.cassettes import (
+        Cassette as Cassette,
+        CassetteMismatch as CassetteMismatch,
+        CassetteMode as CassetteMode,
+    )
     from claude_agent_py.testing.evaluation import (
         Case as Case,
         CaseSummary as CaseSummary,
@@ -27,16 +30,15 @@ if TYPE_CHECKING:
         evaluate as evaluate,
     )
     from claude_agent_py.testing.fake_cli import FakeCLI as FakeCLI, FakeTransport as FakeTransport
-    from claude_agent_py.testing.gate import Gate as Gate
     from claude_agent_py.testing.requests import RecordedRequest as RecordedRequest
     from claude_agent_py.testing.run_text import run_as_text as run_as_text
-    from claude_agent_py.testing.sandbox import Sandbox as Sandbox
     from claude_agent_py.testing.script import (
         Answer as Answer,
         AnyScript as AnyScript,
         Block as Block,
         CutStream as CutStream,
         Failure as Failure,
+        Gate as Gate,
         LooseAnswer as LooseAnswer,
         RawBlock as RawBlock,
         Reply as Reply,
@@ -49,7 +51,11 @@ if TYPE_CHECKING:
         thinking as thinking,
         tool_use as tool_use,
     )
-    from claude_agent_py.testing.scripted_model import Match as Match, ScriptedModel as ScriptedModel
+    from claude_agent_py.testing.scripted_model import (
+        Match as Match,
+        Sandbox as Sandbox,
+        ScriptedModel as ScriptedModel,
+    )
     from claude_agent_py.testing.stage import (
         MakeClient as MakeClient,
         MakeFakeCLI as MakeFakeCLI,

@@ -15,8 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Protocol, cast
 
 from claude_agent_py.testing import messages_api
-from claude_agent_py.testing.gate import POLL, Gate
-from claude_agent_py.testing.script import Answer, CutStream, Failure, Reply
+from claude_agent_py.testing.script import POLL, Answer, CutStream, Failure, Gate, Reply
 
 JSON = "application/json"
 EVENT_STREAM = "text/event-stream"

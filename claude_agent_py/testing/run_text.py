@@ -12,7 +12,7 @@ from typing import Any
 from claude_agent_py._runtime.runs.result import RunResult
 from claude_agent_py.tasks.task import Task
 from claude_agent_py.testing.assertions import sort_tasks
-from claude_agent_py.testing.request_text import shorten_result
+from claude_agent_py.testing.requests import shorten_result
 from claude_agent_py.testing.scrubbing import Places, build_path_placeholders, find_ids, mask_times
 from claude_agent_py.tools.traffic import ToolCallRecord
 from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultMessage

@@ -5,24 +5,84 @@ conversations (titles, summaries) do not consume a script.
 """
 
 import itertools
+import os
 import re
+import shutil
+import tempfile
 import threading
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from http import HTTPStatus
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, cast
 
 from anyio import CancelScope, to_thread
 
-from claude_agent_py.testing.gate import wait_in_thread
 from claude_agent_py.testing.messages_server import MessagesServer
 from claude_agent_py.testing.requests import RecordedRequest
-from claude_agent_py.testing.sandbox import Sandbox
-from claude_agent_py.testing.script import Answer, AnyScript, Failure, LooseAnswer, Reply, as_answer
+from claude_agent_py.testing.script import Answer, AnyScript, Failure, LooseAnswer, Reply, as_answer, wait_in_thread
 
 if TYPE_CHECKING:
     from claude_agent_py.options.client_options import ClientOptions
+
+
+QUIET = {
+    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+    "DISABLE_AUTOUPDATER": "1",
+    "DISABLE_TELEMETRY": "1",
+    "DISABLE_ERROR_REPORTING": "1",
+    # Lets root bypass permissions.
+    "IS_SANDBOX": "1",
+    # Adds the class of each request as a header.
+    "CLAUDE_CODE_GATEWAY_HINT_HEADERS": "1",
+}
+"""Variables that limit the CLI's traffic to the model, and make it label its requests."""
+
+INHERITED = (
+    "PATH", "LANG", "LC_ALL", "TZ", "TERM", "SYSTEMROOT", "SYSTEMDRIVE", "COMSPEC", "PATHEXT", "WINDIR",
+    "CLAUDE_CODE_GIT_BASH_PATH",
+)  # fmt: skip
+"""Inherited variables: programs need them, and they reveal nothing about the user."""
+
+
+class Sandbox:
+    """A temporary home, working directory and clean environment for one or more CLIs.
+
+    The user's own configuration, sessions and credentials are not visible inside. Call `remove` after the processes of
+    the CLIs have ended.
+    """
+
+    def __init__(self) -> None:
+        self.root: Path = Path(tempfile.mkdtemp(prefix="claude-agent-py-")).resolve()
+        self.home: Path = self.root / "home"
+        self.cwd: Path = self.root / "work"
+        self.config_dir: Path = self.home / ".claude"
+        self.temp: Path = self.root / "tmp"
+        for directory in (self.home, self.cwd, self.config_dir, self.temp):
+            directory.mkdir()
+
+    def environment(self, base_url: str) -> dict[str, str]:
+        """Return the complete environment for a CLI that uses the Messages API at `base_url`."""
+        inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
+        return {
+            **inherited,
+            **QUIET,
+            "HOME": str(self.home),
+            "USERPROFILE": str(self.home),
+            "CLAUDE_CONFIG_DIR": str(self.config_dir),
+            "CLAUDE_CODE_TMPDIR": str(self.temp),
+            "TMPDIR": str(self.temp),
+            "TEMP": str(self.temp),
+            "TMP": str(self.temp),
+            "ANTHROPIC_BASE_URL": base_url,
+            "ANTHROPIC_API_KEY": "sk-ant-scripted",
+        }
+
+    def remove(self) -> None:
+        """Delete the directories. Errors are ignored: a CLI that is still running may recreate files."""
+        shutil.rmtree(self.root, ignore_errors=True)
+
 
 Match: TypeAlias = str | re.Pattern[str] | Callable[[RecordedRequest], bool]
 """Selects a conversation: a text or a pattern found in its first prompt, or a function of the request."""

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from claude_agent_py.testing import frames
 from claude_agent_py.testing.frames import JSONObject
-from claude_agent_py.testing.gate import Gate
+from claude_agent_py.testing.script import Gate
 
 
 @dataclass(frozen=True)

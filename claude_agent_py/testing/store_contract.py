@@ -12,9 +12,9 @@ from typing import Any, Final, cast
 import anyio
 
 from claude_agent_py._errors import SessionLeasedError, StaleLeaseError
-from claude_agent_py.sessions.stores.leases import LeasingStore
 from claude_agent_py.sessions.stores.protocol import (
     FullSessionStore,
+    LeasingStore,
     SessionKey,
     SessionStore,
     SessionStoreEntry,

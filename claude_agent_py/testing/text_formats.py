@@ -4,9 +4,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 
 from claude_agent_py.formatting.builder import SectionEnded, SectionEvent, SectionGrew, SectionStarted
-from claude_agent_py.formatting.parsed_text import ParsedText
-from claude_agent_py.formatting.problems import ProblemKind
-from claude_agent_py.formatting.sections import Section, SectionSpec
+from claude_agent_py.formatting.sections import ParsedText, ProblemKind, Section, SectionSpec
 from claude_agent_py.formatting.text_format import TextFormat
 
 NAMES = ("answer", "my notes", "q\"'&<#:>", "ä", "Yes")

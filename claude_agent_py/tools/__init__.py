@@ -5,25 +5,25 @@ from typing import TYPE_CHECKING
 from claude_agent_py._lazy_names import attach
 
 if TYPE_CHECKING:
-    from claude_agent_py.tools.call_results import (
-        ToolCallResult as ToolCallResult,
-        ToolChainResult as ToolChainResult,
-    )
     from claude_agent_py.tools.calls import ToolCall as ToolCall
     from claude_agent_py.tools.chain import (
+        LoopResult as LoopResult,
+        LoopStep as LoopStep,
         ToolChain as ToolChain,
     )
     from claude_agent_py.tools.context import ToolContext as ToolContext
     from claude_agent_py.tools.definition import Tool as Tool, ToolAnnotations as ToolAnnotations, tool as tool
-    from claude_agent_py.tools.loop import LoopResult as LoopResult, LoopStep as LoopStep
     from claude_agent_py.tools.names import (
         mcp_server_name as mcp_server_name,
         mcp_tool_name as mcp_tool_name,
         split_tool_name as split_tool_name,
     )
-    from claude_agent_py.tools.resources import Prompt as Prompt, Resource as Resource
-    from claude_agent_py.tools.results import ToolResult as ToolResult
-    from claude_agent_py.tools.server import ToolServer as ToolServer
+    from claude_agent_py.tools.results import (
+        ToolCallResult as ToolCallResult,
+        ToolChainResult as ToolChainResult,
+        ToolResult as ToolResult,
+    )
+    from claude_agent_py.tools.server import Prompt as Prompt, Resource as Resource, ToolServer as ToolServer
     from claude_agent_py.tools.traffic import (
         ToolCallRecord as ToolCallRecord,
         ToolCallStatus as ToolCallStatus,
@@ -40,23 +40,17 @@ if TYPE_CHECKING:
         AgentToolStats as AgentToolStats,
         AgentUsage as AgentUsage,
         Effort as Effort,
+        Finding as Finding,
         ListAgentsInput as ListAgentsInput,
         ListAgentsOutput as ListAgentsOutput,
+        ReportFindingsInput as ReportFindingsInput,
+        ReportFindingsOutput as ReportFindingsOutput,
         SendMessageInput as SendMessageInput,
         SendMessageOutput as SendMessageOutput,
         SkillInput as SkillInput,
         TaskInput as TaskInput,
         WorkflowInput as WorkflowInput,
         WorkflowOutput as WorkflowOutput,
-    )
-    from claude_agent_py.wire.tools.background import (
-        MonitorInput as MonitorInput,
-        MonitorOutput as MonitorOutput,
-        TaskOutputInput as TaskOutputInput,
-        TaskOutputOutput as TaskOutputOutput,
-        TaskStopInput as TaskStopInput,
-        TaskStopOutput as TaskStopOutput,
-        WebSocketSource as WebSocketSource,
     )
     from claude_agent_py.wire.tools.bash import (
         BashInput as BashInput,
@@ -66,8 +60,15 @@ if TYPE_CHECKING:
         GitOperation as GitOperation,
         GitPullRequest as GitPullRequest,
         GitPush as GitPush,
+        MonitorInput as MonitorInput,
+        MonitorOutput as MonitorOutput,
         PowerShellInput as PowerShellInput,
         PowerShellOutput as PowerShellOutput,
+        TaskOutputInput as TaskOutputInput,
+        TaskOutputOutput as TaskOutputOutput,
+        TaskStopInput as TaskStopInput,
+        TaskStopOutput as TaskStopOutput,
+        WebSocketSource as WebSocketSource,
     )
     from claude_agent_py.wire.tools.files import (
         FileEditInput as FileEditInput,
@@ -92,20 +93,14 @@ if TYPE_CHECKING:
         PDFParts as PDFParts,
         TextFile as TextFile,
     )
-    from claude_agent_py.wire.tools.findings import (
-        Finding as Finding,
-        ReportFindingsInput as ReportFindingsInput,
-        ReportFindingsOutput as ReportFindingsOutput,
-    )
-    from claude_agent_py.wire.tools.mcp import (
-        ListMCPResourcesInput as ListMCPResourcesInput,
-        ListMCPResourcesOutput as ListMCPResourcesOutput,
-        MCPResource as MCPResource,
-        MCPResourceContent as MCPResourceContent,
-        ReadMCPResourceInput as ReadMCPResourceInput,
-        ReadMCPResourceOutput as ReadMCPResourceOutput,
-    )
     from claude_agent_py.wire.tools.planning import (
+        CronCreateInput as CronCreateInput,
+        CronCreateOutput as CronCreateOutput,
+        CronDeleteInput as CronDeleteInput,
+        CronDeleteOutput as CronDeleteOutput,
+        CronJob as CronJob,
+        CronListInput as CronListInput,
+        CronListOutput as CronListOutput,
         EnterPlanModeInput as EnterPlanModeInput,
         EnterPlanModeOutput as EnterPlanModeOutput,
         EnterWorktreeInput as EnterWorktreeInput,
@@ -114,6 +109,8 @@ if TYPE_CHECKING:
         ExitPlanModeOutput as ExitPlanModeOutput,
         ExitWorktreeInput as ExitWorktreeInput,
         ExitWorktreeOutput as ExitWorktreeOutput,
+        ScheduleWakeupInput as ScheduleWakeupInput,
+        ScheduleWakeupOutput as ScheduleWakeupOutput,
     )
     from claude_agent_py.wire.tools.questions import (
         AskUserQuestionInput as AskUserQuestionInput,
@@ -127,25 +124,26 @@ if TYPE_CHECKING:
         typed_input as typed_input,
         typed_output as typed_output,
     )
-    from claude_agent_py.wire.tools.scheduling import (
-        CronCreateInput as CronCreateInput,
-        CronCreateOutput as CronCreateOutput,
-        CronDeleteInput as CronDeleteInput,
-        CronDeleteOutput as CronDeleteOutput,
-        CronJob as CronJob,
-        CronListInput as CronListInput,
-        CronListOutput as CronListOutput,
-        ScheduleWakeupInput as ScheduleWakeupInput,
-        ScheduleWakeupOutput as ScheduleWakeupOutput,
-    )
     from claude_agent_py.wire.tools.search import (
         GlobInput as GlobInput,
         GlobOutput as GlobOutput,
         GrepInput as GrepInput,
         GrepOutput as GrepOutput,
+        ListMCPResourcesInput as ListMCPResourcesInput,
+        ListMCPResourcesOutput as ListMCPResourcesOutput,
         LSPInput as LSPInput,
+        MCPResource as MCPResource,
+        MCPResourceContent as MCPResourceContent,
+        ReadMCPResourceInput as ReadMCPResourceInput,
+        ReadMCPResourceOutput as ReadMCPResourceOutput,
         ToolSearchInput as ToolSearchInput,
         ToolSearchOutput as ToolSearchOutput,
+        WebFetchInput as WebFetchInput,
+        WebFetchOutput as WebFetchOutput,
+        WebSearchHit as WebSearchHit,
+        WebSearchInput as WebSearchInput,
+        WebSearchOutput as WebSearchOutput,
+        WebSearchResult as WebSearchResult,
     )
     from claude_agent_py.wire.tools.task_list import (
         CreatedItem as CreatedItem,
@@ -164,14 +162,6 @@ if TYPE_CHECKING:
         TodoItem as TodoItem,
         TodoWriteInput as TodoWriteInput,
         TodoWriteOutput as TodoWriteOutput,
-    )
-    from claude_agent_py.wire.tools.web import (
-        WebFetchInput as WebFetchInput,
-        WebFetchOutput as WebFetchOutput,
-        WebSearchHit as WebSearchHit,
-        WebSearchInput as WebSearchInput,
-        WebSearchOutput as WebSearchOutput,
-        WebSearchResult as WebSearchResult,
     )
 else:
     __getattr__, __dir__ = attach(__name__)

@@ -5,24 +5,38 @@ import inspect
 import re
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Generic, ParamSpec, TypeVar, overload
 from weakref import WeakKeyDictionary
 
-from anyio import CapacityLimiter
+from anyio import CapacityLimiter, get_cancelled_exc_class
 from typing_extensions import TypedDict, Unpack
 
-from claude_agent_py._callbacks import Callback, DeadlineExpiredError, callback_name
+from claude_agent_py._callbacks import (
+    Callback,
+    DeadlineExpiredError,
+    Report,
+    callback_name,
+    log_failure,
+    make_handler_error,
+)
 from claude_agent_py._configuration import suggest
-from claude_agent_py._errors import OptionsError, ToolTimeoutError
+from claude_agent_py._errors import OptionsError, ToolError, ToolTimeoutError
 from claude_agent_py._event_loop import PerLoop
 from claude_agent_py.formatting.encoders import Encoder, JSONEncoder
 from claude_agent_py.formatting.truncation import INLINE_CHARS, MAX_INLINE_CHARS
 from claude_agent_py.tools.context import CURRENT, ToolContext
-from claude_agent_py.tools.docstrings import read_docstring
-from claude_agent_py.tools.results import OverflowPolicy, SizeLimit
-from claude_agent_py.tools.schema import AnyParameters, Parameters
+from claude_agent_py.tools.results import (
+    OverflowPolicy,
+    SizeLimit,
+    ToolResult,
+    WrittenResult,
+    as_result,
+    encode_result,
+    failure_text,
+)
+from claude_agent_py.tools.schema import AnyParameters, Parameters, read_docstring
 from claude_agent_py.wire.base import JSONObject
 
 P = ParamSpec("P")
@@ -358,3 +372,50 @@ def _check_settings(tool: Tool[..., Any]) -> None:
         raise OptionsError(f"max_result_chars must be between 1 and {MAX_INLINE_CHARS:,}", option=option)
     if tool.overflow not in ("truncate", "file", "error"):
         raise OptionsError(f"overflow must be 'truncate', 'file' or 'error', not {tool.overflow!r}", option=option)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolOutcome:
+    """The outcome of a call: its value or error, and the result for the model."""
+
+    result: WrittenResult
+    value: Any = None
+    """The return value of the function."""
+    error: Exception | None = None
+    """The exception of the function, or an error in the call itself."""
+
+
+async def run_tool(
+    tool: Tool[..., Any],
+    arguments: Mapping[str, Any],
+    context: ToolContext,
+    *,
+    encoder: Encoder | None = None,
+    timeout: float | None = None,
+    report: Report | None = None,
+) -> ToolOutcome:
+    """Run a call and return its outcome. Raises only on cancellation.
+
+    `timeout`, in seconds, applies to tools without their own. Exceptions other than `ToolError` go to `report`, which
+    must not raise; without one they are logged with their traceback.
+    """
+    try:
+        value = await tool.call(arguments, context, default_timeout=timeout)
+        result = as_result(value)
+        if tool.structured and not isinstance(value, ToolResult):
+            result = replace(result, structured=result.text)
+        encoded = await encode_result(result, encoder or tool.encoder, tool.size_limit)
+    except ToolError as error:
+        return build_failure(tool.name, error)
+    except BaseException as error:
+        (report or log_failure)(make_handler_error(f"tool {tool.name}", error))
+        return build_failure(tool.name, error)
+    return ToolOutcome(result=encoded, value=value)
+
+
+def build_failure(tool: str, error: BaseException) -> ToolOutcome:
+    """Return the outcome of a failed call."""
+    if not isinstance(error, Exception):
+        cancelled_itself = isinstance(error, get_cancelled_exc_class())
+        error = ToolError(f"{tool} cancelled itself" if cancelled_itself else f"{tool} tried to exit the program")
+    return ToolOutcome(result=WrittenResult(text=failure_text(tool, error), is_error=True), error=error)

@@ -1,6 +1,8 @@
 """`ToolResult` and the conversion of any returned value to it, including limits on its size."""
 
 import json
+import os
+import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,9 +12,101 @@ from typing import Any, Final, Literal, TypeAlias
 from claude_agent_py._errors import ToolError
 from claude_agent_py._event_loop import run_file_work
 from claude_agent_py.formatting.encoders import Encoder, clean_text, plain
-from claude_agent_py.formatting.media import File, Media, ResourceLink, from_bytes, is_media, mcp_block, read_mcp_block
+from claude_agent_py.formatting.media import (
+    File,
+    Media,
+    ResourceLink,
+    api_blocks,
+    from_bytes,
+    is_media,
+    mcp_block,
+    read_mcp_block,
+)
 from claude_agent_py.formatting.truncation import INLINE_CHARS, text_length, truncate, truncation_note
-from claude_agent_py.wire.base import JSONObject
+from claude_agent_py.wire.base import JSONObject, dump
+from claude_agent_py.wire.messages.content import ContentBlock, TextBlock, ToolResultBlock
+from claude_agent_py.wire.messages.conversation import UserContent, UserMessage
+
+MAX_CHARS = 2_000
+BLANK = "[redacted]"
+
+SECRETS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (re.compile(pattern, re.IGNORECASE), replacement)
+    for pattern, replacement in (
+        (r"(?<=://)[^/\s:@]*:[^/\s@]*(?=@)", BLANK),  # user:password in a URL
+        (r"\b(bearer|basic)\s+[a-z0-9._~+/=-]{8,}", rf"\1 {BLANK}"),
+        (
+            r"((?:api|access|secret|private|auth|session)?[_-]?(?:key|token|secret|password|passwd|pwd|credential)s?"
+            r"[\"']?\s*[=:]\s*[\"']?)[^\s\"'&,;)}\]]{4,}",
+            rf"\1{BLANK}",
+        ),
+        (r"\bsk-[a-z0-9_-]{8,}", BLANK),
+        (r"\bgh[pousr]_[a-z0-9]{16,}|\bgithub_pat_[a-z0-9_]{16,}", BLANK),
+        (r"\bxox[abprs]-[a-z0-9-]{8,}", BLANK),
+        (r"\bAKIA[0-9A-Z]{12,}", BLANK),
+        (r"\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*", BLANK),  # a JSON web token
+        (r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", BLANK),
+    )
+)
+"""Patterns of secrets with their replacements."""
+
+SECRET_VARIABLE = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGNORECASE)
+MIN_SECRET_CHARS = 8
+
+
+def failure_text(tool: str, error: BaseException) -> str:
+    """Return the text about a failure for the model.
+
+    The message of a `ToolError` is written for the model and stays unchanged, up to the CLI's limit for results. Other
+    exceptions are shortened to type and message, and anything that looks like a secret is redacted.
+    """
+    if isinstance(error, ToolError):
+        message = _get_message(error)
+        return truncate(message, INLINE_CHARS) if message.strip() else f"{tool} failed"
+    return truncate(redact(f"{tool} failed: {_describe_error(error)}"), MAX_CHARS)
+
+
+def format_failure(error: BaseException) -> str:
+    """Format a failure so that it cannot be mistaken for data: `Error: `, the type of the error, and its message."""
+    if isinstance(error, ToolError):
+        return truncate(f"Error: {_describe_one(error)}", INLINE_CHARS)
+    return truncate(redact(f"Error: {_describe_error(error)}"), MAX_CHARS)
+
+
+def redact(text: str) -> str:
+    """Redact secrets by pattern, and the values of environment variables with names like `API_KEY`."""
+    for name, value in os.environ.items():
+        if len(value) >= MIN_SECRET_CHARS and SECRET_VARIABLE.search(name):
+            text = text.replace(value, BLANK)
+    for pattern, replacement in SECRETS:
+        text = pattern.sub(replacement, text)
+    return text
+
+
+def _describe_error(error: BaseException) -> str:
+    return "; ".join(_describe_one(leaf) for leaf in _iterate_leaves(error))
+
+
+def _iterate_leaves(error: BaseException) -> Iterator[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        for inner in error.exceptions:
+            yield from _iterate_leaves(inner)
+    else:
+        yield error
+
+
+def _describe_one(error: BaseException) -> str:
+    message = _get_message(error)
+    return f"{type(error).__name__}: {message}" if message.strip() else type(error).__name__
+
+
+def _get_message(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:
+        # The user's exception class may have a broken `__str__`.
+        return ""
+
 
 OverflowPolicy: TypeAlias = Literal["truncate", "file", "error"]
 """How to handle text over the limit: truncate it, write it to a file named in a note, or return an error."""
@@ -239,3 +333,71 @@ def _write_to_file(text: str, directory: Path | None) -> Path:
     ) as file:
         file.write(text)
     return Path(file.name).resolve()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolCallResult:
+    """A call and its outcome, for programs."""
+
+    name: str
+    tool_use_id: str | None
+    """The id of the `tool_use` block; None for a call in text."""
+    input: Any
+    """The arguments, as the model wrote them."""
+    output: Any = None
+    """The typed value that the tool returned, without the `ToolResult` around it."""
+    error: Exception | None = None
+    """Why the call failed; None if it succeeded. A `ToolResult(..., is_error=True)` has an output as well."""
+    duration: float = 0.0
+    """Seconds from the start of the call to its end, including a wait for the tool's `max_concurrency`."""
+    told: WrittenResult = field(repr=False)
+    """The result as the model sees it."""
+
+    def as_text(self) -> str:
+        """Return the content of the call's section. After a failure it begins with `Error: ` and the error's type."""
+        return self.told.text if self.error is None else format_failure(self.error)
+
+    def as_content_block(self) -> ToolResultBlock:
+        """Return the `tool_result` block. For a failed call it has only text, because the API accepts nothing else."""
+        text: list[ContentBlock] = [TextBlock(text=self.told.text)] if self.told.text.strip() else []
+        if self.error is None:
+            text += [block for medium in self.told.media for block in api_blocks(medium)]
+        return ToolResultBlock(tool_use_id=self.tool_use_id or "", content=text, is_error=self.error is not None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolChainResult:
+    """The results of some calls, formatted for a model.
+
+    `raw` is for programs.
+    """
+
+    text: str
+    """All results and errors as sections, in the order of the calls, including the wrapper. Empty without calls."""
+    media: tuple[Media, ...]
+    """Images, audio, files and links, in the order of the calls."""
+    raw: tuple[ToolCallResult, ...]
+    """The calls with their outputs and errors, in the same order."""
+
+    def as_content_blocks(self) -> list[ContentBlock]:
+        """Return text and media as the content of a user message, for a model that calls tools in text."""
+        text: list[ContentBlock] = [TextBlock(text=self.text)] if self.text else []
+        return text + [block for medium in self.media for block in api_blocks(medium)]
+
+    def tool_result_blocks(self) -> list[ToolResultBlock]:
+        """Return one `tool_result` block per call, in order, each with its `tool_use_id`."""
+        return [call.as_content_block() for call in self.raw]
+
+    def tool_result_message(self) -> UserMessage:
+        """Return the user message that answers all calls of an assistant message."""
+        return UserMessage(message=UserContent(role="user", content=list(self.tool_result_blocks())))
+
+    def to_api_message(self) -> JSONObject:
+        """Return the user message for the Messages API.
+
+        It has one `tool_result` block for each call, in the order of the calls. If the calls have no ids, because the
+        model wrote them in text, it has the text and the media instead.
+        """
+        has_ids = all(call.tool_use_id for call in self.raw)
+        blocks: Sequence[ContentBlock] = self.tool_result_blocks() if has_ids else self.as_content_blocks()
+        return {"role": "user", "content": [dump(block) for block in blocks]}

@@ -1,18 +1,26 @@
-"""Derive a JSON Schema from a function's signature, and validate the model's arguments before the call.
+"""Derive a JSON Schema from a function's signature and docstring, and validate the model's arguments before the call.
 
 Arguments are validated as JSON, the form that models write: dates are strings and tuples are lists. If a model writes a
 list or an object as a string, it is parsed as JSON before the call is rejected.
 """
 
+import functools
 import inspect
+import itertools
 import json
+import operator
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+import sys
+import textwrap
+import types
+import typing
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from types import SimpleNamespace, new_class
-from typing import Annotated, Any, TypeAlias, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Final, TypeAlias, get_args, get_origin, get_type_hints, is_typeddict
 
+import typing_extensions
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 from pydantic.errors import PydanticInvalidForJsonSchema, PydanticUserError
 from pydantic.fields import FieldInfo
@@ -21,8 +29,139 @@ from pydantic_core import to_json
 
 from claude_agent_py._errors import OptionsError, ToolInputError
 from claude_agent_py.tools.context import ToolContext
-from claude_agent_py.tools.typed_dicts import convert_typed_dicts
 from claude_agent_py.wire.base import JSONObject
+
+
+def convert_typed_dicts(annotation: Any, namespace: Mapping[str, Any]) -> Any:
+    """Convert `typing.TypedDict` classes for pydantic, which rejects them on Python 3.11.
+
+    Only annotations are converted; fields of models and dataclasses are not. `namespace` holds additional names for
+    the annotations of fields.
+    """
+    return annotation if sys.version_info >= (3, 12) else _Converter(namespace).convert(annotation)
+
+
+class _Converter:
+    """A conversion that converts each class once, even if it is recursive."""
+
+    def __init__(self, namespace: Mapping[str, Any]) -> None:
+        self._namespace = namespace
+        self._done: dict[Any, Any] = {}
+
+    def convert(self, annotation: Any) -> Any:
+        if is_typeddict(annotation) and type(annotation).__module__ == "typing":
+            return self._done.get(annotation) or self._convert_class(annotation)
+        arguments = get_args(annotation)
+        if not arguments or get_origin(annotation) is typing.Literal:
+            return annotation
+        if get_origin(annotation) is Annotated:
+            return Annotated[(self.convert(arguments[0]), *arguments[1:])]
+        rewritten = tuple(self.convert(argument) for argument in arguments)
+        return annotation if rewritten == arguments else _rebuild(annotation, rewritten)
+
+    def _convert_class(self, old: Any) -> Any:
+        make: Any = typing_extensions.TypedDict
+        new = make(old.__name__, {}, total=old.__total__)
+        # Register the class before converting its fields, which may refer to it.
+        self._done[old] = new
+        for name in ("__doc__", "__module__", "__required_keys__", "__optional_keys__"):
+            setattr(new, name, getattr(old, name))
+        hints = get_type_hints(old, localns={**self._namespace, old.__name__: old}, include_extras=True)
+        new.__annotations__ = {name: self.convert(hint) for name, hint in hints.items()}
+        return new
+
+
+def _rebuild(annotation: Any, arguments: tuple[Any, ...]) -> Any:
+    if isinstance(annotation, types.UnionType):
+        return functools.reduce(operator.or_, arguments)
+    if hasattr(annotation, "copy_with"):
+        return annotation.copy_with(arguments)
+    return types.GenericAlias(get_origin(annotation), arguments)
+
+
+PARAMETERS: Final = (
+    "Args",
+    "Arguments",
+    "Params",
+    "Parameters",
+    "Keyword Args",
+    "Keyword Arguments",
+    "Other Parameters",
+)
+OTHERS: Final = ("Returns", "Yields", "Raises", "Attributes", "Example", "Examples")
+HEADER: Final = re.compile(rf"({'|'.join((*PARAMETERS, *OTHERS))}):")
+"""The header of a section in Google style; its content is indented."""
+UNDERLINE: Final = re.compile(r"-{3,}")
+"""The underline of a section header in NumPy style."""
+FIELD: Final = re.compile(r":(\w+)(?:\s+([^:]*))?:\s*(.*)")
+"""A field in reST style: kind, argument and text."""
+PARAMETER_FIELDS: Final = frozenset({"param", "parameter", "arg", "argument", "key", "keyword"})
+GOOGLE_ENTRY: Final = re.compile(r"\*{0,2}(\w+)\s*(?:\(.*?\))?\s*:(?:\s+(.*)|$)")
+NUMPY_ENTRY: Final = re.compile(r"(\*{0,2}\w+(?:\s*,\s*\*{0,2}\w+)*)\s*(?::.*)?()")
+
+
+@dataclass(frozen=True)
+class Documentation:
+    """The description and parameters from a docstring."""
+
+    description: str = ""
+    parameters: Mapping[str, str] = field(default_factory=dict)
+
+
+def read_docstring(docstring: str | None) -> Documentation:
+    """Read a docstring. Never fails: text in no known style is part of the description."""
+    lines = inspect.cleandoc(docstring or "").split("\n")
+    starts = [number for number in range(len(lines)) if _begins_section(lines, number)]
+    description = "\n".join(lines[: starts[0] if starts else None]).strip()
+    parameters: dict[str, str] = {}
+    for start, end in itertools.pairwise([*starts, len(lines)]):
+        parameters |= _read_section(lines[start:end])
+    return Documentation(
+        description, {name: " ".join(text.split()) for name, text in parameters.items() if text.strip()}
+    )
+
+
+def _begins_section(lines: list[str], number: int) -> bool:
+    line = lines[number].rstrip()
+    below = lines[number + 1].rstrip() if number + 1 < len(lines) else ""
+    if HEADER.fullmatch(line):
+        return True
+    return FIELD.match(line) is not None or (bool(line) and UNDERLINE.fullmatch(below) is not None)
+
+
+def _read_section(section: list[str]) -> dict[str, str]:
+    """Return the parameters that a section describes; other sections describe none."""
+    header = section[0].rstrip()
+    if found := FIELD.match(header):
+        return _read_field(found, section[1:])
+    if header.removesuffix(":") not in PARAMETERS:
+        return {}
+    if not header.endswith(":"):
+        return _read_entries(section[2:], NUMPY_ENTRY)
+    indented = itertools.takewhile(lambda line: not line[:1].strip(), section[1:])
+    return _read_entries(textwrap.dedent("\n".join(indented)).split("\n"), GOOGLE_ENTRY)
+
+
+def _read_field(found: re.Match[str], rest: list[str]) -> dict[str, str]:
+    """Read `:param int limit: How many.` and its continuation lines up to an empty one."""
+    kind, argument, text = found.groups()
+    if kind not in PARAMETER_FIELDS or not argument:
+        return {}
+    return {argument.split()[-1].lstrip("*"): " ".join([text, *itertools.takewhile(str.strip, rest)])}
+
+
+def _read_entries(lines: Iterable[str], pattern: re.Pattern[str]) -> dict[str, str]:
+    """Read entries that start at the margin; other lines continue the previous entry."""
+    parameters: dict[str, str] = {}
+    names: list[str] = []
+    for line in lines:
+        if found := pattern.fullmatch(line.rstrip()):
+            names = re.findall(r"\w+", found[1])
+            parameters |= dict.fromkeys(names, found[2] or "")
+        else:
+            parameters |= {name: f"{parameters[name]} {line}" for name in names}
+    return parameters
+
 
 PROPERTY = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 """Property names that the Messages API allows."""

@@ -15,10 +15,9 @@ from claude_agent_py._errors import ToolInputError
 from claude_agent_py._handler_context import HandlerContext
 from claude_agent_py.tools import jsonrpc
 from claude_agent_py.tools.context import ToolContext
-from claude_agent_py.tools.failures import failure_text
+from claude_agent_py.tools.definition import ToolOutcome, build_failure, run_tool
 from claude_agent_py.tools.jsonrpc import TOOL_USE_ID, RequestID, RPCError
-from claude_agent_py.tools.results import call_tool_result
-from claude_agent_py.tools.running import ToolOutcome, build_failure, run_tool
+from claude_agent_py.tools.results import call_tool_result, failure_text
 from claude_agent_py.tools.server import ToolServer
 from claude_agent_py.wire.base import JSONObject
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final, TypeAlias, get_args
 
 from claude_agent_py.wire.control.frames import ControlFrame
-from claude_agent_py.wire.messages import conversation, notices, occasional, system, tasks
+from claude_agent_py.wire.messages import conversation, occasional, system, tasks
 from claude_agent_py.wire.messages.stream import StreamEventMessage
 from claude_agent_py.wire.unknown import MalformedFrame, UnknownMessage
 
@@ -47,8 +47,8 @@ TopLevelMessage: TypeAlias = (
     | StreamEventMessage
     | conversation.CommandLifecycleMessage
     | conversation.ToolProgressMessage
-    | notices.RateLimitMessage
-    | notices.TranscriptMirrorMessage
+    | occasional.RateLimitMessage
+    | occasional.TranscriptMirrorMessage
     | occasional.ToolUseSummaryMessage
     | occasional.AuthStatusMessage
     | occasional.PromptSuggestionMessage

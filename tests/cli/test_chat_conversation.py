@@ -10,12 +10,18 @@ import msgspec
 import pytest
 from rich.cells import cell_len
 
-from claude_agent_py.cli._chat.answers import render_markdown
-from claude_agent_py.cli._chat.approvals import allow, answer, deny, describe_question
+from claude_agent_py.cli._chat.answers import MAX_CHARS, SECTION_CHARS, Sections, render_markdown
+from claude_agent_py.cli._chat.approvals import (
+    COMPARED_LINES,
+    SHOWN_LINES,
+    allow,
+    answer,
+    build_diff,
+    deny,
+    describe_question,
+)
 from claude_agent_py.cli._chat.conversation import Conversation
-from claude_agent_py.cli._chat.diffs import COMPARED_LINES, SHOWN_LINES, build_diff
-from claude_agent_py.cli._chat.prompt_history import MAX_PROMPTS, PromptHistory, get_history_file
-from claude_agent_py.cli._chat.sections import MAX_CHARS, SECTION_CHARS, Sections
+from claude_agent_py.cli._chat.widgets import MAX_PROMPTS, PromptHistory, get_history_file
 from claude_agent_py.permissions.interactions import AnswerSource, Interaction
 from claude_agent_py.permissions.prompts import KINDS, Kind
 from claude_agent_py.testing import frames

@@ -16,9 +16,8 @@ from textual.pilot import Pilot
 from claude_agent_py import Client
 from claude_agent_py.cli._chat import question_panel
 from claude_agent_py.cli._chat.app import ChatApp
-from claude_agent_py.cli._chat.prompt_history import PromptHistory
 from claude_agent_py.cli._chat.question_panel import QuestionPanel
-from claude_agent_py.cli._chat.widgets import PromptBox
+from claude_agent_py.cli._chat.widgets import PromptBox, PromptHistory
 from claude_agent_py.testing import Gate, RecordedRequest, Reply, ScriptedModel, ToolCall, tool_use
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]

@@ -17,8 +17,8 @@ from textual.widgets import Input
 
 from claude_agent_py.cli import main
 from claude_agent_py.cli._dashboard.app import Dashboard
+from claude_agent_py.cli._dashboard.machine import TranscriptTailer
 from claude_agent_py.cli._dashboard.model import DashboardModel
-from claude_agent_py.cli._dashboard.tailer import TranscriptTailer
 from claude_agent_py.cli._dashboard.termination import CannotStopError, terminate_tree
 from claude_agent_py.cli._dashboard.tree import RowTree
 from claude_agent_py.sessions import get_session
@@ -82,13 +82,13 @@ def looks_left(tail: TranscriptTailer) -> int:
 def test_a_long_transcript_is_read_in_parts_and_gives_the_same(tmp_path: Path) -> None:
     stored = Stored(tmp_path)
     stored.user("Count")
-    for _ in range(300):
+    for _ in range(1000):
         stored.assistant("more")
     stored.note("cost-state", totalCostUSD=0.5, modelUsage={})
     tail = tail_of(stored)
     tail.read_new(0.0)
     assert tail.is_partial
-    assert 0 < tokens(tail) < 4500
+    assert 0 < tokens(tail) < 15_000
     assert looks_left(tail) > 2
     total = get_session(SESSION, config_dir=tmp_path).usage.total.total_tokens
     assert (tokens(tail), tail.reported, tail_of(stored).is_partial) == (total, 0.5, False)

@@ -12,7 +12,7 @@ from folding import Clock, intake_of, shell_started, tracking
 
 from claude_agent_py import TaskManager, TaskStatus
 from claude_agent_py.errors import OptionsError, SessionError
-from claude_agent_py.history.rebuild import rebuild
+from claude_agent_py.history.records import rebuild
 from claude_agent_py.tasks import FinishedTask, RecordKind, TaskHistory, TaskRecord
 from claude_agent_py.testing import frames
 

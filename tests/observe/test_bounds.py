@@ -9,7 +9,7 @@ from peers import MakeClient
 from stored import Stored, call
 
 from claude_agent_py.observe import Span, SpanFold, Timeline, watch
-from claude_agent_py.observe.span_log import SpanLog
+from claude_agent_py.observe.spans import SpanLog
 from claude_agent_py.sessions import get_session
 from claude_agent_py.testing import FakeCLI, frames, steps
 from claude_agent_py.wire import decode

@@ -8,7 +8,7 @@ import recordings_loader as recordings
 from otlp_receiver import spans_of_json
 
 from claude_agent_py.observe import Span, Timeline
-from claude_agent_py.observe.span_log import SpanLog
+from claude_agent_py.observe.spans import SpanLog
 
 
 def recorded(name: str) -> Timeline:

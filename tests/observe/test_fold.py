@@ -17,8 +17,7 @@ from claude_agent_py.messages import UserMessage
 from claude_agent_py.observe import Span, SpanFold, Timeline
 from claude_agent_py.observe.observer import Observer
 from claude_agent_py.observe.sources import fold_frame
-from claude_agent_py.observe.span_log import SpanLog
-from claude_agent_py.observe.spans import by_start
+from claude_agent_py.observe.spans import SpanLog, by_start
 from claude_agent_py.sessions import MemoryStore, get_session, import_session
 from claude_agent_py.wire import decode
 from claude_agent_py.wire.control.frames import ControlCancelRequest, ControlRequest, ControlResponse, ControlSuccess

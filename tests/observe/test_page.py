@@ -12,7 +12,7 @@ from chromium import PROGRAM, Browser
 
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.observe import Span, Timeline
-from claude_agent_py.observe.span_log import SpanLog
+from claude_agent_py.observe.spans import SpanLog
 
 HOSTILE = [
     "</script><script>document.title='hacked'</script>",

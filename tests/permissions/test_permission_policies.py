@@ -15,7 +15,7 @@ from claude_agent_py import Allow, Deny, PermissionContext, PermissionRequest, r
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.options import OptionsWarning
 from claude_agent_py.permissions import allow_tools, ask, bash_commands, deny_tools, first_of
-from claude_agent_py.permissions.commands import plain_words
+from claude_agent_py.permissions.policies import plain_words
 from claude_agent_py.tools import BUILTIN_TOOL_NAMES
 from claude_agent_py.wire.control.asks import CanUseToolRequest
 from claude_agent_py.wire.fitting import fit

@@ -18,9 +18,8 @@ from claude_agent_py.permissions import (
     FormError,
     Plan,
 )
-from claude_agent_py.permissions.dialogs import read_dialog
 from claude_agent_py.permissions.elicitation import read_elicitation
-from claude_agent_py.permissions.plans import read_plan
+from claude_agent_py.permissions.prompts import read_dialog, read_plan
 from claude_agent_py.permissions.questions import UNANSWERED, read_answers, read_questions
 from claude_agent_py.wire.control import asks
 from claude_agent_py.wire.control.asks import CanUseToolRequest

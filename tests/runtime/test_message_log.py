@@ -2,34 +2,59 @@
 
 import gc
 import pickle
-import tracemalloc
+import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from claude_agent_py._runtime.runs.message_log import MessageLog
+from claude_agent_py._runtime.runs.message_log import BLOCK_BYTES, MessageLog
 from claude_agent_py.testing import frames
 from claude_agent_py.wire.codec import decode
 from claude_agent_py.wire.unknown import MalformedFrame
 
+MEBIBYTE = 1024 * 1024
 
-@pytest.mark.parametrize("max_bytes", [0, 300, 100_000, 1 << 20])
+
+def resident() -> int:
+    """Return the resident memory of this process in bytes. The blocks of a log are not part of Python's heap."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+
+@pytest.mark.parametrize("max_bytes", [0, 3 * BLOCK_BYTES, 1 << 30])
 def test_a_log_has_what_was_added_wherever_it_is(max_bytes: int) -> None:
     log = MessageLog(max_bytes)
-    lines = [frames.encode(frames.assistant(str(number) * (number % 9)))[:-1] for number in range(200)]
-    sent = [decode(line) for line in lines]
+    sizes = [number % 9 * 500 for number in range(200)] + [5 * BLOCK_BYTES, 1, BLOCK_BYTES] * 2
+    lines = [frames.encode(frames.assistant("x" * size + str(size)))[:-1] for size in sizes]
+    sent: list[Any] = [decode(line) for line in lines]
     for message, line in zip(sent, lines, strict=True):
         log.append(message, line)
     too_long = MalformedFrame(line=b'{"type": "assist', error="it was dropped")
-    without_line = [too_long] * (100) + [object()]
+    without_line = [too_long, object(), too_long]
     for item in without_line:
         log.append(item, b"")
     log.append(sent[0], lines[0])
     sent += [*without_line, sent[0]]
-    assert (len(log), list(log), log) == (len(sent), sent, sent)
+    assert (len(log), list(log)) == (len(sent), sent)
+    assert log == sent
     assert (log[-1], log[3:6], log[5]) == (sent[-1], sent[3:6], sent[5])
+    assert [log[position] for position in reversed(range(len(log)))] == sent[::-1]
     with pytest.raises(IndexError):
         log[len(sent)]
     log.check()
+
+
+def test_reading_while_more_comes() -> None:
+    log = MessageLog(0)
+    lines = [frames.encode(frames.assistant(str(number) * 300))[:-1] for number in range(200)]
+    for position, line in enumerate(lines):
+        log.append(decode(line), line)
+        assert log[position] == decode(line)
+        assert log[position // 2] == decode(lines[position // 2])
+    log.clear()
+    assert list(log) == []
+    log.append(decode(lines[7]), lines[7])
+    assert list(log) == [decode(lines[7])]
 
 
 def test_a_log_is_a_list_once_it_is_pickled() -> None:
@@ -39,19 +64,17 @@ def test_a_log_is_a_list_once_it_is_pickled() -> None:
     assert pickle.loads(pickle.dumps(log)) == [decode(line)]
 
 
-def test_a_message_takes_little_more_than_its_line() -> None:
-    log = MessageLog(1 << 30)
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_memory_is_the_length_of_the_lines_up_to_the_bound() -> None:
     line = frames.encode(frames.assistant("x" * 400))[:-1]
     message = decode(line)
-    log.append(message, line)
-    gc.collect()
-    tracemalloc.start()
-    try:
-        for _ in range(5000):
-            log.append(message, bytes(bytearray(line)))
-        held, _ = tracemalloc.get_traced_memory()
-        blocks = [trace for trace in tracemalloc.take_snapshot().traces if trace.size < len(line)]
-    finally:
-        tracemalloc.stop()
-    assert held < 5000 * (len(line) + 16) * 1.15
-    assert len(blocks) < 500
+    for max_bytes, most in ((1 << 30, 1.2 * 24 * MEBIBYTE), (2 * MEBIBYTE, 5 * MEBIBYTE)):
+        log = MessageLog(max_bytes)
+        gc.collect()
+        before = resident()
+        for _ in range(24 * MEBIBYTE // len(line)):
+            log.append(message, line)
+        assert resident() - before < most
+        assert log[-1] == message
+        log.clear()
+        assert resident() - before < 2 * MEBIBYTE

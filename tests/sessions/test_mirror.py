@@ -14,6 +14,7 @@ from claude_agent_py.errors import StoreError
 from claude_agent_py.sessions import Lease, MemoryStore, SessionKey, SessionStoreEntry, push
 from claude_agent_py.sessions.stores import mirror as mirror_module
 from claude_agent_py.sessions.stores.mirror import QUEUE_BYTES, Mirror
+from claude_agent_py.sessions.stores.transfers import BATCH_ENTRIES
 
 pytestmark = pytest.mark.anyio
 
@@ -109,12 +110,12 @@ async def test_batches_are_sent_at_the_end_of_a_turn_or_when_they_are_full(
         with anyio.fail_after(60):
             await store.called.wait()
         store.called = anyio.Event()
-        for _ in range(mirror_module.BATCH_ENTRIES):
+        for _ in range(BATCH_ENTRIES):
             running.write()
         with anyio.fail_after(60):
             await store.called.wait()
         await running.mirror.drain(anyio.current_time() + 60)
-    assert [len(batch) for batch in store.batches] == [len(turn), mirror_module.BATCH_ENTRIES]
+    assert [len(batch) for batch in store.batches] == [len(turn), BATCH_ENTRIES]
 
 
 async def test_a_store_may_change_what_it_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from claude_agent_py.tools.docstrings import Documentation, read_docstring
+from claude_agent_py.tools.schema import Documentation, read_docstring
 
 GOOGLE = """Search for things.
 

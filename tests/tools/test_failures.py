@@ -3,7 +3,7 @@
 import pytest
 
 from claude_agent_py.errors import ToolError
-from claude_agent_py.tools.failures import failure_text, redact
+from claude_agent_py.tools.results import failure_text, redact
 
 
 @pytest.mark.parametrize(

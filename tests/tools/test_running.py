@@ -14,7 +14,7 @@ from trio.testing import MockClock
 
 from claude_agent_py import ToolContext, ToolResult, tool
 from claude_agent_py.errors import HandlerError, OptionsError, ToolError, ToolInputError, ToolTimeoutError
-from claude_agent_py.tools.running import run_tool
+from claude_agent_py.tools.definition import run_tool
 
 pytestmark = pytest.mark.anyio
 

@@ -11,8 +11,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from claude_agent_py.agents.guide import cli_agents_text
-from claude_agent_py.agents.reports import shorten_report
+from claude_agent_py.agents.guide import cli_agents_text, shorten_report
 from claude_agent_py.formatting.truncation import text_length
 from claude_agent_py.hooks.final_filter import FinalFilter
 from claude_agent_py.hooks.matcher import HookMatcher

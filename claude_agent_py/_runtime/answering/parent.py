@@ -1,4 +1,4 @@
-"""The interface of a child agent's session to its parent. `children/parent_link.py` implements it."""
+"""The interface of a child agent's session to its parent. `children/run.py` implements it."""
 
 from typing import Any, Protocol
 

@@ -36,13 +36,13 @@ class Mailbox:
         self.recorded: MessageLog = MessageLog(max_bytes)
         self._position: int | None = 0
         """The next recorded message to read. None while the reader keeps up: what it has not read is `_decoded`."""
-        self._passing = MessageLog(max_bytes)
+        self._unrecorded = MessageLog(max_bytes)
         """The messages that wait, but are not recorded."""
         self._places = array("Q")
         """For each of those, how many messages were recorded before it."""
-        self._passed = 0
+        self._unrecorded_read = 0
         """How many of those have been read."""
-        self._takes_passing: bool | None = None
+        self._takes_unrecorded: bool | None = None
         """Whether messages that are not recorded are wanted; None until the first read."""
         self._decoded: deque[Any] = deque()
         self._decoded_bytes = 0
@@ -55,14 +55,14 @@ class Mailbox:
     def __len__(self) -> int:
         """Return how many messages wait."""
         recorded = 0 if self._position is None else len(self.recorded) - self._position
-        return len(self._decoded) + len(self._passing) - self._passed + recorded
+        return len(self._decoded) + len(self._unrecorded) - self._unrecorded_read + recorded
 
     def put(self, message: Any, line: bytes, *, is_recorded: bool = False) -> None:
         """Add a message and its line. Never waits. Does nothing once the mailbox is closed.
 
         The line is empty if decoding it would not reproduce the message, which then stays in memory.
         """
-        if self._is_closed or (self._takes_passing is False and not is_recorded):
+        if self._is_closed or (self._takes_unrecorded is False and not is_recorded):
             return
         if self._position is None and self._decoded_bytes > self._most_decoded:
             self._position = len(self.recorded)  # the reader has fallen behind
@@ -71,8 +71,7 @@ class Mailbox:
         if self._position is None:
             self._decoded.append(message)
             self._decoded_bytes += len(line)
-        elif not is_recorded:
-            self._passing.append(message, line)
+        elif not is_recorded and self._unrecorded.append(message, line):
             self._places.append(len(self.recorded))
         if self._wakeup is not None:
             self._wake()
@@ -86,11 +85,11 @@ class Mailbox:
         """Take in messages again after `close`."""
         self._is_closed = False
 
-    def skip_passing(self) -> None:
+    def skip_unrecorded(self) -> None:
         """Deliver only recorded messages, unless reading has begun."""
-        if self._takes_passing is None:
-            self._takes_passing = False
-            self._forget_passing()
+        if self._takes_unrecorded is None:
+            self._takes_unrecorded = False
+            self._forget_unrecorded()
 
     def rewind(self) -> None:
         """Continue with the first recorded message."""
@@ -108,8 +107,8 @@ class Mailbox:
             BacklogError: The next messages were dropped for lack of space.
             LocalProtocolError: Another worker is reading.
         """
-        if self._takes_passing is None:
-            self._takes_passing = True
+        if self._takes_unrecorded is None:
+            self._takes_unrecorded = True
         if monotonic() > self._slice_ends:
             await checkpoint()
             self._slice_ends = monotonic() + SLICE
@@ -143,21 +142,21 @@ class Mailbox:
             return message
         if self._position is None:
             return None
-        if self._passed < len(self._passing) and self._places[self._passed] <= self._position:
-            message = self._passing[self._passed]
-            self._passed += 1
+        if self._unrecorded_read < len(self._unrecorded) and self._places[self._unrecorded_read] <= self._position:
+            message = self._unrecorded[self._unrecorded_read]
+            self._unrecorded_read += 1
             return message
         if self._position < len(self.recorded):
             message = self.recorded[self._position]
             self._position += 1
             return message
-        self._forget_passing()
-        self._passing.check()
+        self._forget_unrecorded()
+        self._unrecorded.check()
         self.recorded.check()
         self._position = None
         return None
 
-    def _forget_passing(self) -> None:
-        self._passing.clear()
+    def _forget_unrecorded(self) -> None:
+        self._unrecorded.clear()
         del self._places[:]
-        self._passed = 0
+        self._unrecorded_read = 0

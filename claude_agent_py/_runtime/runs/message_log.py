@@ -4,6 +4,8 @@ Messages are kept as wire lines and decoded on access: most are never read again
 of its message. A decoded message is equal to the received one, but not the same object.
 """
 
+import mmap
+import sys
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
@@ -12,8 +14,8 @@ from typing import Any, ClassVar, Final, overload
 from claude_agent_py._errors import BacklogError
 from claude_agent_py._runtime.runs.spill import Spill
 
-BLOCK_BYTES: Final = 8 * 1024
-"""How many bytes of lines share a block: single lines take more memory, and leave holes when they are freed."""
+BLOCK_BYTES: Final = 64 * 1024
+"""How many bytes of lines share a block of memory."""
 
 
 class MessageLog(Sequence[Any]):
@@ -37,14 +39,16 @@ class MessageLog(Sequence[Any]):
         if self._spill is not None:
             self._spill.close()
             self._spill = None
-        self._blocks: list[bytes] = []
+        self._blocks: list[mmap.mmap] = []
         """The first lines."""
         self._block_bytes = 0
-        self._last = bytearray()
-        """The last lines: the block that grows."""
+        self._last: mmap.mmap | None = None
+        """The last lines."""
+        self._room = 0
+        """How many bytes the last block has left."""
+        self._length = 0
         self._starts = array("Q", [0])
         """The position of the first line of each block, up to the last one."""
-        self._length = 0
         self._lines: list[bytes] = []
         """The lines of the block that was read last."""
         self._lines_start = 0
@@ -54,33 +58,40 @@ class MessageLog(Sequence[Any]):
     def __repr__(self) -> str:
         return f"<log of {len(self)} messages>"
 
-    def append(self, message: Any, line: bytes) -> None:
-        """Add a message as its line. An item whose line is empty stays in memory as it is."""
+    def append(self, message: Any, line: bytes) -> bool:
+        """Add a message as its line, and return whether there was room. Without a line, it is kept as it is."""
         if self._failure is not None:
-            return
+            return False
         if not line:
             self._without_line[self._length] = message
+        size = len(line) + 1
+        if size > self._room:
+            try:
+                self._end_block()
+            except BacklogError as error:
+                self._failure = error.again()  # the traceback of the other one refers to the spill
+                return False
+            self._room = max(BLOCK_BYTES, size)
+            self._last = _new_block(self._room)
+        assert self._last is not None  # noqa: S101 - it has room
+        self._last.write(line + b"\n")
+        self._room -= size
         self._length += 1
-        self._last += line
-        self._last += b"\n"
-        if len(self._last) >= BLOCK_BYTES:
-            self._end_block()
+        return True
 
     def _end_block(self) -> None:
-        block = bytes(self._last)
-        if self._spill is None and self._block_bytes + len(block) <= self._max_bytes:
-            self._blocks.append(block)
-            self._block_bytes += len(block)
+        """Keep the last block, in memory or in the file."""
+        if self._last is None:
+            return
+        size = self._last.tell()
+        if self._spill is None and self._block_bytes + size <= self._max_bytes:
+            self._blocks.append(self._last)
+            self._block_bytes += size
         else:
             if self._spill is None:
                 self._spill = Spill(self._max_bytes)
-            try:
-                self._spill.append(block)
-            except BacklogError as error:
-                self._failure = error.again()  # the traceback of the other one refers to the spill
-                return
+            self._spill.append(self._last[:size])
         self._starts.append(self._length)
-        self._last.clear()
 
     def check(self) -> None:
         """Raise BacklogError if messages were dropped."""
@@ -127,12 +138,19 @@ class MessageLog(Sequence[Any]):
     def _read_block(self, position: int) -> None:
         """Read the block that has the line at this position."""
         number = bisect_right(self._starts, position) - 1
-        if number < len(self._blocks):
-            block = self._blocks[number]
-        elif number == len(self._starts) - 1:
-            block = bytes(self._last)
-        else:
+        if len(self._blocks) <= number < len(self._starts) - 1:
             assert self._spill is not None  # noqa: S101 - it has the blocks between
-            block = self._spill.read(number - len(self._blocks))
-        self._lines = block.split(b"\n")[:-1]
+            data = self._spill.read(number - len(self._blocks))
+        else:
+            block = self._last if number == len(self._starts) - 1 else self._blocks[number]
+            assert block is not None  # noqa: S101 - it has the position
+            data = block[: block.tell()]
+        self._lines = data.split(b"\n")[:-1]
         self._lines_start = self._starts[number]
+
+
+def _new_block(size: int) -> mmap.mmap:
+    """Return memory outside of the heap: the system gets it back as soon as nobody has the log."""
+    if sys.platform == "win32":
+        return mmap.mmap(-1, size)
+    return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)

@@ -149,7 +149,7 @@ class Run(Generic[Output]):
         """
         if self._client is None:
             await self._start()
-        self._mailbox.skip_passing()
+        self._mailbox.skip_unrecorded()
         await self._state.wait()
         await self._release()
         if self._state.failure is not None:

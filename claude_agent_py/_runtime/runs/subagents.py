@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from claude_agent_py.agents.definition import AgentDefinition
-from claude_agent_py.agents.reports import shorten_report
+from claude_agent_py.agents.guide import shorten_report
 from claude_agent_py.tasks.task import Task
 from claude_agent_py.tools.traffic import ToolCallRecord
 from claude_agent_py.wire.messages.tasks import CHILD_AGENT, TaskStatus, TaskUsage

@@ -22,21 +22,27 @@ from claude_agent_py.sessions.stores.access import (
     store_call,
     write_session,
 )
-from claude_agent_py.sessions.stores.leases import Lease, append, new_holder
 from claude_agent_py.sessions.stores.mirror import Mirror
 from claude_agent_py.sessions.stores.private_folder import PrivateFolder, change_owner, make_folder
-from claude_agent_py.sessions.stores.protocol import Place, SessionKey, SessionStoreEntry, implements
-from claude_agent_py.sessions.stores.report_cursor import ReportCursor
+from claude_agent_py.sessions.stores.protocol import (
+    Lease,
+    Place,
+    SessionKey,
+    SessionStoreEntry,
+    append,
+    implements,
+    new_holder,
+)
 from claude_agent_py.sessions.stores.transfers import (
     SUFFIX,
+    ReportCursor,
     add_missing,
     join_subpath,
     list_transcripts,
     read_cursor,
 )
 from claude_agent_py.wire.messages.conversation import ResultMessage
-from claude_agent_py.wire.messages.notices import TranscriptMirrorMessage
-from claude_agent_py.wire.messages.occasional import MirrorErrorMessage, MirrorKey
+from claude_agent_py.wire.messages.occasional import MirrorErrorMessage, MirrorKey, TranscriptMirrorMessage
 
 logger: logging.Logger = logging.getLogger("claude_agent_py")
 

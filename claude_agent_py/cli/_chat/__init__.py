@@ -10,8 +10,7 @@ from typing import Any, Final
 import anyio
 
 from claude_agent_py._errors import ClaudeAgentError, SessionError
-from claude_agent_py.cli.prompt_arguments import add_session_arguments, build_options
-from claude_agent_py.cli.run_command import exit_code, stop_tasks
+from claude_agent_py.cli.run_command import add_session_arguments, build_options, exit_code, stop_tasks
 from claude_agent_py.cli.terminal import HINT, can_show_screen
 from claude_agent_py.client import Client
 from claude_agent_py.options.client_options import ClientOptions
@@ -51,7 +50,7 @@ async def _chat_in_lines(options: ClientOptions[Any], arguments: argparse.Namesp
 
 async def _chat_on_screen(options: ClientOptions[Any], arguments: argparse.Namespace) -> int:
     from claude_agent_py.cli._chat.app import ChatApp
-    from claude_agent_py.cli._chat.prompt_history import PromptHistory, get_history_file
+    from claude_agent_py.cli._chat.widgets import PromptHistory, get_history_file
 
     earlier = await anyio.to_thread.run_sync(_load_last_messages, options)
     async with Client(options) as client:

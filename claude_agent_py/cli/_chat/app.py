@@ -17,9 +17,8 @@ from claude_agent_py._errors import ClaudeAgentError
 from claude_agent_py._runtime.runs.run import Run
 from claude_agent_py.cli._chat.answers import AnswerView
 from claude_agent_py.cli._chat.conversation import Conversation, Entry
-from claude_agent_py.cli._chat.prompt_history import PromptHistory
 from claude_agent_py.cli._chat.question_panel import QuestionPanel
-from claude_agent_py.cli._chat.widgets import Plain, PromptBox, render_entry
+from claude_agent_py.cli._chat.widgets import Plain, PromptBox, PromptHistory, render_entry
 from claude_agent_py.cli.live_tree import Descriptions, build_task_tree
 from claude_agent_py.client import Client
 from claude_agent_py.permissions.requests import displayable

@@ -1,21 +1,116 @@
 """Descriptions of pending interactions for the user, and the user's answers."""
 
+import difflib
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Final, NamedTuple, cast
 
-from claude_agent_py.cli._chat.diffs import build_diff
+from claude_agent_py._untrusted import read_bytes
 from claude_agent_py.cli.terminal import one_line
 from claude_agent_py.permissions.decisions import Allow, Deny
 from claude_agent_py.permissions.elicitation import ElicitationRequest
 from claude_agent_py.permissions.interactions import Interaction
-from claude_agent_py.permissions.plans import Plan
+from claude_agent_py.permissions.prompts import Plan
 from claude_agent_py.permissions.requests import PermissionRequest, displayable
 from claude_agent_py.permissions.typed_answers import HELP, parse_choice, read_typed
 from claude_agent_py.wire.base import dump
 from claude_agent_py.wire.control.permissions import PermissionUpdate, SetMode
 from claude_agent_py.wire.tools.questions import Question
+
+FILE_BYTES: Final = 1_000_000
+"""Larger files are not compared. All lines of the new content are shown."""
+COMPARED_LINES: Final = 4000
+"""Longer texts are shown as removed and added, because comparing takes quadratic time."""
+LINE_CHARS: Final = 400
+SHOWN_LINES: Final = 400
+
+
+def build_diff(tool_name: str, tool_input: Mapping[str, Any]) -> list[str]:
+    """Return the changes of an Edit, MultiEdit, Write or NotebookEdit call; empty for other tools.
+
+    Lines begin with `-`, `+`, a blank or `@@`, and contain no control characters. Reads the file on disk.
+    """
+    make = _DIFFS.get(tool_name)
+    if make is None:
+        return []
+    lines = [displayable(line, LINE_CHARS).replace("\t", "    ").replace("\n", " ") for line in make(tool_input)]
+    return shorten(lines, SHOWN_LINES)
+
+
+def shorten(lines: Sequence[str], limit: int) -> list[str]:
+    """Return the first `limit` lines, and a line with the number of omitted ones."""
+    if len(lines) <= limit:
+        return list(lines)
+    return [*lines[:limit], f"@@ {len(lines) - limit} more lines @@"]
+
+
+def _diff_edit(tool_input: Mapping[str, Any]) -> Iterator[str]:
+    yield from _diff_edits(_get_text(tool_input, "file_path"), [tool_input])
+
+
+def _diff_multi_edit(tool_input: Mapping[str, Any]) -> Iterator[str]:
+    edits = tool_input.get("edits")
+    yield from _diff_edits(_get_text(tool_input, "file_path"), edits if isinstance(edits, list) else [])
+
+
+def _diff_edits(path: str, edits: Sequence[Any]) -> Iterator[str]:
+    """Yield the diff of edits to a file. If they do not match the file, compare only the texts of the edits."""
+    valid = [edit for edit in edits if isinstance(edit, Mapping)]
+    before = _read_text(path)
+    after = before
+    for edit in valid:
+        old = _get_text(edit, "old_string")
+        if not old or old not in after:
+            before = "\n".join(_get_text(one, "old_string") for one in valid)
+            after = "\n".join(_get_text(one, "new_string") for one in valid)
+            yield "@@ not at these lines @@"
+            break
+        after = after.replace(old, _get_text(edit, "new_string"), -1 if edit.get("replace_all") else 1)
+    yield from _compare(before, after)
+
+
+def _diff_write(tool_input: Mapping[str, Any]) -> Iterator[str]:
+    yield from _compare(_read_text(_get_text(tool_input, "file_path")), _get_text(tool_input, "content"))
+
+
+def _diff_notebook(tool_input: Mapping[str, Any]) -> Iterator[str]:
+    yield f"@@ {tool_input.get('edit_mode') or 'replace'} cell {tool_input.get('cell_id') or ''} @@"
+    yield from _compare("", _get_text(tool_input, "new_source"))
+
+
+_DIFFS: Final = {
+    "Edit": _diff_edit,
+    "MultiEdit": _diff_multi_edit,
+    "Write": _diff_write,
+    "NotebookEdit": _diff_notebook,
+}
+
+
+def _get_text(tool_input: Mapping[str, Any], name: str) -> str:
+    value = tool_input.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def _read_text(path: str) -> str:
+    """Return the content of a text file; empty if it cannot be read."""
+    try:
+        return read_bytes(path, most_bytes=FILE_BYTES)[0].decode("utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def _compare(old: str, new: str) -> Iterator[str]:
+    before = old.splitlines()
+    after = new.splitlines()
+    if len(before) + len(after) > COMPARED_LINES:
+        yield from (f"-{line}" for line in before)
+        yield from (f"+{line}" for line in after)
+        return
+    # The first two lines are the names of the files.
+    yield from islice(difflib.unified_diff(before, after, lineterm="", n=2), 2, None)
+
 
 VALUE_CHARS: Final = 20_000
 TITLE_CHARS: Final = 1000

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
 from claude_agent_py._protocol.text import TextFold
-from claude_agent_py.cli._chat.diffs import build_diff, shorten
+from claude_agent_py.cli._chat.approvals import build_diff, shorten
 from claude_agent_py.cli.live_tree import MARKS
 from claude_agent_py.cli.run_command import describe_call
 from claude_agent_py.cli.terminal import one_line

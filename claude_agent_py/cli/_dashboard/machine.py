@@ -1,26 +1,134 @@
 """`Machine`: the sessions that CLI processes on this machine have open, read from the CLI's files."""
 
+import contextlib
 import os
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Final
 
 from claude_agent_py._errors import SessionError
 from claude_agent_py._proc import contents
+from claude_agent_py._untrusted import Lines
 from claude_agent_py.cli._dashboard.rows import Row, Spent, nest_tasks
-from claude_agent_py.cli._dashboard.tailer import TranscriptTailer
 from claude_agent_py.cli.terminal import one_line
 from claude_agent_py.sessions.folders import AnyPath, find_session, regular_file
 from claude_agent_py.sessions.index import describe_session, list_sessions
 from claude_agent_py.sessions.lines import Snapshot
 from claude_agent_py.sessions.processes import RunningProcess, RunningSession, running_sessions
-from claude_agent_py.sessions.stored_tasks import Launches, StoredTask
-from claude_agent_py.sessions.subagent import StoredSubagent, find_agent_files, read_subagent
-from claude_agent_py.sessions.usage import CostNote, read_last_cost
-from claude_agent_py.tasks.ledger.spending import Counts, Prices, add_counts
+from claude_agent_py.sessions.session import CostNote, read_cost, read_last_cost
+from claude_agent_py.sessions.stored_tasks import Launches, LaunchReader, StoredTask
+from claude_agent_py.sessions.transcript import StoredSubagent, find_agent_files, read_subagent
+from claude_agent_py.tasks.files.follow import Tail
+from claude_agent_py.tasks.files.transcript import TranscriptMessage, read_message
+from claude_agent_py.tasks.ledger.spending import Counts, Prices, Spending, add_counts
 from claude_agent_py.transport.processes import ProcessID, Table, process_table
+from claude_agent_py.wire.messages.conversation import SYNTHETIC_MODEL, AssistantMessage
+
+_MAX_CALLS: Final = 100
+_KINDS: Final = (b'"type":"user"', b'"type":"assistant"')
+_NOTE: Final = b'{"type":"'
+
+
+class TranscriptTailer:
+    """The transcript of a subagent or of the main agent.
+
+    Args:
+        path: The transcript.
+        launches: The tasks found in the transcripts of the session. This transcript adds its own.
+        agent_id: The id of the subagent; None for the main agent.
+        on_cost: Called with each cost that the CLI has recorded.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        launches: Launches,
+        agent_id: str | None = None,
+        on_cost: Callable[[CostNote], object] = lambda note: None,
+    ) -> None:
+        self.path = path
+        self.is_partial = False
+        """Whether the last read stopped before the end of the file."""
+        self.reported: float | None = None
+        """The last cost that the CLI recorded."""
+        self._launches = launches
+        self._agent_id = agent_id
+        self._on_cost = on_cost
+        self._tail = Tail()
+        self._reset()
+
+    def _reset(self) -> None:
+        self._lines = Lines()
+        self.reported = None
+        self._spending = Spending()
+        self._calls: dict[str, str] = {}
+        self._reader = LaunchReader(self._launches, self._agent_id)
+
+    @property
+    def by_model(self) -> dict[str, Counts]:
+        """The tokens by model."""
+        return {model: counts for model, counts in self._spending.by_model.items() if model != SYNTHETIC_MODEL}
+
+    @property
+    def calls(self) -> str:
+        """The tool calls in progress."""
+        return ", ".join(self._calls.values())
+
+    def read_new(self, deadline: float) -> bool:
+        """Read new lines until the deadline on the monotonic clock. Return whether there were any.
+
+        A removed file has no new lines, and the known facts remain.
+        """
+        has_new = self.is_partial = False
+        # The file may be removed, be a link, or belong to another user.
+        with contextlib.suppress(OSError):
+            while regular_file(self.path) is not None:
+                piece = self._tail.read(self.path)
+                if piece.restarted:
+                    self._reset()
+                for line in self._lines.feed(piece.data):
+                    has_new = True
+                    self._read_line(line)
+                self.is_partial = not piece.is_end
+                if piece.is_end or time.monotonic() > deadline:
+                    break
+        return has_new
+
+    def _read_line(self, line: bytes) -> None:
+        self._launches.record_ends(line)
+        if (cost := read_cost(line)) is not None:
+            self.reported = cost.total_cost_usd
+            self._on_cost(cost)
+        elif _is_message(line):
+            with contextlib.suppress(ValueError):
+                self._read_message(read_message(line)[0])
+
+    def _read_message(self, message: TranscriptMessage) -> None:
+        self._reader.read(message)
+        if isinstance(message, AssistantMessage):
+            self._spending.add_message(message)
+            for call in message.tool_uses:
+                if len(self._calls) < _MAX_CALLS:
+                    argument = call.input.get("file_path") or next(iter(call.input.values()), "")
+                    self._calls[call.id] = one_line(f"{call.name} {argument}", 40)
+            return
+        results = message.tool_results
+        if not results and not message.is_synthetic:
+            # A new prompt. Interrupted calls of the last turn never get a result.
+            self._calls.clear()
+        for result in results:
+            self._calls.pop(result.tool_use_id, None)
+
+
+def _is_message(line: bytes) -> bool:
+    """Return whether a line may be a message."""
+    # Notes begin with their type, and some contain messages.
+    if line.startswith(_NOTE):
+        return line.startswith(_KINDS, 1)
+    return any(kind in line for kind in _KINDS)
+
 
 REFRESH_SECONDS: Final = 0.5
 """The time limit for reading transcripts in one refresh. The next refreshes read the rest."""

@@ -12,8 +12,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Final
 
-from claude_agent_py.observe.spans import Span
-from claude_agent_py.observe.summary import Summary, Used
+from claude_agent_py.observe.spans import Span, Summary, Used
 
 MOST_TEXT: Final = 12_000_000
 """The maximum number of characters of prompts, inputs and outputs on a page. Beyond that, all texts are shortened."""

@@ -33,13 +33,7 @@ async def write_session(
 ) -> bool:
     """Write a session with its subagents into a folder of projects. Return False if the store lacks the session.
 
-    Args:
-        store: The store.
-        place: The session.
-        folder: The folder of projects.
-        project: The name of the folder of the working directory.
-        timeout: The time limit of each store call, in seconds.
-        include_subagents: Also write the transcripts of subagents.
+    `project` is the name of the folder of the working directory, `timeout` the time limit of each store call.
 
     Raises:
         StoreError: The store failed, took too long, or returned an invalid transcript.

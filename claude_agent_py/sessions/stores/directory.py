@@ -30,8 +30,7 @@ from claude_agent_py.sessions.stores.base import (
     drop_known,
     update_summary,
 )
-from claude_agent_py.sessions.stores.leases import LeaseState, check_epoch
-from claude_agent_py.sessions.stores.protocol import Place
+from claude_agent_py.sessions.stores.protocol import LeaseState, Place, check_epoch
 
 VERSION: Final = 1
 LOCK_SECONDS: Final = 30.0

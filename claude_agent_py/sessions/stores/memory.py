@@ -10,8 +10,14 @@ from claude_agent_py.sessions.stores.base import (
     drop_known,
     update_summary,
 )
-from claude_agent_py.sessions.stores.leases import LeaseState, check_epoch
-from claude_agent_py.sessions.stores.protocol import Place, SessionKey, SessionStoreEntry, parse_key
+from claude_agent_py.sessions.stores.protocol import (
+    LeaseState,
+    Place,
+    SessionKey,
+    SessionStoreEntry,
+    check_epoch,
+    parse_key,
+)
 
 
 class MemoryStore(SummarisingStore):

@@ -17,8 +17,7 @@ from claude_agent_py.sessions.stores.base import (
     drop_known,
     update_summary,
 )
-from claude_agent_py.sessions.stores.leases import LeaseState, check_epoch
-from claude_agent_py.sessions.stores.protocol import Place
+from claude_agent_py.sessions.stores.protocol import LeaseState, Place, check_epoch
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -95,7 +94,6 @@ class PostgresStore(SummarisingStore):
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[Any]:
-        """Lend a cursor for a transaction."""
         connection = self._borrow()
         try:
             with connection.transaction(), connection.cursor() as cursor:

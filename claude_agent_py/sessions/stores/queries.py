@@ -26,9 +26,9 @@ from claude_agent_py.sessions.stores.access import (
     store_call,
     write_session,
 )
+from claude_agent_py.sessions.stores.base import fold_session_summary
 from claude_agent_py.sessions.stores.private_folder import NEW_SECONDS, PrivateFolder, find_left_behind, remove_tree
 from claude_agent_py.sessions.stores.protocol import Place, SessionStore, format_key, implements
-from claude_agent_py.sessions.stores.summary import fold_session_summary
 from claude_agent_py.tasks.files.transcript import TranscriptMessage
 
 SECONDS: Final = 60.0

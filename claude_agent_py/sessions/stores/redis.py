@@ -18,8 +18,7 @@ from claude_agent_py.sessions.stores.base import (
     encode_utf8,
     update_summary,
 )
-from claude_agent_py.sessions.stores.leases import LeaseState, check_epoch
-from claude_agent_py.sessions.stores.protocol import Place
+from claude_agent_py.sessions.stores.protocol import LeaseState, Place, check_epoch
 
 T = TypeVar("T")
 

@@ -16,8 +16,7 @@ from urllib.parse import quote, unquote
 
 from claude_agent_py._errors import OptionsError, StaleLeaseError, StoreError
 from claude_agent_py.sessions.stores.base import BlockingStore, ChangeLease, Row, encode_utf8
-from claude_agent_py.sessions.stores.leases import LeaseState, check_epoch
-from claude_agent_py.sessions.stores.protocol import Place
+from claude_agent_py.sessions.stores.protocol import LeaseState, Place, check_epoch
 
 MAIN: Final = "main"
 SUB: Final = "sub"

@@ -14,8 +14,7 @@ from typing import Final, TypeVar
 from claude_agent_py._errors import StoreError
 from claude_agent_py._shared_sqlite import open_shared, transact
 from claude_agent_py.sessions.stores.base import ChangeLease, Row, SummarisingStore, update_summary
-from claude_agent_py.sessions.stores.leases import LeaseState, check_epoch
-from claude_agent_py.sessions.stores.protocol import Place
+from claude_agent_py.sessions.stores.protocol import LeaseState, Place, check_epoch
 
 T = TypeVar("T")
 

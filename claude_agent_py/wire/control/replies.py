@@ -18,8 +18,7 @@ from claude_agent_py.wire.messages.catalog import (
     SlashCommand,
 )
 from claude_agent_py.wire.messages.modes import PermissionMode
-from claude_agent_py.wire.messages.usage import Usage
-from claude_agent_py.wire.messages.usage_reports import ExtraUsage, SessionUsage
+from claude_agent_py.wire.messages.usage import ExtraUsage, SessionUsage, Usage
 
 # The session ----------------------------------------------------------------------------------------------------------
 

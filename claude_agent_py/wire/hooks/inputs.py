@@ -12,6 +12,7 @@ from claude_agent_py.wire.base import FrameModel, Number, Open, WireModel, keep_
 from claude_agent_py.wire.control.asks import MCPServerProvenance
 from claude_agent_py.wire.control.permissions import PermissionUpdate
 from claude_agent_py.wire.fitting import Misfit, fit
+from claude_agent_py.wire.hooks.events import HOOK_EVENTS
 from claude_agent_py.wire.tools.registry import typed_input, typed_output
 
 
@@ -415,43 +416,7 @@ class MessageDisplayInput(HookInput):
     delta: str
 
 
-_ALL: tuple[type[HookInput], ...] = (
-    PreToolUseInput,
-    PostToolUseInput,
-    PostToolUseFailureInput,
-    PostToolBatchInput,
-    NotificationInput,
-    UserPromptSubmitInput,
-    UserPromptExpansionInput,
-    SessionStartInput,
-    SessionEndInput,
-    StopInput,
-    StopFailureInput,
-    SubagentStartInput,
-    SubagentStopInput,
-    PreCompactInput,
-    PostCompactInput,
-    PreModelSwitchInput,
-    PostModelSwitchInput,
-    PermissionRequestInput,
-    PermissionDeniedInput,
-    SetupInput,
-    TeammateIdleInput,
-    TaskCreatedInput,
-    TaskCompletedInput,
-    ElicitationInput,
-    ElicitationResultInput,
-    ConfigChangeInput,
-    WorktreeCreateInput,
-    WorktreeRemoveInput,
-    InstructionsLoadedInput,
-    CwdChangedInput,
-    FileChangedInput,
-    DirectoryAddedInput,
-    MessageDisplayInput,
-)
-
-HOOK_INPUTS: Mapping[str, type[HookInput]] = {model.hook_event_name: model for model in _ALL}
+HOOK_INPUTS: Mapping[str, type[HookInput]] = {event: globals()[f"{event}Input"] for event in HOOK_EVENTS}
 """The input model of each event."""
 
 

@@ -12,7 +12,7 @@ from pydantic.alias_generators import to_camel
 
 from claude_agent_py.wire.base import JSONObject, Number, WireModel, dump
 from claude_agent_py.wire.control.permissions import PermissionUpdate
-from claude_agent_py.wire.hooks.events import HOOK_EVENT_FACTS
+from claude_agent_py.wire.hooks.events import HOOK_EVENT_FACTS, HOOK_EVENTS
 
 
 def _plain(value: Any) -> Any:
@@ -50,6 +50,10 @@ class HookOutput(BaseModel):
     """`block` blocks the operation; for Stop and SubagentStop it makes the agent continue with `reason`."""
     reason: str | None = None
 
+    def __init_subclass__(cls, event: str | None = None, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.EVENT = event or cls.EVENT
+
     def to_wire(self) -> JSONObject:
         """Return the output as the CLI expects it."""
         values = self.model_dump(mode="json", by_alias=True, exclude_none=True)
@@ -85,10 +89,9 @@ class _ContextOutput(HookOutput):
     """Text to add to the model's context."""
 
 
-class PreToolUseOutput(_ContextOutput):
+class PreToolUseOutput(_ContextOutput, event="PreToolUse"):
     """Allow, deny or modify a tool call. The strictest of several hooks wins: deny, then ask, then allow."""
 
-    EVENT: ClassVar[str | None] = "PreToolUse"
     permission_decision: Literal["allow", "deny", "ask", "defer"] | None = None
     """`allow` runs the tool without a prompt; `ask` prompts; `defer` ends the turn and leaves the call to the host."""
     permission_decision_reason: str | None = None
@@ -97,10 +100,9 @@ class PreToolUseOutput(_ContextOutput):
     """Replaces the tool's input. Unless the decision is `allow`, the permission check uses the new input."""
 
 
-class PostToolUseOutput(_ContextOutput):
+class PostToolUseOutput(_ContextOutput, event="PostToolUse"):
     """Add context to a tool's output or replace it."""
 
-    EVENT: ClassVar[str | None] = "PostToolUse"
     classifier_context: str | None = None
     updated_tool_output: Any = None
     """Must have the structure of the tool's output; Bash and Read also accept text. The CLI would ignore anything else,
@@ -110,43 +112,34 @@ class PostToolUseOutput(_ContextOutput):
     )
 
 
-class PostToolUseFailureOutput(_ContextOutput):
+class PostToolUseFailureOutput(_ContextOutput, event="PostToolUseFailure"):
     """Add context to a tool's failure."""
 
-    EVENT: ClassVar[str | None] = "PostToolUseFailure"
 
-
-class PostToolBatchOutput(_ContextOutput):
+class PostToolBatchOutput(_ContextOutput, event="PostToolBatch"):
     """Add context to a batch of tool calls; `decision="block"` ends the turn."""
 
-    EVENT: ClassVar[str | None] = "PostToolBatch"
 
-
-class NotificationOutput(_ContextOutput):
+class NotificationOutput(_ContextOutput, event="Notification"):
     """Add context to a notification."""
 
-    EVENT: ClassVar[str | None] = "Notification"
 
-
-class UserPromptSubmitOutput(_ContextOutput):
+class UserPromptSubmitOutput(_ContextOutput, event="UserPromptSubmit"):
     """Add context to a prompt, or block it with `decision="block"`."""
 
-    EVENT: ClassVar[str | None] = "UserPromptSubmit"
     session_title: str | None = None
     suppress_original_prompt: bool | None = None
 
 
-class UserPromptExpansionOutput(_ContextOutput):
+class UserPromptExpansionOutput(_ContextOutput, event="UserPromptExpansion"):
     """Add context to an expanded command, or block it with `decision="block"`."""
 
-    EVENT: ClassVar[str | None] = "UserPromptExpansion"
     suppress_original_prompt: bool | None = None
 
 
-class SessionStartOutput(_ContextOutput):
+class SessionStartOutput(_ContextOutput, event="SessionStart"):
     """Set up a new session."""
 
-    EVENT: ClassVar[str | None] = "SessionStart"
     initial_user_message: str | None = None
     session_title: str | None = None
     watch_paths: list[str] | None = None
@@ -154,54 +147,40 @@ class SessionStartOutput(_ContextOutput):
     reload_skills: bool | None = None
 
 
-class SetupOutput(_ContextOutput):
+class SetupOutput(_ContextOutput, event="Setup"):
     """Add context when a project is prepared."""
 
-    EVENT: ClassVar[str | None] = "Setup"
 
-
-class StopOutput(_ContextOutput):
+class StopOutput(_ContextOutput, event="Stop"):
     """Let the main agent stop, or make it continue (`decision="block"` with `reason`, or `additional_context`)."""
 
-    EVENT: ClassVar[str | None] = "Stop"
 
-
-class SubagentStartOutput(_ContextOutput):
+class SubagentStartOutput(_ContextOutput, event="SubagentStart"):
     """Add context when a subagent starts. This cannot prevent the start."""
 
-    EVENT: ClassVar[str | None] = "SubagentStart"
 
-
-class SubagentStopOutput(_ContextOutput):
+class SubagentStopOutput(_ContextOutput, event="SubagentStop"):
     """Let a subagent stop, or make it continue (`decision="block"` with `reason`, or `additional_context`)."""
 
-    EVENT: ClassVar[str | None] = "SubagentStop"
 
-
-class PreCompactOutput(HookOutput):
+class PreCompactOutput(HookOutput, event="PreCompact"):
     """Allow or block (`decision="block"`) a compaction."""
 
-    EVENT: ClassVar[str | None] = "PreCompact"
 
-
-class PreModelSwitchOutput(HookOutput):
+class PreModelSwitchOutput(HookOutput, event="PreModelSwitch"):
     """Allow or deny a change of the model."""
 
-    EVENT: ClassVar[str | None] = "PreModelSwitch"
     permission_decision: Literal["allow", "deny", "ask"] | None = None
     permission_decision_reason: str | None = None
 
 
-class PostModelSwitchOutput(_ContextOutput):
+class PostModelSwitchOutput(_ContextOutput, event="PostModelSwitch"):
     """Add context for the new model."""
 
-    EVENT: ClassVar[str | None] = "PostModelSwitch"
 
-
-class PermissionRequestOutput(HookOutput):
+class PermissionRequestOutput(HookOutput, event="PermissionRequest"):
     """Answer a permission prompt, or leave it to the host (`behavior=None`)."""
 
-    EVENT: ClassVar[str | None] = "PermissionRequest"
     behavior: Literal["allow", "deny"] | None = None
     updated_input: ToolInputValue = None
     updated_permissions: list[PermissionUpdate] | None = None
@@ -214,29 +193,22 @@ class PermissionRequestOutput(HookOutput):
         return {"decision": specific}
 
 
-class PermissionDeniedOutput(HookOutput):
+class PermissionDeniedOutput(HookOutput, event="PermissionDenied"):
     """Retry a denied call."""
 
-    EVENT: ClassVar[str | None] = "PermissionDenied"
     retry: bool | None = None
 
 
-class TeammateIdleOutput(HookOutput):
+class TeammateIdleOutput(HookOutput, event="TeammateIdle"):
     """Keep a teammate busy (`decision="block"` with `reason`)."""
 
-    EVENT: ClassVar[str | None] = "TeammateIdle"
 
-
-class TaskCreatedOutput(HookOutput):
+class TaskCreatedOutput(HookOutput, event="TaskCreated"):
     """Allow or block (`decision="block"`) a new item of the to-do list."""
 
-    EVENT: ClassVar[str | None] = "TaskCreated"
 
-
-class TaskCompletedOutput(HookOutput):
+class TaskCompletedOutput(HookOutput, event="TaskCompleted"):
     """Allow or block (`decision="block"`) the completion of a to-do item."""
-
-    EVENT: ClassVar[str | None] = "TaskCompleted"
 
 
 class _ElicitationAnswer(HookOutput):
@@ -245,28 +217,21 @@ class _ElicitationAnswer(HookOutput):
     content: dict[str, Any] | None = None
 
 
-class ElicitationOutput(_ElicitationAnswer):
+class ElicitationOutput(_ElicitationAnswer, event="Elicitation"):
     """Decline an MCP server's question (`decision="block"`)."""
 
-    EVENT: ClassVar[str | None] = "Elicitation"
 
-
-class ElicitationResultOutput(_ElicitationAnswer):
+class ElicitationResultOutput(_ElicitationAnswer, event="ElicitationResult"):
     """Replace the user's answer by a refusal (`decision="block"`)."""
 
-    EVENT: ClassVar[str | None] = "ElicitationResult"
 
-
-class ConfigChangeOutput(HookOutput):
+class ConfigChangeOutput(HookOutput, event="ConfigChange"):
     """Allow or block (`decision="block"`) changed settings."""
 
-    EVENT: ClassVar[str | None] = "ConfigChange"
 
-
-class WorktreeCreateOutput(HookOutput):
+class WorktreeCreateOutput(HookOutput, event="WorktreeCreate"):
     """Return the path of the worktree that the hook created."""
 
-    EVENT: ClassVar[str | None] = "WorktreeCreate"
     worktree_path: str
 
 
@@ -275,56 +240,23 @@ class _WatchOutput(HookOutput):
     """Absolute paths to watch from now on."""
 
 
-class CwdChangedOutput(_WatchOutput):
+class CwdChangedOutput(_WatchOutput, event="CwdChanged"):
     """Change the watched paths."""
 
-    EVENT: ClassVar[str | None] = "CwdChanged"
 
-
-class FileChangedOutput(_WatchOutput):
+class FileChangedOutput(_WatchOutput, event="FileChanged"):
     """Change the watched paths."""
 
-    EVENT: ClassVar[str | None] = "FileChanged"
 
-
-class MessageDisplayOutput(HookOutput):
+class MessageDisplayOutput(HookOutput, event="MessageDisplay"):
     """Change the displayed text of an answer."""
 
-    EVENT: ClassVar[str | None] = "MessageDisplay"
     display_content: str | None = None
 
 
-_ALL: tuple[type[HookOutput], ...] = (
-    PreToolUseOutput,
-    PostToolUseOutput,
-    PostToolUseFailureOutput,
-    PostToolBatchOutput,
-    NotificationOutput,
-    UserPromptSubmitOutput,
-    UserPromptExpansionOutput,
-    SessionStartOutput,
-    SetupOutput,
-    StopOutput,
-    SubagentStartOutput,
-    SubagentStopOutput,
-    PreCompactOutput,
-    PreModelSwitchOutput,
-    PostModelSwitchOutput,
-    PermissionRequestOutput,
-    PermissionDeniedOutput,
-    TeammateIdleOutput,
-    TaskCreatedOutput,
-    TaskCompletedOutput,
-    ElicitationOutput,
-    ElicitationResultOutput,
-    ConfigChangeOutput,
-    WorktreeCreateOutput,
-    CwdChangedOutput,
-    FileChangedOutput,
-    MessageDisplayOutput,
-)
-
-HOOK_OUTPUTS: Mapping[str, type[HookOutput]] = {str(model.EVENT): model for model in _ALL}
+HOOK_OUTPUTS: Mapping[str, type[HookOutput]] = {
+    event: globals()[f"{event}Output"] for event in HOOK_EVENTS if f"{event}Output" in globals()
+}
 """The output model of each event; events that are not listed use `HookOutput`."""
 
 

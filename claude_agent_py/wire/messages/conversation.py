@@ -13,6 +13,7 @@ from claude_agent_py.wire.base import JSONObject, MessageModel, Number, Open, Wi
 from claude_agent_py.wire.messages.content import ContentBlock, ToolResultBlock, ToolUseBlock, text_of
 from claude_agent_py.wire.messages.origin import MessageOrigin
 from claude_agent_py.wire.messages.usage import (
+    ContextUsage,
     DeferredToolUse,
     FastModeState,
     ModelUsage,
@@ -20,8 +21,8 @@ from claude_agent_py.wire.messages.usage import (
     RateLimitInfo,
     SubagentStats,
     Usage,
+    UsageReport,
 )
-from claude_agent_py.wire.messages.usage_reports import ContextUsage, UsageReport
 
 SYNTHETIC_MODEL: Final = "<synthetic>"
 """The model of messages that the CLI writes itself."""

@@ -4,8 +4,9 @@ from typing import ClassVar, Literal
 
 from msgspec import field
 
-from claude_agent_py.wire.base import CamelModel, MessageModel, Number, Open, SystemModel, WireModel
+from claude_agent_py.wire.base import CamelModel, JSONObject, MessageModel, Number, Open, SystemModel, WireModel
 from claude_agent_py.wire.messages.catalog import SlashCommand
+from claude_agent_py.wire.messages.usage import RateLimitInfo
 
 # Type `system` --------------------------------------------------------------------------------------------------------
 
@@ -246,3 +247,18 @@ class ActiveGoalMessage(MessageModel):
 
     type: ClassVar[Literal["active_goal"]] = "active_goal"
     value: ActiveGoal | None = None
+
+
+class RateLimitMessage(MessageModel):
+    """A rate limit of the subscription changed. Not sent for API keys."""
+
+    type: ClassVar[Literal["rate_limit_event"]] = "rate_limit_event"
+    rate_limit_info: RateLimitInfo
+
+
+class TranscriptMirrorMessage(MessageModel):
+    """Entries that the CLI wrote to the transcript (`--session-mirror`). One more may follow the result."""
+
+    type: ClassVar[Literal["transcript_mirror"]] = "transcript_mirror"
+    file_path: str = field(name="filePath")
+    entries: list[JSONObject] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Tools that start agents and talk to them: Agent (formerly Task), Workflow, SendMessage, ListAgents, Skill.
+"""Tools that start agents (Agent, formerly Task; Workflow; Skill), talk to them, and report findings.
 
 From the tool schemas of CLI 2.1.328. Fields that only other versions have are optional.
 """
@@ -209,3 +209,33 @@ class SkillInput(FrameModel):
 
     skill: str
     args: str | None = None
+
+
+class Finding(WireModel):
+    """One finding of a review."""
+
+    file: str
+    summary: str
+    failure_scenario: str = ""
+    line: int | None = None
+    """The line number, starting at 1."""
+    short_summary: str | None = None
+    category: str | None = None
+    severity: Open[Literal["important", "pre_existing", "nit"]] | None = None
+    verdict: Open[Literal["CONFIRMED", "PLAUSIBLE"]] | None = None
+    outcome: Open[Literal["fixed", "skipped", "no_change_needed"]] | None = None
+
+
+class ReportFindingsInput(FrameModel):
+    """Report the findings of a code review, at most 32, most severe first."""
+
+    findings: list[Finding]
+    level: Effort | None = None
+
+
+class ReportFindingsOutput(FrameModel):
+    """The accepted findings."""
+
+    count: int
+    findings: list[Finding] = field(default_factory=list)
+    level: Effort | None = None

@@ -1,8 +1,8 @@
-"""Tools for plans, worktrees and goals: EnterPlanMode, ExitPlanMode, EnterWorktree, ExitWorktree, SetGoal."""
+"""Tools for plans, worktrees, goals and schedules."""
 
 from typing import Any, Literal
 
-from claude_agent_py.wire.base import FrameModel, Open
+from claude_agent_py.wire.base import CamelModel, FrameModel, JSONObject, Number, Open
 
 
 class EnterPlanModeInput(FrameModel):
@@ -70,3 +70,85 @@ class ExitWorktreeOutput(FrameModel, rename="camel"):
     discarded_files: int | None = None
     discarded_commits: int | None = None
     message: str = ""
+
+
+class CronCreateInput(FrameModel):
+    """Schedule a prompt."""
+
+    cron: str
+    """A cron expression with five fields, in local time."""
+    prompt: str
+    recurring: bool | None = None
+    """Whether the prompt repeats, for seven days. Default: True."""
+    durable: bool | None = None
+    """Whether the job outlives the session. Default: False."""
+
+
+class CronCreateOutput(FrameModel, rename="camel"):
+    """The job was created."""
+
+    id: str
+    human_schedule: str = ""
+    recurring: bool = True
+    durable: bool | None = None
+    next_fire_at: Number | None = None
+    max_age_ms: Number | None = None
+    """The age at which a recurring job ends, in milliseconds; 0 means never."""
+    other_one_shots: list[JSONObject] | None = None
+    """The other one-shot jobs of the session that have yet to run: `id`, `humanSchedule`, `prompt`."""
+
+
+class CronDeleteInput(FrameModel):
+    """Remove a job."""
+
+    id: str
+
+
+class CronDeleteOutput(FrameModel, rename="camel"):
+    """The job was removed."""
+
+    id: str
+    ended_loop_wakeup: bool | None = None
+
+
+class CronListInput(FrameModel):
+    """List the jobs."""
+
+
+class CronJob(CamelModel):
+    """A scheduled prompt."""
+
+    id: str
+    cron: str
+    human_schedule: str = ""
+    prompt: str = ""
+    recurring: bool | None = None
+    durable: bool | None = None
+    next_fire_at: Number | None = None
+
+
+class CronListOutput(FrameModel):
+    """All jobs."""
+
+    jobs: list[CronJob]
+
+
+class ScheduleWakeupInput(FrameModel, rename="camel"):
+    """Wake up this session after a delay."""
+
+    delay_seconds: Number | None = None
+    """Seconds, from 60 to 3600."""
+    reason: str | None = None
+    prompt: str | None = None
+    stop: bool | None = None
+    noop: bool | None = None
+
+
+class ScheduleWakeupOutput(FrameModel, rename="camel"):
+    """The time of the wakeup."""
+
+    scheduled_for: Number
+    clamped_delay_seconds: Number = 0
+    was_clamped: bool = False
+    stopped: bool | None = None
+    cancelled_wakeups: int | None = None

@@ -1,10 +1,10 @@
-"""Tools that search files, code and tools: Glob, Grep, LSP, ToolSearch."""
+"""Tools that search files, code, tools and the web, and read the resources of MCP servers."""
 
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from msgspec import field
 
-from claude_agent_py.wire.base import FrameModel, Number, Open
+from claude_agent_py.wire.base import CamelModel, FrameModel, Number, Open, WireModel
 
 
 class GlobInput(FrameModel):
@@ -100,3 +100,98 @@ class ToolSearchOutput(FrameModel):
     matches: list[str]
     query: str = ""
     total_deferred_tools: int | None = None
+
+
+class WebFetchInput(FrameModel):
+    """Fetch a page and ask a small model about it."""
+
+    url: str
+    prompt: str
+    offset: int | None = None
+    """The index of the character to start at."""
+
+
+class WebFetchOutput(FrameModel, rename="camel"):
+    """The small model's answer about the page."""
+
+    url: str
+    result: str
+    code: int = 0
+    """The HTTP status."""
+    code_text: str = ""
+    bytes: int = 0
+    duration_ms: Number = 0
+
+
+class WebSearchInput(FrameModel):
+    """Search the web."""
+
+    query: str
+    allowed_domains: list[str] | None = None
+    blocked_domains: list[str] | None = None
+
+
+class WebSearchHit(WireModel):
+    """A search result."""
+
+    title: str
+    url: str
+    snippet: str | None = None
+
+
+class WebSearchResult(WireModel):
+    """The results of one search."""
+
+    tool_use_id: str
+    content: list[WebSearchHit] = field(default_factory=list)
+
+
+class WebSearchOutput(FrameModel, rename="camel"):
+    """The search results and texts."""
+
+    query: str
+    results: list[WebSearchResult | str]
+    duration_seconds: Number = 0
+    search_count: int | None = None
+
+
+class ListMCPResourcesInput(FrameModel):
+    """List MCP resources."""
+
+    server: str | None = None
+
+
+class MCPResource(CamelModel):
+    """A resource of an MCP server."""
+
+    uri: str
+    name: str = ""
+    mime_type: str | None = None
+    description: str | None = None
+    server: str | None = None
+
+
+ListMCPResourcesOutput: TypeAlias = list[MCPResource]
+
+
+class ReadMCPResourceInput(FrameModel):
+    """Read an MCP resource."""
+
+    server: str
+    uri: str
+
+
+class MCPResourceContent(CamelModel):
+    """The content of a resource: text, or the file that its bytes were saved to."""
+
+    uri: str
+    mime_type: str | None = None
+    text: str | None = None
+    blob_saved_to: str | None = None
+
+
+class ReadMCPResourceOutput(FrameModel):
+    """The contents of a resource."""
+
+    contents: list[MCPResourceContent]
+    error: str | None = None

@@ -1,1 +1,0 @@
-"""The handlers of `SpanFold` by message type. They share a `State`."""
