@@ -81,11 +81,8 @@ else:
             hidden |= of_pydantic - defined
             return [name for name in super().__dir__() if name not in hidden and not name.startswith("__pydantic_")]
 
-    class _Model(BaseModel, metaclass=_Described):
-        """Built once: pydantic loads its plugins with the first model, which takes 10 ms.
-
-        Importing is the time for that: the first options are often made on an event loop.
-        """
+    class _Model(BaseModel, metaclass=_Described, defer_build=True):
+        pass
 
 
 def _trim_description(schema: dict[str, Any], model: type[BaseModel]) -> None:

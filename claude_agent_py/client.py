@@ -12,8 +12,6 @@ from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self
 
-from anyio.lowlevel import checkpoint
-
 from claude_agent_py._errors import (
     CLOSED,
     NOT_CONNECTED,
@@ -148,7 +146,6 @@ class Client(SessionControls, Generic[Output]):
         self._check_not_closed()
         self._connected = LazyEvent()
         try:
-            await checkpoint()  # the first use of anyio is slow, too
             with running_client(self):
                 await self._connect(self._options)
             self._warns = self.is_open

@@ -38,7 +38,7 @@ TYPES = {
 }
 DEFAULTS = {
     "()": "[]",
-    "Field(default_factory=dict)": "{}",
+    "Field(default_factory=_empty)": "{}",
     "Field(default_factory=_default_timeouts)": "Timeouts()",
     "Field(default_factory=_default_limits)": "Limits()",
 }

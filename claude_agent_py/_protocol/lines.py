@@ -1,14 +1,14 @@
 """`LineBuffer`: splits a byte stream into lines, and drops lines beyond a maximum length."""
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 EVIDENCE_BYTES: Final = 4096
 """How many bytes of a dropped line are kept, to identify it."""
 
 
-@dataclass(frozen=True, slots=True)
-class OversizeLine:
+class OversizeLine(Struct, frozen=True):
     """A line that was dropped because it exceeds the limit."""
 
     length: int

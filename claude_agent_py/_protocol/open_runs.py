@@ -3,8 +3,9 @@
 `turns.py` keeps them and decides when one ends.
 """
 
-from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
+
+from msgspec import Struct, field
 
 from claude_agent_py.wire.unknown import MalformedFrame
 
@@ -21,8 +22,7 @@ NEXT_NOTICE: Final = 600.0
 """After how many more seconds it is reported again."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunLimits:
+class RunLimits(Struct, frozen=True):
     """Time limits of a run, in seconds; None means no limit."""
 
     run: float | None = None
@@ -32,8 +32,7 @@ class RunLimits:
     """From its own result to the end of its tasks. On expiry the run ends without an error, after the current turn."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunEnded:
+class RunEnded(Struct, frozen=True):
     """A run has ended."""
 
     run_id: RunId
@@ -51,16 +50,14 @@ class RunEnded:
     """The tasks that were running when `RunLimits.idle` expired."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunWaits:
+class RunWaits(Struct, frozen=True):
     """A run that has its answer has been waiting for tasks for a long time."""
 
     run_id: RunId
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class TurnResumed:
+class TurnResumed(Struct, frozen=True):
     """The CLI resumed the turn that an earlier process left unfinished, or reported that there is none."""
 
     run_id: RunId
@@ -84,8 +81,7 @@ class Deadline(NamedTuple):
     """The length of the limit, in seconds."""
 
 
-@dataclass(slots=True, eq=False)
-class OpenRun:
+class OpenRun(Struct, eq=False):
     """An open run."""
 
     run_id: RunId

@@ -2,8 +2,9 @@
 
 import itertools
 from collections import OrderedDict
-from dataclasses import dataclass
 from typing import Any, Final, Literal
+
+from msgspec import Struct
 
 REMEMBERED: Final = 4096
 """How many settled ids are remembered, to distinguish late and duplicate replies from unknown ones."""
@@ -29,8 +30,7 @@ class _Settled:
         return request_id in self._kinds
 
 
-@dataclass(frozen=True, slots=True)
-class PendingRequest:
+class PendingRequest(Struct, frozen=True):
     """A request of the client that waits for its reply."""
 
     request_id: str

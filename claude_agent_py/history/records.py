@@ -112,8 +112,7 @@ class RecordedTask:
         return walk([self])
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedTree(Forest[RecordedTask]):
+class RecordedTree(Forest[RecordedTask], frozen=True):
     """All tasks of a session, as a forest. `str()` draws the forest like the live tree."""
 
 

@@ -6,15 +6,15 @@ The events of one run, in this order: `TaskStarted` (or `TaskReopened`, for a la
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, ClassVar
+
+from msgspec import Struct, field
 
 from claude_agent_py.tasks.outcome import TaskOutcome
 from claude_agent_py.wire.messages.tasks import TaskNotificationMessage, TaskStatus, TaskUsage
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Struct, frozen=True):
     """A question of a task to a person."""
 
     question: str = ""
@@ -25,8 +25,7 @@ class Asked:
     """The id in the inbox; None if a handler asks."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
+class Answered(Struct, frozen=True):
     """The answer to a question of a task."""
 
     answer: Mapping[str, Any]
@@ -40,8 +39,13 @@ class Answered:
     """The id in the inbox; None if a handler asked."""
 
 
-@dataclass(frozen=True, slots=True)
-class TaskEvent:
+class _Authored(Struct, frozen=True, kw_only=True):
+    author: str = ""
+    """The name of the agent that acted; empty for the main agent and the program. A subagent is the author of its
+    actions; its launcher is the author of its start, move or stop, and of all events of a shell."""
+
+
+class TaskEvent(_Authored, frozen=True):
     """The base of all events. `kind` is the word that `TaskManager.on` takes."""
 
     kind: ClassVar[str] = "event"
@@ -50,13 +54,9 @@ class TaskEvent:
     at: float
     """The time when this process noticed the event, in seconds since the epoch."""
     run_id: str | None = None
-    author: str = field(default="", kw_only=True, compare=False)
-    """The name of the agent that acted; empty for the main agent and the program. A subagent is the author of its
-    actions; its launcher is the author of its start, move or stop, and of all events of a shell."""
 
 
-@dataclass(frozen=True, slots=True)
-class TaskStarted(TaskEvent):
+class TaskStarted(TaskEvent, frozen=True):
     """A task began."""
 
     kind: ClassVar[str] = "started"
@@ -66,8 +66,7 @@ class TaskStarted(TaskEvent):
     parent_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TaskReopened(TaskEvent):
+class TaskReopened(TaskEvent, frozen=True):
     """A finished task runs again: it was resumed, or was wrongly considered finished."""
 
     kind: ClassVar[str] = "reopened"
@@ -76,8 +75,7 @@ class TaskReopened(TaskEvent):
     """The prompt of the new run; None if the CLI itself resumed it."""
 
 
-@dataclass(frozen=True, slots=True)
-class TaskProgressed(TaskEvent):
+class TaskProgressed(TaskEvent, frozen=True):
     """A running task made progress."""
 
     kind: ClassVar[str] = "progressed"
@@ -89,15 +87,13 @@ class TaskProgressed(TaskEvent):
     usage: TaskUsage | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TaskBackgrounded(TaskEvent):
+class TaskBackgrounded(TaskEvent, frozen=True):
     """A foreground task was moved to the background."""
 
     kind: ClassVar[str] = "backgrounded"
 
 
-@dataclass(frozen=True, slots=True)
-class TaskStatusChanged(TaskEvent):
+class TaskStatusChanged(TaskEvent, frozen=True):
     """The status changed. A final status is followed by `TaskFinished` once the report has arrived."""
 
     kind: ClassVar[str] = "status_changed"
@@ -106,8 +102,7 @@ class TaskStatusChanged(TaskEvent):
     new: TaskStatus = TaskStatus.PENDING
 
 
-@dataclass(frozen=True, slots=True)
-class TaskAsked(TaskEvent):
+class TaskAsked(TaskEvent, frozen=True):
     """The task asks a person a question. Its status is `awaiting_user` until all its questions are resolved."""
 
     kind: ClassVar[str] = "asked"
@@ -115,8 +110,7 @@ class TaskAsked(TaskEvent):
     asked: Asked = field(default_factory=Asked)
 
 
-@dataclass(frozen=True, slots=True)
-class TaskAnswered(TaskEvent):
+class TaskAnswered(TaskEvent, frozen=True):
     """A question of the task was answered. There is no event if a question times out or is withdrawn."""
 
     kind: ClassVar[str] = "answered"
@@ -124,8 +118,7 @@ class TaskAnswered(TaskEvent):
     answered: Answered = field(default_factory=lambda: Answered({}))
 
 
-@dataclass(frozen=True, slots=True)
-class TaskChanged(TaskEvent):
+class TaskChanged(TaskEvent, frozen=True):
     """The description, type, agent or parent of a task became known or changed."""
 
     kind: ClassVar[str] = "changed"
@@ -136,8 +129,7 @@ class TaskChanged(TaskEvent):
     parent_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TaskOutputAvailable(TaskEvent):
+class TaskOutputAvailable(TaskEvent, frozen=True):
     """The path of the task's output became known."""
 
     kind: ClassVar[str] = "output_available"
@@ -145,14 +137,13 @@ class TaskOutputAvailable(TaskEvent):
     path: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskFinished(TaskEvent):
+class TaskFinished(TaskEvent, frozen=True, kw_only=True):
     """A run ended. Emitted exactly once per run, even if the CLI reports the end twice or never."""
 
     kind: ClassVar[str] = "finished"
 
     outcome: TaskOutcome
-    message: TaskNotificationMessage | None = field(default=None, repr=False)
+    message: TaskNotificationMessage | None = None
     """The CLI's notification; None if it sent none."""
 
     def notification(self) -> TaskNotificationMessage:
@@ -168,8 +159,7 @@ class TaskFinished(TaskEvent):
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskRevised(TaskEvent):
+class TaskRevised(TaskEvent, frozen=True, kw_only=True):
     """An outcome reported earlier was corrected, for example by a late notification."""
 
     kind: ClassVar[str] = "revised"

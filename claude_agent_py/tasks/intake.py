@@ -84,6 +84,7 @@ class TaskIntake:
         """Whether a worker runs `reconcile_forever`."""
         self._start_reconciling: Callable[[], object] | None = None
         """Starts that worker; None once started."""
+        self._is_reconciling_over = False
         self._events: dict[str, RepeatingEvent] = {}
         self._observers: list[tuple[Observer, Callable[[], bool]]] = []
         self._watchers: list[Watcher] = []
@@ -364,19 +365,26 @@ class TaskIntake:
         self._start_reconciling = start
 
     async def reconcile_forever(self) -> None:
-        """Infer unreported ends of tasks until cancelled. A worker of the session runs this."""
+        """Infer unreported ends of tasks until `stop_reconciling`. A worker of the session runs this."""
         self._has_worker = True
         try:
-            while True:
+            while not self._is_reconciling_over:
                 pause = self._reconciler.seconds_until_check()
                 if pause != 0:
                     await self.changed.wait(pause)
-                await self._reconciler.check()
-                await anyio.sleep(PAUSE)
+                if not self._is_reconciling_over:
+                    await self._reconciler.check()
+                    await anyio.sleep(PAUSE)
         finally:
             self._has_worker = False
             # Without this worker, the waiters must reconcile themselves.
             self._wake_all()
+
+    def stop_reconciling(self) -> None:
+        """End `reconcile_forever`, after the current check. From then on, waiters reconcile."""
+        self._is_reconciling_over = True
+        self._start_reconciling = None
+        self.changed.set()
 
     def _wake_all(self) -> None:
         for event in (self.changed, *self._events.values()):

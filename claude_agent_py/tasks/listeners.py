@@ -1,10 +1,10 @@
 """Deliver task events to streams and listeners."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, TypeVar
 
 import anyio
+from msgspec import Struct
 
 from claude_agent_py._callbacks import Report, log_failure
 from claude_agent_py._errors import OptionsError
@@ -44,8 +44,7 @@ class EventStream(Stream[EventT]):
             super().put(item)
 
 
-@dataclass(slots=True, eq=False)
-class _Registered:
+class _Registered(Struct, eq=False):
     listener: Listener
     kind: type[TaskEvent]
     wants_notification: bool

@@ -6,10 +6,10 @@ still contains them. Messages are stored as their lines if possible, which takes
 
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, field
 from typing import Final, TypeAlias, cast
 
 from anyio.lowlevel import checkpoint
+from msgspec import Struct, field
 
 from claude_agent_py.wire.codec import decode
 from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
@@ -20,8 +20,7 @@ MESSAGE_LIMIT: Final = 20_000
 SubagentMessage: TypeAlias = AssistantMessage | UserMessage | PermissionDeniedMessage
 
 
-@dataclass(frozen=True, slots=True)
-class MessageGap:
+class MessageGap(Struct, frozen=True):
     """Stands for messages that were dropped."""
 
     task_id: str
@@ -29,8 +28,7 @@ class MessageGap:
     """The number of missing messages."""
 
 
-@dataclass(slots=True)
-class _TaskMessages:
+class _TaskMessages(Struct):
     first: int = 0
     """The position of the oldest stored message, counted from the first message of the task."""
     messages: deque[SubagentMessage | bytes] = field(default_factory=deque)

@@ -4,6 +4,8 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
+from msgspec import Struct
+
 from claude_agent_py.tasks.ledger.state import Evidence
 from claude_agent_py.wire.messages.tasks import TaskStatus, TaskUsage
 
@@ -67,8 +69,7 @@ class TaskOutcome:
         return max(0.0, self.ended_at - self.started_at)
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """Evidence from the files of a task. `status` is None unless they show its end."""
 
     evidence: Evidence

@@ -5,10 +5,10 @@ A handle is a view of the task's record. It stays valid when the task is resumed
 
 import operator
 from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 import anyio
+from msgspec import Struct
 
 from claude_agent_py._errors import OptionsError, TaskError, TaskTimeoutError
 from claude_agent_py._protocol.ports import ControlPort
@@ -427,8 +427,7 @@ class Task:
         return Conversation(record.id, intake.messages, lambda: not record.is_live, lambda: intake.wait(event))
 
 
-@dataclass(frozen=True, slots=True)
-class TaskNode:
+class TaskNode(Struct, frozen=True):
     """A task with all tasks below it."""
 
     task: Task
@@ -450,8 +449,7 @@ class TaskNode:
         return add_usage([node.task.usage for node in self.walk()])
 
 
-@dataclass(frozen=True, slots=True)
-class TaskTree(Forest[TaskNode]):
+class TaskTree(Forest[TaskNode], frozen=True):
     """All tasks, as a forest. `str()` draws it."""
 
     @property

@@ -1,8 +1,9 @@
 """Draw trees of tasks, and sum up the usage of tasks."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Generic, Protocol, Self, TypeVar
+
+from msgspec import Struct
 
 from claude_agent_py.wire.messages.tasks import TaskStatus, TaskUsage
 
@@ -37,8 +38,7 @@ class Node(Protocol):
 NodeT = TypeVar("NodeT", bound=Node)
 
 
-@dataclass(frozen=True, slots=True)
-class Forest(Generic[NodeT]):
+class Forest(Struct, Generic[NodeT], frozen=True):
     """All tasks of a session, as a forest. `str()` draws it."""
 
     roots: tuple[NodeT, ...]

@@ -7,10 +7,9 @@ if `TASK_LIST_ENVIRONMENT` is set.
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, ClassVar, Final, Literal, TypeAlias
 
-from msgspec import field
+from msgspec import Struct, field
 from msgspec.structs import fields
 
 from claude_agent_py._event_loop import run_file_work
@@ -57,8 +56,7 @@ class TaskListItem(TaskDetails):
         return self.status != "completed"
 
 
-@dataclass(frozen=True, slots=True)
-class TaskListChange:
+class TaskListChange(Struct, frozen=True):
     """A change of the list."""
 
     kind: ChangeKind
@@ -88,13 +86,6 @@ class TaskList:
         self._todos: tuple[TodoItem, ...] = ()
         self._calls: dict[str, tuple[str, JSONObject]] = {}
         self._streams: list[Stream[TaskListChange]] = []
-        self._readers: Mapping[str, Callable[[JSONObject, JSONObject], list[TaskListChange | None]]] = {
-            "TaskCreate": self._apply_create,
-            "TaskUpdate": self._apply_update,
-            "TaskGet": self._apply_get,
-            "TaskList": self._apply_list,
-            "TodoWrite": self._apply_todos,
-        }
 
     def __repr__(self) -> str:
         return f"<TaskList {len(self._items)} items, {sum(item.is_open for item in self)} open>"
@@ -186,7 +177,7 @@ class TaskList:
 
     def _remember_calls(self, message: AssistantMessage) -> None:
         for block in message.tool_uses:
-            if block.name in self._readers:
+            if block.name in self._APPLY:
                 self._calls[block.id] = (block.name, block.input)
         while len(self._calls) > _MAX_OPEN_CALLS:
             del self._calls[next(iter(self._calls))]
@@ -200,7 +191,7 @@ class TaskList:
         if not isinstance(structured, dict):
             structured = _parse_text(name, given, block.text)
         try:
-            return self._readers[name](given, structured) if structured else []
+            return self._APPLY[name](self, given, structured) if structured else []
         except Misfit:
             # Another version of the CLI sent the result. The files are authoritative.
             return []
@@ -246,6 +237,15 @@ class TaskList:
     def _apply_todos(self, given: JSONObject, result: JSONObject) -> list[TaskListChange | None]:
         self._todos = tuple(fit(TodoWriteOutput, result)[0].new_todos)
         return [TaskListChange("todos", todos=self._todos)]
+
+    _APPLY: ClassVar[Mapping[str, Callable[[Any, JSONObject, JSONObject], list[TaskListChange | None]]]] = {
+        "TaskCreate": _apply_create,
+        "TaskUpdate": _apply_update,
+        "TaskGet": _apply_get,
+        "TaskList": _apply_list,
+        "TodoWrite": _apply_todos,
+    }
+    """Applies the result of each tool, given its input."""
 
     # Keeping
 

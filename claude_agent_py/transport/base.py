@@ -5,9 +5,8 @@ from collections.abc import Callable
 from typing import ClassVar, Final
 
 READ_BYTES: Final = 16 * 1024
-"""The most that one read takes, before the readers of its messages get their turn. Short-lived messages are cheap: a
-few dozen at a time do not trigger the garbage collector. 24 KiB take a tenth less CPU per message, but a session that
-has read a conversation then keeps a third more memory; 12 KiB save none."""
+"""The most that one read takes. Readers get their turn after it, so the messages are short-lived: a few dozen at a time
+do not trigger the garbage collector. Longer reads make many sessions hold more memory at the same time."""
 
 DRAIN_GRACE: Final = 1.0
 """Seconds to wait for the end of stdout and stderr after the process exited: a descendant may hold them open."""
@@ -39,7 +38,10 @@ class Transport(ABC):
 
     @abstractmethod
     async def receive(self) -> bytes:
-        """Return the next available bytes of the program's output; `b""` at its end."""
+        """Return the next available bytes of the program's output; `b""` at its end.
+
+        Return some dozen KiB at most: the session decodes them before readers get their turn.
+        """
 
     @abstractmethod
     async def send(self, data: bytes) -> None:

@@ -43,11 +43,10 @@ class _ModelType(msgspec.StructMeta):
     """Makes all fields keyword-only and takes the tag from the last string `ClassVar`."""
 
     def __new__(mcls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **settings: Any) -> Any:
-        annotated = _annotations(namespace).items()
-        tags = {key: namespace[key] for key, kind in annotated if get_origin(kind) is ClassVar and key in namespace}
-        for key, tag in tags.items():
-            if isinstance(tag, str):
-                settings |= {"tag_field": key, "tag": tag}
+        annotations = _annotations(namespace)
+        for key, value in namespace.items():
+            if isinstance(value, str) and get_origin(annotations.get(key)) is ClassVar:
+                settings |= {"tag_field": key, "tag": value}
         return super().__new__(mcls, name, bases, namespace, kw_only=True, **settings)
 
 

@@ -46,7 +46,7 @@ VERDICT: Final = frozenset(
 )
 """Fields of a result that say how the turn ended and which prompts it answers. All others are informational."""
 
-_SURROGATES: Final = re.compile("[\ud800-\udfff]")
+_SURROGATES: Final = "[\ud800-\udfff]"
 
 
 class _SystemHead(msgspec.Struct, tag_field="type", tag="system", gc=False):
@@ -220,7 +220,7 @@ def _as_line(text: str) -> bytes:
     try:
         data = text.encode()
     except UnicodeEncodeError:
-        data = _SURROGATES.sub("\ufffd", text).encode()
+        data = re.sub(_SURROGATES, "\ufffd", text).encode()
     return _as_one_line(data)
 
 

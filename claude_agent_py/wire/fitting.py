@@ -22,10 +22,11 @@ MOST_REPAIRS: Final = 100
 MOST_SINGLE_DROPS: Final = MOST_REPAIRS // 2
 """After this many drops, the whole enclosing field is dropped for an invalid value."""
 
-_WRONG: Final = re.compile(r"(?P<what>.*?)(?: - at `\$(?P<path>.*)`)?", re.DOTALL)
-_STEP: Final = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]|(\[\.\.\.\])")
-_MISSING: Final = re.compile(r"Object missing required field `(?P<field>.*)`", re.DOTALL)
-_UNKNOWN_TAG: Final = re.compile(r"Invalid value '(?P<tag>.*)'", re.DOTALL)
+_WRONG: Final = r"(?s)(?P<what>.*?)(?: - at `\$(?P<path>.*)`)?"
+_STEP: Final = r"\.([^.\[\]]+)|\[(\d+)\]|(\[\.\.\.\])"
+_MISSING: Final = r"(?s)Object missing required field `(?P<field>.*)`"
+_UNKNOWN_TAG: Final = r"(?s)Invalid value '(?P<tag>.*)'"
+"""Regular expressions for the errors of msgspec, compiled on first use."""
 
 
 class Misfit(ValueError):
@@ -40,7 +41,7 @@ class Misfit(ValueError):
     def __init__(self, place: Place, what: str) -> None:
         self.place = place
         self.what = what
-        missing = _MISSING.fullmatch(what)
+        missing = re.fullmatch(_MISSING, what)
         self.location: Place = (*place, missing["field"]) if missing else place
         super().__init__(f"{'.'.join(map(str, place))}: {what}" if place else what)
 
@@ -106,10 +107,10 @@ def read_error(error: msgspec.ValidationError) -> Misfit:
 
     msgspec does not report the keys of mappings, so the place ends at the mapping.
     """
-    found = _WRONG.fullmatch(str(error))
+    found = re.fullmatch(_WRONG, str(error))
     assert found is not None  # noqa: S101 - the pattern matches any text
     place: list[str | int] = []
-    for name, index, key in _STEP.findall(found["path"] or ""):
+    for name, index, key in re.findall(_STEP, found["path"] or ""):
         if key:
             break
         place.append(name or int(index))
@@ -118,7 +119,7 @@ def read_error(error: msgspec.ValidationError) -> Misfit:
 
 def _wrap_unknown(value: Any, misfit: Misfit) -> bool:
     """Wrap an object with an unknown tag, and its siblings with the same tag, for `UnknownModel`."""
-    found = _UNKNOWN_TAG.fullmatch(misfit.what)
+    found = re.fullmatch(_UNKNOWN_TAG, misfit.what)
     if not found or len(misfit.place) < 2 or found["tag"] == UNKNOWN:  # a short place means the outermost model's tag
         return False
     *path, last, field = misfit.place

@@ -1,13 +1,13 @@
 """Frames without a model: messages of unknown types and malformed lines."""
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from claude_agent_py.wire.base import JSONObject
 
 
-@dataclass(frozen=True, slots=True)
-class UnknownMessage:
+class UnknownMessage(Struct, frozen=True):
     """A frame of a type or subtype unknown to this version."""
 
     raw: JSONObject
@@ -34,8 +34,7 @@ class UnknownMessage:
         return _text(self.raw, "session_id")
 
 
-@dataclass(frozen=True, slots=True)
-class MalformedFrame:
+class MalformedFrame(Struct, frozen=True):
     """A line that is not a frame, or a frame of a known type with invalid fields."""
 
     line: bytes

@@ -62,6 +62,21 @@ def test_the_client_loads_the_dependencies_and_nothing_else() -> None:
     assert found <= RUNTIME | BELOW
 
 
+def test_the_client_loads_only_what_every_session_needs() -> None:
+    """An event loop loads asyncio; the first options let pydantic look for its plugins; other models load on use."""
+    loaded = loaded_by("from claude_agent_py import Client, ClientOptions")
+    late = {"asyncio", "importlib.metadata", "msgspec"}
+    late |= {f"claude_agent_py.{name}" for name in ("agents.definition", "agents.guide", "_runtime.controls.mcp")}
+    late |= {f"claude_agent_py.wire.{name}" for name in ("base", "settings.mcp_servers", "settings.sandbox")}
+    assert loaded & late == set()
+
+
+def test_a_start_loads_only_what_every_session_needs() -> None:
+    loaded = loaded_by("import claude_agent_py._runtime.session.startup")
+    late = {f"claude_agent_py.{name}" for name in ("_redaction", "agents.definition", "hooks.matcher", "tools.server")}
+    assert loaded & (late | {"claude_agent_py.wire.settings.mcp_servers"}) == set()
+
+
 WITHOUT_EXTRAS = ["testing", "children", "cli", "wire", "hooks", "permissions", "tools", "tasks", "todo", "history"]
 WITHOUT_EXTRAS += ["formatting", "sessions", "pool", "fleet"]
 

@@ -12,6 +12,7 @@ from typing import IO, Any
 import anyio
 import pytest
 from folding import tracking
+from forks import Program
 
 from claude_agent_py import TaskManager, TaskStatus
 from claude_agent_py.errors import OptionsError
@@ -46,7 +47,7 @@ class Recording:
     """A process that records the frames that it is sent."""
 
     def __init__(self, path: Path) -> None:
-        self.process = subprocess.Popen(
+        self.process = Program(
             [sys.executable, "-c", PROGRAM, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from forks import Program
 
 from claude_agent_py import (
     AgentDefinition,
@@ -123,11 +124,11 @@ def test_files_of_a_program_that_was_killed_are_removed_by_the_next(tmp_path: Pa
     cli = FakeCLI().install(tmp_path)
     argv, env = [sys.executable, "-c", LEAVES_FILES, str(cli)], {**os.environ, "TMPDIR": str(temporary)}
     left: list[Path] = []
-    with subprocess.Popen(argv, env=env, stdout=subprocess.PIPE, text=True) as alive:
+    with Program(argv, env=env, stdout=subprocess.PIPE, text=True) as alive:
         assert alive.stdout is not None
         kept = Path(alive.stdout.readline().strip())
         for _ in range(2):
-            with subprocess.Popen(argv, env=env, stdout=subprocess.PIPE, text=True) as one:
+            with Program(argv, env=env, stdout=subprocess.PIPE, text=True) as one:
                 assert one.stdout is not None
                 left.append(Path(one.stdout.readline().strip()))
                 assert left[-1].stat().st_mode & 0o777 == 0o600

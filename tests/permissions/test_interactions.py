@@ -17,6 +17,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 from anyio import to_thread
+from forks import run_program
 
 from claude_agent_py import Allow, Deny, PermissionContext, PermissionRequest, read_only
 from claude_agent_py.errors import OptionsError
@@ -287,8 +288,9 @@ async def test_another_process_lists_and_answers(tmp_path: Path) -> None:
     path = tmp_path / "inbox.db"
 
     async def other_process(interaction: Interaction) -> None:
-        done = await anyio.run_process([sys.executable, "-c", ANSWER, str(path), "deny", "too", "dangerous"])
-        assert done.stdout.decode().splitlines() == ["Bash: rm -rf \ufffd[2J/ a1 count", "True"]
+        command = [sys.executable, "-c", ANSWER, str(path), "deny", "too", "dangerous"]
+        done = await anyio.to_thread.run_sync(run_program, command)
+        assert done.stdout.splitlines() == ["Bash: rm -rf \ufffd[2J/ a1 count", "True"]
 
     reply = await answered(SQLiteInbox(path, poll=0.01), "permission", BASH, other_process)
     assert reply == {"behavior": "deny", "message": "too dangerous"}

@@ -10,6 +10,7 @@ from claude_agent_py._runtime.runs.mailbox import Mailbox
 from claude_agent_py._runtime.runs.run_state import RunState
 from claude_agent_py._runtime.session.session import Session
 from claude_agent_py.testing import FakeCLI, Gate, frames, steps
+from claude_agent_py.transport import LaunchPlan, Transport
 from claude_agent_py.wire.messages.conversation import UserContent, UserMessage
 
 pytestmark = pytest.mark.anyio
@@ -23,6 +24,32 @@ async def test_a_session_closed_before_it_opens_says_so() -> None:
     launched: Any = None
     with pytest.raises(ConnectionClosedError, match="the client is closed"):
         session.open(launched)
+
+
+async def test_concurrent_starts_are_planned_before_the_first_program_starts() -> None:
+    order: list[str] = []
+
+    def spawn(plan: LaunchPlan) -> Transport:
+        order.append("plan")
+        transport = FakeCLI().transport()
+        start = transport.start
+
+        async def note_start() -> None:
+            order.append("start")
+            await start()
+
+        transport.start = note_start  # type: ignore[method-assign]
+        return transport
+
+    async def connect() -> None:
+        async with Client(ClientOptions(cli_path="claude", spawn=spawn)):
+            order.append("open")
+
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as starts:
+            for _ in range(3):
+                starts.start_soon(connect)
+    assert order[:6] == ["plan"] * 3 + ["start"] * 3
 
 
 async def test_a_queued_prompt_is_sent_again_even_if_the_cli_reports_its_turn_after_connect() -> None:

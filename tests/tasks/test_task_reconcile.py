@@ -142,3 +142,14 @@ async def test_a_worker_with_nothing_to_do_sleeps() -> None:
             tracking(manager, frames.task_started("a1"), frames.task_updated("a1", "killed"))
             await manager.until(lambda: manager["a1"].outcome is not None, "a1")
             workers.cancel_scope.cancel()
+
+
+async def test_a_worker_that_is_stopped_leaves_reconciling_to_those_who_wait(tmp_path: Path) -> None:
+    manager = shell(tmp_path, "ok\n")
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as workers:
+            workers.start_soon(intake_of(manager).reconcile_forever)
+            await anyio.wait_all_tasks_blocked()
+            intake_of(manager).stop_reconciling()
+    (tmp_path / "b1.output").write_text("ok\n\n[exited with code 0]\n")
+    assert await build_outcome(manager, "b1", with_worker=False) == (TaskStatus.COMPLETED, Evidence.END_MARKER)

@@ -1,14 +1,14 @@
 """The log of failed handlers and listeners."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from claude_agent_py._callbacks import log_failure
 from claude_agent_py._errors import HandlerError
 
 
-@dataclass(frozen=True, slots=True)
-class HandlerFailed:
+class HandlerFailed(Struct, frozen=True):
     """A handler or listener failed: an event among the session's messages that the CLI did not send."""
 
     handler: str

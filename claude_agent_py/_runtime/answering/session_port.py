@@ -52,7 +52,7 @@ class SessionPort(Protocol):
         ...
 
     def open_run(self, run: "RunState") -> None:
-        """Route the messages of a run to it. Its unanswered prompts have been sent."""
+        """Open a run."""
         ...
 
     def fail_run(self, run: "RunState", failure: Callable[[], BaseException]) -> None:

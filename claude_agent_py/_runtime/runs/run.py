@@ -52,8 +52,8 @@ class Run(Generic[Output]):
     """
 
     def __init__(self, client: Any, state: RunState, mailbox: Mailbox) -> None:
-        self._client: Any = client
-        """Kept alive by its runs. None before the run has started."""
+        self._client = client
+        """The `Client`, which its runs keep alive; None before the run has started."""
         self._state = state
         self._mailbox = mailbox
         self._is_exhausted = False

@@ -211,6 +211,7 @@ class Ending:
         """End the program; after `close(tasks="leave")` only once it is idle, or at `abort`."""
         if self._engine.state is State.LEFT:
             await self._let_it_finish(transport)
+        self._session.intake.stop_reconciling()  # its worker ends meanwhile, which is cheaper than to cancel it
         await transport.close(grace=self._closing.grace)
         if not self.stream_over.is_set():
             with self._at_most(DRAIN_GRACE):

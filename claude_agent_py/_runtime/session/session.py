@@ -64,10 +64,10 @@ from claude_agent_py._runtime.session.resumption import Resumption
 from claude_agent_py._runtime.session.waiter import Waiter
 from claude_agent_py._runtime.session.wire_log import WireLog, wire_log
 from claude_agent_py._streams import LazyEvent
-from claude_agent_py.agents.definition import AgentDefinition, validate_agents
 from claude_agent_py.observe.telemetry import resolve_telemetry
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.options.checks import HOOKS_OFF, turns_hooks_off
+from claude_agent_py.options.delegation import definitions
 from claude_agent_py.tasks import TaskIntake, TaskManager
 from claude_agent_py.wire.codec import encode
 from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
@@ -76,6 +76,7 @@ from claude_agent_py.wire.unknown import MalformedFrame
 if TYPE_CHECKING:
     from claude_agent_py._runtime.answering.parent import ParentSession
     from claude_agent_py._runtime.session.storing import Storing
+    from claude_agent_py.agents.definition import AgentDefinition
     from claude_agent_py.observe.observer import Observer
     from claude_agent_py.tasks.events import TaskEvent
     from claude_agent_py.transport.base import Transport
@@ -118,7 +119,7 @@ class Session:
         """Set when the listeners have received everything; None without listeners."""
         self.children: set[Callable[[], None]] = set()
         """Functions that each cancel a child agent."""
-        self.agents: dict[str, AgentDefinition] = validate_agents(options.agents or {})
+        self.agents: dict[str, AgentDefinition] = definitions(options)
         """The known agent definitions by name. Those of child agents are added when they start."""
         self.observers: tuple[Observer, ...] = ()
         """Receive every message, prompt, request and answer of the session. Replaced, never mutated."""

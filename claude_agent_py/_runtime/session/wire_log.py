@@ -9,8 +9,6 @@ import logging
 from collections.abc import Mapping
 from typing import Any, Final
 
-from claude_agent_py._redaction import hide_secrets, without_secrets
-
 logger: logging.Logger = logging.getLogger("claude_agent_py.wire")
 
 BODIES: Final = 5
@@ -77,6 +75,8 @@ def _short(text: str) -> str:
 
 
 def _redact(frame: Any) -> str:
+    from claude_agent_py._redaction import hide_secrets, without_secrets
+
     try:
         return hide_secrets(json.dumps(without_secrets(frame)))
     except (ValueError, RecursionError):

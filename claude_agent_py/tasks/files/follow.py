@@ -8,10 +8,10 @@ import codecs
 import os
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import anyio
+from msgspec import Struct
 
 from claude_agent_py._event_loop import run_file_work
 from claude_agent_py._untrusted import Lines, open_regular
@@ -29,8 +29,7 @@ REPLACE_SECONDS: Final = 1.0
 """Seconds that a file may be missing while its task runs, once it existed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(Struct, frozen=True):
     """The result of one read."""
 
     data: bytes

@@ -5,8 +5,9 @@ All calls block and may raise OSError. Any program that the model ran may have w
 """
 
 import re
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from claude_agent_py._untrusted import read_bytes
 
@@ -16,15 +17,13 @@ MARKER_BYTES: Final = 64
 """At least the length of an end marker."""
 
 
-@dataclass(frozen=True, slots=True)
-class EndMarker:
+class EndMarker(Struct, frozen=True):
     """The line that the CLI writes after a shell's output. `exit_code` is None for a killed shell."""
 
     exit_code: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class ShellText:
+class ShellText(Struct, frozen=True):
     """The output of a shell."""
 
     text: str

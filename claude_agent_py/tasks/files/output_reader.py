@@ -5,10 +5,10 @@ file.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 import anyio
+from msgspec import Struct
 
 from claude_agent_py._errors import ControlError, TaskOutputError
 from claude_agent_py._event_loop import run_file_work
@@ -30,8 +30,7 @@ _POLL_SECONDS: Final = 0.05
 """Seconds between two reads of a file that lags."""
 
 
-@dataclass(frozen=True, slots=True)
-class TaskOutput:
+class TaskOutput(Struct, frozen=True):
     """The output of a task with its state, as the model's `TaskOutput` tool returned it. `str()` is the text."""
 
     retrieval_status: Retrieval

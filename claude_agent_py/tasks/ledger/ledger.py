@@ -9,8 +9,9 @@ in `Ledger.postponed`: for its report, for activity that clears a suspicion, or 
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from claude_agent_py.tasks.events import (
     TaskBackgrounded,
@@ -38,8 +39,7 @@ _INFERRED_STATUS: Final = {
 """The assumed status of an ended run, by its only evidence."""
 
 
-@dataclass(frozen=True, slots=True)
-class Grace:
+class Grace(Struct, frozen=True):
     """How long to wait before inferring an end, in seconds."""
 
     report: float = 0.5

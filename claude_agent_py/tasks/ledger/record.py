@@ -5,8 +5,9 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
+
+from msgspec import Struct, field
 
 from claude_agent_py.tasks.events import TaskEvent, TaskFinished, TaskReopened, TaskStarted
 from claude_agent_py.tasks.ledger.spending import Prices, Spending
@@ -21,8 +22,7 @@ _RUN_ID: Final = re.compile(r"(0[0-9a-z]{8})-[0-9a-f]{8}\Z")
 _SHELL_ID: Final = re.compile(r"b[0-9a-z]{8}")
 
 
-@dataclass(slots=True, eq=False)
-class Run:
+class Run(Struct, eq=False):
     """One run of a task: from its start, or its resumption, to its end."""
 
     started_at: float
@@ -50,7 +50,7 @@ class Run:
     spent: Spending = field(default_factory=Spending)
     exit_code: int | None = None
     is_report: bool = False
-    notification: TaskNotificationMessage | None = field(default=None, repr=False)
+    notification: TaskNotificationMessage | None = None
     is_announced: bool = False
     """Whether `TaskStarted` or `TaskReopened` was emitted."""
     outcome: TaskOutcome | None = None
@@ -121,8 +121,7 @@ class Run:
         self.started_at = begun if 0 < begun <= self.ended_at else self.ended_at - used
 
 
-@dataclass(slots=True, eq=False)
-class Record:
+class Record(Struct, eq=False):
     """The state of one task."""
 
     id: str

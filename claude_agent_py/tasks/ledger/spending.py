@@ -7,8 +7,10 @@ of the answer, so it lacks the output tokens. The transcript contains them and i
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from claude_agent_py._untrusted import read_json, read_lines
 from claude_agent_py.wire.messages.conversation import AssistantMessage
@@ -27,8 +29,7 @@ _MAX_MESSAGES: Final = 1024
 """The number of messages of a run that are remembered; the frames of one message arrive together."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelPrice:
+class ModelPrice(Struct, frozen=True, kw_only=True):
     """The price of a model, in US dollars per million tokens."""
 
     input: float
@@ -79,8 +80,7 @@ class Prices:
         return cost if spent else None
 
 
-@dataclass(slots=True)
-class Spending:
+class Spending(Struct):
     """The usage of one run so far. Counts never decrease."""
 
     reported: TaskUsage | None = None
@@ -156,8 +156,7 @@ def _covers(usage: TaskUsage, old: TaskUsage) -> bool:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Counted:
+class Counted(Struct, frozen=True):
     """The totals of a transcript, over all runs of the task."""
 
     by_model: Mapping[str, Counts]
@@ -169,8 +168,7 @@ class Counted:
     """The same for each run in `begins`."""
 
 
-@dataclass(slots=True)
-class _Answer:
+class _Answer(Struct):
     """The usage of one API message, which may span several entries of a transcript."""
 
     model: str

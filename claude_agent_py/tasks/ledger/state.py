@@ -8,9 +8,10 @@ run stays ended, unless the task begins a *new run*, or shows activity after an 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+
+from msgspec import Struct
 
 from claude_agent_py.wire.messages.tasks import TaskStatus
 
@@ -103,8 +104,7 @@ class Guard(StrEnum):
     INFERRED_END = "the end was inferred"
 
 
-@dataclass(frozen=True, slots=True)
-class Transition:
+class Transition(Struct, frozen=True):
     """One row of the table."""
 
     source: TaskStatus
