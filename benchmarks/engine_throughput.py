@@ -62,7 +62,8 @@ def through_engine(lines: list[bytes]) -> None:
     for at in range(0, len(data), CHUNK_BYTES):
         for event in engine.receive_data(data[at : at + CHUNK_BYTES]):
             assert isinstance(event, MessageReceived)
-            router.route(event.message, 1.0)
+            if router.route(event.message, 1.0)[1]:
+                router.settle(1.0)
             heard += 1
     assert heard == len(lines)
 

@@ -9,7 +9,7 @@ import inspect
 import logging
 import math
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -66,11 +66,7 @@ class Callback:
         return self.call is not self.function
 
     async def call_within(
-        self,
-        timeout: float | None,
-        cancellation: Cancellation | None,
-        args: Sequence[Any] = (),
-        keywords: Mapping[str, Any] | None = None,
+        self, timeout: float | None, cancellation: Cancellation | None, /, *args: Any, **keywords: Any
     ) -> Any:
         """Call the function with a time limit in seconds. A plain function that is late runs on; its result is dropped.
 
@@ -80,12 +76,12 @@ class Callback:
             BaseException: Whatever the function raised.
         """
         if timeout is None:
-            return await self.call(*args, **(keywords or {}))
+            return await self.call(*args, **keywords)
         value = failure = None
         scope = anyio.CancelScope(deadline=anyio.current_time() + timeout)
         try:
             with scope:
-                value = await self.call(*args, **(keywords or {}))
+                value = await self.call(*args, **keywords)
         except BaseException as error:
             if is_not_the_functions(error) or not _is_late(scope):
                 raise
@@ -116,10 +112,7 @@ class Callback:
                 `__cause__`. A cancellation of the caller propagates unchanged.
         """
         try:
-            if timeout is None:
-                value = await self.call(*args)
-            else:
-                value = await self.call_within(timeout, cancellation, args)
+            value = await self.call_within(timeout, cancellation, *args)
         except DeadlineExpiredError as late:
             raise HandlerError(self.name, f"it did not answer within {timeout:g} s") from late.__cause__
         except BaseException as error:

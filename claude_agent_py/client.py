@@ -300,8 +300,8 @@ class Client(SessionControls, Generic[Output]):
             session.ending.abort()
 
     def __del__(self) -> None:
-        if self._warns and not self.session.is_forked:
-            what = repr(self.session.transport)
+        if self._warns and (launched := self.session.launched) is not None and not launched.is_forked:
+            what = repr(launched.transport)
             self._warns = False
             self.session.ending.abort("its client was dropped without being closed, and the session ended with it")
             warnings.warn(
@@ -341,14 +341,14 @@ class Client(SessionControls, Generic[Output]):
             CLIExitError: The CLI has ended.
         """
         from claude_agent_py._runtime.runs.mailbox import Mailbox
-        from claude_agent_py._runtime.runs.prompts import check_run_arguments, start_run
+        from claude_agent_py._runtime.runs.prompts import check_run_arguments, prepare_prompt, start_run
         from claude_agent_py._runtime.runs.run import Run
         from claude_agent_py._runtime.runs.run_state import RunState
 
         check_run_arguments(until, timeout)
         mailbox = Mailbox(self._options.limits.mailbox_bytes)
         state = RunState(mailbox, until, timeout)
-        start_run(self.session, state, prompt)
+        start_run(self.session, state, prepare_prompt(prompt, verbatim=self._options.verbatim_prompts))
         return Run(self, state, mailbox)
 
     @property

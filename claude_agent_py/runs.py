@@ -13,7 +13,7 @@ import anyio
 from claude_agent_py._errors import ConnectionClosedError
 from claude_agent_py._event_loop import run_anywhere
 from claude_agent_py._runtime.runs.mailbox import Mailbox
-from claude_agent_py._runtime.runs.prompts import Prompt, check_prompt, check_run_arguments, is_stream, start_run
+from claude_agent_py._runtime.runs.prompts import Prompt, check_run_arguments, prepare_prompt, start_run
 from claude_agent_py._runtime.runs.run import InterruptReceipt, Run
 from claude_agent_py._runtime.runs.run_state import RunState
 from claude_agent_py.client import Client
@@ -51,11 +51,7 @@ def query(
     Raises:
         OptionsError: The prompt is empty, or the prompt or `options` has the wrong type.
     """
-    checked = options_or_defaults(options)
-    check_run_arguments(until, timeout)
-    if not is_stream(prompt):
-        check_prompt(prompt)
-    return OneShot(checked, prompt, until, timeout, transport)
+    return OneShot(options_or_defaults(options), prompt, until, timeout, transport)
 
 
 async def run(
@@ -100,10 +96,11 @@ class OneShot(Run):
     def __init__(
         self, options: ClientOptions, prompt: Prompt, until: Until, timeout: float | None, transport: Transport | None
     ) -> None:
+        check_run_arguments(until, timeout)
         mailbox = Mailbox(options.limits.mailbox_bytes)
         super().__init__(None, RunState(mailbox, until, timeout), mailbox)
         self._options = options
-        self._prompt = prompt
+        self._prompt = prepare_prompt(prompt, verbatim=options.verbatim_prompts)
         self._transport = transport
         self._failed: Exception | None = None
         """The error of a failed start, raised again by later awaits and iterations."""

@@ -139,7 +139,7 @@ class Engine:
     def _fail_request(self, request_id: str, problem: str, events: list[Event]) -> None:
         request = self._outgoing.resolve(request_id)
         if isinstance(request, PendingRequest):
-            events.append(ReplyReceived(request_id, request.subtype, {}, problem))
+            events.append(ReplyReceived(request_id, request.subtype, {}, problem, waiter=request.waiter))
 
     def _on_request(self, frame: ControlRequest, events: list[Event]) -> None:
         if self._incoming.accept(frame.request_id):
@@ -165,15 +165,17 @@ class Engine:
 
     # Control requests --------------------------------------------------------------------------------------------
 
-    def request(self, subtype: str, fields: Mapping[str, Any], *, now: float, timeout: float | None) -> PendingRequest:
-        """Send a control request; its reply, or the lack of one, comes as an event with the id given here.
+    def request(
+        self, subtype: str, fields: Mapping[str, Any], *, now: float, timeout: float | None, waiter: Any = None
+    ) -> PendingRequest:
+        """Send a control request. Its reply, or the lack of one, is an event with its id and `waiter`, any object.
 
         Raises:
             LocalProtocolError: Nothing can be sent any more.
             ValueError, TypeError: The fields are not JSON; nothing was sent.
         """
         self.advance(Step.SEND)
-        request = self._outgoing.open(subtype, now=now, timeout=timeout)
+        request = self._outgoing.open(subtype, now=now, timeout=timeout, waiter=waiter)
         frame = {"type": "control_request", "request_id": request.request_id, "request": {"subtype": subtype, **fields}}
         try:
             self._to_send.append(encode_json(frame))
@@ -182,8 +184,13 @@ class Engine:
             raise
         return request
 
+    @property
+    def waiters(self) -> list[Any]:
+        """The waiters of the requests without a reply."""
+        return self._outgoing.waiters
+
     def forget_request(self, request_id: str) -> None:
-        """Drop a request. Its reply will count as late."""
+        """Drop a request unless its reply has come. A reply will count as late."""
         self._outgoing.forget(request_id)
 
     def answer(self, request_id: str, payload: dict[str, Any]) -> bool:
@@ -242,7 +249,8 @@ class Engine:
 
     def tick(self, now: float) -> list[Event]:
         """Return the requests whose time limit has expired."""
-        return [RequestTimedOut(r.request_id, r.subtype, r.timeout or 0.0) for r in self._outgoing.expire(now)]
+        expired = self._outgoing.expire(now)
+        return [RequestTimedOut(r.request_id, r.subtype, r.timeout or 0.0, r.waiter) for r in expired]
 
     def take_cli_waited(self) -> bool:
         """Return whether the CLI has been waiting for an answer since the last call, so that it had to be silent."""
@@ -261,5 +269,6 @@ class Engine:
 
 def _reply(request: PendingRequest, response: ControlSuccess | ControlFailure) -> ReplyReceived:
     if isinstance(response, ControlSuccess):
-        return ReplyReceived(request.request_id, request.subtype, response.response or {})
-    return ReplyReceived(request.request_id, request.subtype, {}, response.error, response.error_code)
+        return ReplyReceived(request.request_id, request.subtype, response.response or {}, waiter=request.waiter)
+    error, code = response.error, response.error_code
+    return ReplyReceived(request.request_id, request.subtype, {}, error, code, request.waiter)

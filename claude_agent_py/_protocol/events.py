@@ -45,6 +45,8 @@ class ReplyReceived(Struct, frozen=True):
     error: str | None = None
     """The CLI's error message, if it refused the request."""
     error_code: str | None = None
+    waiter: Any = None
+    """The driver's identifier of the request."""
 
 
 class StrayReply(Struct, frozen=True):
@@ -60,6 +62,8 @@ class RequestTimedOut(Struct, frozen=True):
     request_id: str
     subtype: str
     timeout: float
+    waiter: Any = None
+    """The driver's identifier of the request."""
 
 
 class StreamEnded(Struct, frozen=True):

@@ -2,7 +2,7 @@
 
 import itertools
 from collections import OrderedDict
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from msgspec import Struct
 
@@ -37,6 +37,8 @@ class PendingRequest(Struct, frozen=True):
     subtype: str
     timeout: float | None
     deadline: float | None
+    waiter: Any = None
+    """The driver's identifier of the request: any object."""
 
 
 class OutgoingRequests:
@@ -50,11 +52,16 @@ class OutgoingRequests:
     def __len__(self) -> int:
         return len(self._pending)
 
-    def open(self, subtype: str, *, now: float, timeout: float | None) -> PendingRequest:
+    @property
+    def waiters(self) -> list[Any]:
+        """The driver's identifiers of the pending requests."""
+        return [request.waiter for request in self._pending.values()]
+
+    def open(self, subtype: str, *, now: float, timeout: float | None, waiter: Any = None) -> PendingRequest:
         """Add a request, with a new id and its deadline."""
         request_id = f"req_{next(self._numbers)}"
         deadline = None if timeout is None else now + timeout
-        request = PendingRequest(request_id, subtype, timeout, deadline)
+        request = PendingRequest(request_id, subtype, timeout, deadline, waiter)
         self._pending[request_id] = request
         return request
 

@@ -49,8 +49,8 @@ from claude_agent_py.wire.messages.tasks import (
 )
 from claude_agent_py.wire.unknown import MalformedFrame, UnknownMessage
 
-Routing: TypeAlias = tuple[tuple[RunId, ...], tuple[Verdict, ...]]
-"""The runs that receive a message, and its verdicts."""
+Routing: TypeAlias = tuple[tuple[RunId, ...], bool]
+"""The runs that receive a message, and whether it may end a run."""
 
 
 class _Turn:
@@ -80,8 +80,7 @@ class TurnRouter:
     """Routes every message of a session to its runs, and decides when they end.
 
     Args:
-        live_task_ids: Returns the ids of the running tasks, without ambient ones, which do not count as activity. The
-            tasks must have processed a message before it is routed.
+        live_task_ids: Returns the ids of the running tasks, without ambient ones, which do not count as activity.
     """
 
     def __init__(self, live_task_ids: Callable[[], frozenset[str]]) -> None:
@@ -149,16 +148,15 @@ class TurnRouter:
         self._note_resumed(())
         return self._take_resumed()
 
-    def add_prompt(self, run_id: RunId, prompt_uuid: str, now: float) -> bool:
-        """Add a prompt of the run. Return False if the run has already ended."""
+    def add_prompt(self, run_id: RunId, prompt_uuid: str, now: float) -> None:
+        """Add a prompt of the run, unless the run has ended."""
         run = self._runs.get(run_id)
         if run is None:
-            return False
+            return
         run.waiting[prompt_uuid] = None
         run.last_progress = now
         self._owner_of_prompt[prompt_uuid] = run_id
         self._prompts.add(prompt_uuid)
-        return True
 
     def seal_run(self, run_id: RunId, now: float) -> tuple[Verdict, ...]:
         """Note that the run has all its prompts. Return the runs that this ends."""
@@ -193,7 +191,10 @@ class TurnRouter:
     # Messages ----------------------------------------------------------------------------------------------------
 
     def route(self, message: Any, now: float) -> Routing:
-        """Return the runs that receive this message and those that it ends."""
+        """Return the runs that receive this message, and whether it may end a run.
+
+        Then call `settle` once the tasks have processed it as well.
+        """
         rule = self._RULES.get(type(message), self._OTHER)
         runs = rule.on_message(self, message, now)
         if rule.is_progress:
@@ -203,7 +204,7 @@ class TurnRouter:
                 if run is not None:
                     run.heard = True
                     run.last_progress = now
-        return runs, self.settle(now) if rule.may_end else ()
+        return runs, rule.may_end
 
     def spoil(self, frame: MalformedFrame, now: float) -> tuple[Verdict, ...]:
         """End the runs whose prompts a malformed result answers."""

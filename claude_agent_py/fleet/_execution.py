@@ -332,7 +332,7 @@ class Execution:
         if error.kept_in is not None:
             self._kept_in = error.kept_in
         if self.agent.options.on_store_error is not None:
-            await Callback(self.agent.options.on_store_error).call_within(LISTENER_SECONDS, None, (error,))
+            await Callback(self.agent.options.on_store_error).call_within(LISTENER_SECONDS, None, error)
 
     async def _push_kept_entries(self) -> None:
         """Write the entries that the store rejected earlier. Raises StoreError if it still rejects them."""

@@ -15,7 +15,7 @@ import anyio
 
 from claude_agent_py._errors import ClaudeAgentError
 from claude_agent_py._protocol.state import State
-from claude_agent_py._runtime.runs.prompts import Prompt, check_prompt, check_run_arguments, is_stream
+from claude_agent_py._runtime.runs.prompts import Prompt
 from claude_agent_py.client import Client
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.pool.compatibility import SessionRequest
@@ -153,9 +153,6 @@ class PooledRun(OneShot):
         until: Until,
         timeout: float | None,
     ) -> None:
-        check_run_arguments(until, timeout)
-        if not is_stream(prompt):
-            check_prompt(prompt)
         super().__init__(options, prompt, until, timeout, None)
         self._take_process = take
         self._process: PooledProcess | None = None

@@ -171,7 +171,7 @@ class Tool(Generic[P, R]):
         async with self._limiter():
             token = CURRENT.set(context)
             try:
-                return await self.callback.call_within(timeout, context.cancellation, positional, keywords)
+                return await self.callback.call_within(timeout, context.cancellation, *positional, **keywords)
             except DeadlineExpiredError as late:
                 raise ToolTimeoutError(self.name, timeout or 0.0) from late.__cause__
             finally:

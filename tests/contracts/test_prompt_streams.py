@@ -136,3 +136,18 @@ async def test_a_result_that_is_malformed_does_not_hang_the_run(start: MakeClien
             assert caught.value.raw["is_error"] == "perhaps"
             assert caught.value.result.messages
             assert (await client.query("next")).text == "next"
+
+
+async def test_a_prompt_that_is_not_json_fails_alone(start: MakeClient) -> None:
+    not_json = [{"type": "image", "source": {"type": "odd", "x": float("nan")}}]
+
+    async def prompts() -> AsyncIterator[Any]:
+        yield not_json
+
+    with anyio.fail_after(60):
+        async with start(FakeCLI(*steps.turn("done"))) as client:
+            with pytest.raises(OptionsError, match="must be JSON"):
+                client.query(not_json)
+            with pytest.raises(OptionsError, match="must be JSON"):
+                await client.query(prompts())
+            assert (await client.query("Go on.")).text == "done"

@@ -40,7 +40,7 @@ class Scene:
         self.received[run_id] = []
         self.router.open_run(run_id, until, limits or RunLimits(), self.now)
         for prompt in prompts:
-            assert self.router.add_prompt(run_id, prompt, self.now)
+            self.router.add_prompt(run_id, prompt, self.now)
         if is_sealed:
             self.seal(run_id)
         return run_id
@@ -56,12 +56,13 @@ class Scene:
 
     def hear(self, message: Any) -> None:
         assert not isinstance(message, MalformedFrame), message
-        self.intake.track(message)
-        self.last_runs, ended = self.router.route(message, self.now)
+        self.last_runs, may_end = self.router.route(message, self.now)
         for run_id in self.last_runs:
             assert run_id not in self.ends, "a run that is over received a message"
             self.received[run_id].append(message)
-        self._note(ended)
+        self.intake.track(message)
+        if may_end:
+            self._note(self.router.settle(self.now))
 
     def wait(self, seconds: float) -> None:
         """Let time pass, as a driver does: it ticks whenever there is something to do."""

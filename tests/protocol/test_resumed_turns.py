@@ -22,7 +22,8 @@ def router(*prompts: str) -> TurnRouter:
 
 
 def route(turns: TurnRouter, frame: dict[str, Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    return turns.route(decode(encode_json(frame)), 1.0)
+    runs, may_end = turns.route(decode(encode_json(frame)), 1.0)
+    return runs, turns.settle(1.0) if may_end else ()
 
 
 def test_prompts_without_a_run_go_to_the_heir() -> None:

@@ -818,7 +818,8 @@ def test_a_run_that_is_dropped_receives_nothing_more() -> None:
     assert scene.router.queued_prompts(run) == ("c",)
     scene.router.drop_run(run)
     scene.router.drop_run(run)
-    assert not scene.router.add_prompt(run, "d", scene.now)
+    scene.router.add_prompt(run, "d", scene.now)
+    assert not scene.router.knows_prompt("d")
     assert scene.router.queued_prompts(run) == ()
     assert scene.router.get_task_ids(run) == frozenset()
     heard = len(scene.received[run])
@@ -883,10 +884,11 @@ def test_a_run_that_is_over_is_forgotten_with_its_tasks() -> None:
     scene = Scene()
     router, run = scene.router, Anything()
     router.open_run(run, "result", RunLimits(), 0.0)
-    assert router.add_prompt(run, "a", 0.0)
+    router.add_prompt(run, "a", 0.0)
     router.seal_run(run, 0.0)
     for frame in [started("a"), shell("b1"), result("under way", "a")]:
         router.route(decode(json.dumps(frame).encode()), 0.0)
+    router.settle(0.0)
     assert router.open_runs == ()
     forgotten = weakref.ref(run)
     del run

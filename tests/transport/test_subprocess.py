@@ -153,6 +153,46 @@ async def test_it_leads_a_process_group_of_its_own() -> None:
         assert group != os.getpgid(0)
 
 
+HOST = """
+    import fcntl, os, sys, termios
+    import anyio
+    from claude_agent_py.transport import LaunchPlan, SubprocessTransport
+
+    async def main():
+        code = "import os; print(os.getsid(0), os.getpgid(0), os.getpid())"
+        transport = SubprocessTransport(LaunchPlan([sys.executable, "-I", "-S", "-c", code], dict(os.environ)))
+        await transport.start()
+        session, group, pid = map(int, (await transport.receive()).split())
+        await transport.close()
+        assert group == pid
+        print("separate" if session == pid else "shared" if session == os.getsid(0) else session)
+
+    if sys.argv[2] == "terminal":
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)  # the session's terminal is that of stdin
+    anyio.run(main, backend=sys.argv[1])
+"""
+
+
+@pytest.mark.parametrize("has_terminal", [True, False])
+def test_its_session_is_separate_if_there_is_a_terminal(has_terminal: bool, anyio_backend_name: str) -> None:
+    """A terminal would stop a program of the same session that reads from it. Without one, the CPU is shared better."""
+    import pty
+    from subprocess import PIPE, Popen
+
+    control, terminal = pty.openpty()
+    host = Popen(
+        [sys.executable, "-c", textwrap.dedent(HOST), anyio_backend_name, "terminal" if has_terminal else "none"],
+        stdin=terminal,
+        stdout=PIPE,
+        start_new_session=True,
+    )
+    out, _ = host.communicate(timeout=60)
+    for file in (control, terminal):
+        os.close(file)
+    is_shared = anyio_backend_name == "asyncio" and has_pidfds() and not has_terminal
+    assert out.split() == [b"shared" if is_shared else b"separate"]
+
+
 @pytest.mark.parametrize("code", [0, 3, 255])
 async def test_the_exit_status(code: int) -> None:
     async with running(program(f"raise SystemExit({code})")) as transport:

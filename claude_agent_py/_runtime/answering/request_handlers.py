@@ -33,7 +33,6 @@ from claude_agent_py.wire.control.asks import (
 if TYPE_CHECKING:
     from claude_agent_py._runtime.answering.parent import ParentSession, PermissionAnswers
     from claude_agent_py._runtime.answering.session_port import SessionPort
-    from claude_agent_py.hooks import HookRun
     from claude_agent_py.hooks.dispatcher import HookDispatcher
     from claude_agent_py.permissions.dispatcher import PermissionDispatcher
     from claude_agent_py.tasks.events import Answered, Asked
@@ -90,40 +89,43 @@ class RequestHandlers:
 
     def take(self, event: RequestReceived) -> None:
         """Answer a request in a separate worker."""
-        if self._refuse_unsupported(event):
-            return
-        pending = self._pending[event.request_id] = _Pending(Cancellation(), anyio.CancelScope())
-        self._session.start_worker(self._answer_within, pending.scope, event, pending.cancellation)
+        pending = self._begin(event, anyio.CancelScope())
+        if pending is not None:
+            self._session.start_worker(self._answer_in_scope, event, pending)
 
     async def answer_here(
-        self, event: RequestReceived, scope: anyio.CancelScope, successor: Callable[..., Coroutine[Any, Any, None]]
+        self,
+        event: RequestReceived,
+        scope: anyio.CancelScope,
+        successor: Callable[..., Coroutine[Any, Any, None]],
+        *args: Any,
     ) -> bool:
         """Answer a request in the pump, which has read it, and which is cancelled by `scope`.
 
         Many handlers finish without waiting. Once one has to wait, a successor continues to pump; return whether one
         does.
         """
-        if self._refuse_unsupported(event):
-            return False
-        pending = self._pending[event.request_id] = _Pending(Cancellation(), scope)
         is_replaced = False
 
         def replace() -> None:
             nonlocal is_replaced
             is_replaced = True
-            self._session.start_worker(successor)
+            self._session.start_worker(successor, *args)
 
-        await run_until_wait(self._answer(event, pending.cancellation), replace)
+        pending = self._begin(event, scope)
+        if pending is not None:
+            await run_until_wait(self._answer(event, pending.cancellation), replace)
         return is_replaced
 
-    def _refuse_unsupported(self, event: RequestReceived) -> bool:
-        """Refuse an unsupported request. Return whether it was refused."""
+    def _begin(self, event: RequestReceived, scope: anyio.CancelScope) -> _Pending | None:
+        """Note a request, or refuse it if it is not supported."""
         if type(event.request) in HANDLED and self._session.workers is not None:
-            return False
+            pending = self._pending[event.request_id] = _Pending(Cancellation(), scope)
+            return pending
         problem = f"Unsupported control request subtype: {event.request.subtype}"
         self._engine.answer_error(event.request_id, problem, UNSUPPORTED)
         self._session.flush()
-        return True
+        return None
 
     def withdraw(self, event: RequestCancelled) -> None:
         """Cancel the handler of a request that the CLI has cancelled."""
@@ -131,20 +133,20 @@ class RequestHandlers:
         if pending is not None:
             pending.cancel()
 
-    async def _answer_within(
-        self, scope: anyio.CancelScope, event: RequestReceived, cancellation: Cancellation
-    ) -> None:
-        with scope:
-            await self._answer(event, cancellation)
+    async def _answer_in_scope(self, event: RequestReceived, pending: _Pending) -> None:
+        with pending.scope:
+            await self._answer(event, pending.cancellation)
 
     async def _answer(self, event: RequestReceived, cancellation: Cancellation) -> None:
         """Call the handler of a request, and send its answer."""
         request_id, payload, failed = event.request_id, None, False
-        for observer in self._session.observers:
+        observers = self._session.observers
+        for observer in observers:
             observer.asked(request_id, event.request)
         if (parent := self._parent) is not None:
             for observer in parent.observers:
                 observer.asked(request_id, event.request, parent.agent_id)
+            observers += parent.observers
         try:
             payload = await self._call_handler(event, cancellation)
             self._engine.answer(request_id, payload)
@@ -155,7 +157,7 @@ class RequestHandlers:
         finally:
             self._pending.pop(request_id, None)
             self._session.flush()
-            for observer in self._session.request_observers:
+            for observer in observers:
                 observer.answered(request_id, payload, failed)
 
     async def _call_handler(self, event: RequestReceived, cancellation: Cancellation) -> Payload:
@@ -204,7 +206,8 @@ class RequestHandlers:
         return HookDispatcher(
             self._options.hooks,
             report=self._report,
-            on_run=self._note_hook_run if self._options.include_hook_events else None,
+            # The CLI reports only the command hooks of settings files.
+            on_run=self._session.readers.announce if self._options.include_hook_events else None,
             builtin=delegation.matchers(),
             final_filter=delegation.last_word,
         )
@@ -283,10 +286,6 @@ class RequestHandlers:
         for part in (self._get_if_loaded("mcp"), self._get_if_loaded("permissions")):
             if part is not None:
                 part.close()
-
-    def _note_hook_run(self, run: "HookRun") -> None:
-        """Announce that a handler ran. The CLI reports only the command hooks of settings files."""
-        self._session.readers.announce(run)
 
     def _note_waiting(self, request_id: str, agent_id: str | None, asked: "Asked | None") -> None:
         """Record the question that a task asks a person, or, with None, that the wait has ended."""

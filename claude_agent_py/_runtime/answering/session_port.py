@@ -35,16 +35,6 @@ class SessionPort(Protocol):
     workers: "TaskGroup | None"
     listeners_done: "LazyEvent | None"
 
-    @property
-    def is_forked(self) -> bool:
-        """Whether `os.fork` has copied the session into another process."""
-        ...
-
-    @property
-    def request_observers(self) -> "tuple[Observer, ...]":
-        """The observers of this session and, for a child agent, of its ancestors."""
-        ...
-
     def start_worker(self, function: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
         """Run an async function as a worker. A failure ends the session."""
         ...
@@ -53,8 +43,8 @@ class SessionPort(Protocol):
         """Send a request without waiting for its reply."""
         ...
 
-    def act(self, events: "Iterable[Event | Verdict]") -> None:
-        """Act on events of the engine and the router, then write what the engine has to send."""
+    def act(self, events: "Iterable[Event | Verdict]" = ()) -> None:
+        """Act on events of the engine and the router, write what the engine has to send, and set the timer."""
         ...
 
     def flush(self) -> None:
@@ -69,10 +59,6 @@ class SessionPort(Protocol):
         """End a run with an error."""
         ...
 
-    def settle(self) -> None:
-        """End the runs that are done."""
-        ...
-
     def dismiss(self) -> None:
         """Fail the pending requests and runs and end the readers. Idempotent."""
         ...
@@ -83,8 +69,4 @@ class SessionPort(Protocol):
 
     def cancel_children(self) -> None:
         """Cancel the child agents without waiting."""
-        ...
-
-    def describe_tasks(self, task_ids: Iterable[str]) -> str:
-        """Return the descriptions of tasks, for the log."""
         ...

@@ -63,7 +63,7 @@ def prompt_message(prompt: Any, *, verbatim: bool) -> "UserMessage":
     from claude_agent_py.wire.messages.conversation import UserContent, UserMessage
 
     whole = _whole_message(prompt)
-    content = UserContent(role="user", content=check_prompt(prompt if whole is None else whole.content))
+    content = UserContent(role="user", content=_check_content(prompt if whole is None else whole.content))
     marks: dict[str, Any] = {"client_composed": True} if verbatim else {}
     if whole is None:
         return UserMessage(message=content, uuid=str(uuid.uuid4()), **marks)
@@ -77,23 +77,24 @@ def prompt_message(prompt: Any, *, verbatim: bool) -> "UserMessage":
     raise problem  # outside of `except`: the context would show the values
 
 
-def start_run(session: "Session", run: "RunState", prompt: Prompt) -> None:
-    """Open a run and send its prompts. Returns before they are written.
-
-    Raises:
-        OptionsError: The prompt is invalid or not JSON, or an earlier prompt had the same uuid.
-        ConnectionClosedError: The session is not open.
-        CLIExitError: The CLI has ended.
-    """
-    if is_stream(prompt):
-        session.open_run(run)
-        run.sending = anyio.CancelScope()
-        session.start_soon(send_each, session, run, prompt, run.sending)
-    else:
-        session.open_run(run, prompt_message(prompt, verbatim=session.options.verbatim_prompts))
+def prepare_prompt(prompt: Prompt, *, verbatim: bool) -> "UserMessage | AsyncIterable[PromptContent]":
+    """Return the user message of one prompt, or the iterable that it is. Raises as `prompt_message` does."""
+    return prompt if isinstance(prompt, AsyncIterable) else prompt_message(prompt, verbatim=verbatim)
 
 
-async def send_each(session: "Session", run: "RunState", prompts: AsyncIterable[Any], scope: anyio.CancelScope) -> None:
+def start_run(session: "Session", run: "RunState", prompt: "UserMessage | AsyncIterable[Any]") -> None:
+    """Open a run and send its prompt, or begin to send its iterable of prompts. Raises as `Session.open_run` does."""
+    if not isinstance(prompt, AsyncIterable):
+        session.open_run(run, prompt)
+        return
+    run.sending = anyio.CancelScope()
+    session.start_soon(_send_each, session, run, prompt, run.sending)
+    session.open_run(run)
+
+
+async def _send_each(
+    session: "Session", run: "RunState", prompts: AsyncIterable[Any], scope: anyio.CancelScope
+) -> None:
     """Send the prompts of an async iterable as they come. Runs in a worker of the session; its errors fail the run."""
     iterator: AsyncIterator[Any] | None = None
     try:
@@ -130,8 +131,11 @@ def check_prompt(prompt: Any) -> str | list[ContentBlock]:
     Raises:
         OptionsError: The prompt is empty or has the wrong type.
     """
-    if (whole := _whole_message(prompt)) is not None:
-        return check_prompt(whole.content)
+    whole = _whole_message(prompt)
+    return _check_content(prompt if whole is None else whole.content)
+
+
+def _check_content(prompt: Any) -> str | list[ContentBlock]:
     if isinstance(prompt, str):
         if not prompt.strip():
             raise OptionsError("must not be empty", option="prompt")

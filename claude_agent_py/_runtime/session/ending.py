@@ -7,7 +7,7 @@ remembers the cause for the errors of later calls.
 import contextlib
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 import anyio
@@ -22,6 +22,7 @@ from claude_agent_py.transport.base import DRAIN_GRACE
 
 if TYPE_CHECKING:
     from claude_agent_py._runtime.answering.session_port import SessionPort
+    from claude_agent_py.tasks import TaskManager
     from claude_agent_py.transport.base import Transport
 
 logger: logging.Logger = logging.getLogger("claude_agent_py")
@@ -120,7 +121,7 @@ class Ending:
         session = self._session
         if self._engine.state is State.NEW:
             self._engine.advance(Step.CLOSE)
-        if session.launched is None or self._engine.state is State.LEFT or session.is_forked:
+        if session.launched is None or self._engine.state is State.LEFT or session.launched.is_forked:
             return
         budget = session.options.timeouts.close
         busy = min(BUSY_GRACE, budget * BUSY_SHARE)
@@ -174,11 +175,35 @@ class Ending:
                 if how == "wait":
                     await tasks.wait_all()
                     return
-                if names := self._session.describe_tasks(tasks.live_ids() - self.reported_tasks):
+                if names := describe_tasks(tasks, tasks.live_ids() - self.reported_tasks):
                     logger.warning("closing ends background tasks that run: %s; %s", names, self.advice)
                 await tasks.stop_all()
             except ClaudeAgentError:
                 return  # the end of the process stops the rest
+
+    # The end of the output ---------------------------------------------------------------------------------------
+
+    async def wait_for_exit(self, transport: "Transport", read_stderr: Callable[[], Awaitable[None]]) -> None:
+        """After the end of the output, wait for the exit status and the end of stderr, which errors show."""
+        is_closing = self._engine.state is State.CLOSING  # `close` then limits the wait
+        self._engine.advance(Step.END_OF_STREAM)
+        self.note()
+        with anyio.move_on_after(None if is_closing else EXIT_GRACE) as scope:
+            if transport.exit_code is None:
+                await transport.wait()
+            if not is_closing:
+                scope.deadline = min(scope.deadline, anyio.current_time() + DRAIN_GRACE)
+            await read_stderr()
+
+    async def watch_process(self, transport: "Transport") -> None:
+        """Notice that the process exited although a grandchild keeps its pipe open."""
+        if await transport.wait() is None:
+            return
+        self._engine.advance(Step.END_OF_STREAM)
+        self.note()
+        await self.wait_for_stream(DRAIN_GRACE)
+        if not self.stream_over.is_set():
+            self._session.act(self._engine.receive_eof())
 
     # Ending the process ------------------------------------------------------------------------------------------
 
@@ -280,6 +305,11 @@ class Ending:
             cli_path=str(launched.cli_path) if launched.cli_path else None,
             version=info.claude_code_version if info else None,
         )
+
+
+def describe_tasks(tasks: "TaskManager", task_ids: Iterable[str]) -> str:
+    """Return the descriptions of tasks, for the log."""
+    return ", ".join(repr(tasks[task_id].description) for task_id in sorted(task_ids))
 
 
 def _make_broken_error(error: BaseException) -> ConnectionClosedError:

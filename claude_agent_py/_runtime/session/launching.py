@@ -30,7 +30,12 @@ class Launched(NamedTuple):
     follows_plan: bool
     """Whether it was started from the plan; not with a ready-made transport."""
     owner: int
-    """The id of the process that started it; `os.fork` copies sessions into others."""
+    """The id of the process that started it."""
+
+    @property
+    def is_forked(self) -> bool:
+        """Whether `os.fork` has copied it into another process."""
+        return self.owner != os.getpid()
 
     async def discard(self) -> None:
         """Kill it; shielded from cancellation."""

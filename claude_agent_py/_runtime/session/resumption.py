@@ -6,6 +6,8 @@ It is the turn that the CLI resumes on its own (`resume_interrupted_turn`), and 
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+import anyio
+
 from claude_agent_py._errors import CLIExitError
 from claude_agent_py._protocol.engine import Engine
 from claude_agent_py._protocol.open_runs import TurnResumed
@@ -63,7 +65,7 @@ class Resumption:
         for run in self.carried:
             run.reopen()
             self._session.open_run(run)  # the CLI may resume its prompts on its own
-        self._session.settle()
+        self._session.act(self._router.settle(anyio.current_time()))
 
     async def wait(self, *, is_running: bool) -> None:
         """Wait until the CLI has resumed the interrupted turn, or has reported that there is none.
@@ -119,4 +121,4 @@ class Resumption:
             else:
                 for prompt in left:
                     self._engine.send_prompt(prompt)
-        self._session.act(())
+        self._session.act()

@@ -1,7 +1,7 @@
 """`Session`: one CLI process and the conversation over its pipe.
 
-It drives the sans-IO engine and router over a transport. A message takes this way: the engine decodes it, `track`
-updates the tasks and facts, the router names its runs, and their mailboxes and the readers receive it. The workers:
+It drives the sans-IO engine and router over a transport. A message takes this way: the engine decodes it, the router
+names its runs, their mailboxes and the readers receive it, and `track` updates the tasks and facts. The workers:
 
 * The **pump** reads, feeds the engine and acts on its events. If user code that it calls has to wait, another worker
   continues to pump.
@@ -17,7 +17,6 @@ decided in `_protocol`: `engine.py` for frames and requests, `turns.py` for runs
 import functools
 import logging
 import math
-import os
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -58,7 +57,7 @@ from claude_agent_py._runtime.answering.request_handlers import RequestHandlers
 from claude_agent_py._runtime.runs.readers import Readers
 from claude_agent_py._runtime.runs.result import AuthenticationError, RunTimeoutError, UnreadableResultError
 from claude_agent_py._runtime.runs.run_state import RunState
-from claude_agent_py._runtime.session.ending import EXIT_GRACE, Ending
+from claude_agent_py._runtime.session.ending import Ending, describe_tasks
 from claude_agent_py._runtime.session.facts import SessionFacts
 from claude_agent_py._runtime.session.launching import Launched
 from claude_agent_py._runtime.session.resumption import Resumption
@@ -70,7 +69,6 @@ from claude_agent_py.options import ClientOptions
 from claude_agent_py.options.checks import HOOKS_OFF, turns_hooks_off
 from claude_agent_py.options.delegation import definitions
 from claude_agent_py.tasks import TaskIntake, TaskManager
-from claude_agent_py.transport.base import DRAIN_GRACE
 from claude_agent_py.wire.codec import encode
 from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
 from claude_agent_py.wire.unknown import MalformedFrame
@@ -111,16 +109,12 @@ class Session:
         """The task group of the workers; None before and after the session."""
         self._running = 0
         """How many workers are running."""
-        self._replies: dict[str, Waiter] = {}
-        """The pending control requests by id."""
         self._now: Callable[[], float] = anyio.current_time
-        self._log: WireLog | None = None
+        self._log: WireLog | None = wire_log()
         self._is_writing = False
         """Whether a writer is running."""
         self._timer: anyio.CancelScope | None = None
         """The scope in which the timer sleeps; moving its deadline wakes it earlier."""
-        self._task_events: list[TaskEvent] | None = None
-        """The events that the current message has caused, delivered after it; None between messages."""
         self.listeners_done: LazyEvent | None = None
         """Set when the listeners have received everything; None without listeners."""
         self.children: set[Callable[[], None]] = set()
@@ -177,11 +171,6 @@ class Session:
         """The observers of this session and, for a child agent, of its ancestors."""
         return self.observers if self._parent is None else (*self.observers, *self._parent.observers)
 
-    @property
-    def is_forked(self) -> bool:
-        """Whether `os.fork` has copied the session into another process."""
-        return self.launched is not None and self.launched.owner != os.getpid()
-
     # Opening -----------------------------------------------------------------------------------------------------
 
     def open(self, launched: Launched) -> None:
@@ -193,15 +182,15 @@ class Session:
         if self.state is not State.NEW:
             raise self.ending.error_now
         self._engine.advance(Step.START)
-        self.launched, self._log, self._now = launched, wire_log(), clock()
+        self.launched, self._now = launched, clock()
         self.intake.paths.config_dir = self.facts.task_list.config_dir = launched.plan.config_dir
         self.resumption.begin()
         self.ending.be_ready()
-        spawn_detached(lambda: self._live(launched.transport), name="claude_agent_py session")
+        spawn_detached(lambda: self._live(launched), name="claude_agent_py session")
 
-    async def _live(self, transport: "Transport") -> None:
+    async def _live(self, launched: Launched) -> None:
         """Run the workers until the session closes. When this returns, the process has exited."""
-        is_ended = False
+        transport, is_ended = launched.transport, False
         try:
             async with anyio.create_task_group() as workers:
                 self.workers = workers
@@ -210,7 +199,7 @@ class Session:
                 if transport.needs_run:
                     stderr_over = LazyEvent()
                     self.start_worker(self._run_transport, transport, stderr_over)
-                    self.start_worker(self._watch_process, transport)
+                    self.start_worker(self.ending.watch_process, transport)
                     read_stderr = stderr_over.wait
                 self.start_worker(self._pump, transport, read_stderr)
                 if self.storing is not None:
@@ -221,7 +210,7 @@ class Session:
                     self._start_delivering()
                 self.flush()
                 await self._keep_time()
-                if not self.is_forked:  # in a fork, the CLI belongs to the parent process
+                if not launched.is_forked:  # in a fork, the CLI belongs to the parent process
                     await self.ending.end_process(transport)
                     is_ended = True
                 if self._running or self.handlers.has_servers:  # a server of the package `mcp` has its own workers
@@ -239,8 +228,7 @@ class Session:
                     await transport.close(grace=0.0)
                     if self.storing is not None:
                         await self.storing.end()
-                        if self.launched is not None:
-                            self.launched.plan.clean_up()
+                        launched.plan.clean_up()
             self.ending.note_closed()
 
     def start_soon(self, function: Callable[..., Awaitable[None]], *args: Any) -> None:
@@ -302,7 +290,7 @@ class Session:
     def dismiss(self) -> None:
         """Fail the pending requests and runs and end the readers. Idempotent."""
         self.ending.note()
-        for waiter in self._replies.values():
+        for waiter in self._engine.waiters:
             waiter.fail(self.ending.error)
         self.resumption.give_up()
         for run in self._router.open_runs:
@@ -321,40 +309,21 @@ class Session:
 
     async def _pump(self, transport: "Transport", read_stderr: Callable[[], Awaitable[None]]) -> None:
         engine, act, log = self._engine, self.act, self._log
-        is_read = False
-        with anyio.CancelScope() as scope:
+        with anyio.CancelScope() as scope:  # for the request that the pump answers
             while data := await transport.receive():
                 if log is not None:
                     log.received(data)
                 events = engine.receive_data(data)
                 if len(events) == 1 and type(events[0]) is RequestReceived:
-                    successor = functools.partial(self._pump, transport, read_stderr)
-                    if await self.handlers.answer_here(events[0], scope, successor):
+                    if await self.handlers.answer_here(events[0], scope, self._pump, transport, read_stderr):
                         return
                     continue
                 act(events)
                 if self.observers:
                     await self._let_observers_catch_up()
-                del data, events  # otherwise the data, and the last messages, would stay in memory during the wait
-            is_read = True
-            await self._wait_for_exit(transport, read_stderr, scope)
-        if is_read:  # otherwise the request that it was answering was cancelled, and a successor pumps
+                del data, events  # otherwise up to 16 KiB, and the last messages, would stay in memory during the wait
+            await self.ending.wait_for_exit(transport, read_stderr)
             act(engine.receive_eof())
-
-    async def _wait_for_exit(
-        self, transport: "Transport", read_stderr: Callable[[], Awaitable[None]], scope: anyio.CancelScope
-    ) -> None:
-        """Wait for the exit status and the end of stderr, which errors show. `scope` limits the wait if needed."""
-        is_closing = self._engine.state is State.CLOSING  # `Ending.close` then limits the wait
-        self._engine.advance(Step.END_OF_STREAM)
-        self.ending.note()
-        if not is_closing:
-            scope.deadline = self._now() + EXIT_GRACE
-        if transport.exit_code is None:
-            await transport.wait()
-        if not is_closing:
-            scope.deadline = min(scope.deadline, self._now() + DRAIN_GRACE)
-        await read_stderr()
 
     async def _let_observers_catch_up(self) -> None:
         if any(observer.is_behind for observer in self.observers):
@@ -396,16 +365,6 @@ class Session:
             self._router.restart_silence(now)
         self.act([*self._engine.tick(now), *self._router.tick(now)])
 
-    async def _watch_process(self, transport: "Transport") -> None:
-        """Notice that the process exited although a grandchild keeps its pipe open."""
-        if await transport.wait() is None:
-            return
-        self._engine.advance(Step.END_OF_STREAM)
-        self.ending.note()
-        await self.ending.wait_for_stream(DRAIN_GRACE)
-        if not self.ending.stream_over.is_set():
-            self.act(self._engine.receive_eof())
-
     async def _run_transport(self, transport: "Transport", stderr_over: LazyEvent) -> None:
         try:
             await transport.run()
@@ -431,10 +390,13 @@ class Session:
 
     # Events ------------------------------------------------------------------------------------------------------
 
-    def act(self, events: Iterable[Event | Verdict]) -> None:
-        """Act on events of the engine and the router, then write what the engine has to send."""
+    def act(self, events: Iterable[Event | Verdict] = ()) -> None:
+        """Act on events of the engine and the router, write what the engine has to send, and set the timer."""
         self._handle(events)
         self.flush()
+        deadline = self._next_deadline()
+        if deadline is not None and self._timer is not None and deadline < self._timer.deadline:
+            self._timer.deadline = deadline
 
     def _handle(self, events: Iterable[Event | Verdict]) -> None:
         handlers = self._ON_EVENT
@@ -442,16 +404,13 @@ class Session:
             handlers[type(event)](self, event)
 
     def flush(self) -> None:
-        """Write pending data, and wake the timer if a deadline has moved closer."""
+        """Write what the engine has to send."""
         if self._engine.has_data_to_send and not self._is_writing and (transport := self.transport) is not None:
             if transport.can_send_nowait:
                 transport.send_nowait(self._take_data())
             elif self.workers is not None:
                 self._is_writing = True
                 self.start_worker(self._write, transport)
-        deadline = self._next_deadline()
-        if deadline is not None and self._timer is not None and deadline < self._timer.deadline:
-            self._timer.deadline = deadline
 
     def _take_data(self) -> bytes:
         data = self._engine.data_to_send()
@@ -463,27 +422,21 @@ class Session:
         message, line = event.message, event.line
         if self.facts.info is None and type(message) is MalformedFrame:
             self._refuse_garbage(message)
-        task_events: list[TaskEvent] = []
-        outer, self._task_events = self._task_events, task_events
-        try:
-            why_refused = self.track(message, line)
-        finally:
-            self._task_events = outer
-        runs, ended = self._router.route(message, self._now())
+        runs, may_end = self._router.route(message, self._now())
         if self.storing is None or not self.storing.take(message, len(line)):
             for run in runs:
                 run.put(message, line)
             self.readers.put(message, line, is_of_run=bool(runs))
             for observer in self.observers:
                 observer.message(message)
-        if task_events:
-            self.readers.put_events(task_events)
-        self._handle(ended)
+        why_refused = self.track(message, line)  # its task events follow it
+        if may_end:
+            self._handle(self._router.settle(self._now()))
         if why_refused is not None and self.is_open:
             self.start_soon(self._fail_login, why_refused)  # after the other messages that have arrived
 
     def track(self, message: Any, line: bytes = b"", /) -> str | None:
-        """Update the tasks and facts from a message, before it is routed and read.
+        """Update the tasks and facts from a message.
 
         `line` is its line if decoding it reproduces the message. Return why the turn fails if the message says that the
         API refuses the login.
@@ -497,12 +450,9 @@ class Session:
         return why_refused
 
     def _note_task_events(self, events: "Sequence[TaskEvent]") -> None:
-        """Deliver the events of tasks: after the message that caused them, or now if none did."""
-        if self._task_events is not None:
-            self._task_events += events
-        else:
-            self.readers.put_events(events)
-            self.settle()
+        """Deliver the events of tasks, and end the runs that waited for the tasks."""
+        self.readers.put_events(events)
+        self.act(self._router.settle(self._now()))
 
     def _on_unreadable_result(self, event: ResultUnreadable) -> None:
         self._handle(self._router.spoil(event.frame, self._now()))
@@ -515,22 +465,17 @@ class Session:
         """Fail the start if the output is not JSON: such a program will never answer."""
         if not isinstance(frame.raw, dict):
             shown = frame.line[:SHOWN_GARBAGE_BYTES].decode(errors="replace")
-            for waiter in self._replies.values():
+            for waiter in self._engine.waiters:
                 waiter.fail(ControlRejectedError("initialize", f"it printed {shown!r} instead of an answer"))
 
     def _on_reply(self, event: ReplyReceived) -> None:
-        waiter = self._replies.pop(event.request_id, None)
-        if waiter is None:
-            return
         if event.error is None:
-            waiter.resolve(event.payload)
+            event.waiter.resolve(event.payload)
         else:
-            waiter.fail(ControlRejectedError(event.subtype, event.error, event.error_code, event.request_id))
+            event.waiter.fail(ControlRejectedError(event.subtype, event.error, event.error_code, event.request_id))
 
-    def _on_late_reply(self, event: RequestTimedOut) -> None:
-        waiter = self._replies.pop(event.request_id, None)
-        if waiter is not None:
-            waiter.fail(ControlTimeoutError(event.subtype, event.timeout, event.request_id))
+    def _on_request_timed_out(self, event: RequestTimedOut) -> None:
+        event.waiter.fail(ControlTimeoutError(event.subtype, event.timeout, event.request_id))
 
     # Requests to the CLI -----------------------------------------------------------------------------------------
 
@@ -563,18 +508,17 @@ class Session:
     async def ask(self, subtype: str, fields: Mapping[str, Any], timeout: float | None) -> dict[str, Any]:
         """Send a request and return the payload of its reply."""
         self.check_open()
+        waiter = Waiter()
         try:
-            request = self._engine.request(subtype, fields, now=self._now(), timeout=timeout)
+            request = self._engine.request(subtype, fields, now=self._now(), timeout=timeout, waiter=waiter)
         except (ValueError, TypeError) as error:
             problem = f"the fields of the control request {subtype!r} are not JSON: {error}"
             raise OptionsError(problem) from error
-        waiter = self._replies[request.request_id] = Waiter()
-        self.flush()
+        self.act()
         try:
             return await waiter.wait()
         finally:
-            if self._replies.pop(request.request_id, None) is not None:
-                self._engine.forget_request(request.request_id)
+            self._engine.forget_request(request.request_id)
 
     def post(self, subtype: str, /, **fields: Any) -> None:
         """Send a request without waiting for its reply. Does nothing once the session is closed."""
@@ -593,14 +537,10 @@ class Session:
         else:
             self.act([MessageReceived(message, encode(message).removesuffix(b"\n"))])
 
-    def settle(self) -> None:
-        """End the runs that are over because tasks ended without a message."""
-        self.act(self._router.settle(self._now()))
-
     # Runs --------------------------------------------------------------------------------------------------------
 
     def open_run(self, run: RunState, prompt: UserMessage | None = None) -> None:
-        """Open a run and send its only prompt. Without one, `send_prompt` and `seal_run` may follow.
+        """Open a run and send its only prompt. Without one, its unanswered prompts have been sent, or will be.
 
         Returns before the prompt is written.
 
@@ -609,9 +549,7 @@ class Session:
             ConnectionClosedError: The session is not open.
             CLIExitError: The CLI has ended.
         """
-        if prompt is None:
-            self.check_open()
-        else:
+        if prompt is not None:
             self._send_prompt(run, prompt)
             run.is_sealed = True
         run.session = self
@@ -624,7 +562,7 @@ class Session:
         )
         prompts = [prompt.uuid for prompt in run.unanswered]
         self._router.open_run(run, run.until, limits, self._now(), prompts, is_sealed=run.is_sealed)
-        self.flush()
+        self.act()
 
     def send_prompt(self, run: RunState, prompt: UserMessage) -> None:
         """Send another prompt of a run, unless it has ended. Returns before it is written. Raises like `open_run`."""
@@ -632,7 +570,7 @@ class Session:
             return
         self._send_prompt(run, prompt)
         self._router.add_prompt(run, prompt.uuid, self._now())
-        self.flush()
+        self.act()
 
     def _send_prompt(self, run: RunState, prompt: UserMessage) -> None:
         if self._router.knows_prompt(prompt.uuid):  # the CLI would silently drop it
@@ -684,7 +622,7 @@ class Session:
 
     def _on_run_waits(self, event: RunWaits) -> None:
         """Log which tasks a run waits for, because the program may look as if it hangs."""
-        if names := self.describe_tasks(self.tasks.live_ids()):
+        if names := describe_tasks(self.tasks, self.tasks.live_ids()):
             logger.warning(
                 "a run has its answer and has been waiting %.0f s for background tasks: %s; Timeouts(idle=...) limits "
                 'that, and until="result" does without',
@@ -700,7 +638,7 @@ class Session:
             "background tasks still ran %g s after the answer (Timeouts.idle), %s: %s",
             end.limit or 0.0,
             "they are stopped" if is_stop else "they go on",
-            self.describe_tasks(end.late_tasks),
+            describe_tasks(self.tasks, end.late_tasks),
         )
         if is_stop and self.is_open:
             self.start_soon(self.stop_tasks, end.tasks)
@@ -736,16 +674,12 @@ class Session:
         """Return the prompts of a run that the CLI has not reported as started."""
         return self._router.queued_prompts(run)
 
-    def describe_tasks(self, task_ids: Iterable[str]) -> str:
-        """Return the descriptions of tasks, for the log."""
-        return ", ".join(repr(self.tasks[task_id].description) for task_id in sorted(task_ids))
-
     _ON_EVENT: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = {
         MessageReceived: _on_message,
         RequestReceived: lambda self, event: self.handlers.take(event),
         RequestCancelled: lambda self, event: self.handlers.withdraw(event),
         ReplyReceived: _on_reply,
-        RequestTimedOut: _on_late_reply,
+        RequestTimedOut: _on_request_timed_out,
         RunEnded: _on_run_ended,
         RunWaits: _on_run_waits,
         TurnResumed: lambda self, event: self.resumption.on_turn_resumed(event),

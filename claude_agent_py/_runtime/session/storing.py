@@ -249,7 +249,7 @@ class Storing:
             session.inject(MirrorErrorMessage(error=str(error), key=at))
         if self._given.on_store_error is not None:
             try:
-                await Callback(self._given.on_store_error).call_within(LISTENER_SECONDS, None, (error,))
+                await Callback(self._given.on_store_error).call_within(LISTENER_SECONDS, None, error)
             except BaseException as failure:
                 problem = make_handler_error("on_store_error", failure)
                 if session is not None:
