@@ -158,6 +158,10 @@ class TaskFinished(TaskEvent, frozen=True, kw_only=True):
             usage=outcome.usage,
         )
 
+    def __repr__(self) -> str:
+        shown = [name for name in self.__struct_fields__ if name != "message"]  # the outcome says the same
+        return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"
+
 
 class TaskRevised(TaskEvent, frozen=True, kw_only=True):
     """An outcome reported earlier was corrected, for example by a late notification."""
