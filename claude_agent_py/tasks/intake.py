@@ -21,7 +21,7 @@ from claude_agent_py.tasks.events import Answered, Asked, TaskEvent, TaskOutputA
 from claude_agent_py.tasks.files.paths import Paths
 from claude_agent_py.tasks.ledger import signals
 from claude_agent_py.tasks.ledger.ledger import Grace, Ledger
-from claude_agent_py.tasks.ledger.record import Record, Run
+from claude_agent_py.tasks.ledger.record import Record, TaskRun
 from claude_agent_py.tasks.ledger.spending import Counts
 from claude_agent_py.tasks.listeners import EventStream, Listeners, What, event_kind
 from claude_agent_py.tasks.messages import MESSAGE_LIMIT, MessageLog
@@ -198,7 +198,7 @@ class TaskIntake:
         """
         if outcome.task_id in self.ledger.records:
             return
-        run = Run.of_earlier_process(outcome)
+        run = TaskRun.of_earlier_process(outcome)
         run.prompt = prompt
         run.tool_use_id = tool_use_id
         run.spent.exact = dict(spent or {})

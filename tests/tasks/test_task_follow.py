@@ -14,7 +14,7 @@ from claude_agent_py import TaskManager, _untrusted
 from claude_agent_py._untrusted import Lines
 from claude_agent_py.errors import TaskOutputError
 from claude_agent_py.tasks.files.follow import CHUNK_BYTES, AgentDecoder, Follow, Piece, ShellDecoder, Tail
-from claude_agent_py.tasks.ledger.record import Record, Run
+from claude_agent_py.tasks.ledger.record import Record, TaskRun
 from claude_agent_py.testing import frames
 
 pytestmark = pytest.mark.anyio
@@ -282,7 +282,7 @@ def test_a_line_that_is_too_long_is_dropped(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_subagents_texts_are_its_chunks(tmp_path: Path) -> None:
-    decoder = AgentDecoder(Record("a1", runs=[Run(started_at=0.0)]))
+    decoder = AgentDecoder(Record("a1", runs=[TaskRun(started_at=0.0)]))
     entry = b'{"type":"assistant","message":{"role":"assistant","content":[{"type":"text","text":"hello"}]}}\n'
     assert decoder.feed(Piece(entry[:20], True)) == []
     assert decoder.feed(Piece(entry[20:] + b"not json\n{}\n", True)) == ["hello\n"]

@@ -7,7 +7,7 @@ later, and on a busy machine more than half a second.
 from typing import Final
 
 from claude_agent_py.tasks.files.transcript import TranscriptMessage, read_status
-from claude_agent_py.tasks.ledger.record import Record, Run
+from claude_agent_py.tasks.ledger.record import Record, TaskRun
 from claude_agent_py.wire.messages.conversation import AssistantMessage
 from claude_agent_py.wire.messages.tasks import TaskStatus
 from claude_agent_py.wire.timestamps import seconds
@@ -47,7 +47,7 @@ class TranscriptEnd:
         return ENTRY_DELAY if is_ended and not is_verbatim else REPORT_DELAY
 
 
-def _drop_if_earlier(run: Run, message: TranscriptMessage | None) -> TranscriptMessage | None:
+def _drop_if_earlier(run: TaskRun, message: TranscriptMessage | None) -> TranscriptMessage | None:
     """Return a message, or None if it belongs to an earlier run."""
     if message is None or run.begin_time is None:
         return message

@@ -25,7 +25,7 @@ from claude_agent_py.tasks.events import (
     TaskStatusChanged,
 )
 from claude_agent_py.tasks.ledger.announcements import OpenCalls
-from claude_agent_py.tasks.ledger.record import Record, Run
+from claude_agent_py.tasks.ledger.record import Record, TaskRun
 from claude_agent_py.tasks.ledger.spending import Counted, Prices, subtract_counts
 from claude_agent_py.tasks.ledger.state import Evidence, Signal, move, signal_for
 from claude_agent_py.tasks.outcome import Finding, differ
@@ -65,7 +65,7 @@ class Ledger:
         self.background: set[str] = set()
         """The CLI's live tasks in the background."""
         self.foreground: set[str] = set()
-        self.postponed: dict[Run, Record] = {}
+        self.postponed: dict[TaskRun, Record] = {}
         """The runs with a deadline, and their tasks."""
         self.prices: Prices = Prices()
         self.wants_progress: Callable[[], bool] = lambda: True
@@ -152,7 +152,7 @@ class Ledger:
             above = parent.parent_id if parent else None
         return False
 
-    def ensure_run(self, task_id: str, run_id: str | None, now: float) -> tuple[Record, Run]:
+    def ensure_run(self, task_id: str, run_id: str | None, now: float) -> tuple[Record, TaskRun]:
         """Return the record of a task and the run for a run id, creating them if necessary."""
         record = self.ensure_record(task_id, now)
         if run_id is not None and record.runs and record.runs[-1].run_id == run_id:
@@ -167,9 +167,9 @@ class Ledger:
         run.is_nameless |= run_id is None
         return record, run
 
-    def open_run(self, record: Record, run_id: str | None, now: float) -> Run:
+    def open_run(self, record: Record, run_id: str | None, now: float) -> TaskRun:
         """Begin a run. A run with an older id than the current run belongs to the past, and does not become current."""
-        run = Run(started_at=now, run_id=run_id)
+        run = TaskRun(started_at=now, run_id=run_id)
         if not record.runs:
             record.runs.append(run)
             return run
@@ -188,13 +188,13 @@ class Ledger:
         self._update_sets(record)
         return run
 
-    def confirm(self, record: Record, run: Run) -> None:
+    def confirm(self, record: Record, run: TaskRun) -> None:
         """Record that the CLI itself mentioned the task. From now on it counts as live."""
         if run is record.run and not record.is_confirmed:
             record.is_confirmed = True
             self._update_sets(record)
 
-    def announce(self, record: Record, run: Run, now: float) -> None:
+    def announce(self, record: Record, run: TaskRun, now: float) -> None:
         """Emit the event for the start of a run, once."""
         if run.is_announced or not run.is_live or not record.is_confirmed:
             return
@@ -211,7 +211,7 @@ class Ledger:
         self,
         event: Callable[..., TaskEvent],
         record: Record,
-        run: Run,
+        run: TaskRun,
         now: float,
         *fields: object,
         acts: bool = True,
@@ -226,7 +226,7 @@ class Ledger:
 
     # Moving
 
-    def signal(self, record: Record, run: Run, signal: Signal, now: float, by: Evidence | None = None) -> None:
+    def signal(self, record: Record, run: TaskRun, signal: Signal, now: float, by: Evidence | None = None) -> None:
         """Apply a signal to a run, according to the table of transitions."""
         old = run.status
         new = move(old, signal, known_by=run.evidence, now_by=by)
@@ -239,7 +239,7 @@ class Ledger:
         elif run is record.run and run.is_announced:
             self.emit(TaskStatusChanged, record, run, now, old, new, acts=new is not TaskStatus.STOPPED)
 
-    def _revive(self, record: Record, run: Run, now: float) -> None:
+    def _revive(self, record: Record, run: TaskRun, now: float) -> None:
         """Reopen a run whose end was inferred wrongly."""
         run.evidence = None
         run.ended_at = None
@@ -269,7 +269,7 @@ class Ledger:
         if moved:
             self.emit(TaskBackgrounded, record, record.run, now, acts=False)
 
-    def set_output(self, record: Record, run: Run, path: str | None, now: float) -> None:
+    def set_output(self, record: Record, run: TaskRun, path: str | None, now: float) -> None:
         """Record the output path of a task."""
         if not path:
             return
@@ -281,7 +281,7 @@ class Ledger:
     # Ending
 
     def end(
-        self, record: Record, run: Run, status: TaskStatus, by: Evidence, now: float, *, wait: bool = False
+        self, record: Record, run: TaskRun, status: TaskStatus, by: Evidence, now: float, *, wait: bool = False
     ) -> None:
         """End a run. With `wait`, the outcome is delayed for a moment, because the report has not arrived yet."""
         self.announce(record, run, now)
@@ -297,7 +297,7 @@ class Ledger:
         else:
             self._finalise(record, run, now)
 
-    def _finalise(self, record: Record, run: Run, now: float, *, by_counting: bool = False) -> None:
+    def _finalise(self, record: Record, run: TaskRun, now: float, *, by_counting: bool = False) -> None:
         """Publish the outcome of a run, or a better outcome than before."""
         run.correct_start()
         self.touched.add(record.id)
@@ -320,14 +320,16 @@ class Ledger:
             self.has_news = True
             self.emit(TaskRevised, record, run, now, old=old, outcome=new, acts=acts)
 
-    def _schedule_count(self, record: Record, run: Run, now: float) -> None:
+    def _schedule_count(self, record: Record, run: TaskRun, now: float) -> None:
         # This count covers an earlier run that was not counted yet.
         for other in record.runs:
             if other.is_to_count:
                 self._cancel_deadline(other)
         self._postpone(record, run, now + self.grace.report)
 
-    def apply_count(self, record: Record, run: Run, dated: Sequence[Run], found: Counted | None, now: float) -> None:
+    def apply_count(
+        self, record: Record, run: TaskRun, dated: Sequence[TaskRun], found: Counted | None, now: float
+    ) -> None:
         """Add the counts of a task's transcript. If it does not contain the end yet, it is counted again later.
 
         `found.by_run` covers the `dated` runs. Any other run gets the remaining counts.
@@ -418,13 +420,13 @@ class Ledger:
 
     # Deadlines
 
-    def _postpone(self, record: Record, run: Run, deadline: float) -> None:
+    def _postpone(self, record: Record, run: TaskRun, deadline: float) -> None:
         run.deadline = deadline
         self.postponed[run] = record
         self.touched.add(record.id)
         self.has_news = True
 
-    def _cancel_deadline(self, run: Run) -> None:
+    def _cancel_deadline(self, run: TaskRun) -> None:
         if run.deadline is not None:
             run.deadline = None
             del self.postponed[run]
@@ -451,7 +453,7 @@ class Ledger:
                 self.has_news = True
 
 
-def _split_counts(record: Record, run: Run, dated: Sequence[Run], found: Counted) -> Counted:
+def _split_counts(record: Record, run: TaskRun, dated: Sequence[TaskRun], found: Counted) -> Counted:
     """Add a transcript's counts to each run, and return this run's share."""
     if run not in dated:
         others = (other.spent.by_model for other in record.runs if other is not run)
@@ -463,7 +465,7 @@ def _split_counts(record: Record, run: Run, dated: Sequence[Run], found: Counted
     return found.by_run[dated.index(run)]
 
 
-def _accepts_run_id(run: Run) -> bool:
+def _accepts_run_id(run: TaskRun) -> bool:
     """Return whether a new run id may belong to this run: only signals without a run id mentioned it so far.
 
     A run that certainly ended without a run id is an earlier run: the CLI gives no run id to runs of another process.

@@ -1,4 +1,4 @@
-"""The state of a task: a `Record`, with a `Run` for each time it ran.
+"""The state of a task: a `Record`, with a `TaskRun` for each time it ran.
 
 `signals` and `ledger` change them; users see them through `Task`. Times are seconds since the epoch.
 """
@@ -22,7 +22,7 @@ _RUN_ID: Final = re.compile(r"(0[0-9a-z]{8})-[0-9a-f]{8}\Z")
 _SHELL_ID: Final = re.compile(r"b[0-9a-z]{8}")
 
 
-class Run(Struct, eq=False):
+class TaskRun(Struct, eq=False):
     """One run of a task: from its start, or its resumption, to its end."""
 
     started_at: float
@@ -62,7 +62,7 @@ class Run(Struct, eq=False):
     activity. After the outcome, the time until which its transcript is counted. None if nothing is postponed."""
 
     @classmethod
-    def of_earlier_process(cls, outcome: TaskOutcome) -> "Run":
+    def of_earlier_process(cls, outcome: TaskOutcome) -> "TaskRun":
         """Return a run that another process ran, with its end."""
         run = cls(
             started_at=outcome.started_at or outcome.ended_at or 0.0,
@@ -138,7 +138,7 @@ class Record(Struct, eq=False):
     """Whether it runs outside the CLI, and therefore outlives the CLI's process."""
     is_confirmed: bool = False
     """Whether anything besides a hook mentioned it."""
-    runs: list[Run] = field(default_factory=list)
+    runs: list[TaskRun] = field(default_factory=list)
     """In the order of their run ids; the last is the current one."""
     activity: str = ""
     last_tool_name: str | None = None
@@ -164,12 +164,12 @@ class Record(Struct, eq=False):
         return self.description, self.type, self.subagent_type, self.parent_id
 
     @property
-    def run(self) -> Run:
+    def run(self) -> TaskRun:
         """The current run."""
         return self.runs[-1]
 
     @property
-    def dated_runs(self) -> list[Run]:
+    def dated_runs(self) -> list[TaskRun]:
         """The latest runs, back to the last one whose id does not contain its start time."""
         first = next((place for place, run in enumerate(reversed(self.runs)) if run.begin_time is None), len(self.runs))
         return self.runs[len(self.runs) - first :]
@@ -201,7 +201,7 @@ class Record(Struct, eq=False):
         """Whether it is a shell or a monitor, whose output is text."""
         return _SHELL_ID.fullmatch(self.id) is not None if self.type is None else self.type in SHELL_TYPES
 
-    def find_run(self, tool_use_id: str | None) -> Run | None:
+    def find_run(self, tool_use_id: str | None) -> TaskRun | None:
         """Return the latest run that this tool call launched."""
         if tool_use_id is None:
             return None
@@ -231,11 +231,11 @@ class Record(Struct, eq=False):
                     self.id, at, run.run_id, outcome=run.outcome, message=run.notification, author=author
                 )
 
-    def compute_usage(self, run: Run, prices: Prices) -> TaskUsage | None:
+    def compute_usage(self, run: TaskRun, prices: Prices) -> TaskUsage | None:
         """Return the usage of a run. A subagent of a child agent has no cost, because the child's cost includes it."""
         return run.spent.usage(None if self.is_external else prices)
 
-    def build_outcome(self, run: Run, prices: Prices, parent: "Record | None" = None) -> TaskOutcome:
+    def build_outcome(self, run: TaskRun, prices: Prices, parent: "Record | None" = None) -> TaskOutcome:
         """Return the outcome of a run that has ended."""
         return TaskOutcome(
             task_id=self.id,
@@ -254,7 +254,7 @@ class Record(Struct, eq=False):
             ended_by=self._find_cause_of_end(run, parent),
         )
 
-    def _find_cause_of_end(self, run: Run, parent: "Record | None") -> EndedBy | None:
+    def _find_cause_of_end(self, run: TaskRun, parent: "Record | None") -> EndedBy | None:
         if run.status is TaskStatus.COMPLETED:
             return None
         if run.ended_by is not None:

@@ -12,7 +12,7 @@ from typing import Any, Final
 from claude_agent_py.tasks.events import Answered, Asked, TaskAnswered, TaskAsked, TaskProgressed
 from claude_agent_py.tasks.ledger.announcements import Announcement, find_announcements
 from claude_agent_py.tasks.ledger.ledger import Ledger
-from claude_agent_py.tasks.ledger.record import Record, Run
+from claude_agent_py.tasks.ledger.record import Record, TaskRun
 from claude_agent_py.tasks.ledger.state import Evidence, Signal, signal_for
 from claude_agent_py.tasks.outcome import EndedBy, parse_exit_code
 from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultMessage, ToolProgressMessage, UserMessage
@@ -81,7 +81,7 @@ def _on_progress(ledger: Ledger, message: TaskProgressMessage, now: float) -> No
     record.subagent_type = record.subagent_type or message.subagent_type
     run.tool_use_id = run.tool_use_id or message.tool_use_id
     _on_activity(ledger, record, run, now)
-    if run is not record.runs[-1] or run.status.is_terminal:
+    if run is not record.run or run.status.is_terminal:
         run.spent.add_report(message.usage if run.spent.reported is None else None)
         return
     record.activity = message.description
@@ -94,8 +94,8 @@ def _on_progress(ledger: Ledger, message: TaskProgressMessage, now: float) -> No
         ledger.emit(TaskProgressed, record, run, now, *fields)
 
 
-def _on_activity(ledger: Ledger, record: Record, run: Run, now: float) -> None:
-    if run is not record.runs[-1]:
+def _on_activity(ledger: Ledger, record: Record, run: TaskRun, now: float) -> None:
+    if run is not record.run:
         return
     if run.status is TaskStatus.RUNNING and run.is_announced and run.suspicion is None:
         # The shortcut for almost every message.
@@ -139,7 +139,7 @@ def _on_notification(ledger: Ledger, message: TaskNotificationMessage, now: floa
     ledger.end(record, run, message.task_status or TaskStatus.STOPPED, Evidence.NOTIFICATION, now)
 
 
-def _record_model_stop(ledger: Ledger, record: Record, run: Run) -> None:
+def _record_model_stop(ledger: Ledger, record: Record, run: TaskRun) -> None:
     """Record that the model stops a task: the end arrives before the result of the TaskStop call."""
     if run.stop_reason is None and ledger.calls.are_stopping(record.id):
         run.stop_reason = STOPPED_BY_MODEL
@@ -265,7 +265,7 @@ def _on_launch(ledger: Ledger, announcement: Announcement, now: float) -> None:
         _on_activity(ledger, record, run, now)
 
 
-def _find_launched_run(ledger: Ledger, record: Record, announcement: Announcement, now: float) -> Run:
+def _find_launched_run(ledger: Ledger, record: Record, announcement: Announcement, now: float) -> TaskRun:
     """Return the run that a tool call launched: the one with its id, otherwise the current one."""
     run = record.find_run(announcement.tool_use_id)
     if run is not None:
@@ -326,7 +326,7 @@ def _on_hook_item(ledger: Ledger, item: Mapping[str, Any], now: float) -> None:
     record.type = record.type or _TYPE_OF_LABEL.get(str(item.get("type")))
     record.description = record.description or str(item.get("description") or "")
     record.subagent_type = record.subagent_type or item.get("agent_type")
-    run = record.runs[-1] if record.runs else ledger.open_run(record, None, now)
+    run = record.run if record.runs else ledger.open_run(record, None, now)
     status = TaskStatus.read(str(item.get("status")))
     if run.status.is_terminal or status is None or status.is_terminal:
         return
@@ -397,7 +397,7 @@ def _update_description(record: Record, message: TaskStartedMessage | Background
             record.spawn_depth = int(message.spawn_depth)
 
 
-def _apply_report(record: Record, run: Run, message: TaskNotificationMessage) -> None:
+def _apply_report(record: Record, run: TaskRun, message: TaskNotificationMessage) -> None:
     """Add a notification's details about the end."""
     run.notification = message
     # A plain stop repeats the description, which is neither a report nor a reason.
@@ -415,7 +415,7 @@ def _apply_report(record: Record, run: Run, message: TaskNotificationMessage) ->
         run.failure_reason = run.failure_reason or summary or message.reason
 
 
-def _is_repetition(run: Run, message: TaskStartedMessage) -> bool:
+def _is_repetition(run: TaskRun, message: TaskStartedMessage) -> bool:
     if message.uuid or run.start_uuid:
         return message.uuid == run.start_uuid
     return (message.tool_use_id, message.prompt) == (run.tool_use_id, run.prompt)

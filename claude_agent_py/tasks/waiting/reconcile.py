@@ -15,7 +15,7 @@ from claude_agent_py.tasks.files.output_file import read_marker
 from claude_agent_py.tasks.files.paths import Paths
 from claude_agent_py.tasks.files.transcript import inspect_transcript
 from claude_agent_py.tasks.ledger.ledger import Ledger
-from claude_agent_py.tasks.ledger.record import Record, Run
+from claude_agent_py.tasks.ledger.record import Record, TaskRun
 from claude_agent_py.tasks.ledger.spending import Counted, count_transcript
 from claude_agent_py.tasks.ledger.state import Evidence
 from claude_agent_py.tasks.outcome import Finding
@@ -106,7 +106,7 @@ class Reconciler:
             if record.last_activity <= since and record.run.deadline is None and not record.is_done
         ]
 
-    def _decide(self, record: Record, run: Run, finding: Finding | None, now: float) -> None:
+    def _decide(self, record: Record, run: TaskRun, finding: Finding | None, now: float) -> None:
         if run.is_due(now):
             self._ledger.resolve(record, finding, now)
         elif run.deadline is None and finding is not None and finding.status is not None:
