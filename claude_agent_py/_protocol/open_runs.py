@@ -94,11 +94,11 @@ class OpenRun(Struct, eq=False):
     waiting: dict[str, None] = field(default_factory=dict)
     """The unanswered prompts, oldest first."""
     tasks: set[str] = field(default_factory=set)
-    sealed: bool = False
+    is_sealed: bool = False
     """No more prompts will come."""
-    heard: bool = False
+    has_begun: bool = False
     """The CLI has started on one of its prompts."""
-    answered: bool = False
+    was_answered: bool = False
     """A result came for one of its prompts."""
     waits_since: float | None = None
     """When it got its last answer and began to wait for the session to be idle."""
@@ -108,7 +108,7 @@ class OpenRun(Struct, eq=False):
     @property
     def has_all_answers(self) -> bool:
         """Whether all of its prompts were sent and answered."""
-        return self.sealed and not self.waiting
+        return self.is_sealed and not self.waiting
 
     def deadline(self, silent_since: float, *, is_between_turns: bool) -> Deadline | None:
         """Return the first of its limits to expire, or None.
@@ -121,8 +121,8 @@ class OpenRun(Struct, eq=False):
         deadlines: list[Deadline] = []
         if limits.run is not None:
             deadlines.append(Deadline(self.opened_at + limits.run, "run", limits.run))
-        if self.waiting or self.sealed:  # otherwise the caller is silent, not the CLI
-            if limits.first_message is not None and not self.heard:
+        if self.waiting or self.is_sealed:  # otherwise the caller is silent, not the CLI
+            if limits.first_message is not None and not self.has_begun:
                 deadlines.append(Deadline(silent_since + limits.first_message, "first_message", limits.first_message))
             if limits.silence is not None:
                 deadlines.append(Deadline(silent_since + limits.silence, "silence", limits.silence))

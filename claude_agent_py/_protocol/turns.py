@@ -127,7 +127,7 @@ class TurnRouter:
     ) -> None:
         """Begin a run with these prompts. Unless it is sealed, more may follow, then `seal_run`."""
         self._runs[run_id] = OpenRun(
-            run_id, until, limits, limits != RunLimits(), opened_at=now, last_progress=now, sealed=is_sealed
+            run_id, until, limits, limits != RunLimits(), opened_at=now, last_progress=now, is_sealed=is_sealed
         )
         for prompt in prompts:
             self.add_prompt(run_id, prompt, now)
@@ -163,7 +163,7 @@ class TurnRouter:
         run = self._runs.get(run_id)
         if run is None:
             return ()
-        run.sealed = True
+        run.is_sealed = True
         run.last_progress = now
         return self.settle(now)
 
@@ -202,7 +202,7 @@ class TurnRouter:
             for run_id in runs:
                 run = self._runs.get(run_id)
                 if run is not None:
-                    run.heard = True
+                    run.has_begun = True
                     run.last_progress = now
         return runs, rule.may_end
 
@@ -344,7 +344,7 @@ class TurnRouter:
         for prompt in adopted:
             self.add_prompt(heir, prompt, self._last_progress)
         if adopted:
-            self._runs[heir].sealed = True
+            self._runs[heir].is_sealed = True
         else:
             self.drop_run(heir)
         self._resumed = TurnResumed(heir, named, adopted)
@@ -363,7 +363,7 @@ class TurnRouter:
         if owner is not None:
             run = self._runs[owner]
             run.waiting.pop(prompt, None)
-            run.answered = True
+            run.was_answered = True
         return owner
 
     def _withdraw(self, prompt: str) -> None:
@@ -423,7 +423,7 @@ class TurnRouter:
     def _find_end(self, run: OpenRun, now: float) -> RunEnded | None:
         if not run.has_all_answers:
             return None
-        if not run.answered:
+        if not run.was_answered:
             return self._end(run, "cancelled")
         if run.until == "result":
             return self._end(run, "result")

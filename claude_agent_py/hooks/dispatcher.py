@@ -89,7 +89,7 @@ class HookDispatcher:
         self._ids = itertools.count()
         self._registered: dict[str, _Registered] = {}
         self._removed: set[str] = set()
-        self._last_word = final_filter
+        self._final_filter = final_filter
         for event, matcher in Hooks.of(hooks).take():
             self._register(event, matcher)
         for event, matcher in builtin:
@@ -160,7 +160,7 @@ class HookDispatcher:
         if entry is None:
             return self._answer_unknown(callback_id, str(data.get("hook_event_name")))
         started = time.monotonic()
-        final_filter = self._last_word
+        final_filter = self._final_filter
         if final_filter is not None and tool_use_id and final_filter.concerns(entry.event, data):
             final_filter.begin(tool_use_id, self._count_hooks(entry.event, final_filter))
             try:

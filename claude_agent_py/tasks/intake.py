@@ -24,7 +24,7 @@ from claude_agent_py.tasks.ledger.ledger import Grace, Ledger
 from claude_agent_py.tasks.ledger.record import Record, TaskRun
 from claude_agent_py.tasks.ledger.spending import Counts
 from claude_agent_py.tasks.listeners import EventStream, Listeners, What, event_kind
-from claude_agent_py.tasks.messages import MESSAGE_LIMIT, MessageLog
+from claude_agent_py.tasks.messages import MESSAGE_LIMIT, SubagentMessages
 from claude_agent_py.tasks.outcome import EndedBy, TaskOutcome
 from claude_agent_py.tasks.waiting.reconcile import PAUSE, Reconciler
 from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
@@ -71,7 +71,7 @@ class TaskIntake:
         self.ledger: Ledger = Ledger(grace)
         self.ledger.wants_progress = self._wants_progress
         self.paths: Paths = Paths(config_dir)
-        self.messages: MessageLog = MessageLog(message_limit)
+        self.messages: SubagentMessages = SubagentMessages(message_limit)
         self.listeners: Listeners = Listeners()
         self.changed: RepeatingEvent = RepeatingEvent()
         """Set when any task begins or ends, and when a deadline is set: wakes the worker and who waits for any task."""

@@ -34,7 +34,7 @@ class _TaskMessages(Struct):
     messages: deque[SubagentMessage | bytes] = field(default_factory=deque)
 
 
-class MessageLog:
+class SubagentMessages:
     """The messages of all subagents, at most `limit` of them."""
 
     def __init__(self, limit: int = MESSAGE_LIMIT) -> None:
@@ -88,7 +88,7 @@ class Conversation(AsyncIterator[SubagentMessage | MessageGap]):
     """The messages of a subagent so far, then live. Iterate it with `async for`."""
 
     def __init__(
-        self, task_id: str, log: MessageLog, has_ended: Callable[[], bool], wait: Callable[[], Awaitable[None]]
+        self, task_id: str, log: SubagentMessages, has_ended: Callable[[], bool], wait: Callable[[], Awaitable[None]]
     ) -> None:
         self._task_id = task_id
         self._log = log

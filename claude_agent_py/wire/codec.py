@@ -28,7 +28,7 @@ logger: logging.Logger = logging.getLogger("claude_agent_py")
 REPORTED: Final = frozenset({"usage", "context_usage", "usage_report", "tool_use_meta", "tool_result_meta"})
 """Informational fields. An invalid one is dropped, so that the rest of the frame survives."""
 
-VERDICT: Final = frozenset(
+ESSENTIAL_RESULT_FIELDS: Final = frozenset(
     {
         "subtype",
         "is_error",
@@ -173,7 +173,7 @@ def _decode_carefully(line: bytes, *, report: bool) -> Frame:
 
 
 def _fit_frame(model: type, line: bytes, raw: dict[str, Any], sane: bytes, *, report: bool) -> Frame:
-    may_drop = _is_not_verdict if raw["type"] == "result" else _is_reported
+    may_drop = _is_not_essential if raw["type"] == "result" else _is_reported
     try:
         frame: Any
         frame, dropped = fit(model, msgspec.json.decode(sane), may_drop=may_drop)
@@ -191,8 +191,8 @@ def _is_reported(place: Place) -> bool:
     return not REPORTED.isdisjoint(place)
 
 
-def _is_not_verdict(place: Place) -> bool:
-    return place[0] not in VERDICT
+def _is_not_essential(place: Place) -> bool:
+    return place[0] not in ESSENTIAL_RESULT_FIELDS
 
 
 def _refuse(constant: str) -> None:

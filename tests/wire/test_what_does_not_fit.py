@@ -1,4 +1,4 @@
-"""What does not quite fit: reported fields are left out, verdicts are not, and a hostile line costs little."""
+"""What does not quite fit: reported fields are left out, essential ones are not, and a hostile line costs little."""
 
 import json
 import logging
@@ -46,7 +46,7 @@ def test_wrong_usage_leaves_the_answer_an_answer() -> None:
 @pytest.mark.parametrize(
     ("field", "wrong"), [("is_error", "no"), ("result", 5), ("errors", ["a", 5]), ("user_message_uuids", "u")]
 )
-def test_a_wrong_verdict_is_malformed(field: str, wrong: Any) -> None:
+def test_a_wrong_essential_field_is_malformed(field: str, wrong: Any) -> None:
     raw = {"type": "result", "subtype": "success", "is_error": False, field: wrong}
     frame = decode(json.dumps(raw))
     assert isinstance(frame, MalformedFrame)

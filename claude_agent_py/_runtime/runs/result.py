@@ -19,7 +19,7 @@ from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultM
 from claude_agent_py.wire.messages.usage import ModelUsage, PermissionDenial, Usage
 
 if TYPE_CHECKING:
-    from claude_agent_py._protocol.verdict import Failure
+    from claude_agent_py._protocol.run_failure import Failure
     from claude_agent_py._runtime.runs.message_types import RunMessage
     from claude_agent_py._runtime.runs.run_state import RunState
     from claude_agent_py._runtime.runs.subagents import Subagent
@@ -260,7 +260,7 @@ class RunResult(Generic[Output]):
 
     def error(self) -> "RunError | None":
         """Return the error of the run, with this result attached, or None on success."""
-        from claude_agent_py._protocol.verdict import find_failure
+        from claude_agent_py._protocol.run_failure import find_failure
 
         if self.message is None and self.was_interrupted:
             return InterruptedRunError("the run was interrupted", result=self)

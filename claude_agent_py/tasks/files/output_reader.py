@@ -18,7 +18,7 @@ from claude_agent_py.tasks.files.output_file import ShellText, last_chars, read_
 from claude_agent_py.tasks.files.paths import Paths
 from claude_agent_py.tasks.files.transcript import TranscriptMessage, last_messages, last_report, read_transcript
 from claude_agent_py.tasks.ledger.record import Record
-from claude_agent_py.tasks.messages import MessageLog
+from claude_agent_py.tasks.messages import SubagentMessages
 from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
 from claude_agent_py.wire.messages.tasks import TaskStatus
 
@@ -60,7 +60,7 @@ class TaskOutput(Struct, frozen=True):
 class OutputReader:
     """Reads the output of the tasks of one session."""
 
-    def __init__(self, paths: Paths, messages: MessageLog, control: ControlPort | None) -> None:
+    def __init__(self, paths: Paths, messages: SubagentMessages, control: ControlPort | None) -> None:
         self._paths = paths
         self._messages = messages
         self._control = control

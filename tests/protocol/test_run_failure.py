@@ -8,7 +8,7 @@ from recordings_loader import lines
 from scene import result
 
 from claude_agent_py import errors
-from claude_agent_py._protocol.verdict import (
+from claude_agent_py._protocol.run_failure import (
     BY_ASSISTANT_ERROR,
     BY_STATUS,
     BY_SUBTYPE,
@@ -34,7 +34,7 @@ def error_of(judged: ResultMessage, heard: list[Any]) -> RunError | None:
     return None if found is None else make_error(found)
 
 
-def verdict(*said: dict[str, Any]) -> RunError | None:
+def error_after(*said: dict[str, Any]) -> RunError | None:
     """Judge the last of these frames."""
     heard = messages(*said)
     assert isinstance(heard[-1], ResultMessage), heard[-1]
@@ -120,22 +120,22 @@ def test_a_rate_limit_says_when_it_resets() -> None:
 
 @pytest.mark.parametrize(("subtype", "expected"), BY_SUBTYPE.items())
 def test_by_subtype(subtype: str, expected: str) -> None:
-    assert type(verdict(failure(subtype=subtype, terminal_reason=None))) is ERRORS[expected]
+    assert type(error_after(failure(subtype=subtype, terminal_reason=None))) is ERRORS[expected]
 
 
 @pytest.mark.parametrize(("reason", "expected"), BY_TERMINAL_REASON.items())
 def test_by_terminal_reason(reason: str, expected: str) -> None:
-    assert type(verdict(failure(terminal_reason=reason, subtype="error_during_execution"))) is ERRORS[expected]
+    assert type(error_after(failure(terminal_reason=reason, subtype="error_during_execution"))) is ERRORS[expected]
 
 
 @pytest.mark.parametrize(("status", "expected"), [*BY_STATUS.items(), (500, "ServerError"), (503, "ServerError")])
 def test_by_the_status_of_the_api(status: int, expected: str) -> None:
-    assert type(verdict(spoken("unknown"), failure(api_error_status=status))) is ERRORS[expected]
+    assert type(error_after(spoken("unknown"), failure(api_error_status=status))) is ERRORS[expected]
 
 
 @pytest.mark.parametrize(("kind", "expected"), BY_ASSISTANT_ERROR.items())
 def test_by_what_the_assistant_message_calls_the_error(kind: str, expected: str) -> None:
-    assert type(verdict(spoken(kind), failure())) is ERRORS[expected]
+    assert type(error_after(spoken(kind), failure())) is ERRORS[expected]
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_by_what_the_assistant_message_calls_the_error(kind: str, expected: str)
     ids=["stop reason", "message"],
 )
 def test_a_refusal(said: list[dict[str, Any]]) -> None:
-    assert type(verdict(*said)) is errors.RefusalError
+    assert type(error_after(*said)) is errors.RefusalError
 
 
 def test_every_error_class_can_be_reached() -> None:
@@ -166,17 +166,17 @@ def test_every_error_class_can_be_reached() -> None:
 
 
 def test_a_result_that_is_no_error_has_none_whatever_else_was_said() -> None:
-    assert verdict(spoken("rate_limit"), result("fine", terminal_reason="aborted_tools")) is None
+    assert error_after(spoken("rate_limit"), result("fine", terminal_reason="aborted_tools")) is None
 
 
 def test_what_ended_the_turn_outweighs_the_status_and_the_status_the_name() -> None:
-    assert type(verdict(spoken("server_error"), failure(api_error_status=529))) is errors.OverloadedError
+    assert type(error_after(spoken("server_error"), failure(api_error_status=529))) is errors.OverloadedError
     hit = failure(terminal_reason="max_turns", api_error_status=529)
-    assert type(verdict(hit)) is errors.MaxTurnsError
+    assert type(error_after(hit)) is errors.MaxTurnsError
 
 
 def test_what_nobody_knows_is_a_plain_run_error() -> None:
-    error = verdict(spoken("brand_new"), failure("hm", terminal_reason="brand_new", api_error_status=418))
+    error = error_after(spoken("brand_new"), failure("hm", terminal_reason="brand_new", api_error_status=418))
     assert type(error) is RunError
     assert str(error) == "hm (brand_new, HTTP 418)"
 
@@ -187,7 +187,7 @@ def test_a_retry_makes_sense_for_what_passes() -> None:
 
 
 def test_an_error_of_a_subagent_is_not_the_runs() -> None:
-    error = verdict(spoken("rate_limit", agent_id="t", parent_tool_use_id="toolu_t"), failure())
+    error = error_after(spoken("rate_limit", agent_id="t", parent_tool_use_id="toolu_t"), failure())
     assert type(error) is RunError
 
 
@@ -209,12 +209,12 @@ def test_a_result_that_is_not_among_the_messages_is_judged_by_all_that_came_afte
 
 
 def test_the_words_are_the_clis() -> None:
-    assert str(verdict(failure("boom", api_error_status=500))) == "boom (api_error, HTTP 500)"
+    assert str(error_after(failure("boom", api_error_status=500))) == "boom (api_error, HTTP 500)"
     several = result("", subtype="error_during_execution", errors=["one", "two"], terminal_reason=None)
-    assert str(verdict(several)) == "one; two"
-    assert str(verdict(spoken("unknown", "said before"), failure("", terminal_reason=None))) == "said before"
+    assert str(error_after(several)) == "one; two"
+    assert str(error_after(spoken("unknown", "said before"), failure("", terminal_reason=None))) == "said before"
 
 
 def test_where_the_cli_says_nothing_the_subtype_has_to_do() -> None:
     silent = result("", subtype="error_during_execution", errors=[], terminal_reason=None)
-    assert str(verdict(silent)) == "the run ended with error_during_execution"
+    assert str(error_after(silent)) == "the run ended with error_during_execution"
