@@ -229,7 +229,7 @@ class ChildRun:
             self._build_started_message(), self.stop, self._assignment.brief.to_json(), self._assignment.author
         )
         self._report_status(TaskStatus.PENDING)
-        session.start_soon(self._run_and_report)
+        session.start_logged(self._run_and_report)
 
     async def wait(self) -> ChildReport:
         """Wait for the report. Cancelling the wait does not affect the child."""

@@ -88,7 +88,7 @@ def start_run(session: "Session", run: "RunState", prompt: "UserMessage | AsyncI
         session.open_run(run, prompt)
         return
     run.sending = anyio.CancelScope()
-    session.start_soon(_send_each, session, run, prompt, run.sending)
+    session.start_logged(_send_each, session, run, prompt, run.sending)
     session.open_run(run)
 
 

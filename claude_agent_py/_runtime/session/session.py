@@ -203,7 +203,7 @@ class Session:
                     read_stderr = stderr_over.wait
                 self.start_worker(self._pump, transport, read_stderr)
                 if self.storing is not None:
-                    self.start_worker(self._run, self.storing.run)
+                    self.start_worker(self._run_logged, self.storing.run)
                 self.intake.reconcile_with(self._reconcile)
                 self.intake.listeners.deliver_with(self._start_delivering)
                 if self.stderr is not None:
@@ -231,25 +231,25 @@ class Session:
                         launched.plan.clean_up()
             self.ending.note_closed()
 
-    def start_soon(self, function: Callable[..., Awaitable[None]], *args: Any) -> None:
-        """Run an async function as a worker of the session. Failures are logged."""
+    def start_logged(self, function: Callable[..., Awaitable[None]], *args: Any) -> None:
+        """Run an async function as a worker of the session. A failure is logged, and the session goes on."""
         self.check_open()
-        self.start_worker(self._run, function, *args)
+        self.start_worker(self._run_logged, function, *args)
 
     def start_worker(self, function: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
         """Run an async function as a worker of the session. A failure ends the session."""
         assert self.workers is not None  # noqa: S101 - it is open
         self._running += 1
-        self.workers.start_soon(self._work, function, *args)
+        self.workers.start_soon(self._run_counted, function, *args)
 
     @worker
-    async def _work(self, function: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
+    async def _run_counted(self, function: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
         try:
             await function(*args)
         finally:
             self._running -= 1
 
-    async def _run(self, function: Callable[..., Awaitable[None]], *args: Any) -> None:
+    async def _run_logged(self, function: Callable[..., Awaitable[None]], *args: Any) -> None:
         try:
             await function(*args)
         except Exception:
@@ -373,7 +373,7 @@ class Session:
 
     def _reconcile(self) -> None:
         if self.workers is not None:
-            self.start_worker(self._run, self.intake.reconcile_forever)
+            self.start_worker(self._run_logged, self.intake.reconcile_forever)
 
     def _start_delivering(self) -> None:
         if self.workers is not None and self.listeners_done is None:
@@ -383,9 +383,9 @@ class Session:
     async def _deliver_to_listeners(self, done: LazyEvent) -> None:
         """Call the listeners until the session has ended and their queues are empty."""
         async with anyio.create_task_group() as listeners:
-            listeners.start_soon(self._run, self.intake.listeners.deliver_forever, self.failures.report)
+            listeners.start_soon(self._run_logged, self.intake.listeners.deliver_forever, self.failures.report)
             if self.stderr is not None:
-                listeners.start_soon(self._run, self.stderr.deliver)
+                listeners.start_soon(self._run_logged, self.stderr.deliver)
         done.set()
 
     # Events ------------------------------------------------------------------------------------------------------
@@ -433,7 +433,7 @@ class Session:
         if may_end:
             self._handle(self._router.settle(self._now()))
         if why_refused is not None and self.is_open:
-            self.start_soon(self._fail_login, why_refused)  # after the other messages that have arrived
+            self.start_logged(self._fail_login, why_refused)  # after the other messages that have arrived
 
     def track(self, message: Any, line: bytes = b"", /) -> str | None:
         """Update the tasks and facts from a message.
@@ -641,7 +641,7 @@ class Session:
             describe_tasks(self.tasks, end.late_tasks),
         )
         if is_stop and self.is_open:
-            self.start_soon(self.stop_tasks, end.tasks)
+            self.start_logged(self.stop_tasks, end.tasks)
 
     async def stop_tasks(self, task_ids: frozenset[str]) -> None:
         """Stop those of these tasks that are running."""

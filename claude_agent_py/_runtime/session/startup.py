@@ -234,7 +234,7 @@ class _Startup:
         with anyio.move_on_after(self._options.timeouts.connect) as limit:
             await resumption.wait(is_running=info.session_state == "running")
         if limit.cancelled_caught:
-            self._session.start_soon(self._continue_late)
+            self._session.start_logged(self._continue_late)
         else:
             await self._continue_runs()
 
