@@ -341,9 +341,10 @@ class Client(SessionControls, Generic[Output]):
             CLIExitError: The CLI has ended.
         """
         from claude_agent_py._runtime.runs.mailbox import Mailbox
-        from claude_agent_py._runtime.runs.prompts import check_run_arguments, prepare_prompt, start_run
+        from claude_agent_py._runtime.runs.prompts import check_run_arguments, prepare_prompt
         from claude_agent_py._runtime.runs.run import Run
         from claude_agent_py._runtime.runs.run_state import RunState
+        from claude_agent_py._runtime.runs.sending import start_run
 
         check_run_arguments(until, timeout)
         mailbox = Mailbox(self._options.limits.mailbox_bytes)

@@ -13,9 +13,10 @@ import anyio
 from claude_agent_py._errors import ConnectionClosedError
 from claude_agent_py._event_loop import run_anywhere
 from claude_agent_py._runtime.runs.mailbox import Mailbox
-from claude_agent_py._runtime.runs.prompts import Prompt, check_run_arguments, prepare_prompt, start_run
+from claude_agent_py._runtime.runs.prompts import Prompt, check_run_arguments, prepare_prompt
 from claude_agent_py._runtime.runs.run import InterruptReceipt, Run
 from claude_agent_py._runtime.runs.run_state import RunState
+from claude_agent_py._runtime.runs.sending import start_run
 from claude_agent_py.client import Client
 from claude_agent_py.options.client_options import ClientOptions, options_or_defaults
 from claude_agent_py.options.output_shape import Output

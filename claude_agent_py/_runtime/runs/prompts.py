@@ -4,29 +4,19 @@ The CLI forwards empty prompts, silently drops those of some wrong types and cra
 refused before anything is sent.
 """
 
-import inspect
-import logging
 import uuid
-from collections.abc import AsyncIterable, AsyncIterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, Union
+from collections.abc import AsyncIterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
-import anyio
+from typing_extensions import TypeIs
 
-from claude_agent_py._callbacks import is_not_the_functions, make_handler_error
 from claude_agent_py._errors import OptionsError
 from claude_agent_py.wire.base import WireModel, dump, keep_source
 from claude_agent_py.wire.fitting import Misfit, check, fit
 from claude_agent_py.wire.messages.content import Block, ContentBlock, TextBlock, UnknownBlock
 
 if TYPE_CHECKING:
-    from claude_agent_py._runtime.runs.run_state import RunState
-    from claude_agent_py._runtime.session.session import Session
     from claude_agent_py.wire.messages.conversation import UserMessage
-
-logger: logging.Logger = logging.getLogger("claude_agent_py")
-
-GENERATOR_GRACE: Final = 1.0
-"""How many seconds a generator of prompts may take to close."""
 
 # A string, because the module of `UserMessage` is loaded with the first prompt.
 PromptContent: TypeAlias = Union[str, Sequence[ContentBlock | Mapping[str, Any]], Mapping[str, Any], "UserMessage"]
@@ -49,7 +39,7 @@ def check_run_arguments(until: Any, timeout: Any) -> None:
         raise OptionsError(f"must be a positive number of seconds, or None, not {timeout!r}", option="timeout")
 
 
-def is_stream(prompt: Any) -> bool:
+def is_stream(prompt: Any) -> TypeIs[AsyncIterable[Any]]:
     """Return whether a prompt is an async iterable of prompts."""
     return isinstance(prompt, AsyncIterable)
 
@@ -79,50 +69,7 @@ def prompt_message(prompt: Any, *, verbatim: bool) -> "UserMessage":
 
 def prepare_prompt(prompt: Prompt, *, verbatim: bool) -> "UserMessage | AsyncIterable[PromptContent]":
     """Return the user message of one prompt, or the iterable that it is. Raises as `prompt_message` does."""
-    return prompt if isinstance(prompt, AsyncIterable) else prompt_message(prompt, verbatim=verbatim)
-
-
-def start_run(session: "Session", run: "RunState", prompt: "UserMessage | AsyncIterable[Any]") -> None:
-    """Open a run and send its prompt, or begin to send its iterable of prompts. Raises as `Session.open_run` does."""
-    if not isinstance(prompt, AsyncIterable):
-        session.open_run(run, prompt)
-        return
-    run.sending = anyio.CancelScope()
-    session.start_logged(_send_each, session, run, prompt, run.sending)
-    session.open_run(run)
-
-
-async def _send_each(
-    session: "Session", run: "RunState", prompts: AsyncIterable[Any], scope: anyio.CancelScope
-) -> None:
-    """Send the prompts of an async iterable as they come. Runs in a worker of the session; its errors fail the run."""
-    iterator: AsyncIterator[Any] | None = None
-    try:
-        with scope:
-            iterator = aiter(prompts)
-            async for prompt in iterator:
-                message = prompt_message(prompt, verbatim=session.options.verbatim_prompts)
-                session.send_prompt(run, message)
-            if not run.prompts:
-                raise OptionsError("the iterable yielded no prompt", option="prompt")
-            session.seal_run(run)
-    except BaseException as error:
-        failure = error if isinstance(error, Exception) else make_handler_error("the prompts", error)
-        session.fail_run(run, lambda: failure)
-    finally:
-        await _close(iterator)
-
-
-async def _close(iterator: AsyncIterator[Any] | None) -> None:
-    """Close a generator of prompts. Python would do so later, and trio only with a warning."""
-    if inspect.isasyncgen(iterator):
-        with anyio.move_on_after(GENERATOR_GRACE, shield=True):
-            try:
-                await iterator.aclose()
-            except BaseException as error:
-                if is_not_the_functions(error):
-                    raise
-                logger.exception("closing the prompts failed")
+    return prompt if is_stream(prompt) else prompt_message(prompt, verbatim=verbatim)
 
 
 def check_prompt(prompt: Any) -> str | list[ContentBlock]:
