@@ -3,15 +3,18 @@
 `turns.py` keeps them and decides when one ends.
 """
 
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Generic, Literal, NamedTuple, TypeAlias
 
 from msgspec import Struct, field
+from typing_extensions import TypeVar
 
 from claude_agent_py.wire.unknown import MalformedFrame
 
 Until: TypeAlias = Literal["result", "idle"]
-RunId: TypeAlias = Any
-"""The driver's identifier of a run: any hashable object."""
+RunKey: TypeAlias = Any
+"""The driver's object for a run: anything hashable."""
+RunT = TypeVar("RunT", default=Any)
+"""Its type, in the driver's handlers of verdicts."""
 EndReason: TypeAlias = Literal["result", "idle", "cancelled", "unreadable", "timeout", "closed"]
 TimeoutKind: TypeAlias = Literal["run", "first_message", "silence", "idle"]
 
@@ -32,10 +35,10 @@ class RunLimits(Struct, frozen=True):
     """From its own result to the end of its tasks. On expiry the run ends without an error, after the current turn."""
 
 
-class RunEnded(Struct, frozen=True):
+class RunEnded(Struct, Generic[RunT], frozen=True):
     """A run has ended."""
 
-    run_id: RunId
+    run: RunT
     reason: EndReason
     kind: TimeoutKind | None = None
     """The limit that expired, if that is the reason."""
@@ -50,17 +53,17 @@ class RunEnded(Struct, frozen=True):
     """The tasks that were running when `RunLimits.idle` expired."""
 
 
-class RunWaits(Struct, frozen=True):
+class RunWaits(Struct, Generic[RunT], frozen=True):
     """A run that has its answer has been waiting for tasks for a long time."""
 
-    run_id: RunId
+    run: RunT
     seconds: float
 
 
-class TurnResumed(Struct, frozen=True):
+class TurnResumed(Struct, Generic[RunT], frozen=True):
     """The CLI resumed the turn that an earlier process left unfinished, or reported that there is none."""
 
-    run_id: RunId
+    run: RunT
     """The run that was opened for it. It is dropped if it has no prompts."""
     prompts: tuple[str, ...]
     """The prompts of the turn; empty if there is no such turn."""
@@ -84,7 +87,7 @@ class Deadline(NamedTuple):
 class OpenRun(Struct, eq=False):
     """An open run."""
 
-    run_id: RunId
+    key: RunKey
     until: Until
     limits: RunLimits
     is_limited: bool
@@ -136,4 +139,4 @@ class OpenRun(Struct, eq=False):
         if waited < self.next_notice:
             return None
         self.next_notice = waited + NEXT_NOTICE
-        return RunWaits(self.run_id, waited)
+        return RunWaits(self.key, waited)

@@ -23,7 +23,7 @@ from claude_agent_py._protocol.open_runs import (
     EndReason,
     OpenRun,
     RunEnded,
-    RunId,
+    RunKey,
     RunLimits,
     RunWaits,
     TurnResumed,
@@ -49,7 +49,7 @@ from claude_agent_py.wire.messages.tasks import (
 )
 from claude_agent_py.wire.unknown import MalformedFrame, UnknownMessage
 
-Routing: TypeAlias = tuple[tuple[RunId, ...], bool]
+Routing: TypeAlias = tuple[tuple[RunKey, ...], bool]
 """The runs that receive a message, and whether it may end a run."""
 
 
@@ -62,13 +62,13 @@ class _Turn:
         self.prompts: dict[str, None] = {}
         self.assumed: tuple[str, ...] = ()
         """The prompts that it may be working on, if the CLI did not say."""
-        self.audience: tuple[RunId, ...] = ()
+        self.audience: tuple[RunKey, ...] = ()
 
 
 class _Rule(NamedTuple):
     """How to route messages of one type."""
 
-    on_message: Callable[[Any, Any, float], tuple[RunId, ...]]
+    on_message: Callable[[Any, Any, float], tuple[RunKey, ...]]
     """Returns the runs that receive the message."""
     is_progress: bool = True
     """Whether the message counts as progress. A queued prompt, a status or a retry does not."""
@@ -85,8 +85,8 @@ class TurnRouter:
 
     def __init__(self, live_task_ids: Callable[[], frozenset[str]]) -> None:
         self._live_task_ids = live_task_ids
-        self._runs: dict[RunId, OpenRun] = {}
-        self._owner_of_prompt: dict[str, RunId] = {}
+        self._runs: dict[RunKey, OpenRun] = {}
+        self._owner_of_prompt: dict[str, RunKey] = {}
         """The runs of the unanswered prompts."""
         self._prompts: set[str] = set()
         """All prompts so far."""
@@ -98,7 +98,7 @@ class TurnRouter:
         self._follow_ups = FollowUps()
         self._completed: set[str] = set()
         """Prompts that the CLI has completed without an answer so far."""
-        self._heir: RunId | None = None
+        self._heir: RunKey | None = None
         """The run of the turn that an earlier process left unfinished, until the CLI reports whether there is one."""
         self._resumed: TurnResumed | None = None
         """The pending verdict about that turn."""
@@ -106,18 +106,18 @@ class TurnRouter:
     # Runs --------------------------------------------------------------------------------------------------------
 
     @property
-    def open_runs(self) -> tuple[RunId, ...]:
+    def open_runs(self) -> tuple[RunKey, ...]:
         """The runs that have not ended."""
         return tuple(self._runs)
 
     @property
-    def turn_runs(self) -> tuple[RunId, ...]:
+    def turn_runs(self) -> tuple[RunKey, ...]:
         """The runs of the prompts of the current turn; empty between turns."""
         return self._turn.audience if self._turn else ()
 
     def open_run(
         self,
-        run_id: RunId,
+        key: RunKey,
         until: Until,
         limits: RunLimits,
         now: float,
@@ -126,59 +126,59 @@ class TurnRouter:
         is_sealed: bool = False,
     ) -> None:
         """Begin a run with these prompts. Unless it is sealed, more may follow, then `seal_run`."""
-        self._runs[run_id] = OpenRun(
-            run_id, until, limits, limits != RunLimits(), opened_at=now, last_progress=now, is_sealed=is_sealed
+        self._runs[key] = OpenRun(
+            key, until, limits, limits != RunLimits(), opened_at=now, last_progress=now, is_sealed=is_sealed
         )
         for prompt in prompts:
-            self.add_prompt(run_id, prompt, now)
+            self.add_prompt(key, prompt, now)
 
     def knows_prompt(self, prompt_uuid: str) -> bool:
         """Return whether any run has had a prompt with this uuid."""
         return prompt_uuid in self._prompts
 
-    def expect_resumed_turn(self, run_id: RunId) -> None:
+    def expect_resumed_turn(self, key: RunKey) -> None:
         """Have an open run without prompts adopt the prompts of the turn that an earlier process left unfinished.
 
         The CLI does not announce them: its first `init` of that turn names them, and `idle` says that there is none.
         """
-        self._heir = run_id
+        self._heir = key
 
     def expect_no_resumed_turn(self) -> tuple[Verdict, ...]:
         """Note that the CLI has no turn to resume."""
         self._note_resumed(())
         return self._take_resumed()
 
-    def add_prompt(self, run_id: RunId, prompt_uuid: str, now: float) -> None:
+    def add_prompt(self, key: RunKey, prompt_uuid: str, now: float) -> None:
         """Add a prompt of the run, unless the run has ended."""
-        run = self._runs.get(run_id)
+        run = self._runs.get(key)
         if run is None:
             return
         run.waiting[prompt_uuid] = None
         run.last_progress = now
-        self._owner_of_prompt[prompt_uuid] = run_id
+        self._owner_of_prompt[prompt_uuid] = key
         self._prompts.add(prompt_uuid)
 
-    def seal_run(self, run_id: RunId, now: float) -> tuple[Verdict, ...]:
+    def seal_run(self, key: RunKey, now: float) -> tuple[Verdict, ...]:
         """Note that the run has all its prompts. Return the runs that this ends."""
-        run = self._runs.get(run_id)
+        run = self._runs.get(key)
         if run is None:
             return ()
         run.is_sealed = True
         run.last_progress = now
         return self.settle(now)
 
-    def drop_run(self, run_id: RunId) -> None:
+    def drop_run(self, key: RunKey) -> None:
         """Drop a run. Its unanswered prompts belong to no run then."""
-        run = self._runs.pop(run_id, None)
+        run = self._runs.pop(key, None)
         if run is None:
             return
-        if self._heir == run_id:
+        if self._heir == key:
             self._heir = None
         for prompt in run.waiting:
             self._owner_of_prompt.pop(prompt, None)
-        self._owners_of_task.drop(run_id, run.tasks)
+        self._owners_of_task.drop(key, run.tasks)
         if self._turn is not None:
-            self._turn.audience = tuple(r for r in self._turn.audience if r != run_id)
+            self._turn.audience = tuple(r for r in self._turn.audience if r != key)
 
     def close(self) -> tuple[RunEnded, ...]:
         """End every run: the connection is gone."""
@@ -199,8 +199,8 @@ class TurnRouter:
         runs = rule.on_message(self, message, now)
         if rule.is_progress:
             self._last_progress = now
-            for run_id in runs:
-                run = self._runs.get(run_id)
+            for key in runs:
+                run = self._runs.get(key)
                 if run is not None:
                     run.has_begun = True
                     run.last_progress = now
@@ -215,29 +215,29 @@ class TurnRouter:
         owners = dict.fromkeys(owner for prompt in prompts if (owner := self._answer(prompt)) is not None)
         ends = tuple(self._end(self._runs[owner], "unreadable", frame=frame) for owner in owners)
         for end in ends:
-            self.drop_run(end.run_id)
+            self.drop_run(end.run)
         return ends + self.settle(now)
 
-    def _on_main_agent(self, message: StreamEventMessage | AssistantMessage, now: float) -> tuple[RunId, ...]:
+    def _on_main_agent(self, message: StreamEventMessage | AssistantMessage, now: float) -> tuple[RunKey, ...]:
         """Route a message of the main agent to the turn, which it may begin."""
         turn = self._turn or self._begin_turn(message.prompt_uuids, now)
         if message.user_message_uuid is not None:  # only on the first message of an answer
             self._join(turn, message.prompt_uuids)
         return turn.audience
 
-    def _on_assistant(self, message: AssistantMessage, now: float) -> tuple[RunId, ...]:
+    def _on_assistant(self, message: AssistantMessage, now: float) -> tuple[RunKey, ...]:
         return self._subagent_audience(message) if message.is_subagent else self._on_main_agent(message, now)
 
-    def _on_user(self, message: UserMessage, now: float) -> tuple[RunId, ...]:
+    def _on_user(self, message: UserMessage, now: float) -> tuple[RunKey, ...]:
         """Route a user message. It begins no turn: the CLI prints some between turns (after `set_model`, say)."""
         return self._subagent_audience(message) if message.is_subagent else self._session_audience()
 
-    def _on_init(self, message: InitMessage, now: float) -> tuple[RunId, ...]:
+    def _on_init(self, message: InitMessage, now: float) -> tuple[RunKey, ...]:
         turn = self._turn or self._begin_turn(message.prompt_uuids, now)
         self._join(turn, message.prompt_uuids)
         return turn.audience
 
-    def _on_lifecycle(self, message: CommandLifecycleMessage, now: float) -> tuple[RunId, ...]:
+    def _on_lifecycle(self, message: CommandLifecycleMessage, now: float) -> tuple[RunKey, ...]:
         self._lifecycle_seen = True
         prompt = message.command_uuid
         owner = self._owner_of_prompt.get(prompt)
@@ -251,7 +251,7 @@ class TurnRouter:
             self._completed.add(prompt)
         return (owner,)
 
-    def _on_result(self, message: ResultMessage, now: float) -> tuple[RunId, ...]:
+    def _on_result(self, message: ResultMessage, now: float) -> tuple[RunKey, ...]:
         turn, self._turn = self._turn or _Turn(), None
         prompts = list(dict.fromkeys((*message.prompt_uuids, *turn.prompts)))
         if not prompts and not message.is_injected:
@@ -261,7 +261,7 @@ class TurnRouter:
         self._follow_ups.turn_ended(message.origin.run_id if message.origin else None, now)
         return runs or (self._waiting_for_idle() if message.is_injected else ())
 
-    def _on_state(self, message: SessionStateChangedMessage, now: float) -> tuple[RunId, ...]:
+    def _on_state(self, message: SessionStateChangedMessage, now: float) -> tuple[RunKey, ...]:
         audience = self._session_audience()
         self._state = message.state
         if message.state == "idle":  # only sent with an empty queue, so no follow-up turn is coming
@@ -273,22 +273,22 @@ class TurnRouter:
             self._completed.clear()
         return audience
 
-    def _on_other(self, message: Any, now: float) -> tuple[RunId, ...]:
+    def _on_other(self, message: Any, now: float) -> tuple[RunKey, ...]:
         task_id = _find_task_id(message)
         return self._task_audience(task_id) if task_id else self._session_audience()
 
     # Tasks -------------------------------------------------------------------------------------------------------
 
-    def _on_task_started(self, message: TaskStartedMessage, now: float) -> tuple[RunId, ...]:
+    def _on_task_started(self, message: TaskStartedMessage, now: float) -> tuple[RunKey, ...]:
         for owner in self._owners_of_task.start(message, self.turn_runs):
             if owner in self._runs:
                 self._runs[owner].tasks.add(message.task_id)
         return self._task_audience(message.task_id)
 
-    def _on_task(self, message: TaskProgressMessage, now: float) -> tuple[RunId, ...]:
+    def _on_task(self, message: TaskProgressMessage, now: float) -> tuple[RunKey, ...]:
         return self._task_audience(message.task_id)
 
-    def _on_task_updated(self, message: TaskUpdatedMessage, now: float) -> tuple[RunId, ...]:
+    def _on_task_updated(self, message: TaskUpdatedMessage, now: float) -> tuple[RunKey, ...]:
         if message.patch.is_backgrounded:
             self._owners_of_task.move_to_background(message.task_id)
         status = message.patch.task_status
@@ -296,7 +296,7 @@ class TurnRouter:
             self._expect_follow_up(message, now)
         return self._task_audience(message.task_id)
 
-    def _on_notification(self, message: TaskNotificationMessage, now: float) -> tuple[RunId, ...]:
+    def _on_notification(self, message: TaskNotificationMessage, now: float) -> tuple[RunKey, ...]:
         if message.ambient or message.skip_transcript:
             self._follow_ups.forget(message.run_id or message.task_id)
         else:
@@ -357,7 +357,7 @@ class TurnRouter:
         """Return the oldest unanswered prompt, for a CLI without `command_lifecycle`."""
         return [] if self._lifecycle_seen else list(self._owner_of_prompt)[:1]
 
-    def _answer(self, prompt: str) -> RunId | None:
+    def _answer(self, prompt: str) -> RunKey | None:
         """Mark the prompt as answered and return its run."""
         owner = self._owner_of_prompt.pop(prompt, None)
         if owner is not None:
@@ -374,25 +374,25 @@ class TurnRouter:
         if owner is not None:
             self._runs[owner].waiting.pop(prompt, None)
 
-    def waits_for_idle(self, run_id: RunId) -> bool:
+    def waits_for_idle(self, key: RunKey) -> bool:
         """Return whether an open run has all its answers and is waiting for the session to be idle."""
-        return run_id in self._waiting_for_idle()
+        return key in self._waiting_for_idle()
 
     # Audiences ---------------------------------------------------------------------------------------------------
 
-    def _waiting_for_idle(self) -> tuple[RunId, ...]:
-        return tuple(r.run_id for r in self._runs.values() if r.until == "idle" and r.has_all_answers)
+    def _waiting_for_idle(self) -> tuple[RunKey, ...]:
+        return tuple(r.key for r in self._runs.values() if r.until == "idle" and r.has_all_answers)
 
-    def _session_audience(self) -> tuple[RunId, ...]:
+    def _session_audience(self) -> tuple[RunKey, ...]:
         """Return the runs for a message without a task: the turn's runs, or all open runs between turns."""
         return self._turn.audience if self._turn else tuple(self._runs)
 
-    def _task_audience(self, task_id: str) -> tuple[RunId, ...]:
+    def _task_audience(self, task_id: str) -> tuple[RunKey, ...]:
         """Return the runs for a message of a task: its open runs, or the runs that wait for idle if it has none."""
         owners = [owner for owner in self._owners_of_task.of(task_id) if owner in self._runs]
         return tuple(owners) or self._waiting_for_idle()
 
-    def _subagent_audience(self, message: AssistantMessage | UserMessage) -> tuple[RunId, ...]:
+    def _subagent_audience(self, message: AssistantMessage | UserMessage) -> tuple[RunKey, ...]:
         """Return the runs for a message of a subagent, which never begins a turn.
 
         An unknown one belongs to the turn.
@@ -400,14 +400,14 @@ class TurnRouter:
         task_id = self._owners_of_task.find_task(message)
         return self.turn_runs if task_id is None and self._turn else self._task_audience(task_id or "")
 
-    def get_task_ids(self, run_id: RunId) -> frozenset[str]:
+    def get_task_ids(self, key: RunKey) -> frozenset[str]:
         """Return the ids of the tasks started in an open run, or by their subagents."""
-        run = self._runs.get(run_id)
+        run = self._runs.get(key)
         return frozenset(run.tasks) if run else frozenset()
 
-    def queued_prompts(self, run_id: RunId) -> tuple[str, ...]:
+    def queued_prompts(self, key: RunKey) -> tuple[str, ...]:
         """Return the prompts of an open run that the CLI has not reported as started."""
-        run = self._runs.get(run_id)
+        run = self._runs.get(key)
         begun = (*self._turn.prompts, *self._turn.assumed) if self._turn else ()
         return tuple(p for p in run.waiting if p not in begun) if run else ()
 
@@ -417,7 +417,7 @@ class TurnRouter:
         """Remove the runs that have ended, perhaps because tasks ended without a message, and return the verdicts."""
         ends = tuple(end for run in self._runs.values() if (end := self._find_end(run, now)))
         for end in ends:
-            self.drop_run(end.run_id)
+            self.drop_run(end.run)
         return self._take_resumed() + ends if self._resumed is not None else ends
 
     def _find_end(self, run: OpenRun, now: float) -> RunEnded | None:
@@ -442,8 +442,8 @@ class TurnRouter:
         tasks = frozenset(run.tasks)
         kind, limit = (None, None) if expired is None else (expired.kind, expired.limit)
         late = tasks & self._live_task_ids() if kind == "idle" else frozenset[str]()
-        is_in_turn = run.run_id in self.turn_runs
-        return RunEnded(run.run_id, reason, kind, limit, tasks, is_in_turn, frame, late)
+        is_in_turn = run.key in self.turn_runs
+        return RunEnded(run.key, reason, kind, limit, tasks, is_in_turn, frame, late)
 
     def is_idle(self, now: float) -> bool:
         """Return whether the session is idle: no turn, running task, open question or expected follow-up turn.
@@ -466,7 +466,7 @@ class TurnRouter:
 
     def _deadline(self, run: OpenRun) -> Deadline | None:
         """Return the run's next deadline. Progress of the turn that it is queued behind counts for it, too."""
-        is_queued = run.waiting and run.run_id not in self.turn_runs
+        is_queued = run.waiting and run.key not in self.turn_runs
         silent_since = max(run.last_progress, self._last_progress) if is_queued else run.last_progress
         return run.deadline(silent_since, is_between_turns=self._turn is None)
 
@@ -487,7 +487,7 @@ class TurnRouter:
         late = [(run, due) for run in self._runs.values() if (due := self._deadline(run)) and due.at <= now]
         ends = tuple(self._end(run, "idle" if due.kind == "idle" else "timeout", expired=due) for run, due in late)
         for end in ends:
-            self.drop_run(end.run_id)
+            self.drop_run(end.run)
         return (*ends, *self.settle(now), *waits)
 
     _OTHER: ClassVar[_Rule] = _Rule(_on_other, is_progress=False)

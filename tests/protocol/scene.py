@@ -36,17 +36,17 @@ class Scene:
         self, *prompts: str, until: Until = "result", limits: RunLimits | None = None, is_sealed: bool = True
     ) -> int:
         """Begin a run with these prompts."""
-        run_id = len(self.received) + 1
-        self.received[run_id] = []
-        self.router.open_run(run_id, until, limits or RunLimits(), self.now)
+        run = len(self.received) + 1
+        self.received[run] = []
+        self.router.open_run(run, until, limits or RunLimits(), self.now)
         for prompt in prompts:
-            self.router.add_prompt(run_id, prompt, self.now)
+            self.router.add_prompt(run, prompt, self.now)
         if is_sealed:
-            self.seal(run_id)
-        return run_id
+            self.seal(run)
+        return run
 
-    def seal(self, run_id: int) -> None:
-        self._note(self.router.seal_run(run_id, self.now))
+    def seal(self, run: int) -> None:
+        self._note(self.router.seal_run(run, self.now))
 
     def cli(self, *said: Frame | list[Frame]) -> None:
         """Let the CLI say this."""
@@ -57,9 +57,9 @@ class Scene:
     def hear(self, message: Any) -> None:
         assert not isinstance(message, MalformedFrame), message
         self.last_runs, may_end = self.router.route(message, self.now)
-        for run_id in self.last_runs:
-            assert run_id not in self.ends, "a run that is over received a message"
-            self.received[run_id].append(message)
+        for run in self.last_runs:
+            assert run not in self.ends, "a run that is over received a message"
+            self.received[run].append(message)
         self.intake.track(message)
         if may_end:
             self._note(self.router.settle(self.now))
@@ -79,22 +79,22 @@ class Scene:
             if isinstance(event, RunWaits):
                 self.waits.append(event)
             elif isinstance(event, RunEnded):
-                assert event.run_id not in self.ends, "a run ended twice"
-                self.ends[event.run_id] = event
-                self.ended_at[event.run_id] = self.now
+                assert event.run not in self.ends, "a run ended twice"
+                self.ends[event.run] = event
+                self.ended_at[event.run] = self.now
 
-    def end_of(self, run_id: int) -> str | None:
+    def end_of(self, run: int) -> str | None:
         """Say how a run ended; None while it is open."""
-        end = self.ends.get(run_id)
+        end = self.ends.get(run)
         return None if end is None else end.kind or end.reason
 
-    def results(self, run_id: int) -> list[str | None]:
+    def results(self, run: int) -> list[str | None]:
         """Give the texts of the results that a run received."""
-        return [message.result for message in self.received[run_id] if isinstance(message, ResultMessage)]
+        return [message.result for message in self.received[run] if isinstance(message, ResultMessage)]
 
-    def texts(self, run_id: int) -> list[str]:
+    def texts(self, run: int) -> list[str]:
         """Give what a run heard the model and its subagents say."""
-        return [message.text for message in self.received[run_id] if isinstance(message, AssistantMessage)]
+        return [message.text for message in self.received[run] if isinstance(message, AssistantMessage)]
 
 
 # Turns of ours

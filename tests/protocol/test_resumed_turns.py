@@ -34,7 +34,7 @@ def test_prompts_without_a_run_go_to_the_heir() -> None:
     assert (runs, said) == (("heir",), (TurnResumed("heir", ("p0",), ("p0",)),))
     runs, said = route(turns, frames.result("done") | {"user_message_uuids": ["p0"], "user_message_uuid": "p0"})
     assert runs == ("heir",)
-    assert [(type(one), one.run_id, one.reason) for one in said] == [(RunEnded, "heir", "result")]
+    assert [(type(one), one.run, one.reason) for one in said] == [(RunEnded, "heir", "result")]
     assert turns.open_runs == ("known",)
 
 
@@ -55,5 +55,5 @@ def test_an_idle_session_has_no_such_turn() -> None:
 
 def test_nothing_is_expected_once_the_connection_is_gone() -> None:
     turns = router()
-    assert {end.run_id for end in turns.close()} == {"heir", "known"}
+    assert {end.run for end in turns.close()} == {"heir", "known"}
     assert turns.expect_no_resumed_turn() == ()

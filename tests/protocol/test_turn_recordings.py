@@ -213,7 +213,7 @@ def test_until_idle_no_run_is_over_before_what_its_tasks_caused() -> None:
     def check(name: str, played: Played) -> None:
         scene = played.scene
         for end in scene.ends.values():
-            over = scene.ended_at[end.run_id]
+            over = scene.ended_at[end.run]
             records = (scene.intake.ledger.records[task] for task in end.tasks)
             task_runs = (run for record in records for run in record.runs if run.started_at <= over)
             caused_by = {run.run_id for run in task_runs}  # a task may have been resumed later, by another run

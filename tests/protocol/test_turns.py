@@ -201,7 +201,7 @@ def test_idle_says_nothing_of_a_prompt_that_was_just_sent() -> None:
 def test_the_end_of_the_connection_ends_every_run() -> None:
     scene = Scene()
     runs = scene.ask("a"), scene.ask("b", until="idle")
-    assert [(end.run_id, end.reason) for end in scene.router.close()] == [(run, "closed") for run in runs]
+    assert [(end.run, end.reason) for end in scene.router.close()] == [(run, "closed") for run in runs]
     assert scene.router.open_runs == ()
 
 
@@ -909,4 +909,4 @@ def test_runs_notice_tasks_that_ended_without_a_message() -> None:
     scene.intake.ledger.fail_all("gone", scene.now)
     (end,) = scene.router.settle(scene.now)
     assert isinstance(end, RunEnded)
-    assert (end.run_id, end.reason, end.tasks) == (run, "idle", frozenset({"b1"}))
+    assert (end.run, end.reason, end.tasks) == (run, "idle", frozenset({"b1"}))

@@ -69,7 +69,7 @@ def test_one_without_readable_content_ends_the_runs_of_its_turn() -> None:
     scene.cli(frames.lifecycle("started", "p"))
     (end,) = scene.router.spoil(MalformedFrame(line=b'{"type":"result"', error="too long"), scene.now)
     assert isinstance(end, RunEnded)
-    assert (end.run_id, end.reason) == (run, "unreadable")
+    assert (end.run, end.reason) == (run, "unreadable")
     assert scene.router.open_runs == ()
 
 

@@ -84,9 +84,9 @@ class Resumption:
         """Wait until the CLI has reported whether it resumes a turn, or the session has ended."""
         await self._is_known.wait()
 
-    def on_turn_resumed(self, event: TurnResumed) -> None:
+    def on_turn_resumed(self, event: TurnResumed[RunState]) -> None:
         """Note which turn the CLI has resumed, if any."""
-        run: RunState = event.run_id
+        run = event.run
         self._prompts = event.prompts
         if event.adopted:
             self.run, run.is_sealed = run, True

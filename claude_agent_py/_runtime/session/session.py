@@ -602,9 +602,9 @@ class Session:
             self.fail_run(run, functools.partial(AuthenticationError, why))
             self._stop_work(run, was_in_turn=True)
 
-    def _on_run_ended(self, end: RunEnded) -> None:
+    def _on_run_ended(self, end: RunEnded[RunState]) -> None:
         """End a run as the engine decided: answered, timed out, unreadable or closed."""
-        run: RunState = end.run_id
+        run = end.run
         failure: Callable[[], BaseException] | None = None
         if end.reason == "timeout":
             failure = functools.partial(RunTimeoutError, end.kind or "run", end.limit or 0.0)
