@@ -93,6 +93,11 @@ class MessageLog(Sequence[Any]):
             self._spill.append(self._last[:size])
         self._starts.append(self._length)
 
+    @property
+    def is_full(self) -> bool:
+        """Whether messages were dropped."""
+        return self._failure is not None
+
     def check(self) -> None:
         """Raise BacklogError if messages were dropped."""
         if self._failure is not None:

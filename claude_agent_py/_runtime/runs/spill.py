@@ -82,9 +82,9 @@ class Spill:
         done = 0
         try:
             if self._file is not None:
-                with memoryview(self._pending) as pending:
-                    while done < len(pending):
-                        done += _write_at(self._file, pending[done:], self._written + done)
+                while done < len(self._pending):
+                    # A copy: the traceback of a failure, which a logger may keep, would lock what is pending.
+                    done += _write_at(self._file, self._pending[done:], self._written + done)
         except OSError as error:
             self._problem = error.strerror or type(error).__name__
             logger.warning("waiting messages stay in memory: the temporary file cannot be written (%s)", error)
@@ -114,7 +114,7 @@ def _read_at(file: io.FileIO, size: int, position: int) -> bytes:
         return file.read(size)
 
 
-def _write_at(file: io.FileIO, data: memoryview, position: int) -> int:
+def _write_at(file: io.FileIO, data: bytearray, position: int) -> int:
     if sys.platform != "win32":
         return os.pwrite(file.fileno(), data, position)
     with _positioning:
