@@ -107,19 +107,19 @@ def _temporary_file() -> tuple[io.FileIO | None, str]:
 
 
 def _read_at(file: io.FileIO, size: int, position: int) -> bytes:
-    if sys.platform != "win32":
-        return os.pread(file.fileno(), size, position)
-    with _positioning:
-        file.seek(position)
-        return file.read(size)
+    if sys.platform == "win32":
+        with _positioning:
+            file.seek(position)
+            return file.read(size)
+    return os.pread(file.fileno(), size, position)
 
 
 def _write_at(file: io.FileIO, data: bytearray, position: int) -> int:
-    if sys.platform != "win32":
-        return os.pwrite(file.fileno(), data, position)
-    with _positioning:
-        file.seek(position)
-        return file.write(data)
+    if sys.platform == "win32":
+        with _positioning:
+            file.seek(position)
+            return file.write(data)
+    return os.pwrite(file.fileno(), data, position)
 
 
 def _close(file: io.FileIO | None) -> None:
