@@ -327,6 +327,7 @@ async def test_closing_at_any_moment_of_the_connect(start: MakeClient, turns: in
     """Before the program runs, while it starts, before it is spoken to: `connect` fails, and nothing is left."""
     client = start(FakeCLI())
     outcomes: list[str] = []
+    expected: list[str] = []
 
     async def connect() -> None:
         try:
@@ -341,7 +342,7 @@ async def test_closing_at_any_moment_of_the_connect(start: MakeClient, turns: in
             group.start_soon(connect)
             for _ in range(turns):
                 await anyio.lowlevel.checkpoint()
-            expected = outcomes or ["closed"]
+            expected += outcomes or ["closed"]
             if how == "close":
                 await client.close()
             else:
