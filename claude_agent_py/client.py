@@ -187,7 +187,7 @@ class Client(SessionControls, Generic[Output]):
 
     def _check_not_closed(self) -> None:
         session: Session | None = vars(self).get("session")
-        if session is not None and session.state is not State.NEW:
+        if self._is_closed or (session is not None and session.state is not State.NEW):
             raise ConnectionClosedError(CLOSED)
 
     @property

@@ -14,7 +14,7 @@ import anyio
 import pytest
 from peers import read_into, start_in_memory
 
-from claude_agent_py import Limits, UnknownMessage
+from claude_agent_py import AssistantMessage, Limits, ResultMessage, StreamEventMessage, UnknownMessage
 from claude_agent_py.errors import BacklogError
 from claude_agent_py.testing import FakeCLI, frames, steps
 
@@ -146,3 +146,28 @@ async def test_a_run_whose_messages_do_not_fit_has_its_result_all_the_same() -> 
                 list(result.messages)
             with pytest.raises(BacklogError):
                 await read_into([], run)
+
+
+@pytest.mark.one_backend
+@pytest.mark.usefixtures("no_room", "nothing_left")
+@pytest.mark.parametrize("is_awaited", [False, True])
+async def test_a_reader_of_deltas_that_were_dropped_gets_no_message_after_them(is_awaited: bool) -> None:
+    said = [[*frames.text_stream(*["x" * 10_000] * 500), frames.assistant(str(number))] for number in range(3)]
+    fake = FakeCLI(steps.turn([*itertools.chain(*said), frames.result("done")]))
+    with anyio.fail_after(60):
+        async with start_in_memory(fake, limits=LIMITS) as client:
+            run, everything, seen = client.query("go"), client.messages(), list[Any]()
+            async for message in everything:
+                if isinstance(message, ResultMessage):
+                    break
+            if is_awaited:
+                await run
+                await read_into(seen, run)
+                assert [m.text for m in seen if isinstance(m, AssistantMessage)] == ["0", "1", "2"]
+                return
+            for _ in range(2):
+                with pytest.raises(BacklogError):
+                    await read_into(seen, run)
+            assert 100 < sum(isinstance(message, StreamEventMessage) for message in seen) < 500
+            assert not any(isinstance(message, AssistantMessage) for message in seen)
+            assert (await run).text == "done"

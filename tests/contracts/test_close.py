@@ -321,24 +321,34 @@ async def test_closing_during_the_connect_ends_both(start: MakeClient) -> None:
     assert client.pid is None or not is_alive(client.pid)
 
 
+@pytest.mark.parametrize("how", ["close", "abort"])
 @pytest.mark.parametrize("turns", range(6))
-async def test_closing_at_any_moment_of_the_connect(start: MakeClient, turns: int) -> None:
-    """Before the program runs, while it starts, before it is spoken to: when `close` returns, nothing is left."""
-    fake = FakeCLI()
-    client = start(fake)
+async def test_closing_at_any_moment_of_the_connect(start: MakeClient, turns: int, how: str) -> None:
+    """Before the program runs, while it starts, before it is spoken to: `connect` fails, and nothing is left."""
+    client = start(FakeCLI())
+    outcomes: list[str] = []
+    expected: list[str] = []
 
     async def connect() -> None:
         try:
             await client.connect()
         except ConnectionClosedError:
-            return
+            outcomes.append("closed")
+        else:
+            outcomes.append("connected")
 
     with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             group.start_soon(connect)
             for _ in range(turns):
                 await anyio.lowlevel.checkpoint()
-            await client.close()
+            expected += outcomes or ["closed"]
+            if how == "close":
+                await client.close()
+            else:
+                client.abort()
+        assert outcomes == expected
+        await client.close()
     assert not client.is_open
     assert client.pid is None or not is_alive(client.pid)
 

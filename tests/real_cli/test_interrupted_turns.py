@@ -251,7 +251,8 @@ async def test_a_reopened_client_goes_on_with_its_runs() -> None:
             await client.reopen()
 
 
-async def test_a_run_that_is_being_read_goes_on_live() -> None:
+@pytest.mark.parametrize("is_awaited_first", [False, True])
+async def test_a_run_that_is_being_read_goes_on_live(is_awaited_first: bool) -> None:
     gate = Gate()
     async with ScriptedModel([Reply("late", after=gate), "It went on."]) as model:
         async with Client(model.options()) as client:
@@ -263,8 +264,12 @@ async def test_a_run_that_is_being_read_goes_on_live() -> None:
                 [message async for message in run]
             await client.reopen()
             assert client.session_id == session is not None
+            if is_awaited_first:
+                await run
             assert [m.text async for m in run if isinstance(m, AssistantMessage)] == ["It went on."]
-            assert (await run).text == "It went on."
+            result = await run
+            assert result.text == "It went on."
+            assert [message async for message in run] == result.messages
         gate.open()
         assert sum("Do it" in str(message) for message in model.requests[-1].messages) == 1
 

@@ -2,7 +2,9 @@
 
 import gc
 import pickle
+import random
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +64,25 @@ def test_a_log_is_a_list_once_it_is_pickled() -> None:
     line = frames.encode(frames.assistant("hi"))[:-1]
     log.append(decode(line), line)
     assert pickle.loads(pickle.dumps(log)) == [decode(line)]
+
+
+def test_several_threads_read_a_log() -> None:
+    lines = [frames.encode(frames.assistant("x" * 200, uuid=str(number)))[:-1] for number in range(3000)]
+    log = MessageLog(4 * BLOCK_BYTES)
+    for line in lines:
+        log.append(decode(line), line)
+
+    def read(seed: int) -> list[str]:
+        order = random.Random(seed).choices(range(len(lines)), k=2000)
+        return [uuid for position in order if (uuid := log[position].uuid) != str(position)]
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        with ThreadPoolExecutor(4) as threads:
+            assert list(threads.map(read, range(4))) == [[]] * 4
+    finally:
+        sys.setswitchinterval(interval)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")

@@ -39,7 +39,7 @@ class Mailbox:
         self._unrecorded = MessageLog(max_bytes)
         """The messages that wait, but are not recorded."""
         self._places = array("Q")
-        """For each of those, how many messages were recorded before it."""
+        """For each of those, and for the first one that was dropped, how many messages were recorded before it."""
         self._unrecorded_read = 0
         """How many of those have been read."""
         self._takes_unrecorded: bool | None = None
@@ -71,8 +71,10 @@ class Mailbox:
         if self._position is None:
             self._decoded.append(message)
             self._decoded_bytes += len(line)
-        elif not is_recorded and self._unrecorded.append(message, line):
-            self._places.append(len(self.recorded))
+        elif not is_recorded and not self.recorded.is_full:
+            self._unrecorded.append(message, line)
+            if len(self._places) <= len(self._unrecorded):
+                self._places.append(len(self.recorded))
         if self._wakeup is not None:
             self._wake()
 
@@ -142,7 +144,11 @@ class Mailbox:
             return message
         if self._position is None:
             return None
-        if self._unrecorded_read < len(self._unrecorded) and self._places[self._unrecorded_read] <= self._position:
+        if self._unrecorded_read < len(self._places) and self._places[self._unrecorded_read] <= self._position:
+            if self._unrecorded_read == len(self._unrecorded):
+                self._forget_unrecorded()
+                self._places.append(0)  # the reader does not get past the dropped one
+                self._unrecorded.check()
             message = self._unrecorded[self._unrecorded_read]
             self._unrecorded_read += 1
             return message
@@ -151,7 +157,6 @@ class Mailbox:
             self._position += 1
             return message
         self._forget_unrecorded()
-        self._unrecorded.check()
         self.recorded.check()
         self._position = None
         return None

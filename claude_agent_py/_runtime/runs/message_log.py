@@ -49,9 +49,9 @@ class MessageLog(Sequence[Any]):
         self._length = 0
         self._starts = array("Q", [0])
         """The position of the first line of each block, up to the last one."""
-        self._lines: list[bytes] = []
-        """The lines of the block that was read last."""
-        self._lines_start = 0
+        self._read: tuple[int, list[bytes]] = (0, [])
+        """The position of the first line of the block that was read last, and its lines. Replaced, never mutated:
+        several threads may read the messages of a result."""
         self._without_line: dict[int, Any] = {}
         """The items whose line is empty, by position."""
 
@@ -93,6 +93,11 @@ class MessageLog(Sequence[Any]):
             self._spill.append(self._last[:size])
         self._starts.append(self._length)
 
+    @property
+    def is_full(self) -> bool:
+        """Whether messages were dropped."""
+        return self._failure is not None
+
     def check(self) -> None:
         """Raise BacklogError if messages were dropped."""
         if self._failure is not None:
@@ -130,13 +135,14 @@ class MessageLog(Sequence[Any]):
     def _get(self, position: int) -> Any:
         from claude_agent_py.wire.codec import decode  # loads while the CLI starts
 
-        if not 0 <= position - self._lines_start < len(self._lines):
-            self._read_block(position)
-        line = self._lines[position - self._lines_start]
+        start, lines = self._read
+        if not 0 <= position - start < len(lines):
+            start, lines = self._read = self._read_block(position)
+        line = lines[position - start]
         return decode(line, report=False) if line else self._without_line[position]
 
-    def _read_block(self, position: int) -> None:
-        """Read the block that has the line at this position."""
+    def _read_block(self, position: int) -> tuple[int, list[bytes]]:
+        """Return the lines of the block that has the line at this position, after the position of the first of them."""
         number = bisect_right(self._starts, position) - 1
         if len(self._blocks) <= number < len(self._starts) - 1:
             assert self._spill is not None  # noqa: S101 - it has the blocks between
@@ -145,8 +151,7 @@ class MessageLog(Sequence[Any]):
             block = self._last if number == len(self._starts) - 1 else self._blocks[number]
             assert block is not None  # noqa: S101 - it has the position
             data = block[: block.tell()]
-        self._lines = data.split(b"\n")[:-1]
-        self._lines_start = self._starts[number]
+        return self._starts[number], data.split(b"\n")[:-1]
 
 
 def _new_block(size: int) -> mmap.mmap:

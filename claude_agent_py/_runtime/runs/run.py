@@ -99,7 +99,7 @@ class Run(Generic[Output]):
 
     def _begin_again(self) -> None:
         """After the last message, restart with the recorded messages, unless the run has been resumed."""
-        if self._is_exhausted and self.done:
+        if self._is_exhausted and self.done and len(self._mailbox) == 0:
             self._mailbox.rewind()
         self._is_exhausted = False
 

@@ -3,7 +3,10 @@
 import contextlib
 import io
 import logging
+import os
+import sys
 import tempfile
+import threading
 import weakref
 from array import array
 from typing import Any, Final
@@ -14,6 +17,8 @@ logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 BUFFER_BYTES: Final = 1024 * 1024
 """How many bytes one write takes."""
+
+_positioning: Final = threading.Lock()
 
 
 class Spill:
@@ -62,8 +67,7 @@ class Spill:
         data = bytearray()
         try:
             if on_disk and self._file is not None:
-                self._file.seek(start)
-                while len(data) < on_disk and (part := self._file.read(on_disk - len(data))):
+                while len(data) < on_disk and (part := _read_at(self._file, on_disk - len(data), start + len(data))):
                     data += part
         except OSError as error:
             raise BacklogError(error.strerror or type(error).__name__, self._memory_bytes) from error
@@ -78,10 +82,9 @@ class Spill:
         done = 0
         try:
             if self._file is not None:
-                self._file.seek(self._written)
-                with memoryview(self._pending) as pending:
-                    while done < len(pending):
-                        done += self._file.write(pending[done:])
+                while done < len(self._pending):
+                    # A copy: the traceback of a failure, which a logger may keep, would lock what is pending.
+                    done += _write_at(self._file, self._pending[done:], self._written + done)
         except OSError as error:
             self._problem = error.strerror or type(error).__name__
             logger.warning("waiting messages stay in memory: the temporary file cannot be written (%s)", error)
@@ -98,6 +101,25 @@ def _temporary_file() -> tuple[io.FileIO | None, str]:
         logger.warning("waiting messages stay in memory: cannot create a temporary file (%s)", error)
         return None, error.strerror or type(error).__name__
     return file, ""
+
+
+# The position of a file is shared by all threads, and by the processes that `os.fork` makes.
+
+
+def _read_at(file: io.FileIO, size: int, position: int) -> bytes:
+    if sys.platform == "win32":
+        with _positioning:
+            file.seek(position)
+            return file.read(size)
+    return os.pread(file.fileno(), size, position)
+
+
+def _write_at(file: io.FileIO, data: bytearray, position: int) -> int:
+    if sys.platform == "win32":
+        with _positioning:
+            file.seek(position)
+            return file.write(data)
+    return os.pwrite(file.fileno(), data, position)
 
 
 def _close(file: io.FileIO | None) -> None:

@@ -59,6 +59,7 @@ async def open_session(session: Session, launched: Launched) -> None:
         SessionInUseError: The id for a new session is in use.
         CLIStartError: The CLI exited, or did not answer within `Timeouts.connect`.
         CLIVersionError: The CLI is too old.
+        ConnectionClosedError: The session was closed meanwhile.
     """
     startup = _Startup(session, launched)
     try:
@@ -70,6 +71,8 @@ async def open_session(session: Session, launched: Launched) -> None:
         await startup.check_hooks(info)
         startup.warn_of_missing_login(info)
         await startup.take_up_turn(info)
+        if session.ending.is_requested:  # a CLI that is closed while it starts still answers
+            raise session.ending.error_now
     except BaseException:
         with anyio.CancelScope(shield=True):
             session.ending.abort()
