@@ -185,14 +185,16 @@ class Ending:
 
     async def wait_for_exit(self, transport: "Transport", read_stderr: Callable[[], Awaitable[None]]) -> None:
         """After the end of the output, wait for the exit status and the end of stderr, which errors show."""
-        is_closing = self._engine.state is State.CLOSING  # `close` then limits the wait
+        is_closing = self._engine.state is State.CLOSING
         self._engine.advance(Step.END_OF_STREAM)
         self.note()
-        with anyio.move_on_after(None if is_closing else EXIT_GRACE) as scope:
-            if transport.exit_code is None:
-                await transport.wait()
-            if not is_closing:
-                scope.deadline = min(scope.deadline, anyio.current_time() + DRAIN_GRACE)
+        if is_closing:  # `close` limits the wait
+            await transport.wait()
+            await read_stderr()
+            return
+        with anyio.move_on_after(EXIT_GRACE) as scope:
+            await transport.wait()
+            scope.deadline = min(scope.deadline, anyio.current_time() + DRAIN_GRACE)
             await read_stderr()
 
     async def watch_process(self, transport: "Transport") -> None:
