@@ -16,7 +16,7 @@ from typing import Any, Final
 import anyio
 
 from claude_agent_py._errors import TaskError
-from claude_agent_py._streams import LazyEvent, RepeatingEvent
+from claude_agent_py._streams import RepeatingEvent
 from claude_agent_py.tasks.events import Answered, Asked, TaskEvent, TaskOutputAvailable, TaskProgressed
 from claude_agent_py.tasks.files.paths import Paths
 from claude_agent_py.tasks.ledger import signals
@@ -84,7 +84,7 @@ class TaskIntake:
         """Whether a worker runs `reconcile_forever`."""
         self._start_reconciling: Callable[[], object] | None = None
         """Starts that worker; None once started."""
-        self._reconciling_over = LazyEvent()
+        self._is_reconciling_over = False
         self._events: dict[str, RepeatingEvent] = {}
         self._observers: list[tuple[Observer, Callable[[], bool]]] = []
         self._watchers: list[Watcher] = []
@@ -368,14 +368,13 @@ class TaskIntake:
         """Infer unreported ends of tasks until `stop_reconciling`. A worker of the session runs this."""
         self._has_worker = True
         try:
-            while not self._reconciling_over.is_set():
+            while not self._is_reconciling_over:
                 pause = self._reconciler.seconds_until_check()
                 if pause != 0:
                     await self.changed.wait(pause)
-                if not self._reconciling_over.is_set():
+                if not self._is_reconciling_over:
                     await self._reconciler.check()
-                    with anyio.move_on_after(PAUSE):
-                        await self._reconciling_over.wait()
+                    await anyio.sleep(PAUSE)
         finally:
             self._has_worker = False
             # Without this worker, the waiters must reconcile themselves.
@@ -383,7 +382,7 @@ class TaskIntake:
 
     def stop_reconciling(self) -> None:
         """End `reconcile_forever`, after the current check. From then on, waiters reconcile."""
-        self._reconciling_over.set()
+        self._is_reconciling_over = True
         self._start_reconciling = None
         self.changed.set()
 
