@@ -126,7 +126,7 @@ class PidfdProcess:
             self._popen.returncode = os.waitstatus_to_exitcode(status)
         self._close(self._pidfd)
         _wake(self._exit_waiters)
-        if not self._stdout.closed:
+        if not self._stdout.closed:  # usually it has ended, which then needs no timer
             self._read_stdout()
         if not self._stderr.closed:
             self._read_stderr()
