@@ -53,7 +53,7 @@ class RepeatingEvent:
     __slots__ = ("_waiters",)
 
     def __init__(self) -> None:
-        self._waiters: list[anyio.Event] = []
+        self._waiters: list[AnyEvent] = []
 
     def set(self) -> None:
         """Wake all waiters."""
@@ -64,7 +64,7 @@ class RepeatingEvent:
 
     async def wait(self, timeout: float | None = None) -> None:
         """Wait for the next `set`, at most `timeout` seconds."""
-        waiter = anyio.Event()
+        waiter = new_event()
         self._waiters.append(waiter)
         try:
             if timeout is None:

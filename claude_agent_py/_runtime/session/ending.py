@@ -194,18 +194,24 @@ class Ending:
 
     async def wait_for_exit(self, transport: "Transport") -> None:
         """After the end of the output, wait for the exit status and the end of stderr, which errors show."""
-        is_closing = self._engine.state is State.CLOSING  # `close` then limits the wait
+        is_closing = self._engine.state is State.CLOSING
         self._engine.advance(Step.END_OF_STREAM)
         self.note()
-        with anyio.move_on_after(None if is_closing else EXIT_GRACE) as scope:
-            if transport.exit_code is None:
-                await transport.wait()
-            if not is_closing:
-                scope.deadline = min(scope.deadline, anyio.current_time() + DRAIN_GRACE)
-            if transport.needs_run:
-                await self._transport_over.wait()
-            else:
-                await transport.run()  # to the end of stderr
+        if is_closing:  # `close` limits the wait
+            await transport.wait()
+            await self._wait_for_stderr(transport)
+            return
+        with anyio.move_on_after(EXIT_GRACE) as scope:
+            await transport.wait()
+            scope.deadline = min(scope.deadline, anyio.current_time() + DRAIN_GRACE)
+            await self._wait_for_stderr(transport)
+
+    async def _wait_for_stderr(self, transport: "Transport") -> None:
+        """Wait for the end of stderr."""
+        if transport.needs_run:
+            await self._transport_over.wait()
+        else:
+            await transport.run()
 
     async def watch_process(self, transport: "Transport") -> None:
         """Notice that the process exited although a grandchild keeps its pipe open."""
