@@ -520,7 +520,7 @@ def _read_prompts(raw: Any) -> Iterable[str]:
 
 
 def _is_injected(raw: Any) -> bool:
-    """Return whether a malformed result readably names a cause of its turn other than a prompt."""
+    """Return whether a malformed result shows that its turn was not caused by a prompt, as far as it can be read."""
     origin = raw.get("origin") if isinstance(raw, dict) else None
     return isinstance(origin, dict) and origin.get("kind") != "human"
 

@@ -83,7 +83,7 @@ class Shares:
         return self.tenants[tenant]["weight"] if tenant in self.tenants else 1.0
 
     def _next_turn(self, tenant: str) -> float:
-        """Return the virtual time of a tenant's next turn: now, for one that had none for long."""
+        """Return the virtual time of a tenant's next turn: now, if it has not had one for a while."""
         if tenant not in self.last_turns:
             return self._now
         return max(self._now, self.last_turns[tenant] + 1 / self._weight(tenant))

@@ -56,9 +56,9 @@ class _Element:
     def __init__(self, tag: str) -> None:
         self.tag = tag.lower()
         self.is_new = True
-        """Whether no content was found yet."""
+        """Whether it has no content so far."""
         self.is_leading = True
-        """Whether no element inside it was found yet."""
+        """Whether it contains no element so far."""
         self.has_break = False
         """Whether it starts with a line break, so that the line break at its end is not content either."""
 

@@ -185,7 +185,7 @@ def models(value: Any) -> list[str]:
 
 
 def token_budget(value: Any) -> Any:
-    """Read a number of tokens, also from an official SDK's `{total: N}`."""
+    """Read a number of tokens: from an official SDK's `{total: N}`, or as is."""
     return value["total"] if isinstance(value, Mapping) and set(value) == {"total"} else value
 
 

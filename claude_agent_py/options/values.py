@@ -160,7 +160,7 @@ _THINKING_KINDS: Final[Mapping[str, type[ThinkingConfig]]] = {
 
 
 def read_thinking(value: Any) -> ThinkingConfig:
-    """Read a thinking configuration, also from its name or an official SDK's dict."""
+    """Read a thinking configuration: from its name, from an official SDK's dict, or as is."""
     if isinstance(value, ThinkingConfig):
         return value
     fields: dict[str, Any] = {"type": value} if isinstance(value, str) else {}

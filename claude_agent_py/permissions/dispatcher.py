@@ -139,7 +139,7 @@ class PermissionDispatcher:
 
 
 class _Wait:
-    """The waits of one prompt for a person. Reports their begin, end and answer."""
+    """The waits of one prompt for a person. Reports their start, end and answer."""
 
     def __init__(self, dispatcher: PermissionDispatcher, kind: Kind, request: Any, context: HandlerContext) -> None:
         self._dispatcher = dispatcher

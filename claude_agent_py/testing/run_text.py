@@ -20,7 +20,7 @@ from claude_agent_py.wire.messages.system import InitMessage
 
 
 def run_as_text(result: "RunResult[Any]", *, results: bool = True) -> str:
-    """Format a run as text that is the same for every run with the same events.
+    """Format a run as reproducible text: equal events give equal text.
 
     Texts of the main agent in follow-up turns are left out, except the answer: tasks that end together may share a
     turn.

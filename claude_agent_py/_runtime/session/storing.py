@@ -191,7 +191,7 @@ class Storing:
         await append(self._store, key, entries, self._lease)
 
     async def _resume_local(self, session_id: str, env: Any) -> None:
-        """Let the CLI resume a session that only this machine has; the store gets all of it."""
+        """Let the CLI resume a session that only this machine has; all of it is then sent to the store."""
         folder, self._folder = self._folder, None
         if folder is not None:
             await run_file_work(folder.remove)
