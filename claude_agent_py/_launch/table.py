@@ -151,11 +151,16 @@ REMINDER: Final = "criticalSystemReminder_EXPERIMENTAL"
 # Encoders -------------------------------------------------------------------------------------------------------------
 
 
-def _asker(*asked: Any) -> str | None:
-    *handlers, prompts, tool = asked
-    if tool or prompts == "none":
-        return tool and str(tool)
-    return "stdio" if is_any_given(*handlers) or prompts == "host" else None
+def _asker(
+    can_use_tool: Any, on_question: Any, on_plan: Any, interactions: Any, prompts: str | None, tool_name: str | None
+) -> str | None:
+    """Return what the CLI asks for permissions: a tool, this process (`stdio`), or None for nobody."""
+    if tool_name:
+        return tool_name
+    if prompts == "none":
+        return None
+    is_host_asked = prompts == "host" or is_any_given(can_use_tool, on_question, on_plan, interactions)
+    return "stdio" if is_host_asked else None
 
 
 def _tools_to_disallow(
@@ -165,12 +170,14 @@ def _tools_to_disallow(
 
     The CLI offers its three asking tools as soon as it can send the host any question.
     """
-    asks = is_any_given(can_use_tool, on_question, on_plan) or prompts == "host"
     refused = list(disallowed)
-    if asks and not is_any_given(on_question, interactions):
-        refused.append("AskUserQuestion")
-    if asks and not is_any_given(on_plan, can_use_tool, interactions):
-        refused += ["EnterPlanMode", "ExitPlanMode"]
+    if prompts == "host" or is_any_given(can_use_tool, on_question, on_plan):
+        # An allowed question still lacks its answer, so `can_use_tool` is not enough.
+        if not is_any_given(on_question, interactions):
+            refused.append("AskUserQuestion")
+        # A plan is only allowed or denied, which `can_use_tool` can do as well.
+        if not is_any_given(on_plan, can_use_tool, interactions):
+            refused += ["EnterPlanMode", "ExitPlanMode"]
     return _join(list(dict.fromkeys(refused)))
 
 

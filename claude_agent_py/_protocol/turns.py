@@ -127,7 +127,7 @@ class TurnRouter:
     ) -> None:
         """Begin a run with these prompts. Unless it is sealed, more may follow, then `seal_run`."""
         self._runs[run_id] = OpenRun(
-            run_id, until, limits, limits != RunLimits(), opened_at=now, last_progress=now, sealed=is_sealed
+            run_id, until, limits, is_limited=limits != RunLimits(), opened_at=now, last_progress=now, sealed=is_sealed
         )
         for prompt in prompts:
             self.add_prompt(run_id, prompt, now)
@@ -212,7 +212,8 @@ class TurnRouter:
         prompts = dict.fromkeys((*_read_prompts(frame.raw), *turn.prompts, *turn.assumed))
         if not prompts and not _is_injected(frame.raw):
             prompts = dict.fromkeys(self._assumed_prompts())
-        owners = dict.fromkeys(owner for prompt in prompts if (owner := self._answer(prompt)) is not None)
+        owners = dict.fromkeys(self._answer(prompt) for prompt in prompts)
+        owners.pop(None, None)
         ends = tuple(self._end(self._runs[owner], "unreadable", frame=frame) for owner in owners)
         for end in ends:
             self.drop_run(end.run_id)
@@ -415,10 +416,16 @@ class TurnRouter:
 
     def settle(self, now: float) -> tuple[Verdict, ...]:
         """Remove the runs that have ended, perhaps because tasks ended without a message, and return the verdicts."""
-        ends = tuple(end for run in self._runs.values() if (end := self._find_end(run, now)))
-        for end in ends:
-            self.drop_run(end.run_id)
-        return self._take_resumed() + ends if self._resumed is not None else ends
+        ends: list[RunEnded] = []
+        for run in self._runs.values():
+            end = self._find_end(run, now)
+            if end is not None:
+                ends.append(end)
+        for ended in ends:
+            self.drop_run(ended.run_id)
+        if self._resumed is not None:
+            return (*self._take_resumed(), *ends)
+        return tuple(ends)
 
     def _find_end(self, run: OpenRun, now: float) -> RunEnded | None:
         if not run.has_all_answers:
@@ -472,10 +479,16 @@ class TurnRouter:
 
     def next_deadline(self) -> float | None:
         """Return when to call `tick` next, or None."""
-        moments = [deadline.at for run in self._runs.values() if run.is_limited and (deadline := self._deadline(run))]
+        moments: list[float] = []
+        for run in self._runs.values():
+            deadline = self._deadline(run) if run.is_limited else None
+            if deadline is not None:
+                moments.append(deadline.at)
         if self._turn is None:
             notices = [run.waits_since + run.next_notice for run in self._runs.values() if run.waits_since is not None]
-            moments += [*notices, self._follow_ups.until] if notices and self._follow_ups else notices
+            moments += notices
+            if notices and self._follow_ups:
+                moments.append(self._follow_ups.until)
         return min(moments, default=None)
 
     def tick(self, now: float) -> tuple[Verdict, ...]:
@@ -483,9 +496,16 @@ class TurnRouter:
         waits: list[RunWaits] = []
         if self._turn is None:
             self._follow_ups.give_up(now)
-            waits = [notice for run in self._runs.values() if (notice := run.notice(now)) is not None]
-        late = [(run, due) for run in self._runs.values() if (due := self._deadline(run)) and due.at <= now]
-        ends = tuple(self._end(run, "idle" if due.kind == "idle" else "timeout", expired=due) for run, due in late)
+            for run in self._runs.values():
+                notice = run.notice(now)
+                if notice is not None:
+                    waits.append(notice)
+        ends: list[RunEnded] = []
+        for run in self._runs.values():
+            deadline = self._deadline(run)
+            if deadline is not None and deadline.at <= now:
+                reason: EndReason = "idle" if deadline.kind == "idle" else "timeout"
+                ends.append(self._end(run, reason, expired=deadline))
         for end in ends:
             self.drop_run(end.run_id)
         return (*ends, *self.settle(now), *waits)

@@ -76,9 +76,19 @@ def is_offered(agent: str, options: Any) -> bool:
     if {f"{tool}({agent})" for tool in AGENT_TOOL} & set(_list_denied(options)):
         return False
     main = _get_main_agent(options)
-    rules = [rule for rule in (main.tools if main else None) or () if tool_of(rule) in AGENT_TOOL]
-    named = {name.strip() for rule in rules for name in rule.partition("(")[2].rstrip(") ").split(",")} - {"", "*"}
-    return not named or agent in named
+    if main is None:
+        return True
+    offered: set[str] = set()
+    for rule in main.tools or ():
+        if tool_of(rule) in AGENT_TOOL:
+            offered |= _read_agent_names(rule)
+    return not offered or agent in offered
+
+
+def _read_agent_names(rule: str) -> set[str]:
+    """Return the agents that a rule such as `Agent(reviewer, tester)` names; empty if it allows all."""
+    names = rule.partition("(")[2].rstrip(") ").split(",")
+    return {name.strip() for name in names} - {"", "*"}
 
 
 def report_limit(options: Any) -> int | None:

@@ -163,9 +163,7 @@ def read_thinking(value: Any) -> ThinkingConfig:
     """Read a thinking configuration: from its name, from an official SDK's dict, or as is."""
     if isinstance(value, ThinkingConfig):
         return value
-    fields: dict[str, Any] = {"type": value} if isinstance(value, str) else {}
-    if isinstance(value, Mapping):
-        fields = dict(value)
+    fields: dict[str, Any] = dict(value) if isinstance(value, Mapping) else {"type": value}
     kind = fields.pop("type", None)
     if not isinstance(kind, str) or kind not in _THINKING_KINDS:
         raise ValueError("must be ThinkingAdaptive(), ThinkingEnabled() or ThinkingDisabled()")

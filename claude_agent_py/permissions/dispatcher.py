@@ -15,7 +15,7 @@ from anyio import from_thread
 
 from claude_agent_py._callbacks import Callback, make_handler_error
 from claude_agent_py._errors import HandlerError
-from claude_agent_py._handler_context import HandlerContext
+from claude_agent_py._handler_context import HandlerContext, extend
 from claude_agent_py.permissions.interactions import (
     AnswerSource,
     Inbox,
@@ -91,11 +91,15 @@ class PermissionDispatcher:
         """Return the reply to a request. A failing handler does not raise here; cancelling cancels the handler."""
         kind = get_kind(request)
         wait = _Wait(self, kind, request, context)
-        # The context of a child agent's request already has the child's directory.
-        given: dict[str, Any] = {"cwd": self._cwd} | vars(context)
-        given["tool_use_id"] = getattr(request, "tool_use_id", None)
-        given |= {"on_waiting": wait.report_waiting, "on_interaction": wait.report_interaction}
-        own = PermissionContext(**given)
+        own = extend(
+            context,
+            PermissionContext,
+            tool_use_id=getattr(request, "tool_use_id", None),
+            # The context of a child agent's request already has the child's directory.
+            cwd=context.cwd if isinstance(context, PermissionContext) else self._cwd,
+            on_waiting=wait.report_waiting,
+            on_interaction=wait.report_interaction,
+        )
         reply = await self._ask_handler(kind, request, own, wait)
         return await self._ask_inbox(kind, request, own) if reply is None else reply
 

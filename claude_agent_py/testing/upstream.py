@@ -88,17 +88,19 @@ def _read_login_token() -> str:
     Raises OptionsError if the login is missing or has expired. Does not renew it, which would log the CLI out.
     """
     given = os.environ.get("CLAUDE_CONFIG_DIR")
-    found = read_credentials(os.environ, Path(given) if given else Path.home() / ".claude")
+    credentials = read_credentials(os.environ, Path(given) if given else Path.home() / ".claude")
+    token = ""
+    expires_at: float | None = None
     try:
-        login = json.loads(found or "{}").get("claudeAiOauth") or {}
+        login = json.loads(credentials)["claudeAiOauth"] if credentials else {}
         token = str(login.get("accessToken") or "")
-        expires_at = float(login.get("expiresAt") or "inf") / 1000
-    except (ValueError, TypeError, AttributeError):
+        if login.get("expiresAt"):
+            expires_at = float(login["expiresAt"]) / 1000
+    except (ValueError, TypeError, AttributeError, KeyError):
         token = ""
-        expires_at = 0.0
     if not token:
         raise OptionsError(f"{NO_KEY}; replaying needs no key", option="ANTHROPIC_API_KEY")
-    if expires_at <= time.time():
+    if expires_at is not None and expires_at <= time.time():
         raise OptionsError(
             "the login has expired: run `claude` once, which renews it", option="CLAUDE_CODE_OAUTH_TOKEN"
         )

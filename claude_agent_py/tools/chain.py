@@ -90,7 +90,9 @@ async def take_step(
     content = [_ensure_id(block) for block in normalize_content(response)]
     result = await execute({"content": content, "stop_reason": get_stop_reason(response)})
     answer = [block for block in map(_prepare_block, content) if block is not None]
-    added: list[JSONObject] = [{"role": "assistant", "content": answer}] if answer else []
+    added: list[JSONObject] = []
+    if answer:
+        added.append({"role": "assistant", "content": answer})
     if result.raw:
         added.append(result.to_api_message())
     return LoopStep(

@@ -61,7 +61,12 @@ Table: TypeAlias = dict[int, tuple[int, str]]
 
 def in_proc(pids: Collection[int] | None = None) -> Table:
     """Look up these processes, or all, in /proc. Empty if it is not mounted."""
-    return {pid: stat for pid in (_all_pids() if pids is None else pids) if (stat := parent_and_start(pid))}
+    table: Table = {}
+    for pid in _all_pids() if pids is None else pids:
+        stat = parent_and_start(pid)
+        if stat is not None:
+            table[pid] = stat
+    return table
 
 
 def in_ps(pids: Collection[int] | None = None) -> Table:

@@ -181,8 +181,9 @@ def _fit_frame(model: type, line: bytes, raw: dict[str, Any], sane: bytes, *, re
         return MalformedFrame(line, str(error), raw, error.location)
     except RecursionError as error:
         return MalformedFrame(line, f"nested too deeply: {error}", raw)
-    for left_out in dropped if report else ():
-        logger.warning("dropped an invalid field of a %s frame: %s", raw["type"], left_out)
+    if report:
+        for left_out in dropped:
+            logger.warning("dropped an invalid field of a %s frame: %s", raw["type"], left_out)
     keep_source(frame, "_source", sane.rstrip(b"\n"))
     return frame  # type: ignore[no-any-return]
 

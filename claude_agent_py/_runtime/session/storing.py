@@ -233,8 +233,8 @@ class Storing:
         reserve = min(RESERVE_SECONDS, max(0.0, deadline - now) / 2) + 0.1
         await self.mirror.drain(min(deadline - reserve, now + DRAIN_SECONDS))
 
-    async def _report(self, error: StoreError, is_last: bool) -> None:
-        if is_last:
+    async def _report(self, error: StoreError, *, is_final: bool) -> None:
+        if is_final:
             error.kept_in = await self._find_kept(error)
             if error.kept_in is not None:
                 logger.error("%s; %s has them, and sessions.push sends them again", error, error.kept_in)

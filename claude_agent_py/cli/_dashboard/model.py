@@ -25,7 +25,7 @@ class InboxView:
         self._inbox: SQLiteInbox | None = None
 
     def refresh(self) -> tuple[Sequence[Row], Sequence[Interaction]]:
-        """Return the pending questions, oldest first. Blocks.
+        """Return no rows, and the pending questions, oldest first. Blocks.
 
         Raises:
             OptionsError: The file does not exist or is not an inbox.

@@ -157,13 +157,14 @@ def count_sessions(rows: Iterable[Row]) -> int:
 
 def nest_tasks(tasks: Mapping[str, Row], parents: Mapping[str, str | None]) -> tuple[Row, ...]:
     """Return the rows of tasks as a tree. Tasks and their parents are given by task id."""
+    # A task whose parent has ended is at the top.
+    shown_parents = {task_id: parent if parent in tasks else None for task_id, parent in parents.items()}
 
     def children_of(parent: str | None) -> tuple[Row, ...]:
-        # A task whose parent has ended is at the top.
         return tuple(
             replace(row, children=children_of(task_id))
             for task_id, row in tasks.items()
-            if task_id != parent and (parents[task_id] if parents[task_id] in tasks else None) == parent
+            if task_id != parent and shown_parents[task_id] == parent
         )
 
     return children_of(None)
