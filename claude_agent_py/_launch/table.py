@@ -17,6 +17,7 @@ from claude_agent_py.options.client_options import DIALOG_KINDS, ClientOptions, 
 from claude_agent_py.options.delegation import guide_text
 from claude_agent_py.options.output_shape import OutputShape
 from claude_agent_py.options.values import (
+    PluginConfig,
     SystemPrompt,
     SystemPromptFile,
     SystemPromptPreset,
@@ -259,6 +260,14 @@ def _path(path: Path) -> str:
     return str(path.expanduser().absolute())
 
 
+def _plugins_with_mcp(plugins: Iterable[PluginConfig]) -> list[str]:
+    return [_path(plugin.path) for plugin in plugins if not plugin.skip_mcp_discovery]
+
+
+def _plugins_without_mcp(plugins: Iterable[PluginConfig]) -> list[str]:
+    return [_path(plugin.path) for plugin in plugins if plugin.skip_mcp_discovery]
+
+
 def _paths(paths: Iterable[Path]) -> list[str]:
     return [str(path) for path in paths]
 
@@ -318,8 +327,8 @@ TABLE: Final[tuple[Row, ...]] = (
     Flag("--strict-mcp-config", "strict_mcp_config"),
     Variable("CLAUDE_CODE_ENABLE_TODO_TOOLS", "task_list_tools", _if_on),
     Variable("CLAUDE_CODE_QUESTION_PREVIEW_FORMAT", "question_preview_format"),
-    Flag("--plugin-dir", "plugins", lambda given: [_path(one.path) for one in given if not one.skip_mcp_discovery]),
-    Flag("--plugin-dir-no-mcp", "plugins", lambda given: [_path(one.path) for one in given if one.skip_mcp_discovery]),
+    Flag("--plugin-dir", "plugins", _plugins_with_mcp),
+    Flag("--plugin-dir-no-mcp", "plugins", _plugins_without_mcp),
     # Permissions and hooks
     Flag("--permission-mode", "permission_mode"),
     Flag(

@@ -147,7 +147,7 @@ def _apply_definition(name: str, definition: AgentDefinition, given: ClientOptio
     }
     if definition.model not in (None, "inherit"):
         changes["model"] = definition.model
-        changes["fallback_model"] = [one for one in given.fallback_model or () if one != definition.model] or None
+        changes["fallback_model"] = [model for model in given.fallback_model or () if model != definition.model] or None
     # The definition's prompt replaces the session's.
     if not isinstance(given.system_prompt, SystemPromptPreset):
         changes["system_prompt"] = None

@@ -242,8 +242,8 @@ class Worker:
             except Exception:
                 logger.exception("worker %s could not delete old sessions", self.id)
             else:
-                for one in pruned:
-                    await self._remove_workspace(self._fleet.agents.get((one.agent, one.version)), one.id)
+                for session in pruned:
+                    await self._remove_workspace(self._fleet.agents.get((session.agent, session.version)), session.id)
             await anyio.sleep(min(max(seconds / 10, 1.0), PRUNE_SECONDS))
 
     async def _run_claiming(self) -> None:

@@ -123,11 +123,11 @@ def _mask(value: Any, notice: str, kept: Set[str]) -> Any:
     if isinstance(value, str):
         return notice
     if isinstance(value, list):
-        return [_mask(one, notice, kept) for one in value]
+        return [_mask(item, notice, kept) for item in value]
     if isinstance(value, Mapping):
         return {
-            key: one if key in kept and _is_harmless(key, one) else _mask(one, notice, kept)
-            for key, one in value.items()
+            key: item if key in kept and _is_harmless(key, item) else _mask(item, notice, kept)
+            for key, item in value.items()
         }
     return value
 

@@ -76,7 +76,7 @@ def paths(value: Any) -> list[Path]:
     """Read a list of paths."""
     if isinstance(value, str | Path) or not isinstance(value, Iterable):
         raise ValueError(f"must be a list, not {type(value).__name__}")
-    return [path(one) for one in value]
+    return [path(item) for item in value]
 
 
 def function(value: Any) -> Any:

@@ -186,7 +186,7 @@ def read_plugins(value: Any) -> list[PluginConfig]:
     """Read a list of plugins: values, paths, or an official SDK's dicts."""
     if isinstance(value, str | Mapping) or not isinstance(value, Iterable):
         raise ValueError(f"must be a list, not {type(value).__name__}")
-    return [_plugin(one) for one in value]
+    return [_plugin(plugin) for plugin in value]
 
 
 def _plugin(value: Any) -> PluginConfig:

@@ -386,8 +386,11 @@ class ToolChain:
         model = Callback(call_model)
         step_callback = None if on_step is None else Callback(on_step)
         stop_callback = None if stop_when is None else Callback(stop_when)
-        first: Any = {"role": "user", "content": messages} if isinstance(messages, str) else messages
-        conversation: list[JSONObject] = [dict(one) for one in ([first] if isinstance(first, Mapping) else first)]
+        if isinstance(messages, str):
+            messages = {"role": "user", "content": messages}
+        if isinstance(messages, Mapping):
+            messages = [messages]
+        conversation: list[JSONObject] = [dict(message) for message in messages]
         steps: list[LoopStep] = []
         ended: Literal["answered", "stopped", "max_steps"] | None = None
         while ended is None:

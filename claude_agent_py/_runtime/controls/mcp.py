@@ -193,8 +193,8 @@ class MCPControls(Controls):
                 check_permissions=check_permissions,
                 result_not_for_model=result_not_for_model,
                 expires_at=_rfc3339(expires_at),
-                input_files=[dict(one) for one in input_files] or None,
-                output_files=[dict(one) for one in output_files] or None,
+                input_files=[dict(file) for file in input_files] or None,
+                output_files=[dict(file) for file in output_files] or None,
             ),
         )
 

@@ -180,7 +180,7 @@ def _build_task_row(session_id: str, task_id: str, event: "FleetEvent") -> Row:
 
 
 def _sum_outcomes(outcomes: "Sequence[FleetOutcome]", *, is_partial: bool = False) -> Spent:
-    cost = sum(one.cost_usd for one in outcomes)
+    cost = sum(outcome.cost_usd for outcome in outcomes)
     return Spent(sum(map(_count_tokens, outcomes)), cost or None, is_partial=is_partial)
 
 

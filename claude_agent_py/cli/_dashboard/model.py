@@ -45,17 +45,17 @@ def build_inbox_row(name: str, questions: list[Interaction], problem: str) -> Ro
     """Return the row of an inbox, with questions of sessions that have no row."""
     rows = [
         Row(
-            key=f"question:{one.id}",
+            key=f"question:{question.id}",
             kind="question",
-            title=f"{one.kind} {one.id}",
+            title=f"{question.kind} {question.id}",
             state="asks",
-            since=one.created_at,
-            about=(f"session {one_line(one.session_id)}",) if one.session_id else (),
-            questions=(one,),
-            session_id=one.session_id or "",
-            facts={"kind": "interaction", "session_id": one.session_id or "", "id": one.id},
+            since=question.created_at,
+            about=(f"session {one_line(question.session_id)}",) if question.session_id else (),
+            questions=(question,),
+            session_id=question.session_id or "",
+            facts={"kind": "interaction", "session_id": question.session_id or "", "id": question.id},
         )
-        for one in questions
+        for question in questions
     ]
     about = problem or f"{len(rows)} pending"
     return Row(key="inbox", kind="inbox", title=one_line(name), about=(about,), children=tuple(rows))
@@ -191,8 +191,8 @@ def attach_questions(row: Row, questions: Iterable[Interaction]) -> Row:
     pending = list(questions)
     if not pending:
         return row
-    agents = {one.key.rpartition(":")[2] for one in row.walk() if one.kind == "task"}
-    own = tuple(one for one in pending if one.agent_id not in agents)
+    agents = {child.key.rpartition(":")[2] for child in row.walk() if child.kind == "task"}
+    own = tuple(question for question in pending if question.agent_id not in agents)
     return replace(
         row,
         questions=(*row.questions, *own),
@@ -201,7 +201,7 @@ def attach_questions(row: Row, questions: Iterable[Interaction]) -> Row:
 
 
 def _attach_to_task(task: Row, questions: list[Interaction]) -> Row:
-    own = tuple(one for one in questions if one.agent_id == task.key.rpartition(":")[2])
+    own = tuple(question for question in questions if question.agent_id == task.key.rpartition(":")[2])
     children = tuple(_attach_to_task(child, questions) for child in task.children)
     return replace(task, questions=own, children=children)
 

@@ -100,12 +100,13 @@ class Row:
     @property
     def question(self) -> Interaction | None:
         """The oldest question of this row and its descendants."""
-        return min((one for row in self.walk() for one in row.questions), key=lambda one: one.created_at, default=None)
+        questions = [question for row in self.walk() for question in row.questions]
+        return min(questions, key=lambda question: question.created_at, default=None)
 
     def matches(self, text: str) -> bool:
         """Return whether the row contains a lower-case text."""
         texts = (self.title, self.state, self.waits_for, self.session_id, self.fleet_id, *self.about)
-        return any(text in one.lower() for one in texts)
+        return any(text in shown.lower() for shown in texts)
 
     def line(self) -> str:
         """Return the row as one line, without its mark."""
@@ -136,7 +137,7 @@ class Row:
             "cost_is_derived": self.spent.is_derived,
             "is_partial": self.spent.is_partial,
             "waits_for": self.waits_for,
-            "interactions": [_describe_question(one) for one in self.questions],
+            "interactions": [_describe_question(question) for question in self.questions],
         }
 
 

@@ -216,7 +216,7 @@ def count_transcript(path: str, begins: Sequence[float] = ()) -> Counted:
             answers[key] = answer
             answer.counts = max_counts(answer.counts, _read_counts(message["usage"]))
             answer.stop_reason = message.get("stop_reason")
-    runs = [_sum_up([one for one in answers.values() if one.run == run]) for run in range(len(begins))]
+    runs = [_sum_up([answer for answer in answers.values() if answer.run == run]) for run in range(len(begins))]
     return replace(_sum_up([*answers.values()]), by_run=runs)
 
 
