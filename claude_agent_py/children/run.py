@@ -279,7 +279,9 @@ class ChildRun:
         except Exception as failure:
             logger.exception("the child agent %s failed", self._assignment.agent_id)
             return "Error", f"{type(failure).__name__}: {failure}"
-        return ("Success", None) if error is None else ("Error", str(error))
+        if error is not None:
+            return "Error", str(error)
+        return "Success", None
 
     async def _run_process(self) -> ClaudeAgentError | None:
         """Run the child's process and return the error of its result, or None on success."""

@@ -383,9 +383,11 @@ class XMLFormat(TextFormat):
         opening, closing = self._format_tags(section.name)
         content = escape(section.content)
         if section.sections:
-            inner = self.write(section.sections)
-            return "\n".join([opening, *([content] if content else []), inner, closing])
-        return f"{opening}\n{content}\n{closing}" if "\n" in content else f"{opening}{content}{closing}"
+            parts = [opening, content, self.write(section.sections), closing]
+            return "\n".join(part for part in parts if part)
+        if "\n" in content:
+            return f"{opening}\n{content}\n{closing}"
+        return f"{opening}{content}{closing}"
 
     def _format_tags(self, name: str) -> tuple[str, str]:
         if re.fullmatch(NAME, name) and name.lower() not in ((self.wrapper or "").lower(), self._generic):

@@ -228,7 +228,9 @@ def _build_group(entry: _Registered) -> JSONObject:
 
 def _read_output(event: str, data: Mapping[str, Any], value: Any) -> JSONObject:
     output = outputs.parse_hook_output(event, value)
-    return (coerce_output(data, output) if isinstance(output, outputs.PostToolUseOutput) else output).to_wire()
+    if isinstance(output, outputs.PostToolUseOutput):
+        output = coerce_output(data, output)
+    return output.to_wire()
 
 
 def _build_failure_output(entry: _Registered, data: Mapping[str, Any], error: HandlerError) -> "HookOutput":

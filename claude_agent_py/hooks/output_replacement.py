@@ -76,7 +76,9 @@ def _get_tool_name(data: Mapping[str, Any]) -> str:
 
 def _get_null_fields(old: Any) -> JSONObject:
     """Return the null fields of the old output, which models built in Python leave out."""
-    return {key: None for key, value in old.items() if value is None} if isinstance(old, Mapping) else {}
+    if not isinstance(old, Mapping):
+        return {}
+    return {key: None for key, value in old.items() if value is None}
 
 
 def _is_accepted(name: str, old: Any, new: Any) -> bool:

@@ -168,7 +168,8 @@ def _is_plain(pattern: str) -> bool:
 def _split_names(pattern: str) -> frozenset[str]:
     if pattern in ("", "*") or not _is_plain(pattern):
         return frozenset()
-    return frozenset(name for part in re.split(r"[|,]", pattern) if (name := part.strip()))
+    names = {part.strip() for part in re.split(r"[|,]", pattern)}
+    return frozenset(names - {""})
 
 
 def _join_names(names: Iterable[str]) -> str:

@@ -172,4 +172,6 @@ def _denies(rules: Iterable[str], names: Iterable[str]) -> bool:
 def _read_denied(settings: object) -> list[str]:
     permissions: Any = settings.get("permissions") if isinstance(settings, Mapping) else None
     denied = permissions.get("deny") if isinstance(permissions, Mapping) else None
-    return [rule for rule in denied if isinstance(rule, str)] if isinstance(denied, list) else []
+    if not isinstance(denied, list):
+        return []
+    return [rule for rule in denied if isinstance(rule, str)]

@@ -231,7 +231,11 @@ class ProcessTable:
 
     async def measure(self) -> None:
         """Measure the memory of the processes."""
-        pids = {process: pid for process in self.processes if (pid := process.pid) is not None}
+        pids: dict[PooledProcess, int] = {}
+        for process in self.processes:
+            pid = process.pid
+            if pid is not None:
+                pids[process] = pid
         measured = await tree_memory(pids.values())
         for process, pid in pids.items():
             process.memory_bytes = measured[pid]

@@ -108,7 +108,9 @@ def _copy_messages(value: Any, depth: int = BLOCKS_IN_RESULTS) -> Any:
     """Copy messages, so that the user's function may change blocks, for example add `cache_control`."""
     if depth and isinstance(value, dict):
         return {name: _copy_messages(item, depth - 1) for name, item in value.items()}
-    return [_copy_messages(item, depth - 1) for item in value] if depth and isinstance(value, list) else value
+    if depth and isinstance(value, list):
+        return [_copy_messages(item, depth - 1) for item in value]
+    return value
 
 
 def _ensure_id(block: JSONObject | ToolCall) -> JSONObject | ToolCall:
@@ -130,7 +132,8 @@ def _prepare_block(block: JSONObject | ToolCall) -> JSONObject | None:
     """Return a block of an answer for the next request, or None for an empty text, which the API refuses."""
     if isinstance(block, ToolCall):
         return {"type": "tool_use", "id": block.id, "name": block.name, "input": block.input}
-    return None if block.get("type") == "text" and not str(block.get("text") or "").strip() else block
+    is_empty_text = block.get("type") == "text" and not str(block.get("text") or "").strip()
+    return None if is_empty_text else block
 
 
 def is_answer(step: LoopStep) -> bool:

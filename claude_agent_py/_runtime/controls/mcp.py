@@ -298,7 +298,8 @@ class MCPControls(Controls):
         from claude_agent_py.tools.server import ToolServer  # loaded on first use
 
         if is_hosted(server) and self._mcp_host is not None:
-            return {"type": "sdk", "name": name, **(server.config() if isinstance(server, ToolServer) else {})}
+            config = server.config() if isinstance(server, ToolServer) else {}
+            return {"type": "sdk", "name": name, **config}
         if isinstance(server, Mapping):
             server = mcp_server_from_wire(server, name=name)
         if isinstance(server, MCPStdioServer):

@@ -316,14 +316,15 @@ def make_result(
     return replace(result, output=output)
 
 
-def _add(one: ModelUsage, other: ModelUsage) -> ModelUsage:
+def _add(earlier: ModelUsage, later: ModelUsage) -> ModelUsage:
     """Add up what a model used in two turns."""
 
     def total(name: str) -> Any:
-        values = [value for usage in (one, other) if (value := getattr(usage, name)) is not None]
-        return sum(values) if values else None
+        values = [getattr(usage, name) for usage in (earlier, later)]
+        known = [value for value in values if value is not None]
+        return sum(known) if known else None
 
-    return other.replace(**{name: total(name) for name in _ADDED})
+    return later.replace(**{name: total(name) for name in _ADDED})
 
 
 def structured_output(results: Sequence[ResultMessage], adapter: TypeAdapter[Any] | None) -> Any:

@@ -209,11 +209,13 @@ def _attach_to_task(task: Row, questions: list[Interaction]) -> Row:
 def group_by_host(rows: Iterable[Row]) -> list[Row]:
     """Return the rows in their order. Several sessions of one program, such as a pool, become children of one row."""
     ungrouped = list(rows)
-    counts = Counter(host["pid"] for row in ungrouped if (host := row.facts["host"]))
+    hosts = [row.facts["host"] for row in ungrouped]
+    counts = Counter(host["pid"] for host in hosts if host)
     groups: dict[str, list[Row]] = {}
-    for row in ungrouped:
-        host = row.facts["host"]
-        key = f"host:{host['pid']}" if host is not None and counts[host["pid"]] > 1 else row.key
+    for row, host in zip(ungrouped, hosts, strict=True):
+        key = row.key
+        if host is not None and counts[host["pid"]] > 1:
+            key = f"host:{host['pid']}"
         groups.setdefault(key, []).append(row)
     return [group[0] if key == group[0].key else _build_host_row(key, group) for key, group in groups.items()]
 
