@@ -7,7 +7,7 @@ import logging
 import os
 from collections.abc import Callable, Coroutine, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
 import anyio
 from anyio.abc import TaskGroup
@@ -39,11 +39,6 @@ if TYPE_CHECKING:
     from claude_agent_py.tools.host import MCPHost
 
 Payload: TypeAlias = dict[str, Any]
-
-HANDLED: Final = frozenset(
-    {HookCallbackRequest, MCPMessageRequest, CanUseToolRequest, ElicitationRequest, UserDialogRequest}
-)
-"""The types of the requests that are answered; others are refused."""
 
 logger: logging.Logger = logging.getLogger("claude_agent_py")
 
@@ -94,23 +89,18 @@ class RequestHandlers:
             self._session.start_worker(self._answer_in_scope, event, pending)
 
     async def answer_here(
-        self,
-        event: RequestReceived,
-        scope: anyio.CancelScope,
-        successor: Callable[..., Coroutine[Any, Any, None]],
-        *args: Any,
+        self, event: RequestReceived, scope: anyio.CancelScope, start_pump: Callable[[], None]
     ) -> bool:
         """Answer a request in the pump, which has read it, and which is cancelled by `scope`.
 
-        Many handlers finish without waiting. Once one has to wait, a successor continues to pump; return whether one
-        does.
+        Many handlers finish without waiting. Once one has to wait, another pump is started; return whether one was.
         """
         is_replaced = False
 
         def replace() -> None:
             nonlocal is_replaced
             is_replaced = True
-            self._session.start_worker(successor, *args)
+            start_pump()
 
         pending = self._begin(event, scope)
         if pending is not None:
@@ -119,7 +109,7 @@ class RequestHandlers:
 
     def _begin(self, event: RequestReceived, scope: anyio.CancelScope) -> _Pending | None:
         """Note a request, or refuse it if it is not supported."""
-        if type(event.request) in HANDLED and self._session.workers is not None:
+        if type(event.request) in self._ANSWERS and self._session.workers is not None:
             pending = self._pending[event.request_id] = _Pending(Cancellation(), scope)
             return pending
         problem = f"Unsupported control request subtype: {event.request.subtype}"
@@ -148,7 +138,7 @@ class RequestHandlers:
                 observer.asked(request_id, event.request, parent.agent_id)
             observers += parent.observers
         try:
-            payload = await self._call_handler(event, cancellation)
+            payload = await self._ANSWERS[type(event.request)](self, event, cancellation)
             self._engine.answer(request_id, payload)
         except Exception as error:
             failed = True
@@ -160,21 +150,34 @@ class RequestHandlers:
             for observer in observers:
                 observer.answered(request_id, payload, failed)
 
-    async def _call_handler(self, event: RequestReceived, cancellation: Cancellation) -> Payload:
-        """Return the answer to a request. Its handler runs until `cancellation` is set."""
+    async def _answer_hook(self, event: RequestReceived, cancellation: Cancellation) -> Payload:
         request = event.request
-        if type(request) is HookCallbackRequest:
-            name = request.input.get("hook_event_name")
-            if isinstance(name, str):  # tracked first: it may be the first sign of a subagent
-                self._session.intake.track_hook(name, request.input)
-            context = self._make_context(event.request_id, request.input.get("agent_id"), cancellation)
-            return await self.hooks.answer(request.callback_id, request.input, request.tool_use_id, context)
-        if type(request) is MCPMessageRequest:
-            caller = self._session.facts.find_caller(tool_use_id_of(request.message) or "")
-            context = self._make_context(event.request_id, caller, cancellation)
-            return await self.mcp.answer(request.server_name, request.message, context)
+        name = request.input.get("hook_event_name")
+        if isinstance(name, str):  # tracked first: it may be the first sign of a subagent
+            self._session.intake.track_hook(name, request.input)
+        context = self._make_context(event.request_id, request.input.get("agent_id"), cancellation)
+        return await self.hooks.answer(request.callback_id, request.input, request.tool_use_id, context)
+
+    async def _answer_mcp(self, event: RequestReceived, cancellation: Cancellation) -> Payload:
+        request = event.request
+        caller = self._session.facts.find_caller(tool_use_id_of(request.message) or "")
+        context = self._make_context(event.request_id, caller, cancellation)
+        return await self.mcp.answer(request.server_name, request.message, context)
+
+    async def _answer_permission(self, event: RequestReceived, cancellation: Cancellation) -> Payload:
+        request = event.request
         context = self._make_context(event.request_id, getattr(request, "agent_id", None), cancellation)
         return await self.permission_answers.answer(request, context)
+
+    _ANSWERS: ClassVar[dict[type, Callable[..., Coroutine[Any, Any, Payload]]]] = {
+        HookCallbackRequest: _answer_hook,
+        MCPMessageRequest: _answer_mcp,
+        CanUseToolRequest: _answer_permission,
+        ElicitationRequest: _answer_permission,
+        UserDialogRequest: _answer_permission,
+    }
+    """Calls the handler of a request and returns the answer; the handler runs until the cancellation is set. Requests
+    of other types are refused."""
 
     def _make_context(self, request_id: str, agent_id: Any, cancellation: Cancellation) -> HandlerContext:
         if not isinstance(agent_id, str):

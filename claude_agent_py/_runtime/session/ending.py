@@ -7,7 +7,7 @@ remembers the cause for the errors of later calls.
 import contextlib
 import logging
 import math
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 import anyio
@@ -91,6 +91,8 @@ class Ending:
         self.stream_over: LazyEvent = LazyEvent()
         """Set at the end of the CLI's output."""
         self._over = LazyEvent()
+        self._transport_over = LazyEvent()
+        """Set when `run_transport` has ended."""
         self.advice: str = ADVICE
         """How to wait for the background tasks that `close` would stop, for the warning."""
         self.reported_tasks: frozenset[str] = frozenset()
@@ -183,7 +185,14 @@ class Ending:
 
     # The end of the output ---------------------------------------------------------------------------------------
 
-    async def wait_for_exit(self, transport: "Transport", read_stderr: Callable[[], Awaitable[None]]) -> None:
+    async def run_transport(self, transport: "Transport") -> None:
+        """Do the background work of a transport that `needs_run`."""
+        try:
+            await transport.run()
+        finally:
+            self._transport_over.set()
+
+    async def wait_for_exit(self, transport: "Transport") -> None:
         """After the end of the output, wait for the exit status and the end of stderr, which errors show."""
         is_closing = self._engine.state is State.CLOSING  # `close` then limits the wait
         self._engine.advance(Step.END_OF_STREAM)
@@ -193,7 +202,10 @@ class Ending:
                 await transport.wait()
             if not is_closing:
                 scope.deadline = min(scope.deadline, anyio.current_time() + DRAIN_GRACE)
-            await read_stderr()
+            if transport.needs_run:
+                await self._transport_over.wait()
+            else:
+                await transport.run()  # to the end of stderr
 
     async def watch_process(self, transport: "Transport") -> None:
         """Notice that the process exited although a grandchild keeps its pipe open."""

@@ -195,13 +195,10 @@ class Session:
             async with anyio.create_task_group() as workers:
                 self.workers = workers
                 self.handlers.start(workers)
-                read_stderr = transport.run
                 if transport.needs_run:
-                    stderr_over = LazyEvent()
-                    self.start_worker(self._run_transport, transport, stderr_over)
+                    self.start_worker(self.ending.run_transport, transport)
                     self.start_worker(self.ending.watch_process, transport)
-                    read_stderr = stderr_over.wait
-                self.start_worker(self._pump, transport, read_stderr)
+                self._start_pump()
                 if self.storing is not None:
                     self.start_worker(self._run, self.storing.run)
                 self.intake.reconcile_with(self._reconcile)
@@ -307,7 +304,12 @@ class Session:
 
     # Workers -----------------------------------------------------------------------------------------------------
 
-    async def _pump(self, transport: "Transport", read_stderr: Callable[[], Awaitable[None]]) -> None:
+    def _start_pump(self) -> None:
+        assert self.launched is not None  # noqa: S101 - it is open
+        self.start_worker(self._pump, self.launched.transport)
+
+    async def _pump(self, transport: "Transport") -> None:
+        """Read the output of the CLI and act on it until it ends, or until another worker continues."""
         engine, act, log = self._engine, self.act, self._log
         with anyio.CancelScope() as scope:  # for the request that the pump answers
             while data := await transport.receive():
@@ -315,14 +317,14 @@ class Session:
                     log.received(data)
                 events = engine.receive_data(data)
                 if len(events) == 1 and type(events[0]) is RequestReceived:
-                    if await self.handlers.answer_here(events[0], scope, self._pump, transport, read_stderr):
+                    if await self.handlers.answer_here(events[0], scope, self._start_pump):
                         return
-                    continue
-                act(events)
+                else:
+                    act(events)
                 if self.observers:
                     await self._let_observers_catch_up()
                 del data, events  # otherwise up to 16 KiB, and the last messages, would stay in memory during the wait
-            await self.ending.wait_for_exit(transport, read_stderr)
+            await self.ending.wait_for_exit(transport)
             act(engine.receive_eof())
 
     async def _let_observers_catch_up(self) -> None:
@@ -364,12 +366,6 @@ class Session:
         if self._engine.take_cli_waited():
             self._router.restart_silence(now)
         self.act([*self._engine.tick(now), *self._router.tick(now)])
-
-    async def _run_transport(self, transport: "Transport", stderr_over: LazyEvent) -> None:
-        try:
-            await transport.run()
-        finally:
-            stderr_over.set()
 
     def _reconcile(self) -> None:
         if self.workers is not None:
