@@ -290,7 +290,8 @@ def _read_extra_args(options: ClientOptions, flags: list[str]) -> list[str]:
 
 def _check_length(argv: tuple[str, ...]) -> None:
     for argument in argv:
-        if (problem := _argument_problem(argument)) is not None:
+        problem = _argument_problem(argument)
+        if problem is not None:
             raise OptionsError(problem, option=_find_option(argument.partition("=")[0]))
     total = sum(len(argument) + 1 for argument in argv)
     if total > MAX_COMMAND_CHARS:

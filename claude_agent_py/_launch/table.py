@@ -400,7 +400,8 @@ TABLE: Final[tuple[Row, ...]] = (
 def rows_with_values(kind: type[AnyRow], options: ClientOptions) -> Iterator[tuple[AnyRow, Any]]:
     """Yield the rows of a kind that have a value for the CLI, with their values."""
     for row in _rows(kind, frozenset(options.model_fields_set)):  # type: ignore[arg-type]
-        if (value := row.value(options)) is not None:
+        value = row.value(options)
+        if value is not None:
             yield row, value
 
 

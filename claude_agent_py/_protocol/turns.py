@@ -447,10 +447,11 @@ class TurnRouter:
         frame: MalformedFrame | None = None,
     ) -> RunEnded:
         tasks = frozenset(run.tasks)
-        kind, limit = (None, None) if expired is None else (expired.kind, expired.limit)
-        late = tasks & self._live_task_ids() if kind == "idle" else frozenset[str]()
         is_in_turn = run.run_id in self.turn_runs
-        return RunEnded(run.run_id, reason, kind, limit, tasks, is_in_turn, frame, late)
+        if expired is None:
+            return RunEnded(run.run_id, reason, tasks=tasks, was_in_turn=is_in_turn, frame=frame)
+        late = tasks & self._live_task_ids() if expired.kind == "idle" else frozenset[str]()
+        return RunEnded(run.run_id, reason, expired.kind, expired.limit, tasks, is_in_turn, frame, late)
 
     def is_idle(self, now: float) -> bool:
         """Return whether the session is idle: no turn, running task, open question or expected follow-up turn.

@@ -237,7 +237,8 @@ def _check_login(info: "InitializeReply", program: Path) -> Check:
     account = info.account.raw if info.account else {}
     sources = [account.get(key) for key in ("apiKeySource", "tokenSource", "subscriptionType")]
     found = [source for source in sources if source and source != "none"]
-    if (provider := account.get("apiProvider", "firstParty")) != "firstParty":
+    provider = account.get("apiProvider", "firstParty")
+    if provider != "firstParty":
         found.append(provider)
     if not found:
         return Check("login", "problem", "no API key and no login", LOG_IN.format(program=program))
@@ -315,7 +316,8 @@ def _check_network() -> Iterator[Check]:
         host = _parse_host(base) or "no host: ANTHROPIC_BASE_URL is not a URL"
         yield Check("proxy", "note", f"requests go to {host}")
     for name in CERTIFICATES:
-        if (file := os.environ.get(name)) and not os.access(file, os.R_OK):
+        file = os.environ.get(name)
+        if file and not os.access(file, os.R_OK):
             yield Check("proxy", "problem", f"cannot read {file}, set by {name}", f"correct or unset {name}")
 
 

@@ -204,7 +204,8 @@ class Worker:
         was_alive = self._heartbeat.is_alive
         if self._memory is not None:
             pids = [execution.pid for execution in self._executions.values()]
-            self._memory_used = sum((await tree_memory(pid for pid in pids if pid is not None)).values())
+            memory = await tree_memory([pid for pid in pids if pid is not None])
+            self._memory_used = sum(memory.values())
         must_drain = await self._call_briefly(_claims.extend_lease, self.id, self._fleet.lease, self._memory_used)
         if must_drain is None:
             await self._register_again()

@@ -69,11 +69,11 @@ class PermissionDispatcher:
         on_answered: Callable[[str | None, Answered], object] = lambda *arguments: None,
         on_interaction: Callable[[Any], object] = lambda event: None,
     ) -> None:
-        self._handlers: dict[Kind, Callback] = {
-            kind: Callback(handler)
-            for kind, option in HANDLERS.items()
-            if (handler := handlers.get(option)) is not None
-        }
+        self._handlers: dict[Kind, Callback] = {}
+        for kind, option in HANDLERS.items():
+            handler = handlers.get(option)
+            if handler is not None:
+                self._handlers[kind] = Callback(handler)
         self._own_inbox = PendingInteractions() if interactions is True else None
         self.interactions: Inbox | None = interactions if isinstance(interactions, Inbox) else self._own_inbox
         self._cwd = os.path.abspath(cwd or os.curdir)

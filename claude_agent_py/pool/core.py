@@ -260,7 +260,8 @@ class PoolCore:
                     self._on_start_failed(process, error)
                     return
                 self._on_ready(process)
-                if (loss := await process.watch(self._idle)) is not None:
+                loss = await process.watch(self._idle)
+                if loss is not None:
                     self._on_lost(process, loss)
                 elif process.is_free:
                     # The spare is older than `idle`.
@@ -320,7 +321,8 @@ class PoolCore:
     def note_use(self, process: PooledProcess, what: Literal["warm", "cold"]) -> None:
         """Record that a process was used, and whether it was ready."""
         self._counts[what] += 1
-        if (target := self.table.find_target(process)) is not None:
+        target = self.table.find_target(process)
+        if target is not None:
             target.note_success()
 
     # The worker --------------------------------------------------------------------------------------------------

@@ -50,9 +50,11 @@ class Upstream:
         Raises OptionsError if neither a key nor a login exists, or the login has expired.
         """
         base = (url or os.environ.get("ANTHROPIC_BASE_URL") or ANTHROPIC).rstrip("/")
-        if key := os.environ.get("ANTHROPIC_API_KEY"):
+        key = os.environ.get("ANTHROPIC_API_KEY")
+        if key:
             return cls(base, {"x-api-key": key}, key)
-        if token := os.environ.get("ANTHROPIC_AUTH_TOKEN"):
+        token = os.environ.get("ANTHROPIC_AUTH_TOKEN")
+        if token:
             return cls(base, {"authorization": f"Bearer {token}"}, token)
         token = os.environ.get("CLAUDE_CODE_OAUTH_TOKEN") or _read_login_token()
         return cls(base, {"authorization": f"Bearer {token}"}, token, is_login=True)
@@ -78,8 +80,9 @@ class Upstream:
                 return _build_refusal(error)
 
     def _opener(self) -> urllib.request.OpenerDirector:
-        is_local = urlsplit(self.url).hostname in ("127.0.0.1", "localhost", "::1")
-        return urllib.request.build_opener(*([urllib.request.ProxyHandler({})] if is_local else []))
+        if urlsplit(self.url).hostname in ("127.0.0.1", "localhost", "::1"):
+            return urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        return urllib.request.build_opener()
 
 
 def _read_login_token() -> str:
@@ -114,7 +117,9 @@ def _build_refusal(error: urllib.error.HTTPError) -> dict[str, Any]:
         details = {}
     refusal: dict[str, Any] = {"status": error.code, "error": details or {"type": "api_error", "message": str(error)}}
     after = error.headers.get("retry-after", "")
-    return refusal | ({"retry_after": float(after)} if after.replace(".", "", 1).isdigit() else {})
+    if after.replace(".", "", 1).isdigit():
+        refusal["retry_after"] = float(after)
+    return refusal
 
 
 def _read_events(lines: Any) -> Iterator[dict[str, Any]]:

@@ -102,7 +102,9 @@ class Prompt:
 
 
 def _build_message(item: Any) -> JSONObject:
-    role, content = item if isinstance(item, tuple) else ("user", item)
+    role, content = "user", item
+    if isinstance(item, tuple):
+        role, content = item
     return {"role": role, "content": _build_block(content)}
 
 
