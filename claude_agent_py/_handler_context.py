@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from claude_agent_py._cancellation import Cancellation
 
@@ -30,3 +30,11 @@ class HandlerContext:
     def cancelled(self) -> bool:
         """Whether the CLI has cancelled the request."""
         return bool(self.cancellation)
+
+
+AnyContext = TypeVar("AnyContext", bound=HandlerContext)
+
+
+def extend(context: HandlerContext, kind: type[AnyContext], **fields: Any) -> AnyContext:
+    """Return a context of another class with the values of `context` and these fields."""
+    return kind(**{**vars(context), **fields})

@@ -48,8 +48,8 @@ def _find_imports(module: str) -> "dict[str, str]":
 
     for statement in ast.parse(_read_source(module)).body:
         if isinstance(statement, ast.If) and ast.unparse(statement.test) == "TYPE_CHECKING":
-            imports = [one for one in statement.body if isinstance(one, ast.ImportFrom)]
-            return {alias.name: str(one.module) for one in imports for alias in one.names}
+            imports = [inner for inner in statement.body if isinstance(inner, ast.ImportFrom)]
+            return {alias.name: str(imported.module) for imported in imports for alias in imported.names}
     return {}
 
 

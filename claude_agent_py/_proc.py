@@ -12,7 +12,9 @@ _STARTED: Final = 19
 def parent_and_start(pid: int) -> tuple[int, str] | None:
     """Return the parent of a process and its start time in kernel ticks; None if it has exited or there is no /proc."""
     fields = contents(f"/proc/{pid}/stat").rpartition(b")")[2].split()  # the name before it may contain anything
-    return (int(fields[_PARENT]), fields[_STARTED].decode()) if len(fields) > _STARTED else None
+    if len(fields) <= _STARTED:
+        return None
+    return int(fields[_PARENT]), fields[_STARTED].decode()
 
 
 def contents(path: str) -> bytes:

@@ -20,9 +20,9 @@ def without_secrets(value: Any, name: str = "") -> Any:
     if isinstance(value, dict):
         if name in _MAPS_OF_SECRETS:
             return dict.fromkeys(value, HIDDEN)
-        return {key: without_secrets(one, key) for key, one in value.items()}
+        return {key: without_secrets(item, key) for key, item in value.items()}
     if isinstance(value, list):
-        return [without_secrets(one, name) for one in value]
+        return [without_secrets(item, name) for item in value]
     return HIDDEN if isinstance(value, str) and value and _SECRET_NAME.search(name) else value
 
 

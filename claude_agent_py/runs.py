@@ -71,8 +71,8 @@ async def run(
         RunError: The result is an error; it is in `result` of the exception.
         CLIError: The CLI could not be started, or exited during the run.
     """
-    async with query(prompt, options, until=until, timeout=timeout, transport=transport) as one:
-        return await one
+    async with query(prompt, options, until=until, timeout=timeout, transport=transport) as started:
+        return await started
 
 
 def run_sync(

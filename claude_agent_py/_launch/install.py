@@ -173,8 +173,10 @@ def _run(command: Sequence[str], folder: Path, report: Report, environ: Mapping[
             client.kill()
             raise
     if client.returncode != 0:
-        said = stderr.decode(errors="replace").strip().splitlines()[-8:]
-        raise _WayFailed(f"exit code {client.returncode}: {' | '.join(line.strip() for line in said) or 'no message'}")
+        last_lines = stderr.decode(errors="replace").strip().splitlines()[-8:]
+        raise _WayFailed(
+            f"exit code {client.returncode}: {' | '.join(line.strip() for line in last_lines) or 'no message'}"
+        )
 
 
 def _wait_for_client(client: subprocess.Popen[bytes], folder: Path, report: Report) -> bytes:

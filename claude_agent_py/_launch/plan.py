@@ -172,7 +172,7 @@ def plan_launch(
         force=min(FORCE, options.timeouts.close * FORCE_SHARE),
         stderr_bytes=options.limits.stderr_bytes,
         config_dir=config_directory(env),
-        confirmations={one.confirmed_by: _find_option(name) for name, one in awaited.items()},
+        confirmations={field.confirmed_by: _find_option(name) for name, field in awaited.items()},
     )
 
 
@@ -185,7 +185,12 @@ def _initialize(options: ClientOptions, extra: Mapping[str, Any], too_long: Mapp
 
 def _waiting_flags(awaited: Mapping[str, Awaited]) -> list[str]:
     """Return the flags that make the CLI wait for these fields of `initialize` before it starts."""
-    return ["--await-initialize", *(flag for one in awaited.values() for flag in one.flags)] if awaited else []
+    if not awaited:
+        return []
+    flags = ["--await-initialize"]
+    for field in awaited.values():
+        flags += field.flags
+    return flags
 
 
 def _cwd(options: ClientOptions) -> Path | None:
@@ -224,8 +229,9 @@ def _paths_to_check(options: ClientOptions) -> Iterator[tuple[str, Path, Callabl
         yield "system_prompt", prompt.path.expanduser(), os.path.isfile, "no such file"
     if isinstance(servers, Path):
         yield "mcp_servers", servers, os.path.isfile, "no such file"
-    for plugin in (one for one in options.plugins if isinstance(one, PluginConfig)):  # all are, after validation
-        yield "plugins", plugin.path.expanduser(), os.path.exists, "no such plugin"
+    for plugin in options.plugins:
+        if isinstance(plugin, PluginConfig):  # all are, after validation
+            yield "plugins", plugin.path.expanduser(), os.path.exists, "no such plugin"
     for directory in options.additional_directories:
         yield "additional_directories", Path(options.cwd or os.curdir, directory), os.path.isdir, "no such directory"
     if options.project_config_root is not None:
@@ -257,7 +263,8 @@ def _flags(options: ClientOptions) -> tuple[list[str], dict[str, list[str]]]:
 def _format_flag(name: str, value: Any) -> list[str]:
     if value is True:
         return [name]
-    return [f"{name}={one}" for one in (value if isinstance(value, list) else [value])]
+    items = value if isinstance(value, list) else [value]
+    return [f"{name}={item}" for item in items]
 
 
 def _settings(settings: JSONObject | Path | None, scratch: Path | None) -> tuple[list[str], dict[Path, str]]:
@@ -283,7 +290,8 @@ def _read_extra_args(options: ClientOptions, flags: list[str]) -> list[str]:
 
 def _check_length(argv: tuple[str, ...]) -> None:
     for argument in argv:
-        if (problem := _argument_problem(argument)) is not None:
+        problem = _argument_problem(argument)
+        if problem is not None:
             raise OptionsError(problem, option=_find_option(argument.partition("=")[0]))
     total = sum(len(argument) + 1 for argument in argv)
     if total > MAX_COMMAND_CHARS:

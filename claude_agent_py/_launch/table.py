@@ -17,6 +17,7 @@ from claude_agent_py.options.client_options import DIALOG_KINDS, ClientOptions, 
 from claude_agent_py.options.delegation import guide_text
 from claude_agent_py.options.output_shape import OutputShape
 from claude_agent_py.options.values import (
+    PluginConfig,
     SystemPrompt,
     SystemPromptFile,
     SystemPromptPreset,
@@ -151,11 +152,16 @@ REMINDER: Final = "criticalSystemReminder_EXPERIMENTAL"
 # Encoders -------------------------------------------------------------------------------------------------------------
 
 
-def _asker(*asked: Any) -> str | None:
-    *handlers, prompts, tool = asked
-    if tool or prompts == "none":
-        return tool and str(tool)
-    return "stdio" if is_any_given(*handlers) or prompts == "host" else None
+def _asker(
+    can_use_tool: Any, on_question: Any, on_plan: Any, interactions: Any, prompts: str | None, tool_name: str | None
+) -> str | None:
+    """Return what the CLI asks for permissions: a tool, this process (`stdio`), or None for nobody."""
+    if tool_name:
+        return tool_name
+    if prompts == "none":
+        return None
+    is_host_asked = prompts == "host" or is_any_given(can_use_tool, on_question, on_plan, interactions)
+    return "stdio" if is_host_asked else None
 
 
 def _tools_to_disallow(
@@ -165,12 +171,14 @@ def _tools_to_disallow(
 
     The CLI offers its three asking tools as soon as it can send the host any question.
     """
-    asks = is_any_given(can_use_tool, on_question, on_plan) or prompts == "host"
     refused = list(disallowed)
-    if asks and not is_any_given(on_question, interactions):
-        refused.append("AskUserQuestion")
-    if asks and not is_any_given(on_plan, can_use_tool, interactions):
-        refused += ["EnterPlanMode", "ExitPlanMode"]
+    if prompts == "host" or is_any_given(can_use_tool, on_question, on_plan):
+        # An allowed question still lacks its answer, so `can_use_tool` is not enough.
+        if not is_any_given(on_question, interactions):
+            refused.append("AskUserQuestion")
+        # A plan is only allowed or denied, which `can_use_tool` can do as well.
+        if not is_any_given(on_plan, can_use_tool, interactions):
+            refused += ["EnterPlanMode", "ExitPlanMode"]
     return _join(list(dict.fromkeys(refused)))
 
 
@@ -252,6 +260,14 @@ def _path(path: Path) -> str:
     return str(path.expanduser().absolute())
 
 
+def _plugins_with_mcp(plugins: Iterable[PluginConfig]) -> list[str]:
+    return [_path(plugin.path) for plugin in plugins if not plugin.skip_mcp_discovery]
+
+
+def _plugins_without_mcp(plugins: Iterable[PluginConfig]) -> list[str]:
+    return [_path(plugin.path) for plugin in plugins if plugin.skip_mcp_discovery]
+
+
 def _paths(paths: Iterable[Path]) -> list[str]:
     return [str(path) for path in paths]
 
@@ -311,8 +327,8 @@ TABLE: Final[tuple[Row, ...]] = (
     Flag("--strict-mcp-config", "strict_mcp_config"),
     Variable("CLAUDE_CODE_ENABLE_TODO_TOOLS", "task_list_tools", _if_on),
     Variable("CLAUDE_CODE_QUESTION_PREVIEW_FORMAT", "question_preview_format"),
-    Flag("--plugin-dir", "plugins", lambda given: [_path(one.path) for one in given if not one.skip_mcp_discovery]),
-    Flag("--plugin-dir-no-mcp", "plugins", lambda given: [_path(one.path) for one in given if one.skip_mcp_discovery]),
+    Flag("--plugin-dir", "plugins", _plugins_with_mcp),
+    Flag("--plugin-dir-no-mcp", "plugins", _plugins_without_mcp),
     # Permissions and hooks
     Flag("--permission-mode", "permission_mode"),
     Flag(
@@ -384,7 +400,8 @@ TABLE: Final[tuple[Row, ...]] = (
 def rows_with_values(kind: type[AnyRow], options: ClientOptions) -> Iterator[tuple[AnyRow, Any]]:
     """Yield the rows of a kind that have a value for the CLI, with their values."""
     for row in _rows(kind, frozenset(options.model_fields_set)):  # type: ignore[arg-type]
-        if (value := row.value(options)) is not None:
+        value = row.value(options)
+        if value is not None:
             yield row, value
 
 

@@ -253,7 +253,7 @@ class Engine:
         return [RequestTimedOut(r.request_id, r.subtype, r.timeout or 0.0, r.waiter) for r in expired]
 
     def take_cli_waited(self) -> bool:
-        """Return whether the CLI has been waiting for an answer since the last call, so that it had to be silent."""
+        """Return whether the CLI has waited for an answer since the last call. Until then, silence does not count."""
         waited, self._was_answered = self._was_answered or len(self._incoming) > 0, False
         return waited
 

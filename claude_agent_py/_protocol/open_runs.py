@@ -134,7 +134,7 @@ class OpenRun(Struct, eq=False):
         return min(deadlines, default=None)
 
     def notice(self, now: float) -> RunWaits | None:
-        """Return a notice, from time to time, that the run has been waiting for tasks for long."""
+        """Return a periodic notice if the run has waited a long time for tasks, or None."""
         waited = 0.0 if self.waits_since is None else now - self.waits_since
         if waited < self.next_notice:
             return None

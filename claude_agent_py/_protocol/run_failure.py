@@ -89,15 +89,18 @@ def find_failure(result: ResultMessage, messages: Sequence[Any]) -> Failure | No
     """
     if is_fine(result):
         return None
-    history = messages[:]  # iterating raises if some were dropped on a full disk
-    turn = _last_turn(result, history)
+    readable = messages[:]  # iterating raises if some were dropped on a full disk
+    turn = _last_turn(result, readable)
     if not result.is_error:
         return _find_hook_stop(result, turn)
-    spoken = _last_error_message(turn)
-    error = _classify(result, spoken, turn)
+    error_message = _last_error_message(turn)
+    error = _classify(result, error_message, turn)
     if error == "InterruptedRunError":  # the CLI's text is about its internals
         return Failure(error, f"the run was interrupted ({result.terminal_reason})")
-    return Failure(error, _text(result, spoken), _resets_at(history) if error == "RateLimitedError" else None)
+    failure = Failure(error, _text(result, error_message))
+    if error == "RateLimitedError":
+        failure = failure._replace(resets_at=_resets_at(readable))
+    return failure
 
 
 def is_fine(result: ResultMessage) -> bool:
@@ -110,20 +113,20 @@ def _find_hook_stop(result: ResultMessage, turn: list[Any]) -> Failure | None:
 
     The CLI reports both as a success, although there is no answer.
     """
-    outcomes = [m.prompt_submit_outcome for m in turn if isinstance(m, InformationalMessage)]
-    kept = next((outcome for outcome in outcomes if outcome is not None and outcome.kind), None)
-    if kept is not None:
-        reason = f": {kept.reason}" if kept.reason else ""
-        return Failure("HookStoppedError", f"a hook blocked the prompt ({kept.kind}){reason}")
+    for message in turn:
+        outcome = message.prompt_submit_outcome if isinstance(message, InformationalMessage) else None
+        if outcome is not None and outcome.kind:
+            reason = f": {outcome.reason}" if outcome.reason else ""
+            return Failure("HookStoppedError", f"a hook blocked the prompt ({outcome.kind}){reason}")
     if BY_TERMINAL_REASON.get(result.terminal_reason or "") == "HookStoppedError":
         return Failure("HookStoppedError", f"a hook ended the run ({result.terminal_reason})")
     return None
 
 
-def _last_turn(result: ResultMessage, history: Sequence[Any]) -> list[Any]:
+def _last_turn(result: ResultMessage, messages: Sequence[Any]) -> list[Any]:
     """Return the messages of the turn that the result ends; a run may have several turns."""
     turn: list[Any] = []
-    for message in history:
+    for message in messages:
         if not isinstance(message, ResultMessage):
             turn.append(message)
         elif message == result:
@@ -133,42 +136,52 @@ def _last_turn(result: ResultMessage, history: Sequence[Any]) -> list[Any]:
     return turn
 
 
-def _classify(result: ResultMessage, spoken: AssistantMessage | None, turn: list[Any]) -> str:
+def _classify(result: ResultMessage, error_message: AssistantMessage | None, turn: list[Any]) -> str:
     """Return the name of the error class, by what ended the turn, the CLI's error name, or the HTTP status."""
     status = int(result.api_error_status or 0)
-    said = str(spoken.error) if spoken else ""
+    error_name = str(error_message.error) if error_message else ""
+    api_error = result.api_error or (error_message.api_error if error_message else None) or ""
+    # The most specific fact first: why the turn ended, then the API's error, then the status, which many errors share.
     candidates = (
         BY_STOP_REASON.get(result.stop_reason or ""),
         "RefusalError" if any(isinstance(m, ModelRefusalNoFallbackMessage) for m in turn) else None,
         BY_SUBTYPE.get(result.subtype),
         BY_TERMINAL_REASON.get(result.terminal_reason or ""),
-        BY_API_ERROR.get(result.api_error or (spoken.api_error if spoken else None) or ""),
-        BY_ASSISTANT_ERROR.get(said),
+        BY_API_ERROR.get(api_error),
+        BY_ASSISTANT_ERROR.get(error_name),
         BY_STATUS.get(status),
-        BY_VAGUE_ERROR.get(said),
+        BY_VAGUE_ERROR.get(error_name),
         "ServerError" if status >= 500 else None,
     )
     return next((c for c in candidates if c is not None), "RunError")
 
 
 def _last_error_message(turn: list[Any]) -> AssistantMessage | None:
-    spoken = (m for m in reversed(turn) if isinstance(m, AssistantMessage) and m.error and not m.is_subagent)
-    return next(spoken, None)
+    for message in reversed(turn):
+        if isinstance(message, AssistantMessage) and message.error and not message.is_subagent:
+            return message
+    return None
 
 
-def _text(result: ResultMessage, spoken: AssistantMessage | None) -> str:
+def _text(result: ResultMessage, error_message: AssistantMessage | None) -> str:
     """Return the error text, from the CLI if it has one."""
-    words = result.result or "; ".join(result.errors or ()) or (spoken.text if spoken else "")
-    facts = [f for f in (result.terminal_reason, _status(result)) if f]
-    head = words or f"the run ended with {result.subtype}"
-    return f"{head} ({', '.join(facts)})" if facts else head
+    text = result.result or "; ".join(result.errors or ())
+    if not text and error_message is not None:
+        text = error_message.text
+    if not text:
+        text = f"the run ended with {result.subtype}"
+    details: list[str] = []
+    if result.terminal_reason:
+        details.append(result.terminal_reason)
+    if result.api_error_status:
+        details.append(f"HTTP {result.api_error_status}")
+    return f"{text} ({', '.join(details)})" if details else text
 
 
-def _status(result: ResultMessage) -> str:
-    return f"HTTP {result.api_error_status}" if result.api_error_status else ""
-
-
-def _resets_at(history: Sequence[Any]) -> float | None:
-    kinds = (RateLimitMessage, AssistantMessage)
-    limits = (m.rate_limit_info for m in reversed(history) if isinstance(m, kinds))
-    return next((float(i.resets_at) for i in limits if i is not None and i.resets_at is not None), None)
+def _resets_at(messages: Sequence[Any]) -> float | None:
+    for message in reversed(messages):
+        if isinstance(message, RateLimitMessage | AssistantMessage):
+            limit = message.rate_limit_info
+            if limit is not None and limit.resets_at is not None:
+                return float(limit.resets_at)
+    return None

@@ -53,6 +53,6 @@ class TaskOwners:
         return message.agent_id or self._task_of_call.get(message.parent_tool_use_id or "")
 
     def drop(self, key: RunKey, task_ids: set[str]) -> None:
-        """Drop a run of some tasks, which stay known."""
+        """Remove a run from the owners of these tasks; the tasks stay known."""
         for task_id in task_ids:
             self._owners[task_id] = tuple([owner for owner in self._owners[task_id] if owner != key])

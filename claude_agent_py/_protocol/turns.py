@@ -127,7 +127,7 @@ class TurnRouter:
     ) -> None:
         """Begin a run with these prompts. Unless it is sealed, more may follow, then `seal_run`."""
         self._runs[key] = OpenRun(
-            key, until, limits, limits != RunLimits(), opened_at=now, last_progress=now, is_sealed=is_sealed
+            key, until, limits, is_limited=limits != RunLimits(), opened_at=now, last_progress=now, is_sealed=is_sealed
         )
         for prompt in prompts:
             self.add_prompt(key, prompt, now)
@@ -212,7 +212,8 @@ class TurnRouter:
         prompts = dict.fromkeys((*_read_prompts(frame.raw), *turn.prompts, *turn.assumed))
         if not prompts and not _is_injected(frame.raw):
             prompts = dict.fromkeys(self._assumed_prompts())
-        owners = dict.fromkeys(owner for prompt in prompts if (owner := self._answer(prompt)) is not None)
+        owners = dict.fromkeys(self._answer(prompt) for prompt in prompts)
+        owners.pop(None, None)
         ends = tuple(self._end(self._runs[owner], "unreadable", frame=frame) for owner in owners)
         for end in ends:
             self.drop_run(end.run)
@@ -415,10 +416,16 @@ class TurnRouter:
 
     def settle(self, now: float) -> tuple[Verdict, ...]:
         """Remove the runs that have ended, perhaps because tasks ended without a message, and return the verdicts."""
-        ends = tuple(end for run in self._runs.values() if (end := self._find_end(run, now)))
-        for end in ends:
-            self.drop_run(end.run)
-        return self._take_resumed() + ends if self._resumed is not None else ends
+        ends: list[RunEnded] = []
+        for run in self._runs.values():
+            end = self._find_end(run, now)
+            if end is not None:
+                ends.append(end)
+        for ended in ends:
+            self.drop_run(ended.run)
+        if self._resumed is not None:
+            return (*self._take_resumed(), *ends)
+        return tuple(ends)
 
     def _find_end(self, run: OpenRun, now: float) -> RunEnded | None:
         if not run.has_all_answers:
@@ -440,10 +447,11 @@ class TurnRouter:
         frame: MalformedFrame | None = None,
     ) -> RunEnded:
         tasks = frozenset(run.tasks)
-        kind, limit = (None, None) if expired is None else (expired.kind, expired.limit)
-        late = tasks & self._live_task_ids() if kind == "idle" else frozenset[str]()
         is_in_turn = run.key in self.turn_runs
-        return RunEnded(run.key, reason, kind, limit, tasks, is_in_turn, frame, late)
+        if expired is None:
+            return RunEnded(run.key, reason, tasks=tasks, was_in_turn=is_in_turn, frame=frame)
+        late = tasks & self._live_task_ids() if expired.kind == "idle" else frozenset[str]()
+        return RunEnded(run.key, reason, expired.kind, expired.limit, tasks, is_in_turn, frame, late)
 
     def is_idle(self, now: float) -> bool:
         """Return whether the session is idle: no turn, running task, open question or expected follow-up turn.
@@ -472,10 +480,16 @@ class TurnRouter:
 
     def next_deadline(self) -> float | None:
         """Return when to call `tick` next, or None."""
-        moments = [deadline.at for run in self._runs.values() if run.is_limited and (deadline := self._deadline(run))]
+        moments: list[float] = []
+        for run in self._runs.values():
+            deadline = self._deadline(run) if run.is_limited else None
+            if deadline is not None:
+                moments.append(deadline.at)
         if self._turn is None:
             notices = [run.waits_since + run.next_notice for run in self._runs.values() if run.waits_since is not None]
-            moments += [*notices, self._follow_ups.until] if notices and self._follow_ups else notices
+            moments += notices
+            if notices and self._follow_ups:
+                moments.append(self._follow_ups.until)
         return min(moments, default=None)
 
     def tick(self, now: float) -> tuple[Verdict, ...]:
@@ -483,9 +497,16 @@ class TurnRouter:
         waits: list[RunWaits] = []
         if self._turn is None:
             self._follow_ups.give_up(now)
-            waits = [notice for run in self._runs.values() if (notice := run.notice(now)) is not None]
-        late = [(run, due) for run in self._runs.values() if (due := self._deadline(run)) and due.at <= now]
-        ends = tuple(self._end(run, "idle" if due.kind == "idle" else "timeout", expired=due) for run, due in late)
+            for run in self._runs.values():
+                notice = run.notice(now)
+                if notice is not None:
+                    waits.append(notice)
+        ends: list[RunEnded] = []
+        for run in self._runs.values():
+            deadline = self._deadline(run)
+            if deadline is not None and deadline.at <= now:
+                reason: EndReason = "idle" if deadline.kind == "idle" else "timeout"
+                ends.append(self._end(run, reason, expired=deadline))
         for end in ends:
             self.drop_run(end.run)
         return (*ends, *self.settle(now), *waits)
@@ -520,7 +541,7 @@ def _read_prompts(raw: Any) -> Iterable[str]:
 
 
 def _is_injected(raw: Any) -> bool:
-    """Return whether a malformed result readably names a cause of its turn other than a prompt."""
+    """Return whether a malformed result shows that its turn was not caused by a prompt, as far as it can be read."""
     origin = raw.get("origin") if isinstance(raw, dict) else None
     return isinstance(origin, dict) and origin.get("kind") != "human"
 

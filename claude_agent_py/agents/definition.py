@@ -209,7 +209,10 @@ class AgentDefinition(ConfigModel):
         """
         from claude_agent_py.agents.markdown import write_definition
 
-        return write_definition(name, {**self.to_wire(), **({"color": self.color} if self.color else {})})
+        fields = self.to_wire()
+        if self.color:
+            fields = {**fields, "color": self.color}
+        return write_definition(name, fields)
 
 
 def _spec_to_wire(spec: AgentMCPServerSpec) -> Sequence[str | JSONObject]:

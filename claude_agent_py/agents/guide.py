@@ -197,7 +197,7 @@ def shorten_report(report: str, max_chars: int | None) -> str:
     """Cut a report at the end of a sentence and note its full length; at most `max_chars` including the note.
 
     Cuts inside a sentence if no sentence ends in the second half of the allowed text. Shortens or omits the note if it
-    does not fit. None does not cut. Lengths are counted like in the CLI (see `formatting.truncation`).
+    does not fit. With None, nothing is cut. Lengths are counted as the CLI counts them (see `formatting.truncation`).
     """
     if max_chars is None or text_length(report) <= max_chars:
         return report

@@ -108,16 +108,19 @@ class ChildReport:
         `summary` is None if it would only repeat the failure reason or the last message, or if both texts together
         would exceed the limit.
         """
-        said = shorten_report(self.final_assistant_message, max_report_chars)
-        both = text_length(said) + text_length(self.summary)
-        is_given = self.failure_reason is None and text_length(said) > SUMMARY_CHARS
+        report = shorten_report(self.final_assistant_message, max_report_chars)
+        summary = None
+        if self.failure_reason is None and text_length(report) > SUMMARY_CHARS:
+            total_length = text_length(report) + text_length(self.summary)
+            if max_report_chars is None or total_length <= max_report_chars:
+                summary = self.summary
         return {
             "taskId": self.task_id,
             "agentId": self.agent_id,
             "subTaskStatus": self.status,
-            "summary": self.summary if is_given and (max_report_chars is None or both <= max_report_chars) else None,
+            "summary": summary,
             "failureReason": self.failure_reason,
-            "finalAssistantMessage": said,
+            "finalAssistantMessage": report,
         }
 
 

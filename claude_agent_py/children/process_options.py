@@ -142,12 +142,14 @@ def _inherit_options(parent: ClientOptions, mode: str | None) -> ClientOptions:
 
 def _apply_definition(name: str, definition: AgentDefinition, given: ClientOptions) -> dict[str, Any]:
     """Return the changes that run the main session as the agent and keep it from starting itself as a subagent."""
-    changes: dict[str, Any] = {
-        field: value for field in DEFINITION_OPTIONS if (value := getattr(definition, field)) is not None
-    }
+    changes: dict[str, Any] = {}
+    for option in DEFINITION_OPTIONS:
+        value = getattr(definition, option)
+        if value is not None:
+            changes[option] = value
     if definition.model not in (None, "inherit"):
         changes["model"] = definition.model
-        changes["fallback_model"] = [one for one in given.fallback_model or () if one != definition.model] or None
+        changes["fallback_model"] = [model for model in given.fallback_model or () if model != definition.model] or None
     # The definition's prompt replaces the session's.
     if not isinstance(given.system_prompt, SystemPromptPreset):
         changes["system_prompt"] = None

@@ -14,7 +14,7 @@ from typing import Any
 import anyio
 
 from claude_agent_py._errors import ClaudeAgentError, ControlError, HandlerError, TaskError
-from claude_agent_py._handler_context import HandlerContext
+from claude_agent_py._handler_context import HandlerContext, extend
 from claude_agent_py._runtime.answering.parent import PermissionAnswers
 from claude_agent_py._runtime.runs.result import RunTimeoutError
 from claude_agent_py._runtime.session.current import running_client
@@ -92,7 +92,8 @@ class ParentLink:
     async def answer(self, request: WireRequest, context: HandlerContext) -> dict[str, Any]:
         """Answer a question with the parent's handlers. The context of a nested child's question has its directory."""
         parent = self._parent.client
-        own = PermissionContext(**{"cwd": self._cwd, **vars(context), "session_id": parent.session_id})
+        cwd = context.cwd if isinstance(context, PermissionContext) else self._cwd
+        own = extend(context, PermissionContext, cwd=cwd, session_id=parent.session_id)
         with running_client(parent):
             return await parent.session.handlers.permission_answers.answer(request, own)
 
@@ -278,7 +279,9 @@ class ChildRun:
         except Exception as failure:
             logger.exception("the child agent %s failed", self._assignment.agent_id)
             return "Error", f"{type(failure).__name__}: {failure}"
-        return ("Success", None) if error is None else ("Error", str(error))
+        if error is not None:
+            return "Error", str(error)
+        return "Success", None
 
     async def _run_process(self) -> ClaudeAgentError | None:
         """Run the child's process and return the error of its result, or None on success."""
@@ -307,7 +310,8 @@ class ChildRun:
         return 0.0 if self._began is None else anyio.current_time() - self._began
 
     def _finish(self, status: SubTaskStatus, reason: str | None) -> None:
-        self.report = report = ChildReport(
+        """Store the report, send it to the parent as the end of the task, and wake those who wait for it."""
+        report = ChildReport(
             task_id=self._assignment.task_id,
             agent_id=self._assignment.agent_id,
             status=status,
@@ -315,6 +319,7 @@ class ChildRun:
             final_assistant_message=self._usage.last_text,
             usage=self._usage.usage(self._elapsed()),
         )
+        self.report = report
         self._parent.session.children.discard(self.cancel)
         try:
             self._send_to_parent(

@@ -40,10 +40,12 @@ def execute(arguments: argparse.Namespace) -> int:
 def _select(inbox: SQLiteInbox, wanted: str) -> Interaction:
     """Return the pending interaction with this id, or the only one of the task with this id."""
     pending = list(inbox)
-    matching = [one for one in pending if one.id == wanted] or [one for one in pending if one.agent_id == wanted]
+    matching = [interaction for interaction in pending if interaction.id == wanted]
+    if not matching:
+        matching = [interaction for interaction in pending if interaction.agent_id == wanted]
     if not matching:
         raise OptionsError(f"no pending interaction {wanted!r}; `claude-agent-py interactions` lists them")
     if len(matching) > 1:
-        listed = "; ".join(f"{one.id} ({one.summary})" for one in matching)
+        listed = "; ".join(f"{interaction.id} ({interaction.summary})" for interaction in matching)
         raise OptionsError(f"task {wanted!r} has several pending interactions; pass the id of one: {listed}")
     return matching[0]

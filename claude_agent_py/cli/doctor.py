@@ -237,7 +237,8 @@ def _check_login(info: "InitializeReply", program: Path) -> Check:
     account = info.account.raw if info.account else {}
     sources = [account.get(key) for key in ("apiKeySource", "tokenSource", "subscriptionType")]
     found = [source for source in sources if source and source != "none"]
-    if (provider := account.get("apiProvider", "firstParty")) != "firstParty":
+    provider = account.get("apiProvider", "firstParty")
+    if provider != "firstParty":
         found.append(provider)
     if not found:
         return Check("login", "problem", "no API key and no login", LOG_IN.format(program=program))
@@ -248,7 +249,8 @@ def _check_login_variables() -> Check:
     """Report the login set by environment variables, for when no CLI can report it."""
     names = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
     clouds = ("CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY")
-    if given := [name for name in (*names, *clouds) if os.environ.get(name)]:
+    given = [name for name in (*names, *clouds) if os.environ.get(name)]
+    if given:
         return Check("login", "ok", f"by {given[0]} (not verified)")
     return Check("login", "note", "no key in the environment; finding a stored login takes a working CLI")
 
@@ -264,7 +266,8 @@ def _check_folders() -> Iterator[Check]:
             yield Check("folder", "ok", f"{folder} ({name})")
         else:
             yield Check("folder", "problem", f"{folder} ({name}) cannot be written to", f"check the owner of {exists}")
-    if not WINDOWS and (secret := config / ".credentials.json").is_file() and secret.stat().st_mode & 0o077:
+    secret = config / ".credentials.json"
+    if not WINDOWS and secret.is_file() and secret.stat().st_mode & 0o077:
         yield Check("folder", "problem", f"other users can read {secret}", f"{CHMOD}{secret}")
 
 
@@ -278,7 +281,8 @@ def _check_path() -> Iterator[Check]:
         "ok",
         f"{len(folders)} folders; npm: {shutil.which('npm') or '-'}; {PROGRAM}: {shutil.which(PROGRAM) or '-'}",
     )
-    if relative := [folder for folder in folders if not os.path.isabs(folder)]:
+    relative = [folder for folder in folders if not os.path.isabs(folder)]
+    if relative:
         found = f"{relative[0]!r} is relative, so the programs found depend on the working directory"
         yield Check("PATH", "note", found, "remove it from PATH")
     shell = _find_shell()
@@ -292,23 +296,28 @@ def _check_path() -> Iterator[Check]:
 
 
 def _find_shell() -> str | None:
-    if WINDOWS and (named := os.environ.get("CLAUDE_CODE_GIT_BASH_PATH")):
-        return named if Path(named).is_file() else None
+    bash = os.environ.get("CLAUDE_CODE_GIT_BASH_PATH")
+    if WINDOWS and bash:
+        return bash if Path(bash).is_file() else None
     places = os.pathsep.join([os.environ.get("PATH", ""), *SHELL_FOLDERS])
     return next(filter(None, (shutil.which(shell, path=places) for shell in SHELLS)), None)
 
 
 def _check_network() -> Iterator[Check]:
-    given = {name: value for name in PROXIES if (value := os.environ.get(name) or os.environ.get(name.lower()))}
-    for name, value in given.items():
-        yield _check_proxy(name, value)
-    if not given:
+    has_proxy = False
+    for name in PROXIES:
+        value = os.environ.get(name) or os.environ.get(name.lower())
+        if value:
+            has_proxy = True
+            yield _check_proxy(name, value)
+    if not has_proxy:
         yield Check("proxy", "ok", "not set")
     if base := os.environ.get("ANTHROPIC_BASE_URL"):
         host = _parse_host(base) or "no host: ANTHROPIC_BASE_URL is not a URL"
         yield Check("proxy", "note", f"requests go to {host}")
     for name in CERTIFICATES:
-        if (file := os.environ.get(name)) and not os.access(file, os.R_OK):
+        file = os.environ.get(name)
+        if file and not os.access(file, os.R_OK):
             yield Check("proxy", "problem", f"cannot read {file}, set by {name}", f"correct or unset {name}")
 
 

@@ -289,7 +289,8 @@ async def _send(fleet: Fleet, arguments: Arguments) -> int:
 
 async def _answer(fleet: Fleet, arguments: Arguments) -> int:
     session = fleet.session(arguments.session)
-    found = next((one for one in await session.interactions() if one.id == arguments.interaction), None)
+    interactions = {interaction.id: interaction for interaction in await session.interactions()}
+    found = interactions.get(arguments.interaction)
     try:
         value = None if found is None else read_typed(found, arguments.words)
         was_first = await session.answer(arguments.interaction, value, by=arguments.by)

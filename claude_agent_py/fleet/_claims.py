@@ -60,13 +60,13 @@ def register_agents(connection: Connection, now: float, known: Sequence[FleetAge
     """Store agents by name and version. Processes that do not register them read their timeouts from the table."""
     query = select(agents.c.name, agents.c.version, agents.c.timeout)
     stored = {(name, version): timeout for name, version, timeout in connection.execute(query)}
-    for one in known:
-        if (one.name, one.version) not in stored:
-            row = {"name": one.name, "version": one.version, "timeout": one.timeout}
+    for agent in known:
+        if (agent.name, agent.version) not in stored:
+            row = {"name": agent.name, "version": agent.version, "timeout": agent.timeout}
             connection.execute(insert(agents).values(**row, registered_at=now))
-        elif stored[one.name, one.version] != one.timeout:
-            change = update(agents).where(agents.c.name == one.name, agents.c.version == one.version)
-            connection.execute(change.values(timeout=one.timeout))
+        elif stored[agent.name, agent.version] != agent.timeout:
+            change = update(agents).where(agents.c.name == agent.name, agents.c.version == agent.version)
+            connection.execute(change.values(timeout=agent.timeout))
 
 
 def extend_lease(connection: Connection, worker: str, lease: float, memory_used: int) -> bool | None:

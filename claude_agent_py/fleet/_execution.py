@@ -478,5 +478,5 @@ def _is_transient(error: Exception, is_retryable: Any) -> bool:
 
 def _get_structured_output(result: RunResult[Any]) -> Any:
     """Return the structured output as the CLI sent it."""
-    found = next((one for one in reversed(result.results) if one.has_structured_output), None)
+    found = next((candidate for candidate in reversed(result.results) if candidate.has_structured_output), None)
     return None if found is None else found.structured_output

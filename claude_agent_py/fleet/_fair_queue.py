@@ -37,7 +37,7 @@ class Shares:
         for agent, tenant, number in connection.execute(query.group_by(sessions.c.agent, sessions.c.tenant)):
             self.running["agent", agent] += number
             self.running["tenant", tenant] += number
-        self._agents = {one.name: one for one in known}
+        self._agents = {agent.name: agent for agent in known}
         self._tenant_limit = claimant.tenant_limit
         self.tenants: dict[str, RowMapping] = {
             row["name"]: row for row in connection.execute(select(tenants)).mappings()
@@ -83,7 +83,7 @@ class Shares:
         return self.tenants[tenant]["weight"] if tenant in self.tenants else 1.0
 
     def _next_turn(self, tenant: str) -> float:
-        """Return the virtual time of a tenant's next turn: now, for one that had none for long."""
+        """Return the virtual time of a tenant's next turn: now, if it has not had one for a while."""
         if tenant not in self.last_turns:
             return self._now
         return max(self._now, self.last_turns[tenant] + 1 / self._weight(tenant))
@@ -92,7 +92,7 @@ class Shares:
 def has_work(connection: Connection, claimant: Claimant, known: Sequence[FleetAgent]) -> bool:
     """Return whether there may be sessions to claim."""
     now = server_time(connection)
-    query = select(sessions.c.id).where(or_(*(_is_available(claimant, one, now) for one in known)))
+    query = select(sessions.c.id).where(or_(*(_is_available(claimant, agent, now) for agent in known)))
     return connection.execute(query.limit(1)).first() is not None
 
 
@@ -103,7 +103,7 @@ def choose_sessions(
     shares = Shares(connection, claimant, known)
     full = shares.find_full_tenants(list({name for kind, name in shares.running if kind == "tenant"}))
     heads = _find_heads(connection, claimant, known, full, now)
-    agents = {(one.name, one.version): one for one in known}
+    agents = {(agent.name, agent.version): agent for agent in known}
     candidates: list[RowMapping] = []
     # Choosing a session never raises the rank of another one, so the first `count` heads are enough.
     for head in nsmallest(count, heads, key=shares.rank):
@@ -148,8 +148,8 @@ def _find_heads(
     found: list[RowMapping] = []
     first = (func.max(sessions.c.priority).label("priority"), func.min(sessions.c.queued_at).label("queued_at"))
     names = [sessions.c[name] for name in ("agent", "version", "tenant")]
-    for one in known:
-        query = select(*names, *first).where(_is_available(claimant, one, now), sessions.c.tenant.not_in(full))
+    for agent in known:
+        query = select(*names, *first).where(_is_available(claimant, agent, now), sessions.c.tenant.not_in(full))
         found += connection.execute(query.group_by(*names)).mappings()
     return found
 

@@ -61,8 +61,8 @@ async def prune(
     pruned: list[Pruned] = []
     while batch := await database.call(prune_sessions, seconds, machine):
         pruned += batch
-        for one in batch:
-            await _delete_conversation(store, one)
+        for session in batch:
+            await _delete_conversation(store, session)
     await _run_in_thread(prune_workflows, database, seconds)
     return pruned
 
@@ -92,7 +92,7 @@ def prune_sessions(connection: Connection, seconds: float, machine: str | None) 
         query = query.where(or_(sessions.c.machine.is_(None), sessions.c.machine == machine, away))
     query = query.order_by(sessions.c.updated_at).limit(BATCH).with_for_update(skip_locked=True)
     found = [Pruned(*row) for row in connection.execute(query)]
-    ids = [one.id for one in found]
+    ids = [session.id for session in found]
     for table in (events, interactions, runs, archives):
         connection.execute(delete(table).where(table.c.session.in_(ids)))
     connection.execute(delete(sessions).where(sessions.c.id.in_(ids)))
@@ -171,7 +171,7 @@ def _iter_old_workflows(client: DBOSClient, before: datetime, needed: frozenset[
             load_output=False,
         )
         is_last = len(found) < BATCH
-        old = [one.workflow_id for one in found if not _is_needed(one.workflow_id, needed)]
+        old = [workflow.workflow_id for workflow in found if not _is_needed(workflow.workflow_id, needed)]
         kept += len(found) - len(old)
         if old:
             yield old

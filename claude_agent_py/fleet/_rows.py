@@ -135,7 +135,8 @@ def send(connection: Connection, session: str, prompt: Any, timeout: float | Non
     row = lock_session(connection, session)
     if key is not None:
         query = select(runs.c.number).where(runs.c.session == session, runs.c.key == key)
-        if (number := connection.scalar(query)) is not None:
+        number = connection.scalar(query)
+        if number is not None:
             return int(number)
     if row["state"] == "cancelled":
         raise FleetError(f"the session {session!r} was cancelled: {row['reason']}", session_id=session)

@@ -235,7 +235,9 @@ class Fleet:
         content = prompt_as_json(prompt)
         new = _rows.NewSession(check_session_id(id or secrets.token_hex(8)), agent, version, tenant, priority)
         limit = check_timeout(timeout)
-        registered = [one for one in self.agents.values() if one.name == agent and version in (None, one.version)]
+        registered = [
+            known for known in self.agents.values() if known.name == agent and version in (None, known.version)
+        ]
 
         def begin(connection: Any) -> FleetSessionInfo:
             if registered:

@@ -99,7 +99,7 @@ class FleetEvent(_Record):
     at: float
     """In seconds since the epoch."""
     data: Mapping[str, Any]
-    """A `message` is as the CLI sent it; `wire.decode(json.dumps(data))` makes an object of it."""
+    """A `message` is as the CLI sent it; `wire.decode(json.dumps(data))` decodes it."""
 
 
 @dataclass(frozen=True, kw_only=True)

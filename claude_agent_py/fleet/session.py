@@ -143,7 +143,8 @@ class FleetSession:
             ValueError: The value does not answer this question, which stays open.
             FleetError: The session does not exist, or has not asked this question.
         """
-        found = next((one for one in await self.interactions() if one.id == interaction_id), None)
+        interactions = {interaction.id: interaction for interaction in await self.interactions()}
+        found = interactions.get(interaction_id)
         if found is None:
             await self._database.call(_rows.check_question, self.id, interaction_id, write=False)
             return False

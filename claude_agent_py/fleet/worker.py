@@ -203,8 +203,9 @@ class Worker:
         before = self._heartbeat.now()
         was_alive = self._heartbeat.is_alive
         if self._memory is not None:
-            pids = [pid for execution in self._executions.values() if (pid := execution.pid) is not None]
-            self._memory_used = sum((await tree_memory(pids)).values())
+            pids = [execution.pid for execution in self._executions.values()]
+            memory = await tree_memory([pid for pid in pids if pid is not None])
+            self._memory_used = sum(memory.values())
         must_drain = await self._call_briefly(_claims.extend_lease, self.id, self._fleet.lease, self._memory_used)
         if must_drain is None:
             await self._register_again()
@@ -242,8 +243,8 @@ class Worker:
             except Exception:
                 logger.exception("worker %s could not delete old sessions", self.id)
             else:
-                for one in pruned:
-                    await self._remove_workspace(self._fleet.agents.get((one.agent, one.version)), one.id)
+                for session in pruned:
+                    await self._remove_workspace(self._fleet.agents.get((session.agent, session.version)), session.id)
             await anyio.sleep(min(max(seconds / 10, 1.0), PRUNE_SECONDS))
 
     async def _run_claiming(self) -> None:

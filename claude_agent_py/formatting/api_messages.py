@@ -202,7 +202,7 @@ class _Conversation:
             return
         # A replay repeats calls that are already known.
         new = [block for block in message.content if getattr(block, "id", None) not in self._turns_by_call]
-        blocks = [sent for block in new if (sent := api_block(block)) is not None]
+        blocks = [block for block in map(api_block, new) if block is not None]
         if not blocks:
             return
         turn = self._turns_by_message.get(message.message_id)
@@ -219,17 +219,23 @@ class _Conversation:
                 self._turns_by_call[block.id] = turn
 
     def _add_user(self, message: UserMessage) -> None:
-        content = [TextBlock(text=message.content)] if isinstance(message.content, str) else message.content
         if message.text.startswith("<local-command-"):
             return
-        blocks = [(block, sent) for block in content if (sent := api_block(block)) is not None]
-        others = [sent for block, sent in blocks if not isinstance(block, ToolResultBlock)]
-        for block, sent in blocks:
-            if isinstance(block, ToolResultBlock) and block.tool_use_id in self._turns_by_call:
+        content = [TextBlock(text=message.content)] if isinstance(message.content, str) else message.content
+        others: list[Any] = []
+        is_empty = True
+        for block in content:
+            sent = api_block(block)
+            if sent is None:
+                continue
+            is_empty = False
+            if not isinstance(block, ToolResultBlock):
+                others.append(sent)
+            elif block.tool_use_id in self._turns_by_call:
                 self._turns_by_call[block.tool_use_id].results[block.tool_use_id] = sent
         if others:
             self._turns.append(_Turn("user", others))
-        if blocks:
+        if not is_empty:
             self._schedule_notifications()
 
     # Background tasks

@@ -357,7 +357,8 @@ def _format_member(entry: Sequence[Section], outline: Outline) -> str:
     inside = outline.inside(spec) if spec else NO_SECTIONS
     values = [_format_value(section, inside) for section in entry]
     is_list = len(values) > 1 or (values[0].startswith("[") and is_repeatable(entry[0], outline))
-    return f"{_quote(entry[0].name)}: " + (f"[{', '.join(values)}]" if is_list else values[0])
+    value = f"[{', '.join(values)}]" if is_list else values[0]
+    return f"{_quote(entry[0].name)}: {value}"
 
 
 def _format_value(section: Section, inside: Outline) -> str:

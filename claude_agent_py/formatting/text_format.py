@@ -6,7 +6,7 @@ registered sections, problems, events and instructions.
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from claude_agent_py._errors import TextFormatError
 from claude_agent_py.formatting.builder import NO_SECTIONS, Outline, Reading, SectionBuilder, SectionEvent, TextSource
@@ -23,6 +23,7 @@ from claude_agent_py.formatting.sections import (
 
 MOST_PROBLEMS = 20
 """How many problems a repair prompt lists."""
+_END: Final = object()
 
 
 class TextFormat(ABC):
@@ -265,7 +266,7 @@ class TextStream:
         if self._parsed is None:
             self._add(text)
             self._source.is_complete = True
-            for _ in self._reading:
+            if next(self._reading, _END) is not _END:
                 raise RuntimeError("the format's read() asks for text after the end")
             self._parsed = self._builder.finish(is_truncated=is_truncated)
         return self._take_events()

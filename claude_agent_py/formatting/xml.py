@@ -56,9 +56,9 @@ class _Element:
     def __init__(self, tag: str) -> None:
         self.tag = tag.lower()
         self.is_new = True
-        """Whether no content was found yet."""
+        """Whether it has no content so far."""
         self.is_leading = True
-        """Whether no element inside it was found yet."""
+        """Whether it contains no element so far."""
         self.has_break = False
         """Whether it starts with a line break, so that the line break at its end is not content either."""
 
@@ -383,9 +383,11 @@ class XMLFormat(TextFormat):
         opening, closing = self._format_tags(section.name)
         content = escape(section.content)
         if section.sections:
-            inner = self.write(section.sections)
-            return "\n".join([opening, *([content] if content else []), inner, closing])
-        return f"{opening}\n{content}\n{closing}" if "\n" in content else f"{opening}{content}{closing}"
+            parts = [opening, content, self.write(section.sections), closing]
+            return "\n".join(part for part in parts if part)
+        if "\n" in content:
+            return f"{opening}\n{content}\n{closing}"
+        return f"{opening}{content}{closing}"
 
     def _format_tags(self, name: str) -> tuple[str, str]:
         if re.fullmatch(NAME, name) and name.lower() not in ((self.wrapper or "").lower(), self._generic):

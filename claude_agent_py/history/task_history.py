@@ -213,7 +213,7 @@ class TaskHistory:
         if status is not None:
             statuses = [status] if isinstance(status, str) else list(status)
             where += f" AND status IN ({', '.join('?' * len(statuses))})"
-            values += [_parse_status(one).value for one in statuses]
+            values += [_parse_status(name).value for name in statuses]
         rows = await self._select(
             FINISHED, f"finished WHERE {where} ORDER BY ended_at DESC, task_id LIMIT ?", *values, limit
         )

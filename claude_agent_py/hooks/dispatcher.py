@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from claude_agent_py._callbacks import Callback
 from claude_agent_py._errors import HandlerError
-from claude_agent_py._handler_context import HandlerContext
+from claude_agent_py._handler_context import HandlerContext, extend
 from claude_agent_py.hooks.context import HookContext
 from claude_agent_py.hooks.final_filter import FinalFilter
 from claude_agent_py.hooks.matcher import WITHHOLDING, HookMatcher
@@ -193,7 +193,7 @@ class HookDispatcher:
         try:
             output = await entry.handler.answer(
                 inputs.parse_hook_input(dict(data)),
-                HookContext(**vars(context), event=entry.event, tool_use_id=own_id),
+                extend(context, HookContext, event=entry.event, tool_use_id=own_id),
                 read=lambda value: _read_output(entry.event, data, value),
                 timeout=entry.matcher.timeout,
                 cancellation=context.cancellation,
@@ -228,7 +228,9 @@ def _build_group(entry: _Registered) -> JSONObject:
 
 def _read_output(event: str, data: Mapping[str, Any], value: Any) -> JSONObject:
     output = outputs.parse_hook_output(event, value)
-    return (coerce_output(data, output) if isinstance(output, outputs.PostToolUseOutput) else output).to_wire()
+    if isinstance(output, outputs.PostToolUseOutput):
+        output = coerce_output(data, output)
+    return output.to_wire()
 
 
 def _build_failure_output(entry: _Registered, data: Mapping[str, Any], error: HandlerError) -> "HookOutput":

@@ -71,7 +71,7 @@ class HookMatcher(Generic[Input]):
         for name in unknown:
             raise OptionsError(f"HookMatcher has no {name}{_INSTEAD.get(name, '')}", option=OPTION)
         self.pattern: str | None = _check_pattern(pattern)
-        self.handlers: tuple[HookHandler, ...] = tuple(_check_handler(one) for one in _as_iterable(handler))
+        self.handlers: tuple[HookHandler, ...] = tuple(_check_handler(function) for function in _as_iterable(handler))
         self.timeout: float | None = _check_timeout(timeout)
         if on_failure not in (None, "block", "continue"):
             raise OptionsError(f"on_failure must be 'block' or 'continue', not {on_failure!r}", option=OPTION)

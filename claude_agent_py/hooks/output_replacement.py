@@ -76,7 +76,9 @@ def _get_tool_name(data: Mapping[str, Any]) -> str:
 
 def _get_null_fields(old: Any) -> JSONObject:
     """Return the null fields of the old output, which models built in Python leave out."""
-    return {key: None for key, value in old.items() if value is None} if isinstance(old, Mapping) else {}
+    if not isinstance(old, Mapping):
+        return {}
+    return {key: None for key, value in old.items() if value is None}
 
 
 def _is_accepted(name: str, old: Any, new: Any) -> bool:
@@ -123,11 +125,11 @@ def _mask(value: Any, notice: str, kept: Set[str]) -> Any:
     if isinstance(value, str):
         return notice
     if isinstance(value, list):
-        return [_mask(one, notice, kept) for one in value]
+        return [_mask(item, notice, kept) for item in value]
     if isinstance(value, Mapping):
         return {
-            key: one if key in kept and _is_harmless(key, one) else _mask(one, notice, kept)
-            for key, one in value.items()
+            key: item if key in kept and _is_harmless(key, item) else _mask(item, notice, kept)
+            for key, item in value.items()
         }
     return value
 

@@ -56,7 +56,9 @@ def find_syntax_problem(pattern: str) -> str | None:
             return None
         return "the pattern contains no name; use '*' to match everything"
     problem = _check_syntax(pattern)
-    return _RULE if problem and _is_permission_rule(pattern) else problem
+    if problem is not None and _is_permission_rule(pattern):
+        return _RULE
+    return problem
 
 
 def matches(pattern: str | None, name: str) -> bool:
@@ -105,11 +107,19 @@ def _check_syntax(pattern: str) -> str | None:
 
 
 def _describe_unsupported_syntax(pattern: str, at: int) -> str:
-    hint = next((f": {text}" for sign, text in _HINTS if (found := sign.search(pattern)) and found.end() > at), "")
     return (
         "the CLI uses JavaScript regular expressions; only syntax that means the same in Python is allowed, "
-        f"not {pattern[at : at + 8]!r} at character {at + 1}{hint}"
+        f"not {pattern[at : at + 8]!r} at character {at + 1}{_find_hint(pattern, at)}"
     )
+
+
+def _find_hint(pattern: str, at: int) -> str:
+    """Return how to write the unsupported syntax instead, after a colon; empty if unknown."""
+    for sign, text in _HINTS:
+        found = sign.search(pattern)
+        if found is not None and found.end() > at:
+            return f": {text}"
+    return ""
 
 
 def find_name_problem(event: str, pattern: str) -> str | None:
@@ -122,9 +132,9 @@ def find_name_problem(event: str, pattern: str) -> str | None:
         wanted: Iterable[str] = "".join(_split_names(pattern))
     else:
         wanted = (token["character"] for token in _TOKEN.finditer(pattern) if token["character"])
-    for one in wanted:
-        if not any(re.fullmatch(one, character, re.ASCII) for character in _TOOL_NAME_CHARACTERS):
-            return f"no tool name contains {one!r}; separate names with |, as in 'Bash|Write'"
+    for character in wanted:
+        if not any(re.fullmatch(character, possible, re.ASCII) for possible in _TOOL_NAME_CHARACTERS):
+            return f"no tool name contains {character!r}; separate names with |, as in 'Bash|Write'"
     return None
 
 
@@ -158,7 +168,8 @@ def _is_plain(pattern: str) -> bool:
 def _split_names(pattern: str) -> frozenset[str]:
     if pattern in ("", "*") or not _is_plain(pattern):
         return frozenset()
-    return frozenset(name for part in re.split(r"[|,]", pattern) if (name := part.strip()))
+    names = {part.strip() for part in re.split(r"[|,]", pattern)}
+    return frozenset(names - {""})
 
 
 def _join_names(names: Iterable[str]) -> str:

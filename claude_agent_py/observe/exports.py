@@ -293,7 +293,7 @@ def _encode_value(value: Any) -> dict[str, Any]:
         case float():
             return {"doubleValue": value}
         case list() | tuple():
-            return {"arrayValue": {"values": [_encode_value(one) for one in value]}}
+            return {"arrayValue": {"values": [_encode_value(item) for item in value]}}
     return {"stringValue": str(value)}
 
 

@@ -120,7 +120,7 @@ class Watch:
 
     def close(self) -> None:
         """Stop watching. Unfinished work is reported as spans without an end."""
-        self._session.observers = tuple(one for one in self._session.observers if one is not self._observer)
+        self._session.observers = tuple(other for other in self._session.observers if other is not self._observer)
         self._observer.ended()
 
     def __enter__(self) -> Self:

@@ -80,9 +80,8 @@ def fold_recording(fold: SpanFold, path: str | os.PathLike[str]) -> None:
         OptionsError: The file cannot be read, or contains no frames.
     """
     try:
-        origin = next(
-            (began for frame, t, _ in _read_frames(path) if (began := _find_recording_start(frame, t)) is not None), 0.0
-        )
+        starts = (_find_recording_start(frame, t) for frame, t, _ in _read_frames(path))
+        origin = next((start for start in starts if start is not None), 0.0)
         is_empty = True
         for frame, t, is_sent in _read_frames(path):
             is_empty = False

@@ -103,14 +103,17 @@ class Used(msgspec.Struct, kw_only=True):
     """Model calls."""
     tools: int = 0
     """Tool calls, of an agent."""
-    seen: Tokens = Tokens()
+    from_messages: Tokens = Tokens()
     """Tokens according to the messages."""
-    told: Tokens = Tokens()
+    from_results: Tokens = Tokens()
     """Tokens according to the results of turns."""
 
     def settle(self) -> None:
         """Choose the larger count: live messages lack most of their output tokens, and transcripts lack results."""
-        self.tokens = self.told if self.told.total >= self.seen.total else self.seen
+        if self.from_results.total >= self.from_messages.total:
+            self.tokens = self.from_results
+        else:
+            self.tokens = self.from_messages
 
 
 class Summary:
@@ -191,7 +194,7 @@ class Summary:
     def _add_model_call(self, span: Span) -> None:
         for used in (self._agent(span.agent), self._model(span.name)):
             used.calls += 1
-            used.seen += span.tokens or Tokens()
+            used.from_messages += span.tokens or Tokens()
             used.settle()
 
     def _add_turn(self, span: Span) -> None:
@@ -199,11 +202,11 @@ class Summary:
         for model, spent in (span.attributes.get("models") or {}).items():
             used = self._model(model)
             used.cost_usd = (used.cost_usd or 0.0) + spent["cost_usd"]
-            used.told += spent["tokens"] or Tokens()
+            used.from_results += spent["tokens"] or Tokens()
             used.settle()
         if span.tokens is not None:
             main = self._agent(span.agent)
-            main.told += span.tokens
+            main.from_results += span.tokens
             main.settle()
 
     def _model(self, name: str) -> Used:

@@ -144,7 +144,7 @@ class Tracer(Observer):
 
     def _build_links(self, span: Span) -> list[Link]:
         found = [self._find_otel_span(link) for link in span.links]
-        links = [Link(one.get_span_context()) for one in found if one is not None]
+        links = [Link(span.get_span_context()) for span in found if span is not None]
         if span.kind == "turn" and self._cli.is_valid and self._cli.trace_id != self._trace_id(span):
             links.append(Link(self._cli, {"claude_agent.link": "cli"}))
         return links

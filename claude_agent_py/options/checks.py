@@ -76,7 +76,7 @@ def paths(value: Any) -> list[Path]:
     """Read a list of paths."""
     if isinstance(value, str | Path) or not isinstance(value, Iterable):
         raise ValueError(f"must be a list, not {type(value).__name__}")
-    return [path(one) for one in value]
+    return [path(item) for item in value]
 
 
 def function(value: Any) -> Any:
@@ -185,7 +185,7 @@ def models(value: Any) -> list[str]:
 
 
 def token_budget(value: Any) -> Any:
-    """Read a number of tokens, also from an official SDK's `{total: N}`."""
+    """Read a number of tokens: from an official SDK's `{total: N}`, or as is."""
     return value["total"] if isinstance(value, Mapping) and set(value) == {"total"} else value
 
 

@@ -76,9 +76,19 @@ def is_offered(agent: str, options: Any) -> bool:
     if {f"{tool}({agent})" for tool in AGENT_TOOL} & set(_list_denied(options)):
         return False
     main = _get_main_agent(options)
-    rules = [rule for rule in (main.tools if main else None) or () if tool_of(rule) in AGENT_TOOL]
-    named = {name.strip() for rule in rules for name in rule.partition("(")[2].rstrip(") ").split(",")} - {"", "*"}
-    return not named or agent in named
+    if main is None:
+        return True
+    offered: set[str] = set()
+    for rule in main.tools or ():
+        if tool_of(rule) in AGENT_TOOL:
+            offered |= _read_agent_names(rule)
+    return not offered or agent in offered
+
+
+def _read_agent_names(rule: str) -> set[str]:
+    """Return the agents that a rule such as `Agent(reviewer, tester)` names; empty if it allows all."""
+    names = rule.partition("(")[2].rstrip(") ").split(",")
+    return {name.strip() for name in names} - {"", "*"}
 
 
 def report_limit(options: Any) -> int | None:
@@ -162,4 +172,6 @@ def _denies(rules: Iterable[str], names: Iterable[str]) -> bool:
 def _read_denied(settings: object) -> list[str]:
     permissions: Any = settings.get("permissions") if isinstance(settings, Mapping) else None
     denied = permissions.get("deny") if isinstance(permissions, Mapping) else None
-    return [rule for rule in denied if isinstance(rule, str)] if isinstance(denied, list) else []
+    if not isinstance(denied, list):
+        return []
+    return [rule for rule in denied if isinstance(rule, str)]

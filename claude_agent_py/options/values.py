@@ -160,12 +160,10 @@ _THINKING_KINDS: Final[Mapping[str, type[ThinkingConfig]]] = {
 
 
 def read_thinking(value: Any) -> ThinkingConfig:
-    """Read a thinking configuration, also from its name or an official SDK's dict."""
+    """Read a thinking configuration: from its name, from an official SDK's dict, or as is."""
     if isinstance(value, ThinkingConfig):
         return value
-    fields: dict[str, Any] = {"type": value} if isinstance(value, str) else {}
-    if isinstance(value, Mapping):
-        fields = dict(value)
+    fields: dict[str, Any] = dict(value) if isinstance(value, Mapping) else {"type": value}
     kind = fields.pop("type", None)
     if not isinstance(kind, str) or kind not in _THINKING_KINDS:
         raise ValueError("must be ThinkingAdaptive(), ThinkingEnabled() or ThinkingDisabled()")
@@ -188,7 +186,7 @@ def read_plugins(value: Any) -> list[PluginConfig]:
     """Read a list of plugins: values, paths, or an official SDK's dicts."""
     if isinstance(value, str | Mapping) or not isinstance(value, Iterable):
         raise ValueError(f"must be a list, not {type(value).__name__}")
-    return [_plugin(one) for one in value]
+    return [_plugin(plugin) for plugin in value]
 
 
 def _plugin(value: Any) -> PluginConfig:

@@ -97,8 +97,8 @@ def _read_updates(updates: Any, suggestions: Sequence[Mapping[str, Any]]) -> lis
     if not isinstance(updates, Sequence) or isinstance(updates, str):
         raise ValueError("updated_permissions must be a list of permission updates")
     read = []
-    for one in updates:
-        data = dump(one) if isinstance(one, WireModel) else one
+    for item in updates:
+        data = dump(item) if isinstance(item, WireModel) else item
         if not isinstance(data, Mapping):
             raise ValueError("updated_permissions must be a list of permission updates")
         update = read_update(data)

@@ -15,7 +15,7 @@ from anyio import from_thread
 
 from claude_agent_py._callbacks import Callback, make_handler_error
 from claude_agent_py._errors import HandlerError
-from claude_agent_py._handler_context import HandlerContext
+from claude_agent_py._handler_context import HandlerContext, extend
 from claude_agent_py.permissions.interactions import (
     AnswerSource,
     Inbox,
@@ -69,11 +69,11 @@ class PermissionDispatcher:
         on_answered: Callable[[str | None, Answered], object] = lambda *arguments: None,
         on_interaction: Callable[[Any], object] = lambda event: None,
     ) -> None:
-        self._handlers: dict[Kind, Callback] = {
-            kind: Callback(handler)
-            for kind, option in HANDLERS.items()
-            if (handler := handlers.get(option)) is not None
-        }
+        self._handlers: dict[Kind, Callback] = {}
+        for kind, option in HANDLERS.items():
+            handler = handlers.get(option)
+            if handler is not None:
+                self._handlers[kind] = Callback(handler)
         self._own_inbox = PendingInteractions() if interactions is True else None
         self.interactions: Inbox | None = interactions if isinstance(interactions, Inbox) else self._own_inbox
         self._cwd = os.path.abspath(cwd or os.curdir)
@@ -91,11 +91,15 @@ class PermissionDispatcher:
         """Return the reply to a request. A failing handler does not raise here; cancelling cancels the handler."""
         kind = get_kind(request)
         wait = _Wait(self, kind, request, context)
-        # The context of a child agent's request already has the child's directory.
-        given: dict[str, Any] = {"cwd": self._cwd} | vars(context)
-        given["tool_use_id"] = getattr(request, "tool_use_id", None)
-        given |= {"on_waiting": wait.report_waiting, "on_interaction": wait.report_interaction}
-        own = PermissionContext(**given)
+        own = extend(
+            context,
+            PermissionContext,
+            tool_use_id=getattr(request, "tool_use_id", None),
+            # The context of a child agent's request already has the child's directory.
+            cwd=context.cwd if isinstance(context, PermissionContext) else self._cwd,
+            on_waiting=wait.report_waiting,
+            on_interaction=wait.report_interaction,
+        )
         reply = await self._ask_handler(kind, request, own, wait)
         return await self._ask_inbox(kind, request, own) if reply is None else reply
 
@@ -139,7 +143,7 @@ class PermissionDispatcher:
 
 
 class _Wait:
-    """The waits of one prompt for a person. Reports their begin, end and answer."""
+    """The waits of one prompt for a person. Reports their start, end and answer."""
 
     def __init__(self, dispatcher: PermissionDispatcher, kind: Kind, request: Any, context: HandlerContext) -> None:
         self._dispatcher = dispatcher

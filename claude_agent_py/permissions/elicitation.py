@@ -90,7 +90,7 @@ class FormField:
         return _check_limits(value, self.schema, "minimum", "maximum", "")
 
     def _check_list(self, value: Any) -> str | None:
-        if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
             return "must be a list of strings"
         if self.choices and not set(value) <= set(self.choices):
             return f"must be some of {', '.join(self.choices)}"
@@ -195,7 +195,8 @@ def _read_field(name: str, schema: Any, required: bool) -> FormField:
 def _read_choices(schema: Mapping[str, Any]) -> dict[str, str]:
     for key in ("oneOf", "anyOf"):
         if isinstance(schema.get(key), list):
-            return {str(one["const"]): str(one.get("title", one["const"])) for one in schema[key] if "const" in one}
+            choices = [choice for choice in schema[key] if "const" in choice]
+            return {str(choice["const"]): str(choice.get("title", choice["const"])) for choice in choices}
     values = schema.get("enum")
     names = schema.get("enumNames")
     if not isinstance(values, list):

@@ -182,7 +182,7 @@ class Inbox(ABC):
 
     def get(self, interaction_id: str) -> Interaction | None:
         """Return the pending question with this id, or None."""
-        return next((one for one in self if one.id == interaction_id), None)
+        return next((interaction for interaction in self if interaction.id == interaction_id), None)
 
     def __getitem__(self, interaction_id: str) -> Interaction:
         found = self.get(interaction_id)
@@ -220,7 +220,7 @@ class PendingInteractions(Inbox):
 
     def __iter__(self) -> Iterator[Interaction]:
         with self._lock:
-            return iter([one for one in self._waiting.values() if not one.done])
+            return iter([interaction for interaction in self._waiting.values() if not interaction.done])
 
     def __len__(self) -> int:
         return len(list(iter(self)))

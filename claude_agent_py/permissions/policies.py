@@ -260,7 +260,7 @@ def within(directory: str | os.PathLike[str], *more: str | os.PathLike[str]) -> 
     # Edit and NotebookEdit. The paths of Grep and Glob come as written, and the CLI strips white space around them and
     # around the directory that starts a pattern. Read tries a screenshot's alternative name if the file is missing. A
     # search without a path starts in the directory of the last `cd`. Every path that the tool may open must be inside.
-    roots = tuple(_resolve_root(one) for one in (directory, *more))
+    roots = tuple(_resolve_root(path) for path in (directory, *more))
 
     def policy(request: PermissionRequest, context: PermissionContext) -> Opinion:
         tool = canonical_name(request.tool_name)

@@ -135,7 +135,9 @@ def check_input(request: CanUseToolRequest, reply: JSONObject) -> JSONObject:
 
 
 def _read_questions(request: CanUseToolRequest, value: Any) -> JSONObject:
-    return check_input(request, build_reply(value)) if isinstance(value, Allow) else read_answers(request, value)
+    if isinstance(value, Allow):
+        return check_input(request, build_reply(value))
+    return read_answers(request, value)
 
 
 def decode_decision(reply: JSONObject) -> Decision:

@@ -92,7 +92,9 @@ class PoolCore:
     @property
     def is_serving(self) -> bool:
         """Whether a caller waits for a process, has one reserved, or uses one."""
-        return bool(self._queue) or any(one.phase is Phase.USED or one.is_reserved for one in self.table.processes)
+        if self._queue:
+            return True
+        return any(process.phase is Phase.USED or process.is_reserved for process in self.table.processes)
 
     @property
     def is_called_from_session(self) -> bool:
@@ -195,9 +197,12 @@ class PoolCore:
         starting = table.starting()
         closing = table.count(Phase.CLOSING)
         for waiter in tuple(self._queue):
-            if (process := table.find_spare(waiter.request)) is not None:
+            process = table.find_spare(waiter.request)
+            if process is not None:
                 self._reserve(process, waiter)
-            elif (match := next((one for one in starting if can_serve(one, waiter.request)), None)) is not None:
+                continue
+            match = next((process for process in starting if can_serve(process, waiter.request)), None)
+            if match is not None:
                 starting.remove(match)
             elif table.has_room:
                 self._start(waiter.request)
@@ -255,7 +260,8 @@ class PoolCore:
                     self._on_start_failed(process, error)
                     return
                 self._on_ready(process)
-                if (loss := await process.watch(self._idle)) is not None:
+                loss = await process.watch(self._idle)
+                if loss is not None:
                     self._on_lost(process, loss)
                 elif process.is_free:
                     # The spare is older than `idle`.
@@ -290,7 +296,7 @@ class PoolCore:
         waiter: Waiter | None = None
         # No caller waits for a parked process.
         if not process.made_for.is_parked:
-            waiter = next((one for one in self._queue if can_serve(process, one.request)), None)
+            waiter = next((waiting for waiting in self._queue if can_serve(process, waiting.request)), None)
         if waiter is None:
             logger.warning("a pool could not start a spare: %s", error)
         else:
@@ -315,7 +321,8 @@ class PoolCore:
     def note_use(self, process: PooledProcess, what: Literal["warm", "cold"]) -> None:
         """Record that a process was used, and whether it was ready."""
         self._counts[what] += 1
-        if (target := self.table.find_target(process)) is not None:
+        target = self.table.find_target(process)
+        if target is not None:
             target.note_success()
 
     # The worker --------------------------------------------------------------------------------------------------

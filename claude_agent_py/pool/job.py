@@ -167,7 +167,7 @@ class Journal:
         """
         error = outcome.error
         results = [] if outcome.result is None else outcome.result.results
-        outputs = [one.structured_output for one in results if one.has_structured_output]
+        outputs = [result.structured_output for result in results if result.has_structured_output]
         entry = {
             "index": outcome.index,
             "ok": outcome.ok,

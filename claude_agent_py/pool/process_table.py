@@ -182,29 +182,34 @@ class ProcessTable:
 
     def spares(self) -> Iterator[PooledProcess]:
         """Yield the spares that are not reserved, oldest first."""
-        return (one for one in self.processes if one.is_free)
+        return (process for process in self.processes if process.is_free)
 
     def find_spare(self, request: SessionRequest) -> PooledProcess | None:
         """Return the oldest spare that can serve the request, preferably without a claim or a change."""
-        candidates = [one for one in self.spares() if one.client.is_open and can_serve(one, request)]
+        candidates = [process for process in self.spares() if process.client.is_open and can_serve(process, request)]
         return min(
-            candidates, key=lambda one: (one.made_for.is_parked, not _is_same(one.made_for, request)), default=None
+            candidates,
+            key=lambda process: (process.made_for.is_parked, not _is_same(process.made_for, request)),
+            default=None,
         )
 
     def starting(self) -> list[PooledProcess]:
         """Return the starting processes that are not parked."""
-        return [one for one in self.processes if one.phase is Phase.STARTING and not one.made_for.is_parked]
+        starting = [process for process in self.processes if process.phase is Phase.STARTING]
+        return [process for process in starting if not process.made_for.is_parked]
 
     def count_missing(self, target: SpareTarget, request: SessionRequest) -> int:
         """Return how many spares a target lacks; negative if it has too many."""
         available = [
-            one for one in self.processes if one.phase in (Phase.STARTING, Phase.SPARE) and not one.is_reserved
+            process
+            for process in self.processes
+            if process.phase in (Phase.STARTING, Phase.SPARE) and not process.is_reserved
         ]
-        return target.size - sum(_is_same(one.made_for, request) for one in available)
+        return target.size - sum(_is_same(process.made_for, request) for process in available)
 
     def find_useless(self) -> PooledProcess | None:
         """Return a spare that no target needs any more."""
-        return next((one for one in self.spares() if self.find_target(one) is None), None)
+        return next((process for process in self.spares() if self.find_target(process) is None), None)
 
     def spares_over_limit(self) -> Iterator[PooledProcess]:
         """Yield the spares to close because the memory limit is exceeded. One process may always stay."""
@@ -217,16 +222,20 @@ class ProcessTable:
 
     def find_target(self, process: PooledProcess) -> SpareTarget | None:
         """Return the target that a process belongs to."""
-        return next((one for one in self.targets if _is_same(process.made_for, one.build_request())), None)
+        return next((target for target in self.targets if _is_same(process.made_for, target.build_request())), None)
 
     def find_target_for(self, options: ClientOptions[Any]) -> SpareTarget | None:
         """Return the target for these options."""
         request = SessionRequest.for_options(options)
-        return next((one for one in self.targets if _is_same(one.build_request(), request)), None)
+        return next((target for target in self.targets if _is_same(target.build_request(), request)), None)
 
     async def measure(self) -> None:
         """Measure the memory of the processes."""
-        pids = {process: pid for process in self.processes if (pid := process.pid) is not None}
+        pids: dict[PooledProcess, int] = {}
+        for process in self.processes:
+            pid = process.pid
+            if pid is not None:
+                pids[process] = pid
         measured = await tree_memory(pids.values())
         for process, pid in pids.items():
             process.memory_bytes = measured[pid]

@@ -359,10 +359,11 @@ class _SideEntries:
         results: list[int] = []
         parents = [uuid]
         while parents:
-            for offset, own, of_answer in self._by_parent.pop(parents.pop(), ()):
-                if of_answer is None:
+            children = self._by_parent.pop(parents.pop(), ())
+            for offset, child_uuid, child_answer in children:
+                if child_answer is None:
                     results.append(offset)
-                elif of_answer == answer:
+                elif child_answer == answer:
                     blocks.append(offset)
-                    parents.append(own)
+                    parents.append(child_uuid)
         return sorted(blocks, reverse=True), results

@@ -122,7 +122,9 @@ def _iter_strings(value: object) -> Iterator[str]:
 def _build_pattern(text: str) -> "re.Pattern[bytes] | None":
     """Return a pattern that matches every file containing the text, however it is escaped; None if no pattern can."""
     plain = max(_PLAIN.findall(text), key=len, default="")
-    return re.compile(re.escape(plain.encode()), re.IGNORECASE) if len(plain) > 2 else None
+    if len(plain) <= 2:
+        return None
+    return re.compile(re.escape(plain.encode()), re.IGNORECASE)
 
 
 def _may_contain(snapshot: Snapshot, pattern: "re.Pattern[bytes]") -> bool:

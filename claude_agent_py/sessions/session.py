@@ -110,7 +110,7 @@ class Session:
     """A conversation on disk, at the moment of creation. `get_session` returns one."""
 
     def __init__(self, info: SessionInfo, *, config_dir: AnyPath | None = None, owner: object = None) -> None:
-        """Create a session from an item of `list_sessions`. `owner` keeps temporary files in existence."""
+        """Create a session from an item of `list_sessions`. `owner` keeps temporary files alive."""
         self.info: SessionInfo = info
         self.snapshot: Snapshot = Snapshot(info.path, info.file_size, owner)
         """The transcript's lines. Internal to this package."""

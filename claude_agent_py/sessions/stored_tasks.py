@@ -130,17 +130,21 @@ class Launches:
         written = [replace(task, output_file=task.output_file or self.writes.get(task.id)) for task in tasks.values()]
         return [_add_outcome(task, self.ends.get(task.id), is_running) for task in written]
 
-    def apply(self, said: Announcement, given: dict[str, Any], at: float | None, agent_id: str | None) -> None:
-        """Apply an announcement in a tool result of an agent. `given` is the input of the call."""
-        if said.word == "writes":
-            self.writes[said.task_id] = said.output_file
-        elif said.word in ("launched", "completed"):
-            self.tasks.setdefault(said.task_id, _build_task(said, given, at, agent_id))
-            if said.word == "completed":
-                end = TaskOutcome(said.task_id, TaskStatus.COMPLETED, Evidence.TOOL_RESULT, said.report)
-                self.ends.setdefault(said.task_id, replace(end, usage=said.usage, ended_at=at))
-        elif said.word == "stopped" and said.task_id in self.tasks:
-            self.ends.setdefault(said.task_id, TaskOutcome(said.task_id, TaskStatus.STOPPED, Evidence.TOOL_RESULT))
+    def apply(
+        self, announcement: Announcement, call_input: dict[str, Any], at: float | None, agent_id: str | None
+    ) -> None:
+        """Apply an announcement in a tool result of an agent."""
+        word = announcement.word
+        task_id = announcement.task_id
+        if word == "writes":
+            self.writes[task_id] = announcement.output_file
+        elif word in ("launched", "completed"):
+            self.tasks.setdefault(task_id, _build_task(announcement, call_input, at, agent_id))
+            if word == "completed":
+                end = TaskOutcome(task_id, TaskStatus.COMPLETED, Evidence.TOOL_RESULT, announcement.report)
+                self.ends.setdefault(task_id, replace(end, usage=announcement.usage, ended_at=at))
+        elif word == "stopped" and task_id in self.tasks:
+            self.ends.setdefault(task_id, TaskOutcome(task_id, TaskStatus.STOPPED, Evidence.TOOL_RESULT))
 
 
 class LaunchReader:
@@ -160,8 +164,9 @@ class LaunchReader:
             self._launches.callers |= dict.fromkeys((block.id for block in message.tool_uses), self._agent_id)
             return
         at = seconds(message.timestamp)
-        for said in find_announcements(message, self._calls):
-            self._launches.apply(said, self._inputs.get(said.tool_use_id or "", {}), at, self._agent_id)
+        for announcement in find_announcements(message, self._calls):
+            call_input = self._inputs.get(announcement.tool_use_id or "", {})
+            self._launches.apply(announcement, call_input, at, self._agent_id)
         for block in message.tool_results:
             self._inputs.pop(block.tool_use_id, None)
 
@@ -173,17 +178,19 @@ def _count_tokens(path: str) -> Mapping[str, Counts]:
         return {}
 
 
-def _build_task(said: Announcement, given: dict[str, Any], at: float | None, agent_id: str | None) -> StoredTask:
+def _build_task(
+    announcement: Announcement, call_input: dict[str, Any], at: float | None, agent_id: str | None
+) -> StoredTask:
     """Return a task, described by the result of the call that launched it or, if that is empty, by the call's input."""
-    described = (said.description, given.get("description"), given.get("command"))
+    descriptions = (announcement.description, call_input.get("description"), call_input.get("command"))
     return StoredTask(
-        id=said.task_id,
-        type=said.type,
-        description=next((text for text in described if isinstance(text, str) and text), ""),
-        prompt=said.prompt,
-        tool_use_id=said.tool_use_id,
+        id=announcement.task_id,
+        type=announcement.type,
+        description=next((text for text in descriptions if isinstance(text, str) and text), ""),
+        prompt=announcement.prompt,
+        tool_use_id=announcement.tool_use_id,
         started_at=at,
-        output_file=said.output_file or None,
+        output_file=announcement.output_file or None,
         parent_id=agent_id,
     )
 

@@ -73,11 +73,9 @@ class SubagentMessages:
         if position < stored.first:
             return MessageGap(task_id, stored.first - position), stored.first
         index = position - stored.first
-        return (
-            (_decode_message(stored.messages[index]), position + 1)
-            if index < len(stored.messages)
-            else (None, position)
-        )
+        if index < len(stored.messages):
+            return _decode_message(stored.messages[index]), position + 1
+        return None, position
 
 
 def _decode_message(stored: SubagentMessage | bytes) -> SubagentMessage:

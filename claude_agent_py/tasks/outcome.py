@@ -13,7 +13,7 @@ _EXIT_CODE = re.compile(r"\bexit(?:ed with)? code (-?\d{1,10})\b")
 
 
 class EndedBy(StrEnum):
-    """The cause of the end of a run that did not end by itself."""
+    """The cause of the end of a run that did not end on its own."""
 
     PROGRAM = "program"
     """This program: `Task.stop`, `stop_all`, or closing the client, which stops running tasks."""
@@ -54,7 +54,7 @@ class TaskOutcome:
     """Seconds since the epoch, by the CLI's clock if it reported the time."""
     description: str = ""
     ended_by: EndedBy | None = None
-    """The cause of its end; None if it ended by itself, or if unknown. `PARENT` may be inferred."""
+    """The cause of its end; None if it ended on its own, or if unknown. `PARENT` may be inferred."""
 
     @property
     def is_success(self) -> bool:

@@ -276,9 +276,9 @@ class Task:
     async def wait(self, timeout: float | None = None) -> TaskOutcome:
         """Wait for the end of the current run, and return its outcome. A failed task also has an outcome.
 
-        For a subagent, this also waits until its transcript was counted, for at most half a second, so that the usage
-        in the outcome is complete. Any number of coroutines may wait. A timeout or a cancellation does not affect the
-        task.
+        For a subagent, this also waits until its transcript has been counted, for at most half a second, so that the
+        usage in the outcome is complete. Any number of coroutines may wait. A timeout or a cancellation does not affect
+        the task.
 
         Args:
             timeout: The maximum time to wait, in seconds; None means no limit.

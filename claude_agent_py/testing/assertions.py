@@ -26,7 +26,7 @@ def matches(expected: object, actual: object) -> bool:
         return isinstance(actual, str) and expected.search(actual) is not None
     if isinstance(expected, Mapping):
         return isinstance(actual, Mapping) and all(
-            name in actual and matches(one, actual[name]) for name, one in expected.items()
+            name in actual and matches(value, actual[name]) for name, value in expected.items()
         )
     if callable(expected):
         return bool(expected(actual))
@@ -103,7 +103,7 @@ class ExpectedTask:
         return " ".join(
             [
                 _format_value(self.description),
-                *(f"{name}={_format_value(one)}" for name, one in named.items() if one is not ...),
+                *(f"{name}={_format_value(value)}" for name, value in named.items() if value is not ...),
             ]
         )
 
@@ -147,9 +147,9 @@ class AgentAssertions:
         """Check that none of these tools was called."""
         __tracebackhide__ = True
         calls = self._calls(by)
-        found = [one for one in calls if any(not wanted.find_differences(one) for wanted in _as_calls(unwanted))]
+        found = [call for call in calls if any(not wanted.find_differences(call) for wanted in _as_calls(unwanted))]
         if found:
-            lines = [f"{'!' if one in found else ' '} {format_call(one)}" for one in calls]
+            lines = [f"{'!' if call in found else ' '} {format_call(call)}" for call in calls]
             raise AssertionError("\n".join(["the agent called an unexpected tool (!):", *lines]))
         return self
 
@@ -172,7 +172,7 @@ class AgentAssertions:
         return self
 
     def _calls(self, by: object) -> list[ToolCallRecord]:
-        return [one for one in self._result.tool_calls if matches(by, get_caller(one))]
+        return [call for call in self._result.tool_calls if matches(by, get_caller(call))]
 
     def _check(self, what: str, expected: Sequence[Any], actual: Sequence[Any], *, is_all: bool) -> Self:
         # With this local, the traceback of pytest ends at the line of the test.
@@ -246,7 +246,7 @@ def _format_diff(pairs: Sequence[tuple[Any, Any]], is_all: bool) -> list[str]:
         else:
             wrong = wanted.find_differences(found)
             lines.append(f"{'!' if wrong else ' '} {_format_found(found)}")
-            lines += [f"      {one}" for one in wrong]
+            lines += [f"      {difference}" for difference in wrong]
     return lines
 
 
@@ -311,9 +311,9 @@ def _truncate(text: str) -> str:
 
 
 def _as_calls(expected: Sequence[ExpectedCall | str], by: object = ...) -> list[ExpectedCall]:
-    calls = [call(one) if isinstance(one, str) else one for one in expected]
-    return [replace(one, by=by) if one.by is ... else one for one in calls]
+    calls = [call(item) if isinstance(item, str) else item for item in expected]
+    return [replace(item, by=by) if item.by is ... else item for item in calls]
 
 
 def _as_tasks(expected: Sequence[ExpectedTask | str]) -> list[ExpectedTask]:
-    return [task(one) if isinstance(one, str) else one for one in expected]
+    return [task(item) if isinstance(item, str) else item for item in expected]

@@ -371,7 +371,7 @@ def _load(path: Path) -> tuple[list[Entry], bool]:
         found = json.loads(path.read_text(encoding="utf-8"))
         if found["cassette"] != FORMAT:
             raise OptionsError(f"{path} has the format {found['cassette']!r}, not {FORMAT}", option="cassette")
-        return [Entry(**one) for one in found["entries"]], found.get("login") is True
+        return [Entry(**entry) for entry in found["entries"]], found.get("login") is True
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise OptionsError(f"{path} is not a cassette: {error!r}", option="cassette") from None
 
@@ -384,8 +384,9 @@ def _collect_texts(request: RecordedRequest) -> list[str]:
         if isinstance(value, str):
             found.append(value)
         elif isinstance(value, dict | list):
-            for one in value.values() if isinstance(value, dict) else value:
-                walk(one)
+            items = value.values() if isinstance(value, dict) else value
+            for item in items:
+                walk(item)
 
     walk(request.messages)
     return found

@@ -205,7 +205,8 @@ def _extract_block_lines(role: str, block: Mapping[str, Any]) -> Iterator[str]:
             text = str(block.get("text", ""))
             for body in _NOTIFICATION.findall(text):
                 yield f"notified: {_format_notification(body)}"
-            if said := _REMINDER.sub("", text).strip():
+            said = _REMINDER.sub("", text).strip()
+            if said:
                 yield f"{role}: {said}"
         case "tool_use":
             arguments = json.dumps(block.get("input"), sort_keys=True, ensure_ascii=False)

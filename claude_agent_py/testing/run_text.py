@@ -20,7 +20,7 @@ from claude_agent_py.wire.messages.system import InitMessage
 
 
 def run_as_text(result: "RunResult[Any]", *, results: bool = True) -> str:
-    """Format a run as text that is the same for every run with the same events.
+    """Format a run as reproducible text: equal events give equal text.
 
     Texts of the main agent in follow-up turns are left out, except the answer: tasks that end together may share a
     turn.
@@ -32,7 +32,8 @@ def run_as_text(result: "RunResult[Any]", *, results: bool = True) -> str:
     calls = {record.id: record for record in result.tool_calls}
     lines = [*_format_main_agent(result, calls, results)]
     for task in sort_tasks(result):
-        lines += ["", *_format_task(task, [one for one in calls.values() if one.agent_id == task.id], results)]
+        own_calls = [call for call in calls.values() if call.agent_id == task.id]
+        lines += ["", *_format_task(task, own_calls, results)]
     lines += ["", *_format_block("answer", result.text)]
     return _replace_volatile_parts("\n".join(lines), result) + "\n"
 

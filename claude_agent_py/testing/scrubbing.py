@@ -83,7 +83,7 @@ class Places:
 
 def _sort_by_length(values: Mapping[str, str]) -> dict[str, str]:
     """Return the longest values first, so that a path is replaced before its parent folder."""
-    return dict(sorted(values.items(), key=lambda one: -len(one[0])))
+    return dict(sorted(values.items(), key=lambda item: -len(item[0])))
 
 
 def _match_whole_path(path: str) -> re.Pattern[str]:
@@ -118,5 +118,5 @@ def map_texts(value: Any, change: Callable[[str], str]) -> Any:
     if isinstance(value, str):
         return change(value)
     if isinstance(value, dict):
-        return {change(name): map_texts(one, change) for name, one in value.items()}
-    return [map_texts(one, change) for one in value] if isinstance(value, list) else value
+        return {change(name): map_texts(item, change) for name, item in value.items()}
+    return [map_texts(item, change) for item in value] if isinstance(value, list) else value

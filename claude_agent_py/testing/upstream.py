@@ -50,9 +50,11 @@ class Upstream:
         Raises OptionsError if neither a key nor a login exists, or the login has expired.
         """
         base = (url or os.environ.get("ANTHROPIC_BASE_URL") or ANTHROPIC).rstrip("/")
-        if key := os.environ.get("ANTHROPIC_API_KEY"):
+        key = os.environ.get("ANTHROPIC_API_KEY")
+        if key:
             return cls(base, {"x-api-key": key}, key)
-        if token := os.environ.get("ANTHROPIC_AUTH_TOKEN"):
+        token = os.environ.get("ANTHROPIC_AUTH_TOKEN")
+        if token:
             return cls(base, {"authorization": f"Bearer {token}"}, token)
         token = os.environ.get("CLAUDE_CODE_OAUTH_TOKEN") or _read_login_token()
         return cls(base, {"authorization": f"Bearer {token}"}, token, is_login=True)
@@ -78,8 +80,9 @@ class Upstream:
                 return _build_refusal(error)
 
     def _opener(self) -> urllib.request.OpenerDirector:
-        is_local = urlsplit(self.url).hostname in ("127.0.0.1", "localhost", "::1")
-        return urllib.request.build_opener(*([urllib.request.ProxyHandler({})] if is_local else []))
+        if urlsplit(self.url).hostname in ("127.0.0.1", "localhost", "::1"):
+            return urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        return urllib.request.build_opener()
 
 
 def _read_login_token() -> str:
@@ -88,17 +91,19 @@ def _read_login_token() -> str:
     Raises OptionsError if the login is missing or has expired. Does not renew it, which would log the CLI out.
     """
     given = os.environ.get("CLAUDE_CONFIG_DIR")
-    found = read_credentials(os.environ, Path(given) if given else Path.home() / ".claude")
+    credentials = read_credentials(os.environ, Path(given) if given else Path.home() / ".claude")
+    token = ""
+    expires_at: float | None = None
     try:
-        login = json.loads(found or "{}").get("claudeAiOauth") or {}
+        login = json.loads(credentials)["claudeAiOauth"] if credentials else {}
         token = str(login.get("accessToken") or "")
-        expires_at = float(login.get("expiresAt") or "inf") / 1000
-    except (ValueError, TypeError, AttributeError):
+        if login.get("expiresAt"):
+            expires_at = float(login["expiresAt"]) / 1000
+    except (ValueError, TypeError, AttributeError, KeyError):
         token = ""
-        expires_at = 0.0
     if not token:
         raise OptionsError(f"{NO_KEY}; replaying needs no key", option="ANTHROPIC_API_KEY")
-    if expires_at <= time.time():
+    if expires_at is not None and expires_at <= time.time():
         raise OptionsError(
             "the login has expired: run `claude` once, which renews it", option="CLAUDE_CODE_OAUTH_TOKEN"
         )
@@ -112,7 +117,9 @@ def _build_refusal(error: urllib.error.HTTPError) -> dict[str, Any]:
         details = {}
     refusal: dict[str, Any] = {"status": error.code, "error": details or {"type": "api_error", "message": str(error)}}
     after = error.headers.get("retry-after", "")
-    return refusal | ({"retry_after": float(after)} if after.replace(".", "", 1).isdigit() else {})
+    if after.replace(".", "", 1).isdigit():
+        refusal["retry_after"] = float(after)
+    return refusal
 
 
 def _read_events(lines: Any) -> Iterator[dict[str, Any]]:

@@ -216,10 +216,10 @@ class TaskList:
         """Return the items that change when links are added. Both ends store a link."""
         changed: dict[str, TaskListItem] = {}
         for first, second in [*((item_id, other) for other in blocks), *((other, item_id) for other in blocked_by)]:
-            for one, side, other in ((first, "blocks", second), (second, "blocked_by", first)):
-                item = changed.get(one) or self._items.get(one)
+            for changed_id, side, other in ((first, "blocks", second), (second, "blocked_by", first)):
+                item = changed.get(changed_id) or self._items.get(changed_id)
                 if item is not None and other in self._items and other not in getattr(item, side):
-                    changed[one] = item.replace(**{side: [*getattr(item, side), other]})
+                    changed[changed_id] = item.replace(**{side: [*getattr(item, side), other]})
         return changed
 
     def _apply_get(self, given: JSONObject, result: JSONObject) -> list[TaskListChange | None]:

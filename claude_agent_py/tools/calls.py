@@ -174,9 +174,11 @@ def _get(given: Any, name: str) -> Any:
 def _read_block(block: JSONObject | ToolCall) -> ToolCall:
     if isinstance(block, ToolCall):
         return block
-    identity = block.get("id")
-    given = block.get("input", block.get("arguments"))
-    return ToolCall(id=str(identity) if identity else None, name=block["name"], input={} if given is None else given)
+    call_id = block.get("id")
+    arguments = block.get("input", block.get("arguments"))
+    if arguments is None:
+        arguments = {}
+    return ToolCall(id=str(call_id) if call_id else None, name=block["name"], input=arguments)
 
 
 # Text ------------------------------------------------------------------------------------------------------------

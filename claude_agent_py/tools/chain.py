@@ -90,7 +90,9 @@ async def take_step(
     content = [_ensure_id(block) for block in normalize_content(response)]
     result = await execute({"content": content, "stop_reason": get_stop_reason(response)})
     answer = [block for block in map(_prepare_block, content) if block is not None]
-    added: list[JSONObject] = [{"role": "assistant", "content": answer}] if answer else []
+    added: list[JSONObject] = []
+    if answer:
+        added.append({"role": "assistant", "content": answer})
     if result.raw:
         added.append(result.to_api_message())
     return LoopStep(
@@ -106,7 +108,9 @@ def _copy_messages(value: Any, depth: int = BLOCKS_IN_RESULTS) -> Any:
     """Copy messages, so that the user's function may change blocks, for example add `cache_control`."""
     if depth and isinstance(value, dict):
         return {name: _copy_messages(item, depth - 1) for name, item in value.items()}
-    return [_copy_messages(item, depth - 1) for item in value] if depth and isinstance(value, list) else value
+    if depth and isinstance(value, list):
+        return [_copy_messages(item, depth - 1) for item in value]
+    return value
 
 
 def _ensure_id(block: JSONObject | ToolCall) -> JSONObject | ToolCall:
@@ -128,7 +132,8 @@ def _prepare_block(block: JSONObject | ToolCall) -> JSONObject | None:
     """Return a block of an answer for the next request, or None for an empty text, which the API refuses."""
     if isinstance(block, ToolCall):
         return {"type": "tool_use", "id": block.id, "name": block.name, "input": block.input}
-    return None if block.get("type") == "text" and not str(block.get("text") or "").strip() else block
+    is_empty_text = block.get("type") == "text" and not str(block.get("text") or "").strip()
+    return None if is_empty_text else block
 
 
 def is_answer(step: LoopStep) -> bool:
@@ -384,8 +389,11 @@ class ToolChain:
         model = Callback(call_model)
         step_callback = None if on_step is None else Callback(on_step)
         stop_callback = None if stop_when is None else Callback(stop_when)
-        first: Any = {"role": "user", "content": messages} if isinstance(messages, str) else messages
-        conversation: list[JSONObject] = [dict(one) for one in ([first] if isinstance(first, Mapping) else first)]
+        if isinstance(messages, str):
+            messages = {"role": "user", "content": messages}
+        if isinstance(messages, Mapping):
+            messages = [messages]
+        conversation: list[JSONObject] = [dict(message) for message in messages]
         steps: list[LoopStep] = []
         ended: Literal["answered", "stopped", "max_steps"] | None = None
         while ended is None:

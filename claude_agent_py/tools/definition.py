@@ -202,9 +202,11 @@ class Tool(Generic[P, R]):
         }
         if self.annotations.title:
             definition["title"] = self.annotations.title
-        if annotations := self.annotations.fields():
+        annotations = self.annotations.fields()
+        if annotations:
             definition["annotations"] = annotations
-        if meta := {**self._meta(), **self.meta}:
+        meta = {**self._meta(), **self.meta}
+        if meta:
             definition["_meta"] = meta
         return definition
 

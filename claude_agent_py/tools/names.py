@@ -26,7 +26,9 @@ def split_tool_name(name: str) -> tuple[str, str] | None:
     The first `__` after the prefix ends the server name, so server names that contain `__` are split wrongly.
     """
     server, separator, tool = name.removeprefix(PREFIX).partition("__")
-    return (server, tool) if name.startswith(PREFIX) and separator and server and tool else None
+    if name.startswith(PREFIX) and separator and server and tool:
+        return server, tool
+    return None
 
 
 def sanitise(name: str) -> str:

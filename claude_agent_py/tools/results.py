@@ -281,8 +281,10 @@ async def _shorten(text: str, room: int, limit: SizeLimit) -> str:
 
 def _truncate_with_note(text: str, chars: int, note: Callable[[int, int], str]) -> str:
     """Truncate a text with a note. A note without room for the text is returned alone: cuts are never silent."""
-    alone = note(0, text_length(text))
-    return truncate(text, chars, note=note) if text_length(alone) < chars else alone.strip()
+    note_alone = note(0, text_length(text))
+    if text_length(note_alone) < chars:
+        return truncate(text, chars, note=note)
+    return note_alone.strip()
 
 
 async def _shorten_together(texts: Sequence[str], room: int, limit: SizeLimit) -> list[str]:

@@ -102,7 +102,9 @@ class Prompt:
 
 
 def _build_message(item: Any) -> JSONObject:
-    role, content = item if isinstance(item, tuple) else ("user", item)
+    role, content = "user", item
+    if isinstance(item, tuple):
+        role, content = item
     return {"role": role, "content": _build_block(content)}
 
 
@@ -260,7 +262,7 @@ class ToolServer:
         """Return the MCP definitions of all tools, resources or prompts."""
         if kind != "tools":
             offered: Mapping[str, Resource | Prompt] = self.resources if kind == "resources" else self.prompts
-            return [one.definition() for one in offered.values()]
+            return [item.definition() for item in offered.values()]
         definitions = [tool.definition() for tool in self._tools.values()]
         for definition in definitions if self.always_load else ():
             definition["_meta"] = {ALWAYS_LOAD: True, **definition.get("_meta", {})}

@@ -12,7 +12,7 @@ from anyio import CancelScope, from_thread
 
 from claude_agent_py._callbacks import Report, log_failure, make_handler_error
 from claude_agent_py._errors import ToolInputError
-from claude_agent_py._handler_context import HandlerContext
+from claude_agent_py._handler_context import HandlerContext, extend
 from claude_agent_py.tools import jsonrpc
 from claude_agent_py.tools.context import ToolContext
 from claude_agent_py.tools.definition import ToolOutcome, build_failure, run_tool
@@ -172,8 +172,9 @@ class ServerSession:
     def _build_context(self, tool_name: str, meta: JSONObject, context: HandlerContext) -> ToolContext:
         tool_use_id = meta.get(TOOL_USE_ID)
         token = meta.get("progressToken")
-        return ToolContext(
-            **vars(context),
+        return extend(
+            context,
+            ToolContext,
             tool_name=tool_name,
             server_name=self._server.name,
             tool_use_id=tool_use_id if isinstance(tool_use_id, str) else None,

@@ -40,8 +40,11 @@ def find_groups(user: str | int | None) -> dict[str, Any]:
 
     try:
         entry = pwd.getpwnam(user) if isinstance(user, str) else pwd.getpwuid(user)
-    except KeyError:  # a uid without an account; an unknown name is refused with the options
-        return {"group": user, "extra_groups": []} if isinstance(user, int) else {}
+    except KeyError:
+        # A uid without an account; an unknown name is refused with the options.
+        if isinstance(user, int):
+            return {"group": user, "extra_groups": []}
+        return {}
     if entry.pw_uid == os.geteuid():
         return {}
     return {"group": entry.pw_gid, "extra_groups": os.getgrouplist(entry.pw_name, entry.pw_gid)}
@@ -61,7 +64,12 @@ Table: TypeAlias = dict[int, tuple[int, str]]
 
 def in_proc(pids: Collection[int] | None = None) -> Table:
     """Look up these processes, or all, in /proc. Empty if it is not mounted."""
-    return {pid: stat for pid in (_all_pids() if pids is None else pids) if (stat := parent_and_start(pid))}
+    table: Table = {}
+    for pid in _all_pids() if pids is None else pids:
+        stat = parent_and_start(pid)
+        if stat is not None:
+            table[pid] = stat
+    return table
 
 
 def in_ps(pids: Collection[int] | None = None) -> Table:
@@ -70,10 +78,10 @@ def in_ps(pids: Collection[int] | None = None) -> Table:
     which = ["-A"] if pids is None else ["-p", ",".join(map(str, pids))]
     argv = ["ps", *which, "-o", "pid=", "-o", "ppid=", "-o", "lstart="]
     try:
-        told = subprocess.run(argv, env=env, capture_output=True, timeout=PS_TIMEOUT, check=True).stdout
+        output = subprocess.run(argv, env=env, capture_output=True, timeout=PS_TIMEOUT, check=True).stdout
     except (OSError, subprocess.SubprocessError):  # `ps` also fails if none of the processes exists
         return {}
-    rows = [line.split(maxsplit=2) for line in told.decode(errors="replace").splitlines()]
+    rows = [line.split(maxsplit=2) for line in output.decode(errors="replace").splitlines()]
     return {int(row[0]): (int(row[1]), row[2].strip()) for row in rows if len(row) == 3}
 
 

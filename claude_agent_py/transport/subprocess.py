@@ -229,9 +229,8 @@ class SubprocessTransport(Transport):
             return
         self._closing = closing = LazyEvent()
         try:
-            await self._end(
-                self._process, grace
-            )  # a native asyncio cancellation passes the shield; the next close continues
+            # A native asyncio cancellation passes the shield; the next close continues.
+            await self._end(self._process, grace)
             self._is_closed = True
         finally:
             exiting.discard(self._mark)
@@ -241,9 +240,8 @@ class SubprocessTransport(Transport):
     async def _end(self, process: AnyProcess, grace: float) -> None:
         was_left, descendants = self._input_ended, list[ProcessID]()
         with anyio.CancelScope(shield=True) as patience:
-            descendants = await self._find_descendants(
-                process
-            )  # while their parent lives: orphans can no longer be found this way
+            # While their parent lives: orphans cannot be found this way.
+            descendants = await self._find_descendants(process)
             await self.end_input()
             if process.returncode is None:
                 exiting.add(self._mark)

@@ -4,7 +4,7 @@ One decoder reads all frames; `type` selects the model. Of a system message it r
 decoder that then reads the message. If that fails, `_decode_carefully` takes a slower path that handles unknown types,
 unknown content blocks and invalid fields. Invalid input never raises; it becomes a `MalformedFrame`.
 
-A frame keeps the line it was decoded from, so `encode(decode(line))` is the same JSON value. The exception are lone
+A frame keeps the line it was decoded from, so `encode(decode(line))` is the same JSON value. The exception is lone
 surrogates, which JavaScript can write but UTF-8 cannot represent: they become U+FFFD.
 """
 
@@ -135,7 +135,7 @@ def encode_json(value: Any) -> bytes:
 def encode_answer(value: Any) -> bytes:
     """Encode the answer to a request as `encode_json` does, but faster.
 
-    What JSON has no word for, but msgspec has (sets, dates, ...), is encoded as msgspec does.
+    Values without a JSON form that msgspec supports (sets, dates, ...) are encoded as msgspec does.
 
     Raises:
         TypeError: The value contains something that JSON cannot represent.
@@ -181,8 +181,9 @@ def _fit_frame(model: type, line: bytes, raw: dict[str, Any], sane: bytes, *, re
         return MalformedFrame(line, str(error), raw, error.location)
     except RecursionError as error:
         return MalformedFrame(line, f"nested too deeply: {error}", raw)
-    for left_out in dropped if report else ():
-        logger.warning("dropped an invalid field of a %s frame: %s", raw["type"], left_out)
+    if report:
+        for left_out in dropped:
+            logger.warning("dropped an invalid field of a %s frame: %s", raw["type"], left_out)
     keep_source(frame, "_source", sane.rstrip(b"\n"))
     return frame  # type: ignore[no-any-return]
 

@@ -54,8 +54,8 @@ class Running:
         self.mirror = Mirror(store, "p", holder="test", report=self._report, **settings)
         self._count = 0
 
-    async def _report(self, error: StoreError, is_last: bool) -> None:
-        self.errors.append((str(error), is_last))
+    async def _report(self, error: StoreError, *, is_final: bool) -> None:
+        self.errors.append((str(error), is_final))
 
     def entry(self, size: int = 10) -> dict[str, Any]:
         """Make an entry with a uuid."""

@@ -1,4 +1,4 @@
-"""The parts of a session, which load in a thread while the CLI starts: on the event loop they would hold it up.
+"""The parts of a session, which load in a thread while the CLI starts: importing them on the event loop would block it.
 
 Features load only when the options need them. One that is needed later loads with its first request.
 """

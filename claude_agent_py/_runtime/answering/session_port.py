@@ -1,4 +1,4 @@
-"""`SessionPort`: the session, as seen by its parts, which it imports and which therefore cannot import it."""
+"""`SessionPort`: the session's interface for its parts, which cannot import `session.py` without a cycle."""
 
 from collections.abc import Callable, Coroutine, Iterable
 from typing import TYPE_CHECKING, Any, Protocol

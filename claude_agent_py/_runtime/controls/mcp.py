@@ -193,8 +193,8 @@ class MCPControls(Controls):
                 check_permissions=check_permissions,
                 result_not_for_model=result_not_for_model,
                 expires_at=_rfc3339(expires_at),
-                input_files=[dict(one) for one in input_files] or None,
-                output_files=[dict(one) for one in output_files] or None,
+                input_files=[dict(file) for file in input_files] or None,
+                output_files=[dict(file) for file in output_files] or None,
             ),
         )
 
@@ -298,7 +298,8 @@ class MCPControls(Controls):
         from claude_agent_py.tools.server import ToolServer  # loaded on first use
 
         if is_hosted(server) and self._mcp_host is not None:
-            return {"type": "sdk", "name": name, **(server.config() if isinstance(server, ToolServer) else {})}
+            config = server.config() if isinstance(server, ToolServer) else {}
+            return {"type": "sdk", "name": name, **config}
         if isinstance(server, Mapping):
             server = mcp_server_from_wire(server, name=name)
         if isinstance(server, MCPStdioServer):

@@ -2,7 +2,7 @@
 
 A reader that keeps up gets each message as it was decoded. Otherwise, and until the first read, messages wait as lines
 in a `MessageLog`. The messages of a run are recorded in such a log in any case, for its result, and its reader gets
-them from there: reading them again is starting over at its first message. All others are forgotten once they were read.
+them from there: reading them again starts at its first message. All other messages are forgotten once read.
 """
 
 from array import array

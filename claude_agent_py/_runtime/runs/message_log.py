@@ -125,7 +125,7 @@ class MessageLog(Sequence[Any]):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, MessageLog | list | tuple):
             return NotImplemented
-        return len(self) == len(other) and all(mine == theirs for mine, theirs in zip(self, other, strict=True))
+        return len(self) == len(other) and all(message == another for message, another in zip(self, other, strict=True))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return list, (self[:],)  # a file cannot be pickled

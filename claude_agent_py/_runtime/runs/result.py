@@ -78,14 +78,16 @@ class RunResult(Generic[Output]):
     @property
     def text(self) -> str:
         """The last answer that is not empty. With `until="idle"` it usually covers the results of the tasks."""
-        answers = (r.result for r in reversed(self.results) if r.result and not r.is_error)
-        failures = (r.result for r in reversed(self.results) if r.result and r.is_error)
-        return next(answers, None) or next(failures, None) or self._last_spoken
-
-    @property
-    def _last_spoken(self) -> str:
-        spoken = (m.text for m in reversed(self.messages) if isinstance(m, AssistantMessage) and not m.is_subagent)
-        return next((text for text in spoken if text), "")
+        for result in reversed(self.results):
+            if result.result and not result.is_error:
+                return result.result
+        for result in reversed(self.results):
+            if result.result:
+                return result.result
+        for message in reversed(self.messages):
+            if isinstance(message, AssistantMessage) and message.text and not message.is_subagent:
+                return message.text
+        return ""
 
     @cached_property
     def is_error(self) -> bool:
@@ -125,9 +127,14 @@ class RunResult(Generic[Output]):
     @property
     def session_id(self) -> str:
         """The id of the session, for the option `resume`."""
-        own = (m for m in reversed(self.messages) if getattr(m, "agent_id", None) is None)  # not of child agents
-        named = (getattr(m, "session_id", "") for m in own)
-        return self.message.session_id if self.message else next(filter(None, named), "")
+        if self.message is not None:
+            return self.message.session_id
+        for message in reversed(self.messages):
+            is_of_child = getattr(message, "agent_id", None) is not None
+            session_id: str = getattr(message, "session_id", "")
+            if session_id and not is_of_child:
+                return session_id
+        return ""
 
     @property
     def num_turns(self) -> int:
@@ -184,16 +191,16 @@ class RunResult(Generic[Output]):
         for agent in self.agents:
             if agent.usage is not None:
                 used.setdefault(agent.name or agent.task.type or agent.id, []).append(agent.usage)
-        inside = [agent.usage for agent in self.agents if agent.usage is not None and not agent.is_child]
-        costs = [usage.cost_usd for usage in inside]
+        subagents = [agent.usage for agent in self.agents if agent.usage is not None and not agent.is_child]
+        costs = [usage.cost_usd for usage in subagents]
         rest = None if None in costs else max(0.0, self.cost_usd - sum(cost or 0.0 for cost in costs))
-        own = (m for m in self.messages if isinstance(m, AssistantMessage) and not m.is_subagent)
+        answers = (m for m in self.messages if isinstance(m, AssistantMessage) and not m.is_subagent)
         main = TaskUsage(
             total_tokens=sum(result.usage.total_tokens for result in self.results if result.usage is not None),
-            tool_uses=sum(len(said.tool_uses) for said in own),
+            tool_uses=sum(len(answer.tool_uses) for answer in answers),
             duration_ms=sum(result.duration_ms for result in self.results),
             cost_usd=rest,
-            cost_is_derived=bool(inside) and rest is not None,
+            cost_is_derived=bool(subagents) and rest is not None,
         )
         return {"": main, **{name: add_usage(parts) for name, parts in used.items()}}
 
@@ -309,14 +316,15 @@ def make_result(
     return replace(result, output=output)
 
 
-def _add(one: ModelUsage, other: ModelUsage) -> ModelUsage:
+def _add(earlier: ModelUsage, later: ModelUsage) -> ModelUsage:
     """Add up what a model used in two turns."""
 
     def total(name: str) -> Any:
-        values = [value for usage in (one, other) if (value := getattr(usage, name)) is not None]
-        return sum(values) if values else None
+        values = [getattr(usage, name) for usage in (earlier, later)]
+        known = [value for value in values if value is not None]
+        return sum(known) if known else None
 
-    return other.replace(**{name: total(name) for name in _ADDED})
+    return later.replace(**{name: total(name) for name in _ADDED})
 
 
 def structured_output(results: Sequence[ResultMessage], adapter: TypeAdapter[Any] | None) -> Any:

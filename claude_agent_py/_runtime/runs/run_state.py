@@ -104,7 +104,11 @@ class RunState:
     @property
     def own_result(self) -> ResultMessage | None:
         """The result that answers the last of the run's prompts, or None."""
-        mine = set(self.prompts)
-        named = (r for r in reversed(self.results) if mine.intersection(r.prompt_uuids))
-        unnamed = (r for r in self.results if not r.prompt_uuids and not r.is_injected)
-        return next(named, None) or next(unnamed, None)
+        prompts = set(self.prompts)
+        for result in reversed(self.results):
+            if prompts.intersection(result.prompt_uuids):
+                return result
+        for result in self.results:
+            if not result.prompt_uuids and not result.is_injected:
+                return result
+        return None

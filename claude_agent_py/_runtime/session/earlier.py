@@ -84,7 +84,7 @@ def find_title(title: str, cwd: str | os.PathLike[str] | None, config_dir: Path)
     As the CLI does it (2.1.328): in the project of the working directory, upper and lower case being the same.
     """
     listed = list_sessions(cwd or os.curdir, config_dir=config_dir)
-    found = [one.session_id for one in listed if (one.custom_title or "").casefold() == title.strip().casefold()]
+    found = [info.session_id for info in listed if (info.custom_title or "").casefold() == title.strip().casefold()]
     return found[0] if len(found) == 1 else None
 
 

@@ -191,7 +191,7 @@ class Storing:
         await append(self._store, key, entries, self._lease)
 
     async def _resume_local(self, session_id: str, env: Any) -> None:
-        """Let the CLI resume a session that only this machine has; the store gets all of it."""
+        """Let the CLI resume a session that only this machine has; all of it is then sent to the store."""
         folder, self._folder = self._folder, None
         if folder is not None:
             await run_file_work(folder.remove)
@@ -233,8 +233,8 @@ class Storing:
         reserve = min(RESERVE_SECONDS, max(0.0, deadline - now) / 2) + 0.1
         await self.mirror.drain(min(deadline - reserve, now + DRAIN_SECONDS))
 
-    async def _report(self, error: StoreError, is_last: bool) -> None:
-        if is_last:
+    async def _report(self, error: StoreError, *, is_final: bool) -> None:
+        if is_final:
             error.kept_in = await self._find_kept(error)
             if error.kept_in is not None:
                 logger.error("%s; %s has them, and sessions.push sends them again", error, error.kept_in)

@@ -54,7 +54,9 @@ class WireLog:
             frame = json.loads(line) if size <= _LONGEST else None
         except (ValueError, RecursionError):
             frame = None
-        kind, name = _identify_frame(frame) if isinstance(frame, dict) else ("?", "-")
+        kind, name = "?", "-"
+        if isinstance(frame, dict):
+            kind, name = _identify_frame(frame)
         if frame is not None and logger.isEnabledFor(BODIES):
             logger.log(BODIES, "%s %s %s %d bytes %s", direction, kind, name, size, _redact(frame))
         else:

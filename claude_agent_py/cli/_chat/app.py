@@ -179,7 +179,7 @@ class ChatApp(App[None]):
 
     def on_question_panel_answered(self, message: QuestionPanel.Answered) -> None:
         """Show the next question without waiting for the session to report that this one is answered."""
-        self.conversation.pending = [one for one in self.conversation.pending if one is not message.interaction]
+        self.conversation.pending = [other for other in self.conversation.pending if other is not message.interaction]
         self._show_question()
 
     def _refresh_status(self) -> None:
@@ -257,7 +257,8 @@ class ChatApp(App[None]):
         if not typed.startswith("/") or any(char.isspace() for char in typed):
             return []
         commands = self._client.info.commands
-        return [one for one in commands if one.name.startswith(typed[1:]) and not one.name.startswith("_")]
+        matching = [command for command in commands if command.name.startswith(typed[1:])]
+        return [command for command in matching if not command.name.startswith("_")]
 
     def _complete(self, typed: str) -> str | None:
         """Return the first slash command that begins with the typed text. Without one, focus a pending question."""

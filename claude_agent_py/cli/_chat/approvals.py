@@ -63,8 +63,8 @@ def _diff_edits(path: str, edits: Sequence[Any]) -> Iterator[str]:
     for edit in valid:
         old = _get_text(edit, "old_string")
         if not old or old not in after:
-            before = "\n".join(_get_text(one, "old_string") for one in valid)
-            after = "\n".join(_get_text(one, "new_string") for one in valid)
+            before = "\n".join(_get_text(each, "old_string") for each in valid)
+            after = "\n".join(_get_text(each, "new_string") for each in valid)
             yield "@@ not at these lines @@"
             break
         after = after.replace(old, _get_text(edit, "new_string"), -1 if edit.get("replace_all") else 1)
@@ -264,10 +264,10 @@ def _list_form(request: ElicitationRequest) -> Iterator[str]:
     yield _clean(request.message)
     if request.url:
         yield _clean(request.url)
-    for one in request.form.fields.values():
-        choices = f" ({', '.join(one.choices)})" if one.choices else ""
-        required = ", required" if one.required else ""
-        yield _clean(f"{one.name}: {one.type}{choices}{required}")
+    for entry in request.form.fields.values():
+        choices = f" ({', '.join(entry.choices)})" if entry.choices else ""
+        required = ", required" if entry.required else ""
+        yield _clean(f"{entry.name}: {entry.type}{choices}{required}")
 
 
 def _clean_title(text: str) -> str:

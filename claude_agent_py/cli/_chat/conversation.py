@@ -223,7 +223,7 @@ class Conversation:
             yield self.notice(message.error_text or str(message.subtype), is_error=True)
 
     def _count(self, cost_usd: float, usage: Iterable[ModelUsage]) -> None:
-        tokens = int(sum(getattr(one, name) for one in usage for name in TOKEN_FIELDS))
+        tokens = int(sum(getattr(used, name) for used in usage for name in TOKEN_FIELDS))
         if self._is_new_process and tokens >= self._earlier[1]:
             # The totals did not fall, so the earlier process stored its totals and the new one continues from them.
             self._earlier = (0.0, 0)
@@ -251,7 +251,7 @@ class Conversation:
         self.pending.append(event.interaction)
 
     def _on_settled(self, event: InteractionSettled) -> None:
-        self.pending = [one for one in self.pending if one is not event.interaction]
+        self.pending = [other for other in self.pending if other is not event.interaction]
 
     def _on_task_started(self, event: TaskStarted) -> None:
         self._descriptions[event.task_id] = event.description

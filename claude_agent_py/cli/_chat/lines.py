@@ -232,7 +232,7 @@ class LineChat:
 
     def _remove_question(self, interaction: Interaction) -> None:
         """Show the next question without waiting for the session to report that this one is answered."""
-        self._conversation.pending = [one for one in self._conversation.pending if one is not interaction]
+        self._conversation.pending = [other for other in self._conversation.pending if other is not interaction]
         self._ask()
 
     def _ask(self) -> None:

@@ -90,7 +90,7 @@ class AnswerScreen(ModalScreen[Any]):
 
     def _answer(self, words: str) -> None:
         lists = list(self.query(SelectionList))
-        chosen = [one.selected for one in lists]
+        chosen = [selection.selected for selection in lists]
         try:
             if lists and not words and all(chosen):
                 self.dismiss([labels[0] if len(labels) == 1 else labels for labels in chosen])

@@ -70,7 +70,7 @@ class FleetView:
         questions = await self._query(_rows.list_questions, None)
         self.workers = await self._query(_rows.list_workers)
         by_session = {info.cli_session_id: info for info in infos}
-        self._outcomes = {key: one for key, one in self._outcomes.items() if key[0] in by_session}
+        self._outcomes = {key: outcome for key, outcome in self._outcomes.items() if key[0] in by_session}
         running = {session_id: info for session_id, info in by_session.items() if info.state == "running"}
         self._tasks = {session_id: self._tasks.get(session_id) or _Tasks() for session_id in running}
         for session_id, tasks in self._tasks.items():
@@ -180,13 +180,14 @@ def _build_task_row(session_id: str, task_id: str, event: "FleetEvent") -> Row:
 
 
 def _sum_outcomes(outcomes: "Sequence[FleetOutcome]", *, is_partial: bool = False) -> Spent:
-    cost = sum(one.cost_usd for one in outcomes)
+    cost = sum(outcome.cost_usd for outcome in outcomes)
     return Spent(sum(map(_count_tokens, outcomes)), cost or None, is_partial=is_partial)
 
 
 def _count_tokens(outcome: "FleetOutcome") -> int:
     usage = outcome.usage or {}
-    return sum(value for name in TOKEN_FIELDS if isinstance(value := usage.get(name), int))
+    counts = [usage.get(name) for name in TOKEN_FIELDS]
+    return sum(count for count in counts if isinstance(count, int))
 
 
 def _build_row(info: "FleetSessionInfo", spent: Spent, tasks: _Tasks | None) -> Row:

@@ -25,7 +25,7 @@ class InboxView:
         self._inbox: SQLiteInbox | None = None
 
     def refresh(self) -> tuple[Sequence[Row], Sequence[Interaction]]:
-        """Return the pending questions, oldest first. Blocks.
+        """Return no rows, and the pending questions, oldest first. Blocks.
 
         Raises:
             OptionsError: The file does not exist or is not an inbox.
@@ -45,17 +45,17 @@ def build_inbox_row(name: str, questions: list[Interaction], problem: str) -> Ro
     """Return the row of an inbox, with questions of sessions that have no row."""
     rows = [
         Row(
-            key=f"question:{one.id}",
+            key=f"question:{question.id}",
             kind="question",
-            title=f"{one.kind} {one.id}",
+            title=f"{question.kind} {question.id}",
             state="asks",
-            since=one.created_at,
-            about=(f"session {one_line(one.session_id)}",) if one.session_id else (),
-            questions=(one,),
-            session_id=one.session_id or "",
-            facts={"kind": "interaction", "session_id": one.session_id or "", "id": one.id},
+            since=question.created_at,
+            about=(f"session {one_line(question.session_id)}",) if question.session_id else (),
+            questions=(question,),
+            session_id=question.session_id or "",
+            facts={"kind": "interaction", "session_id": question.session_id or "", "id": question.id},
         )
-        for one in questions
+        for question in questions
     ]
     about = problem or f"{len(rows)} pending"
     return Row(key="inbox", kind="inbox", title=one_line(name), about=(about,), children=tuple(rows))
@@ -191,8 +191,8 @@ def attach_questions(row: Row, questions: Iterable[Interaction]) -> Row:
     pending = list(questions)
     if not pending:
         return row
-    agents = {one.key.rpartition(":")[2] for one in row.walk() if one.kind == "task"}
-    own = tuple(one for one in pending if one.agent_id not in agents)
+    agents = {child.key.rpartition(":")[2] for child in row.walk() if child.kind == "task"}
+    own = tuple(question for question in pending if question.agent_id not in agents)
     return replace(
         row,
         questions=(*row.questions, *own),
@@ -201,7 +201,7 @@ def attach_questions(row: Row, questions: Iterable[Interaction]) -> Row:
 
 
 def _attach_to_task(task: Row, questions: list[Interaction]) -> Row:
-    own = tuple(one for one in questions if one.agent_id == task.key.rpartition(":")[2])
+    own = tuple(question for question in questions if question.agent_id == task.key.rpartition(":")[2])
     children = tuple(_attach_to_task(child, questions) for child in task.children)
     return replace(task, questions=own, children=children)
 
@@ -209,11 +209,13 @@ def _attach_to_task(task: Row, questions: list[Interaction]) -> Row:
 def group_by_host(rows: Iterable[Row]) -> list[Row]:
     """Return the rows in their order. Several sessions of one program, such as a pool, become children of one row."""
     ungrouped = list(rows)
-    counts = Counter(host["pid"] for row in ungrouped if (host := row.facts["host"]))
+    hosts = [row.facts["host"] for row in ungrouped]
+    counts = Counter(host["pid"] for host in hosts if host)
     groups: dict[str, list[Row]] = {}
-    for row in ungrouped:
-        host = row.facts["host"]
-        key = f"host:{host['pid']}" if host is not None and counts[host["pid"]] > 1 else row.key
+    for row, host in zip(ungrouped, hosts, strict=True):
+        key = row.key
+        if host is not None and counts[host["pid"]] > 1:
+            key = f"host:{host['pid']}"
         groups.setdefault(key, []).append(row)
     return [group[0] if key == group[0].key else _build_host_row(key, group) for key, group in groups.items()]
 

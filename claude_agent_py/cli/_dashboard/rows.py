@@ -100,12 +100,13 @@ class Row:
     @property
     def question(self) -> Interaction | None:
         """The oldest question of this row and its descendants."""
-        return min((one for row in self.walk() for one in row.questions), key=lambda one: one.created_at, default=None)
+        questions = [question for row in self.walk() for question in row.questions]
+        return min(questions, key=lambda question: question.created_at, default=None)
 
     def matches(self, text: str) -> bool:
         """Return whether the row contains a lower-case text."""
         texts = (self.title, self.state, self.waits_for, self.session_id, self.fleet_id, *self.about)
-        return any(text in one.lower() for one in texts)
+        return any(text in shown.lower() for shown in texts)
 
     def line(self) -> str:
         """Return the row as one line, without its mark."""
@@ -136,7 +137,7 @@ class Row:
             "cost_is_derived": self.spent.is_derived,
             "is_partial": self.spent.is_partial,
             "waits_for": self.waits_for,
-            "interactions": [_describe_question(one) for one in self.questions],
+            "interactions": [_describe_question(question) for question in self.questions],
         }
 
 
@@ -157,13 +158,14 @@ def count_sessions(rows: Iterable[Row]) -> int:
 
 def nest_tasks(tasks: Mapping[str, Row], parents: Mapping[str, str | None]) -> tuple[Row, ...]:
     """Return the rows of tasks as a tree. Tasks and their parents are given by task id."""
+    # A task whose parent has ended is at the top.
+    shown_parents = {task_id: parent if parent in tasks else None for task_id, parent in parents.items()}
 
     def children_of(parent: str | None) -> tuple[Row, ...]:
-        # A task whose parent has ended is at the top.
         return tuple(
             replace(row, children=children_of(task_id))
             for task_id, row in tasks.items()
-            if task_id != parent and (parents[task_id] if parents[task_id] in tasks else None) == parent
+            if task_id != parent and shown_parents[task_id] == parent
         )
 
     return children_of(None)

@@ -42,7 +42,8 @@ class RowTree(Tree[Row]):
         # `last_line` computes the lines again.
         if self.last_line >= 0:
             found = (node for node in self.nodes() if selected and node.data and node.data.key == selected.key)
-            if (node := next(found, None)) is not None and node.line != self.cursor_line:
+            node = next(found, None)
+            if node is not None and node.line != self.cursor_line:
                 self.move_cursor(node)
             elif self.cursor_line < 0:
                 self.cursor_line = 0

@@ -11,10 +11,10 @@ import logging
 import os
 import shutil
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, Literal, Protocol, cast
 
 import anyio
 
@@ -159,8 +159,12 @@ BEHIND_SECONDS: Final = (5.0, 60.0)
 LAST_ATTEMPTS: Final = 2
 """How many times to catch up at the end: while catching up, more may be reported than the queue can hold."""
 
-Report = Callable[[StoreError, bool], Awaitable[None]]
-"""Called with an error and whether it is final."""
+
+class Report(Protocol):
+    """Reports that entries cannot be delivered."""
+
+    async def __call__(self, error: StoreError, *, is_final: bool) -> None:
+        """Report an error. With `is_final`, the worker does not try again."""
 
 
 @dataclass(slots=True)
@@ -305,7 +309,11 @@ class Mirror:
     # Workers -----------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Send entries until the mirror is drained."""
+        """Send entries until the mirror is drained.
+
+        Waits for entries (or, while a transcript is behind, for its next attempt), then for a batch to fill up or the
+        turn to end, and sends them. When `drain` is called, it sends what is left and reports what cannot be sent.
+        """
         while not self._is_draining:
             with anyio.move_on_after(self._retry_after if self._behind else None):
                 await self._has_work.wait()
@@ -342,7 +350,7 @@ class Mirror:
         message = f"the store lacks entries of {format_key(place.key)}: {error}"
         last = StoreError(message, key=place.key, session_id=place.session)
         last.__cause__ = error.__cause__ or error
-        await self._report(last, True)
+        await self._report(last, is_final=True)
 
     async def _send_all(self) -> None:
         while self._queue:
@@ -389,7 +397,7 @@ class Mirror:
         if isinstance(cause, StaleLeaseError):
             self._lost_sessions.add(place.session)
         if is_new:
-            await self._report(error, False)
+            await self._report(error, is_final=False)
 
     async def _catch_up(self, place: Place) -> None:
         """Send the entries of a transcript that the store lacks. After a failure, the transcript is behind again."""

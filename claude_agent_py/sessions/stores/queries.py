@@ -148,7 +148,11 @@ def _build_info(session_id: str, changed: int, data: Mapping[str, Any]) -> Sessi
     """Return the description from a summary, or None for a subagent or a session without a prompt."""
 
     def text(*names: str) -> str | None:
-        return next((found for name in names if isinstance(found := data.get(name), str) and found), None)
+        for name in names:
+            value = data.get(name)
+            if isinstance(value, str) and value:
+                return value
+        return None
 
     first = text("first_prompt") if data.get("first_prompt_locked") else text("command_fallback")
     title = text("custom_title", "ai_title")

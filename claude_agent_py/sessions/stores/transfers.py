@@ -166,8 +166,14 @@ async def send_older(path: str, key: SessionKey, stored: list[SessionStoreEntry]
     tip = _TipWatcher(stored)
     count = await send_missing(path, key, stored, append, tip.watch)
     if count and not tip.is_known:
-        said = next((entry.get("lastPrompt") for entry in reversed(stored) if entry["type"] == TIP), None)
-        note = {"type": TIP, "lastPrompt": said, "leafUuid": tip.uuid, "explicit": True, "sessionId": key["session_id"]}
+        last_prompt = next((entry.get("lastPrompt") for entry in reversed(stored) if entry["type"] == TIP), None)
+        note = {
+            "type": TIP,
+            "lastPrompt": last_prompt,
+            "leafUuid": tip.uuid,
+            "explicit": True,
+            "sessionId": key["session_id"],
+        }
         await append(key, [cast("SessionStoreEntry", {name: value for name, value in note.items() if value})])
     return count
 

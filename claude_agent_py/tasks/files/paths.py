@@ -82,7 +82,9 @@ class Paths:
 
 def _join(directory: str | None, task_id: str, name: str) -> str | None:
     """Join a path, unless the id could lead out of the directory."""
-    return os.path.join(directory, name) if directory and _FILE_NAME.fullmatch(task_id) else None
+    if directory and _FILE_NAME.fullmatch(task_id):
+        return os.path.join(directory, name)
+    return None
 
 
 def _unique(*paths: str | None) -> list[str]:

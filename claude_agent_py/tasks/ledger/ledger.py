@@ -340,11 +340,11 @@ class Ledger:
         if found is not None:
             self.touched.add(record.id)
             counted = _split_counts(record, run, dated, found)
-        lacks_end = (
-            run.status is TaskStatus.COMPLETED
-            and counted is not None
-            and (not counted.is_complete or counted.last_tokens != run.spent.last_tokens > 0)
-        )
+        lacks_end = False
+        if counted is not None and run.status is TaskStatus.COMPLETED:
+            reported_tokens = run.spent.last_tokens
+            lacks_last_request = reported_tokens > 0 and counted.last_tokens != reported_tokens
+            lacks_end = lacks_last_request or not counted.is_complete
         run.spent.missing_tokens = run.spent.last_tokens if lacks_end else 0
         if lacks_end and run.deadline is not None and now < run.deadline:
             return

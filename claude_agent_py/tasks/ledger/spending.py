@@ -43,8 +43,8 @@ class ModelPrice(Struct, frozen=True, kw_only=True):
         """Return the cost of tokens, in US dollars."""
         write = self.input * 1.25 if self.cache_write is None else self.cache_write
         read = self.input * 0.1 if self.cache_read is None else self.cache_read
-        each = (self.input, self.output, write, self.input * 2, read)
-        return sum(count * price for count, price in zip(counts, each, strict=True)) / 1_000_000
+        prices = (self.input, self.output, write, self.input * 2, read)
+        return sum(count * price for count, price in zip(counts, prices, strict=True)) / 1_000_000
 
 
 class Prices:
@@ -58,9 +58,15 @@ class Prices:
         """Derive prices from the totals of a result. Return whether a model got its first price."""
         known = len(self._implied)
         for name, usage in spent.items():
-            written = usage.cache_creation_input_tokens
-            hour = min(usage.cache_creation_ephemeral_1h_input_tokens or 0, written)
-            counts = (usage.input_tokens, usage.output_tokens, written - hour, hour, usage.cache_read_input_tokens)
+            cache_written = usage.cache_creation_input_tokens
+            written_1h = min(usage.cache_creation_ephemeral_1h_input_tokens or 0, cache_written)
+            counts = (
+                usage.input_tokens,
+                usage.output_tokens,
+                cache_written - written_1h,
+                written_1h,
+                usage.cache_read_input_tokens,
+            )
             units = sum(count * weight for count, weight in zip(counts, _WEIGHTS, strict=True))
             cost = usage.cost_usd - usage.web_search_requests * _WEB_SEARCH_USD
             if units > 0 and cost > 0:
@@ -101,11 +107,16 @@ class Spending(Struct):
             return
         key = message.message.id or message.uuid
         model = message.message.model or ""
-        split = usage.cache_creation
-        written = usage.cache_creation_input_tokens or 0
-        hour = min(split.ephemeral_1h_input_tokens, written) if split else 0
-        read = usage.cache_read_input_tokens or 0
-        counts = (usage.input_tokens or 0, usage.output_tokens or 0, written - hour, hour, read)
+        cache_written = usage.cache_creation_input_tokens or 0
+        by_duration = usage.cache_creation
+        written_1h = min(by_duration.ephemeral_1h_input_tokens, cache_written) if by_duration else 0
+        counts = (
+            usage.input_tokens or 0,
+            usage.output_tokens or 0,
+            cache_written - written_1h,
+            written_1h,
+            usage.cache_read_input_tokens or 0,
+        )
         earlier = self._messages.get(key)
         self._messages[key] = (model, counts if earlier is None else max_counts(earlier[1], counts))
         if len(self._messages) > _MAX_MESSAGES:
@@ -139,12 +150,15 @@ class Spending(Struct):
         if self.reported is None and not by_model:
             return None
         usage = self.reported or TaskUsage()
-        written = sum(map(sum, self.exact.values())) + self.missing_tokens
-        tokens = max(usage.total_tokens, written, sum(map(sum, by_model.values())))
-        changes: dict[str, Any] = {"total_tokens": tokens} if tokens != usage.total_tokens else {}
-        cost = prices.cost_of(by_model) if prices is not None and usage.cost_usd is None else None
-        if cost is not None:
-            changes |= {"cost_usd": cost, "cost_is_derived": True}
+        in_transcript = sum(map(sum, self.exact.values())) + self.missing_tokens
+        tokens = max(usage.total_tokens, in_transcript, sum(map(sum, by_model.values())))
+        changes: dict[str, Any] = {}
+        if tokens != usage.total_tokens:
+            changes["total_tokens"] = tokens
+        if prices is not None and usage.cost_usd is None:
+            cost = prices.cost_of(by_model)
+            if cost is not None:
+                changes |= {"cost_usd": cost, "cost_is_derived": True}
         return usage.replace(**changes) if changes else usage
 
 
@@ -202,7 +216,7 @@ def count_transcript(path: str, begins: Sequence[float] = ()) -> Counted:
             answers[key] = answer
             answer.counts = max_counts(answer.counts, _read_counts(message["usage"]))
             answer.stop_reason = message.get("stop_reason")
-    runs = [_sum_up([one for one in answers.values() if one.run == run]) for run in range(len(begins))]
+    runs = [_sum_up([answer for answer in answers.values() if answer.run == run]) for run in range(len(begins))]
     return replace(_sum_up([*answers.values()]), by_run=runs)
 
 
@@ -247,12 +261,18 @@ def add_counts(one: Counts, other: Counts) -> Counts:
 
 
 def _read_counts(usage: Mapping[str, Any]) -> Counts:
-    split = usage.get("cache_creation")
-    written = _read_number(usage, "cache_creation_input_tokens")
-    hour = min(_read_number(split, "ephemeral_1h_input_tokens"), written) if isinstance(split, dict) else 0
-    names = ("input_tokens", "output_tokens", "cache_read_input_tokens")
-    fresh, output, read = (_read_number(usage, name) for name in names)
-    return fresh, output, written - hour, hour, read
+    cache_written = _read_number(usage, "cache_creation_input_tokens")
+    by_duration = usage.get("cache_creation")
+    written_1h: float = 0
+    if isinstance(by_duration, dict):
+        written_1h = min(_read_number(by_duration, "ephemeral_1h_input_tokens"), cache_written)
+    return (
+        _read_number(usage, "input_tokens"),
+        _read_number(usage, "output_tokens"),
+        cache_written - written_1h,
+        written_1h,
+        _read_number(usage, "cache_read_input_tokens"),
+    )
 
 
 def _read_number(values: Mapping[str, Any], name: str) -> float:

@@ -118,10 +118,13 @@ class Reconciler:
 
 def _count_first_readable(paths: Sequence[str], begins: Sequence[float]) -> Counted | None:
     """Count the first readable file. Zero if only its directory exists yet, None if not even that exists."""
-    found = next((found for path in paths if (found := _count_transcript(path, begins)) is not None), None)
-    if found is None and any(os.path.isdir(os.path.dirname(path)) for path in paths if "\0" not in path):
+    for path in paths:
+        counted = _count_transcript(path, begins)
+        if counted is not None:
+            return counted
+    if any(os.path.isdir(os.path.dirname(path)) for path in paths if "\0" not in path):
         return Counted({}, 0, by_run=[Counted({}, 0)] * len(begins))
-    return found
+    return None
 
 
 def _count_transcript(path: str, begins: Sequence[float]) -> Counted | None:

@@ -18,7 +18,9 @@ from claude_agent_py.wire.hooks.events import HOOK_EVENT_FACTS, HOOK_EVENTS
 def _plain(value: Any) -> Any:
     if isinstance(value, WireModel):
         return dump(value)
-    return value.model_dump(mode="json", by_alias=True, exclude_unset=True) if isinstance(value, BaseModel) else value
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    return value
 
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from claude_agent_py.wire.base import CamelModel, FrameModel, Number, Open, Wire
 
 
 class QuestionOption(WireModel):
-    """A choice. The CLI adds a choice for free text by itself."""
+    """A choice. The CLI adds a choice for free text on its own."""
 
     label: str
     description: str = ""

@@ -159,7 +159,7 @@ def is_misspelt(name: str) -> bool:
 
 def suggested_tool(name: str) -> str:
     """Return `; did you mean ...?` with the built-in tool closest to `name`, or an empty string."""
-    known = {one.lower(): one for one in BUILTIN_TOOL_NAMES}
+    known = {name.lower(): name for name in BUILTIN_TOOL_NAMES}
     near = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.7)
     return f"; did you mean {known[near[0]]!r}?" if near else ""
 
