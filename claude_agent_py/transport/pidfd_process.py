@@ -126,10 +126,6 @@ class PidfdProcess:
             self._popen.returncode = os.waitstatus_to_exitcode(status)
         self._close(self._pidfd)
         _wake(self._exit_waiters)
-        if not self._stdout.closed:  # usually it has ended, which then needs no timer
-            self._read_stdout()
-        if not self._stderr.closed:
-            self._read_stderr()
         if not (self._stdout.closed and self._stderr.closed):
             self._loop.call_later(DRAIN_GRACE, self._end_output)
 
