@@ -389,11 +389,12 @@ class ToolChain:
         model = Callback(call_model)
         step_callback = None if on_step is None else Callback(on_step)
         stop_callback = None if stop_when is None else Callback(stop_when)
+        initial: Any = messages
         if isinstance(messages, str):
-            messages = {"role": "user", "content": messages}
-        if isinstance(messages, Mapping):
-            messages = [messages]
-        conversation: list[JSONObject] = [dict(message) for message in messages]
+            initial = [{"role": "user", "content": messages}]
+        elif isinstance(messages, Mapping):
+            initial = [messages]
+        conversation: list[JSONObject] = [dict(message) for message in initial]
         steps: list[LoopStep] = []
         ended: Literal["answered", "stopped", "max_steps"] | None = None
         while ended is None:
