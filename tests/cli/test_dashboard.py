@@ -93,9 +93,8 @@ async def test_a_session_is_shown_answered_read_and_ended(tmp_path: Path, monkey
             assert [one["kind"] for one in told["interactions"]] == ["permission"]
             assert told["cost_usd"] is None  # no price is known
             assert sys.platform != "linux" or told["host"]["pid"] == os.getpid()
-            text = shown(app)
-            assert "asks" in text
-            assert "auth [red]now[/] (general-purpose)" in text
+            await until(pilot, lambda: "auth [red]now[/] (general-purpose)" in shown(app))  # once its files are written
+            assert "asks" in shown(app)
             go_to(app, session.key)
             await pilot.press("a")
             await until(pilot, lambda: "command: touch made" in str(app.screen.query_one("#asked Static").render()))
