@@ -10,7 +10,7 @@ import weakref
 from collections.abc import AsyncIterator, Callable, Sequence
 from functools import cached_property
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, Self
+from typing import TYPE_CHECKING, Any, Generic, Protocol, Self
 
 from claude_agent_py._errors import (
     CLOSED,
@@ -72,10 +72,6 @@ def current_client() -> Client | None:
     """Return the client whose handler, listener or tool is running, or None."""
     client: Client | None = current()
     return client
-
-
-_CONTROL_GROUPS: Final = ("mcp", "settings", "files", "conversation", "usage", "hooks")
-"""The cached properties that refer to the session."""
 
 
 class Client(SessionControls, Generic[Output]):
@@ -248,8 +244,9 @@ class Client(SessionControls, Generic[Output]):
             session = Session(options, parent=self._parent)
             session.resumption.follow(old.resumption)
             # The groups of controls refer to the old session; they are created again when they are used.
-            for name in _CONTROL_GROUPS:
-                vars(self).pop(name, None)
+            for name in list(vars(self)):
+                if name != "session" and isinstance(getattr(type(self), name, None), cached_property):
+                    del vars(self)[name]
             vars(self)["session"] = session
             with running_client(self):
                 await self._connect(options)
