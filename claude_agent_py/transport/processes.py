@@ -166,21 +166,48 @@ def kill_marked(marks: Collection[str]) -> set[str]:
 
     Call it again for processes that were started during the scan. Linux only; elsewhere it does nothing.
     """
+    global _marks
     found: set[str] = set()
-    for pid in _all_pids() if process_table is in_proc else ():
-        mark = _read_mark(pid)
+    seen: dict[tuple[int, int], str] = {}
+    for process in _folders() if process_table is in_proc else ():
+        mark = _marks.get(process)
+        if mark is None:
+            mark = _read_mark(process[0])
+        if mark is None:
+            continue
+        seen[process] = mark
         if mark in marks:
             found.add(mark)
-            _kill(pid)
+            _kill(process[0])
+    _marks = seen
     return found
+
+
+_marks: dict[tuple[int, int], str] = {}
+"""The mark of each process at the last scan, because reading an environment costs more than the rest of a scan. By the
+process id and the inode of its folder in /proc, which a later process with the same id does not share."""
+
+
+def _folders() -> list[tuple[int, int]]:
+    """Return the id and the inode of the folder in /proc of every process."""
+    try:
+        with os.scandir("/proc") as entries:
+            return [(int(entry.name), entry.inode()) for entry in entries if entry.name.isdigit()]
+    except OSError:  # some containers lack it
+        return []
 
 
 _MARK_ENTRY: Final = f"{MARK}=".encode()
 
 
-def _read_mark(pid: int) -> str:
-    """Return the value of `MARK` in the initial environment of a process; empty if it has none."""
+def _read_mark(pid: int) -> str | None:
+    """Return the value of `MARK` in the initial environment of a process; empty if it has none.
+
+    None if the environment is empty, as it also is while the process replaces its program, or cannot be read.
+    """
     environ = contents(f"/proc/{pid}/environ")
+    if not environ:
+        return None
     at = environ.find(_MARK_ENTRY)
     while at > 0 and environ[at - 1]:  # part of another name or of a value
         at = environ.find(_MARK_ENTRY, at + 1)

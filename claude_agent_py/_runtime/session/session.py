@@ -201,7 +201,7 @@ class Session:
                 self._start_pump()
                 if self.storing is not None:
                     self.start_worker(self._run_logged, self.storing.run)
-                self.intake.reconcile_with(self._reconcile)
+                self.intake.reconcile_with(self._start_reconciling)
                 self.intake.listeners.deliver_with(self._start_delivering)
                 if self.stderr is not None:
                     self._start_delivering()
@@ -367,9 +367,13 @@ class Session:
             self._router.restart_silence(now)
         self.act([*self._engine.tick(now), *self._router.tick(now)])
 
-    def _reconcile(self) -> None:
+    def _start_reconciling(self) -> None:
         if self.workers is not None:
-            self.start_worker(self._run_logged, self.intake.reconcile_forever)
+            self.start_worker(self._run_logged, self._reconcile)
+
+    async def _reconcile(self) -> None:
+        await self.intake.reconcile()
+        self.intake.reconcile_with(self._start_reconciling)
 
     def _start_delivering(self) -> None:
         if self.workers is not None and self.listeners_done is None:
