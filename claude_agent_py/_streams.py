@@ -3,13 +3,13 @@
 All can be created outside of an event loop, and are set and filled from its thread.
 """
 
+import math
 from collections import deque
 from typing import Final, Generic, Self, TypeVar
 
-import anyio
 from anyio.lowlevel import checkpoint
 
-from claude_agent_py._event_loop import AnyEvent, new_event
+from claude_agent_py._event_loop import AsyncioEvent, TrioEvent, clock, new_event
 
 T = TypeVar("T")
 
@@ -24,7 +24,7 @@ class LazyEvent:
 
     def __init__(self) -> None:
         self._is_set = False
-        self._waiting: AnyEvent | None = None
+        self._waiting: AsyncioEvent | TrioEvent | None = None
 
     def set(self) -> None:
         """Wake all current and later waiters."""
@@ -37,14 +37,14 @@ class LazyEvent:
         """Whether it has been set."""
         return self._is_set
 
-    async def wait(self) -> None:
-        """Wait until it is set."""
+    async def wait(self, deadline: float = math.inf) -> None:
+        """Wait until it is set, or until the deadline on the clock of the event loop."""
         if self._is_set:
             await checkpoint()
             return
         if self._waiting is None:
             self._waiting = new_event()
-        await self._waiting.wait()
+        await self._waiting.wait(deadline)
 
 
 class RepeatingEvent:
@@ -53,7 +53,7 @@ class RepeatingEvent:
     __slots__ = ("_waiters",)
 
     def __init__(self) -> None:
-        self._waiters: list[AnyEvent] = []
+        self._waiters: list[AsyncioEvent | TrioEvent] = []
 
     def set(self) -> None:
         """Wake all waiters."""
@@ -67,11 +67,7 @@ class RepeatingEvent:
         waiter = new_event()
         self._waiters.append(waiter)
         try:
-            if timeout is None:
-                await waiter.wait()
-                return
-            with anyio.move_on_after(timeout):
-                await waiter.wait()
+            await waiter.wait(math.inf if timeout is None else clock()() + timeout)
         finally:
             if waiter in self._waiters:
                 self._waiters.remove(waiter)

@@ -366,9 +366,9 @@ class TaskIntake:
             self._start_reconciling = start
 
     async def reconcile(self) -> None:
-        """Infer unreported ends of tasks until no task needs it, or `stop_reconciling`. A worker of the session runs this.
+        """Infer unreported ends of tasks until no task needs it, or `stop_reconciling`.
 
-        Without a task to watch there is no worker, which a session that closes would have to wait for.
+        A worker of the session runs this only while there is a task to watch: a session that closes waits for it.
         """
         reconciler = self._reconciler
         self._has_worker = True

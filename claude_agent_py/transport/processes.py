@@ -171,7 +171,7 @@ def kill_marked(marks: Collection[str]) -> set[str]:
     seen: dict[tuple[int, int], str] = {}
     for process in _folders() if process_table is in_proc else ():
         mark = _marks.get(process)
-        if mark is None:
+        if mark is None or mark in marks:  # a zombie has no environment any more
             mark = _read_mark(process[0])
         if mark is None:
             continue
@@ -262,8 +262,7 @@ async def _scan_after(last: _Scan | None, mark: str, within: float) -> set[str]:
     try:
         await checkpoint()  # sessions that close now join this scan
         if exiting:
-            with anyio.move_on_after(GATHER):
-                await scan.is_shared.wait()
+            await scan.is_shared.wait(anyio.current_time() + GATHER)
         if last is not None:
             await last.over.wait()
         scan.gathers = False

@@ -279,8 +279,8 @@ class SubprocessTransport(Transport):
             # Orphans of a CLI that died, and processes that detached themselves.
             await kill_all_marked(self._mark, min(self._force * SCAN_SHARE, deadline - self._now()))
         if self._stdout_over is not None and not self._stdout_over.is_set():
-            with self._limit(DRAIN_SHARE, deadline):
-                await self._stdout_over.wait()  # let the reader finish
+            # Let the reader finish.
+            await self._stdout_over.wait(min(self._now() + self._force * DRAIN_SHARE, deadline))
         if self._lifeline is not None:
             self._lifeline.close()
         if process.returncode is not None:
