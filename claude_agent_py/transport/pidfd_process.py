@@ -7,6 +7,7 @@ transport and no worker, and no thread either, which asyncio needs for each proc
 import contextlib
 import errno
 import io
+import math
 import os
 import subprocess
 from collections.abc import Callable, Sequence
@@ -99,10 +100,10 @@ class PidfdProcess:
         """The exit status, or None while the process runs."""
         return self._popen.returncode
 
-    async def wait(self) -> int:
-        """Wait until the process has exited, but not its descendants, and return its exit status."""
-        while self._popen.returncode is None:
-            await wait_in(self._loop, self._exit_waiters)
+    async def wait(self, deadline: float = math.inf) -> int | None:
+        """Wait until the process has exited, but not its descendants, or until the deadline; return its exit status."""
+        if self._popen.returncode is None:
+            await wait_in(self._loop, self._exit_waiters, deadline)
         return self._popen.returncode
 
     def _reap(self) -> None:
