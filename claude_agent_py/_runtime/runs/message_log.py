@@ -120,7 +120,7 @@ class MessageLog(Sequence[Any]):
     def _write(self, data: bytes) -> range:
         """Write data to the end of the temporary file, and return its place there."""
         if self._file is None:
-            self._file = tempfile.TemporaryFile(prefix="claude-agent-py-", buffering=0)
+            self._file = tempfile.TemporaryFile(prefix="claude-agent-py-", buffering=0)  # noqa: SIM115 - `clear` closes it
         start = end = self._file_bytes
         while end < start + len(data):
             end += _write_at(self._file, data[end - start :], end)

@@ -46,7 +46,6 @@ from claude_agent_py._protocol.events import (
     RequestReceived,
     RequestTimedOut,
     ResultUnreadable,
-    StrayReply,
     StreamEnded,
 )
 from claude_agent_py._protocol.open_runs import RunEnded, RunLimits, RunWaits, TurnResumed, Verdict
@@ -679,7 +678,6 @@ class Session:
         RunEnded: _on_run_ended,
         RunWaits: _on_run_waits,
         TurnResumed: lambda self, event: self.resumption.on_turn_resumed(event),
-        StrayReply: lambda self, event: logger.debug("stray reply: %r", event),
         ResultUnreadable: _on_unreadable_result,
         StreamEnded: _on_end_of_stream,
     }
