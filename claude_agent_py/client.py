@@ -342,17 +342,15 @@ class Client(SessionControls, Generic[Output]):
             ConnectionClosedError: The client is not connected.
             CLIExitError: The CLI has ended.
         """
-        from claude_agent_py._runtime.runs.mailbox import Mailbox
         from claude_agent_py._runtime.runs.prompts import check_run_arguments, prepare_prompt
         from claude_agent_py._runtime.runs.run import Run
         from claude_agent_py._runtime.runs.run_state import RunState
         from claude_agent_py._runtime.runs.sending import start_run
 
         check_run_arguments(until, timeout)
-        mailbox = Mailbox(self._options.limits.mailbox_bytes)
-        state = RunState(mailbox, until, timeout)
+        state = RunState(self._options.limits.mailbox_bytes, until, timeout)
         start_run(self.session, state, prepare_prompt(prompt, verbatim=self._options.verbatim_prompts))
-        return Run(self, state, mailbox)
+        return Run(self, state)
 
     @property
     def resumed_run(self) -> Run[Output] | None:
@@ -364,8 +362,8 @@ class Client(SessionControls, Generic[Output]):
         """
         from claude_agent_py._runtime.runs.run import Run
 
-        run, mailbox = self.session.resumption.run, self.session.resumption.mailbox
-        return None if run is None or mailbox is None else Run(self, run, mailbox)
+        run = self.session.resumption.run
+        return None if run is None else Run(self, run)
 
     async def spawn(
         self,

@@ -12,7 +12,6 @@ import anyio
 
 from claude_agent_py._errors import ConnectionClosedError
 from claude_agent_py._event_loop import run_anywhere
-from claude_agent_py._runtime.runs.mailbox import Mailbox
 from claude_agent_py._runtime.runs.prompts import Prompt, check_run_arguments, prepare_prompt
 from claude_agent_py._runtime.runs.run import InterruptReceipt, Run
 from claude_agent_py._runtime.runs.run_state import RunState
@@ -98,8 +97,7 @@ class OneShot(Run):
         self, options: ClientOptions, prompt: Prompt, until: Until, timeout: float | None, transport: Transport | None
     ) -> None:
         check_run_arguments(until, timeout)
-        mailbox = Mailbox(options.limits.mailbox_bytes)
-        super().__init__(None, RunState(mailbox, until, timeout), mailbox)
+        super().__init__(None, RunState(options.limits.mailbox_bytes, until, timeout))
         self._options = options
         self._prompt = prepare_prompt(prompt, verbatim=options.verbatim_prompts)
         self._transport = transport

@@ -87,6 +87,13 @@ class Mailbox:
         """Take in messages again after `close`."""
         self._is_closed = False
 
+    def discard(self) -> None:
+        """Close the mailbox and drop its messages, which nobody will read."""
+        self._is_closed = True
+        self.recorded = MessageLog(0)  # a result may have the other one
+        self._decoded.clear()
+        self._forget_unrecorded()
+
     def skip_unrecorded(self) -> None:
         """Deliver only recorded messages, unless reading has begun."""
         if self._takes_unrecorded is None:

@@ -17,7 +17,7 @@ decided in `_protocol`: `engine.py` for frames and requests, `turns.py` for runs
 import functools
 import logging
 import math
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import anyio
@@ -549,14 +549,13 @@ class Session:
             run.is_sealed = True
         run.session = self
         timeouts = self.options.timeouts
-        limits = RunLimits(
+        run.limits = RunLimits(
             run=timeouts.run if run.timeout is None else run.timeout,
             first_message=timeouts.first_message,
             silence=timeouts.silence,
             idle=timeouts.idle,
         )
-        prompts = [prompt.uuid for prompt in run.unanswered]
-        self._router.open_run(run, run.until, limits, self._now(), prompts, is_sealed=run.is_sealed)
+        self._router.open_run(run, self._now(), [prompt.uuid for prompt in run.unanswered])
         self.act()
 
     def send_prompt(self, run: RunState, prompt: UserMessage) -> None:
@@ -582,14 +581,12 @@ class Session:
 
     def seal_run(self, run: RunState) -> None:
         """Note that the run has all its prompts."""
-        run.is_sealed = True
         self.act(self._router.seal_run(run, self._now()))
 
     def fail_run(self, run: RunState, failure: Callable[[], BaseException]) -> None:
         """End a run with an error, for example because its iterable of prompts failed."""
-        tasks = self._router.get_task_ids(run)
         self._router.drop_run(run)
-        run.finish(tasks, failure=failure)
+        run.finish(failure=failure)
 
     async def _fail_login(self, why: str) -> None:
         """End the runs of the current turn with an `AuthenticationError`, and stop the turn."""
@@ -597,9 +594,9 @@ class Session:
             self.fail_run(run, functools.partial(AuthenticationError, why))
             self._stop_work(run, was_in_turn=True)
 
-    def _on_run_ended(self, end: RunEnded[RunState]) -> None:
+    def _on_run_ended(self, end: RunEnded) -> None:
         """End a run as the engine decided: answered, timed out, unreadable or closed."""
-        run = end.run
+        run: RunState = end.run
         failure: Callable[[], BaseException] | None = None
         if end.reason == "timeout":
             failure = functools.partial(RunTimeoutError, end.kind or "run", end.limit or 0.0)
@@ -609,7 +606,7 @@ class Session:
         elif end.reason == "closed":
             failure = self._end_error
             self.resumption.cut_off.append(run)
-        run.finish(end.tasks, end, failure)
+        run.finish(end, failure)
         if end.reason == "timeout":
             self._stop_work(run, was_in_turn=end.was_in_turn)
         if end.late_tasks:
@@ -636,11 +633,11 @@ class Session:
             describe_tasks(self.tasks, end.late_tasks),
         )
         if is_stop and self.is_open:
-            self.start_logged(self.stop_tasks, end.tasks)
+            self.start_logged(self.stop_tasks, end.run.tasks)
 
-    async def stop_tasks(self, task_ids: frozenset[str]) -> None:
+    async def stop_tasks(self, task_ids: Collection[str]) -> None:
         """Stop those of these tasks that are running."""
-        for task_id in task_ids & self.tasks.live_ids():
+        for task_id in self.tasks.live_ids().intersection(task_ids):
             try:
                 await self.tasks.stop(task_id)
             except (TaskError, ControlError):
@@ -656,10 +653,6 @@ class Session:
             self.post("cancel_async_message", message_uuid=prompt)
         if was_in_turn and not self._router.turn_runs:
             self.post("interrupt")
-
-    def get_task_ids(self, run: RunState) -> frozenset[str]:
-        """Return the ids of the tasks that belong to a run."""
-        return run.task_ids if run.is_over else self._router.get_task_ids(run)
 
     def waits_for_idle(self, run: RunState) -> bool:
         """Return whether a run has its answers and only waits for the session to become idle."""
