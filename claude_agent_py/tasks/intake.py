@@ -104,8 +104,6 @@ class TaskIntake:
         kind = type(message)
         if kind not in _TRACKED:
             return
-        if self._is_closed:
-            self._reopen()
         try:
             handler = signals.HANDLERS.get(kind)
             if handler is not None:
@@ -122,8 +120,6 @@ class TaskIntake:
 
     def track_hook(self, event: str, data: Mapping[str, Any], /) -> None:
         """Track the input of a hook, in wire form. Never raises."""
-        if self._is_closed:
-            self._reopen()
         self.paths.record_hook(data)
         if event in signals.HOOKS_ABOUT_TASKS or "background_tasks" in data:
             self._apply(signals.apply_hook, event, data)
@@ -143,7 +139,7 @@ class TaskIntake:
     def process_exited(self, reason: str) -> None:
         """Mark the tasks of the CLI's process as failed for this reason, and end the streams of events.
 
-        If adopted tasks are running, the streams continue until these end. Messages of a new process may follow.
+        If adopted tasks are running, the streams continue until these end.
         """
         self._is_orphaned = True
         self._apply(signals.process_exited, reason)
@@ -325,10 +321,6 @@ class TaskIntake:
             stream.close()
         self._streams = ()
         self._wake_all()
-
-    def _reopen(self) -> None:
-        self._is_closed = False
-        self.listeners.reopen()
 
     # Waiting
 

@@ -62,7 +62,6 @@ from claude_agent_py._runtime.session.launching import Launched
 from claude_agent_py._runtime.session.resumption import Resumption
 from claude_agent_py._runtime.session.waiter import Waiter
 from claude_agent_py._runtime.session.wire_log import WireLog, wire_log
-from claude_agent_py._streams import LazyEvent
 from claude_agent_py.observe.telemetry import resolve_telemetry
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.options.checks import HOOKS_OFF, turns_hooks_off
@@ -114,8 +113,8 @@ class Session:
         """Whether a writer is running."""
         self._timer: anyio.CancelScope | None = None
         """The scope in which the timer sleeps; moving its deadline wakes it earlier."""
-        self.listeners_done: LazyEvent | None = None
-        """Set when the listeners have received everything; None without listeners."""
+        self.listening: set[ListenerQueue] = set()
+        """The queues of the listeners that are called."""
         self.children: set[Callable[[], None]] = set()
         """Functions that each cancel a child agent."""
         self.agents: dict[str, AgentDefinition] = definitions(options)
@@ -201,9 +200,9 @@ class Session:
                 if self.storing is not None:
                     self.start_worker(self._run_logged, self.storing.run)
                 self.intake.reconcile_with(self._reconcile)
-                self.intake.listeners.deliver_with(self._start_delivering)
+                self.intake.listeners.deliver_with(self._deliver, self.failures.report)
                 if self.stderr is not None:
-                    self._start_delivering()
+                    self._deliver(self.stderr)
                 self.flush()
                 await self._keep_time()
                 if not launched.is_forked:  # in a fork, the CLI belongs to the parent process
@@ -370,18 +369,15 @@ class Session:
         if self.workers is not None:
             self.start_worker(self._run_logged, self.intake.reconcile_forever)
 
-    def _start_delivering(self) -> None:
-        if self.workers is not None and self.listeners_done is None:
-            self.listeners_done = LazyEvent()
-            self.start_worker(self._deliver_to_listeners, self.listeners_done)
+    def _deliver(self, queue: ListenerQueue) -> None:
+        """Call a listener until the session has ended and its queue is empty."""
+        if self.workers is not None:
+            self.listening.add(queue)
+            self.start_worker(self._run_logged, self._deliver_all, queue)
 
-    async def _deliver_to_listeners(self, done: LazyEvent) -> None:
-        """Call the listeners until the session has ended and their queues are empty."""
-        async with anyio.create_task_group() as listeners:
-            listeners.start_soon(self._run_logged, self.intake.listeners.deliver_forever, self.failures.report)
-            if self.stderr is not None:
-                listeners.start_soon(self._run_logged, self.stderr.deliver)
-        done.set()
+    async def _deliver_all(self, queue: ListenerQueue) -> None:
+        await queue.deliver()
+        self.listening.discard(queue)
 
     # Events ------------------------------------------------------------------------------------------------------
 
