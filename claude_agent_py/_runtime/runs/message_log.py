@@ -23,7 +23,10 @@ logger: logging.Logger = logging.getLogger("claude_agent_py")
 BLOCK_BYTES: Final = 64 * 1024
 """How many bytes of lines share a block."""
 
-SPARE_BYTES: Final = 1024 * 1024
+MEMORY_BYTES: Final = 4 * 1024 * 1024
+"""How many bytes of a log stay in memory. Further ones go to the file: a host has many runs, and reads few twice."""
+
+SPARE_BYTES: Final = 256 * 1024
 """How many more bytes may at least stay in memory if the temporary file cannot be written."""
 
 _positioning: Final = threading.Lock()
@@ -36,8 +39,9 @@ class MessageLog(Sequence[Any]):
     """An append-only sequence of messages.
 
     Args:
-        max_bytes: How many bytes of messages (as on the wire) to hold in memory; as many again if the temporary file
-            cannot be written. Further messages are dropped, and iterating raises BacklogError after the last one kept.
+        max_bytes: How many bytes of messages (as on the wire) to hold in memory, besides the first `MEMORY_BYTES`, if
+            the temporary file cannot be written. Further messages are dropped, and iterating raises BacklogError after
+            the last one kept.
     """
 
     def __init__(self, max_bytes: int) -> None:
@@ -105,14 +109,14 @@ class MessageLog(Sequence[Any]):
 
     def _place(self, block: mmap.mmap, size: int) -> Block:
         """Return where the block stays. Raises BacklogError if there is no room."""
-        spare = max(self._max_bytes, SPARE_BYTES)
-        if self._memory_bytes + size > self._max_bytes:
+        memory, spare = min(self._max_bytes, MEMORY_BYTES), max(self._max_bytes, SPARE_BYTES)
+        if self._memory_bytes + size > memory:
             try:
                 return self._write(block[:size])
             except OSError as error:
-                if self._memory_bytes <= self._max_bytes:  # the first of them
+                if self._memory_bytes <= memory:  # the first of them
                     logger.warning("waiting messages stay in memory: the temporary file cannot be written (%s)", error)
-                if self._memory_bytes + size > self._max_bytes + spare:
+                if self._memory_bytes + size > memory + spare:
                     raise BacklogError(error.strerror or type(error).__name__, spare) from None
         self._memory_bytes += size
         return block
