@@ -165,7 +165,7 @@ class Client(SessionControls, Generic[Output]):
                 session = self.session
                 self._check_not_closed()
                 if storing is not None:
-                    storing.attach(session)
+                    storing.report_to(session.inject, session.failures.report)
                     session.storing = storing
             except BaseException:
                 await launched.discard()
@@ -345,11 +345,10 @@ class Client(SessionControls, Generic[Output]):
         from claude_agent_py._runtime.runs.prompts import check_run_arguments, prepare_prompt
         from claude_agent_py._runtime.runs.run import Run
         from claude_agent_py._runtime.runs.run_state import RunState
-        from claude_agent_py._runtime.runs.sending import start_run
 
         check_run_arguments(until, timeout)
         state = RunState(self._options.limits.mailbox_bytes, until, timeout)
-        start_run(self.session, state, prepare_prompt(prompt, verbatim=self._options.verbatim_prompts))
+        self.session.start_run(state, prepare_prompt(prompt, verbatim=self._options.verbatim_prompts))
         return Run(self, state)
 
     @property

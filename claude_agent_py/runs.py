@@ -15,7 +15,6 @@ from claude_agent_py._event_loop import run_anywhere
 from claude_agent_py._runtime.runs.prompts import Prompt, check_run_arguments, prepare_prompt
 from claude_agent_py._runtime.runs.run import InterruptReceipt, Run
 from claude_agent_py._runtime.runs.run_state import RunState
-from claude_agent_py._runtime.runs.sending import start_run
 from claude_agent_py.client import Client
 from claude_agent_py.options.client_options import ClientOptions, options_or_defaults
 from claude_agent_py.options.output_shape import Output
@@ -127,7 +126,7 @@ class OneShot(Run):
         idle = self._state.until == "idle"
         client.session.ending.advice = "the run ended before they did" if idle else 'to wait for them, run until="idle"'
         try:
-            start_run(client.session, self._state, self._prompt)
+            client.session.start_run(self._state, self._prompt)
         except BaseException:  # the CLI has ended already, say
             with anyio.CancelScope(shield=True):
                 await self._close_client(client, "stop")

@@ -17,14 +17,24 @@ decided in `_protocol`: `engine.py` for frames and requests, `turns.py` for runs
 import functools
 import logging
 import math
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import (
+    AsyncIterable,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Coroutine,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import anyio
 from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint
 
-from claude_agent_py._callbacks import callback_name
+from claude_agent_py._callbacks import callback_name, make_handler_error
 from claude_agent_py._errors import (
     ClaudeAgentError,
     ConnectionClosedError,
@@ -53,6 +63,7 @@ from claude_agent_py._protocol.state import State, Step
 from claude_agent_py._protocol.turns import TurnRouter
 from claude_agent_py._runtime.answering.failures import FailureLog
 from claude_agent_py._runtime.answering.request_handlers import RequestHandlers
+from claude_agent_py._runtime.runs.prompts import close_stream, is_stream, prompt_message
 from claude_agent_py._runtime.runs.readers import Readers
 from claude_agent_py._runtime.runs.result import AuthenticationError, RunTimeoutError, UnreadableResultError
 from claude_agent_py._runtime.runs.run_state import RunState
@@ -60,8 +71,8 @@ from claude_agent_py._runtime.session.ending import Ending, describe_tasks
 from claude_agent_py._runtime.session.facts import SessionFacts
 from claude_agent_py._runtime.session.launching import Launched
 from claude_agent_py._runtime.session.resumption import Resumption
-from claude_agent_py._runtime.session.waiter import Waiter
 from claude_agent_py._runtime.session.wire_log import WireLog, wire_log
+from claude_agent_py._streams import LazyEvent
 from claude_agent_py.observe.telemetry import resolve_telemetry
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.options.checks import HOOKS_OFF, turns_hooks_off
@@ -86,6 +97,32 @@ END_SESSION: Final = "end_session"
 
 SHOWN_GARBAGE_BYTES: Final = 200
 """How much of a program's output that is not JSON an error quotes."""
+
+
+class Waiter:
+    """A future for the reply to a request."""
+
+    def __init__(self) -> None:
+        self._done = LazyEvent()
+        self._payload: dict[str, Any] = {}
+        self._error: ClaudeAgentError | None = None
+
+    def resolve(self, payload: dict[str, Any]) -> None:
+        """Set the payload."""
+        self._payload = payload
+        self._done.set()
+
+    def fail(self, error: ClaudeAgentError) -> None:
+        """Set the error."""
+        self._error = error
+        self._done.set()
+
+    async def wait(self) -> dict[str, Any]:
+        """Wait for the payload and return it, or raise the error."""
+        await self._done.wait()
+        if self._error is not None:
+            raise self._error
+        return self._payload
 
 
 class Session:
@@ -126,7 +163,7 @@ class Session:
         self.facts: SessionFacts = SessionFacts(options)
         self.readers: Readers = Readers(options.limits.mailbox_bytes, options.limits.unclaimed_messages)
         self.failures: FailureLog = FailureLog(
-            self.readers.announce, parent=parent.note_failure if parent is not None else None
+            self.readers.put, parent=parent.note_failure if parent is not None else None
         )
         self.stderr: ListenerQueue | None = None
         """Calls `on_stderr`; None without it."""
@@ -530,6 +567,32 @@ class Session:
 
     # Runs --------------------------------------------------------------------------------------------------------
 
+    def start_run(self, run: RunState, prompt: UserMessage | AsyncIterable[Any]) -> None:
+        """Open a run and send its prompt, or begin to send its iterable of prompts. Raises as `open_run` does."""
+        if not is_stream(prompt):
+            self.open_run(run, prompt)
+            return
+        run.sending = anyio.CancelScope()
+        self.start_logged(self._send_each, run, prompt, run.sending)
+        self.open_run(run)
+
+    async def _send_each(self, run: RunState, prompts: AsyncIterable[Any], scope: anyio.CancelScope) -> None:
+        """Send the prompts of an async iterable as they come. Its errors fail the run."""
+        iterator: AsyncIterator[Any] | None = None
+        try:
+            with scope:
+                iterator = aiter(prompts)
+                async for prompt in iterator:
+                    self.send_prompt(run, prompt_message(prompt, verbatim=self.options.verbatim_prompts))
+                if not run.prompts:
+                    raise OptionsError("the iterable yielded no prompt", option="prompt")
+                self.act(self._router.seal_run(run, self._now()))
+        except BaseException as error:
+            failure = error if isinstance(error, Exception) else make_handler_error("the prompts", error)
+            self.fail_run(run, lambda: failure)
+        finally:
+            await close_stream(iterator)
+
     def open_run(self, run: RunState, prompt: UserMessage | None = None) -> None:
         """Open a run and send its only prompt. Without one, its unanswered prompts have been sent, or will be.
 
@@ -574,10 +637,6 @@ class Session:
         run.sent.append(prompt)
         for observer in self.observers:
             observer.sent(prompt)
-
-    def seal_run(self, run: RunState) -> None:
-        """Note that the run has all its prompts."""
-        self.act(self._router.seal_run(run, self._now()))
 
     def fail_run(self, run: RunState, failure: Callable[[], BaseException]) -> None:
         """End a run with an error, for example because its iterable of prompts failed."""
