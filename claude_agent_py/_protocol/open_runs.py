@@ -95,7 +95,8 @@ class OpenRun:
 
     def open(self, now: float) -> None:
         """Begin, or begin again in another process."""
-        self.opened_at = self.last_progress = now
+        self.opened_at: float = now
+        self.last_progress: float = now
         self.waiting: dict[str, None] = {}
         """The unanswered prompts, oldest first."""
         self.has_begun = False
@@ -104,7 +105,7 @@ class OpenRun:
         """A result came for one of its prompts."""
         self.waits_since: float | None = None
         """When it got its last answer and began to wait for the session to be idle."""
-        self.next_notice = FIRST_NOTICE
+        self.next_notice: float = FIRST_NOTICE
         """After how many seconds of waiting `RunWaits` is reported next."""
 
     @property
