@@ -12,6 +12,8 @@ from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self
 
+from anyio.lowlevel import checkpoint
+
 from claude_agent_py._errors import (
     CLOSED,
     NOT_CONNECTED,
@@ -20,7 +22,6 @@ from claude_agent_py._errors import (
     LocalProtocolError,
     OptionsError,
 )
-from claude_agent_py._event_loop import yield_to_loop
 from claude_agent_py._protocol.state import State
 from claude_agent_py._runtime.answering.parts import load_parts
 from claude_agent_py._runtime.controls.session_controls import SessionControls
@@ -142,7 +143,7 @@ class Client(SessionControls, Generic[Output]):
         self._check_not_closed()
         self._connected = LazyEvent()
         try:
-            await yield_to_loop()  # building the first options of a process is slow
+            await checkpoint()  # building the first options of a process is slow
             self._check_not_closed()
             with running_client(self):
                 await self._connect(self._options)
