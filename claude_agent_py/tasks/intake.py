@@ -21,12 +21,11 @@ from claude_agent_py.tasks.events import Answered, Asked, TaskEvent, TaskOutputA
 from claude_agent_py.tasks.files.paths import Paths
 from claude_agent_py.tasks.ledger import signals
 from claude_agent_py.tasks.ledger.ledger import Grace, Ledger
-from claude_agent_py.tasks.ledger.record import Record, TaskRun
-from claude_agent_py.tasks.ledger.spending import Counts
+from claude_agent_py.tasks.ledger.record import Record
 from claude_agent_py.tasks.listeners import EventStream, Listeners, What, event_kind
 from claude_agent_py.tasks.messages import MESSAGE_LIMIT, SubagentMessages
-from claude_agent_py.tasks.outcome import EndedBy, TaskOutcome
-from claude_agent_py.tasks.waiting.reconcile import PAUSE, Reconciler
+from claude_agent_py.tasks.outcome import EndedBy
+from claude_agent_py.tasks.reconcile import PAUSE, Reconciler
 from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
 from claude_agent_py.wire.messages.system import InitMessage, PermissionDeniedMessage
 from claude_agent_py.wire.messages.tasks import TaskStartedMessage
@@ -166,52 +165,12 @@ class TaskIntake:
         record.brief = brief or {}
         record.launched_by = author
 
-    def recall(
-        self,
-        outcome: TaskOutcome,
-        *,
-        task_type: str | None,
-        prompt: str | None = None,
-        tool_use_id: str | None = None,
-        subagent_type: str | None = None,
-        spawn_depth: int | None = None,
-        transcript_path: str | None = None,
-        parent_id: str | None = None,
-        spent: Mapping[str, Counts] | None = None,
-    ) -> None:
-        """Add a task that an earlier process of the session ran, without events. Does nothing if the task is known.
-
-        Args:
-            outcome: How it ended.
-            task_type: For example `local_agent`.
-            prompt: The prompt of a subagent.
-            tool_use_id: The call that launched it.
-            subagent_type: The name of the agent definition.
-            spawn_depth: Its level in the tree.
-            transcript_path: A subagent's transcript.
-            parent_id: The task of the subagent that launched it.
-            spent: The tokens in its transcript, by model.
-        """
-        if outcome.task_id in self.ledger.records:
-            return
-        run = TaskRun.of_earlier_process(outcome)
-        run.prompt = prompt
-        run.tool_use_id = tool_use_id
-        run.spent.exact = dict(spent or {})
-        record = Record(
-            id=outcome.task_id,
-            type=task_type,
-            description=outcome.description,
-            subagent_type=subagent_type,
-            spawn_depth=spawn_depth,
-            is_confirmed=True,
-            output_file=outcome.output_file,
-            transcript_path=transcript_path,
-            runs=[run],
-        )
-        self.ledger.add_earlier(record, parent_id)
-        if outcome.output_file:
-            self.paths.record_output(record.id, outcome.output_file)
+    def recall(self, record: Record, parent_id: str | None) -> None:
+        """Add a task that an earlier process of the session ran, without events. Does nothing if the task is known."""
+        if record.id not in self.ledger.records:
+            self.ledger.add_earlier(record, parent_id)
+            if record.output_file:
+                self.paths.record_output(record.id, record.output_file)
 
     def ends_by(self, task_id: str, by: EndedBy) -> None:
         """Record the cause of the end of the current run. Only the first call has an effect."""
