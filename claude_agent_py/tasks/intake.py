@@ -92,10 +92,6 @@ class TaskIntake:
         self._is_orphaned = False
         """Whether the CLI has ended while adopted tasks are still running."""
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the records, without the session."""
-        return _build_copy, (dict(self.ledger.records), self.paths)
-
     # From the session
 
     def track(self, message: Any, line: bytes = b"", /) -> None:
@@ -340,11 +336,3 @@ class TaskIntake:
     def _wake_all(self) -> None:
         for event in (self.changed, *self._events.values()):
             event.set()
-
-
-def _build_copy(records: dict[str, Record], paths: Paths) -> TaskIntake:
-    intake = TaskIntake()
-    vars(intake.paths).update(vars(paths))
-    intake.ledger.restore(records)
-    intake.is_copy = True
-    return intake

@@ -17,6 +17,7 @@ from claude_agent_py._errors import OptionsError, TaskError, TaskNotFoundError, 
 from claude_agent_py._protocol.ports import ControlPort
 from claude_agent_py.tasks.events import TaskEvent, TaskFinished
 from claude_agent_py.tasks.files.output_reader import OutputReader, TaskOutput
+from claude_agent_py.tasks.files.paths import Paths
 from claude_agent_py.tasks.intake import TaskIntake, Watcher, steady_time
 from claude_agent_py.tasks.ledger.ledger import Grace
 from claude_agent_py.tasks.ledger.record import Record
@@ -69,7 +70,7 @@ class TaskManager:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the tasks without the session. The tasks of the copy no longer change."""
-        return _build_copy, (self._intake,)
+        return _build_copy, (dict(self._records), self._intake.paths)
 
     def __repr__(self) -> str:
         return f"<TaskManager {len(self)} tasks, {len(self.live_ids())} live>"
@@ -483,5 +484,9 @@ class Completions(AsyncIterator[Task]):
         return [task for task in self._all if not task.is_ambient]
 
 
-def _build_copy(intake: TaskIntake) -> TaskManager:
+def _build_copy(records: dict[str, Record], paths: Paths) -> TaskManager:
+    intake = TaskIntake()
+    vars(intake.paths).update(vars(paths))
+    intake.ledger.restore(records)
+    intake.is_copy = True
     return TaskManager(intake=intake)

@@ -78,10 +78,10 @@ class MessageLog(Sequence[Any]):
     def __repr__(self) -> str:
         return f"<log of {len(self)} messages>"
 
-    def append(self, message: Any, line: bytes) -> bool:
-        """Add a message as its line, and return whether there was room. Without a line, it is kept as it is."""
+    def append(self, message: Any, line: bytes) -> None:
+        """Add a message as its line, unless messages were dropped. Without a line, it is kept as it is."""
         if self._failure is not None:
-            return False
+            return
         if not line:
             self._without_line[self._length] = message
         size = len(line) + 1
@@ -90,14 +90,13 @@ class MessageLog(Sequence[Any]):
                 self._end_block()
             except BacklogError as error:
                 self._failure = error.again()  # the traceback of the other one refers to the log
-                return False
+                return
             self._room = max(BLOCK_BYTES, size)
             self._last = _new_block(self._room)
         assert self._last is not None  # noqa: S101 - it has room
         self._last.write(line + b"\n")
         self._room -= size
         self._length += 1
-        return True
 
     def _end_block(self) -> None:
         """Keep the last block, in memory or in the file."""
