@@ -95,10 +95,11 @@ def check(model: WireModel) -> None:
     Raises:
         Misfit: A field has a value of the wrong type.
     """
-    fit(type(model), msgspec.to_builtins(model, enc_hook=_refuse))
+    fit(type(model), msgspec.to_builtins(model, enc_hook=refuse))
 
 
-def _refuse(value: Any) -> Any:
+def refuse(value: Any) -> Any:
+    """Raise Misfit for a value that has no JSON form."""
     raise Misfit((), f"a value of type {type(value).__name__} is not JSON")
 
 

@@ -24,7 +24,6 @@ from claude_agent_py.control import (
     ControlFailure,
     ControlResponse,
     ControlSuccess,
-    MCPSetServersRequest,
     UpdateEnvironmentVariables,
 )
 from claude_agent_py.messages import (
@@ -349,7 +348,6 @@ def test_answers_are_made() -> None:
     "model",
     [
         UpdateEnvironmentVariables(variables={"KEY": "hunter2"}),
-        MCPSetServersRequest(servers={"s": {"type": "http", "headers": {"Authorization": "hunter2"}}}),
         decode('{"type":"control_request","request_id":"r","request":{"subtype":"initialize","agents":"hunter2"}}'),
     ],
     ids=lambda model: type(model).__name__,
