@@ -12,9 +12,7 @@ from pydantic import BaseModel
 
 from claude_agent_py.wire.base import JSONObject, WireModel, dump
 from claude_agent_py.wire.control.permissions import (
-    PermissionAllowReply,
     PermissionDecisionClassification,
-    PermissionDenyReply,
     PermissionUpdate,
     read_update,
 )
@@ -65,7 +63,7 @@ def build_reply(decision: Any, suggestions: Sequence[Mapping[str, Any]] = ()) ->
 
 def build_denial(message: str) -> JSONObject:
     """Return the reply that denies a call."""
-    return dump(PermissionDenyReply(message=message.strip() or NO_REASON))
+    return {"behavior": "deny", "message": message.strip() or NO_REASON}
 
 
 def _build_deny_reply(decision: Deny) -> JSONObject:
@@ -85,26 +83,26 @@ def _encode_classification(decision: Decision) -> JSONObject:
 
 
 def _build_allow_reply(decision: Allow, suggestions: Sequence[Mapping[str, Any]]) -> JSONObject:
-    fields: dict[str, Any] = {}
+    reply: JSONObject = {"behavior": "allow"}
     if decision.updated_input is not None:
-        fields["updated_input"] = json_object("updated_input", decision.updated_input)
+        reply["updatedInput"] = json_object("updated_input", decision.updated_input)
     if decision.updated_permissions:
-        fields["updated_permissions"] = _read_updates(decision.updated_permissions, suggestions)
-    return {**dump(PermissionAllowReply(**fields)), **_encode_classification(decision)}
+        reply["updatedPermissions"] = _read_updates(decision.updated_permissions, suggestions)
+    return {**reply, **_encode_classification(decision)}
 
 
-def _read_updates(updates: Any, suggestions: Sequence[Mapping[str, Any]]) -> list[Any]:
+def _read_updates(updates: Any, suggestions: Sequence[Mapping[str, Any]]) -> list[JSONObject]:
     if not isinstance(updates, Sequence) or isinstance(updates, str):
         raise ValueError("updated_permissions must be a list of permission updates")
-    read = []
+    read: list[JSONObject] = []
     for item in updates:
         data = dump(item) if isinstance(item, WireModel) else item
         if not isinstance(data, Mapping):
             raise ValueError("updated_permissions must be a list of permission updates")
-        update = read_update(data)
-        if update.problem is not None and data not in suggestions:
-            raise ValueError(f"the CLI would drop an update in updated_permissions: {update.problem}")
-        read.append(update)
+        problem = read_update(data).problem
+        if problem is not None and data not in suggestions:
+            raise ValueError(f"the CLI would drop an update in updated_permissions: {problem}")
+        read.append(dict(data))
     return read
 
 
