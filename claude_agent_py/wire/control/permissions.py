@@ -120,11 +120,6 @@ class RemoveDirectories(_DirectoriesUpdate):
 class UnknownPermissionUpdate(UnknownModel, tag_field="type"):
     """An update of an unknown type, or of a known type with invalid fields."""
 
-    @property
-    def type(self) -> str:
-        """The update's type; empty if it has none."""
-        return str(self.raw.get("type", ""))
-
     @classmethod
     def _validate(cls, value: Any) -> Self:
         return cls(raw=dict(value)) if isinstance(value, Mapping) else super()._validate(value)
