@@ -26,7 +26,7 @@ from claude_agent_py.formatting.builder import (
     is_repeatable,
     split_mappings,
 )
-from claude_agent_py.formatting.encoders import Encoder, JSONEncoder
+from claude_agent_py.formatting.encoders import JSONEncoder
 from claude_agent_py.formatting.sections import ProblemKind, Section, SectionSpec
 from claude_agent_py.formatting.text_format import TextFormat
 
@@ -294,8 +294,8 @@ class JSONFormat(TextFormat):
         return "JSONFormat()"
 
     @override
-    def encode(self, content: Any, encoder: Encoder | None = None) -> str:
-        return content if isinstance(content, str) else Notation((encoder or self.encoder).encode(content))
+    def encode(self, content: Any) -> str:
+        return content if isinstance(content, str) else Notation(self.encoder.encode(content))
 
     @override
     def write(self, sections: Sequence[Section]) -> str:

@@ -29,7 +29,7 @@ from claude_agent_py.formatting.builder import (
     is_repeatable,
     split_mappings,
 )
-from claude_agent_py.formatting.encoders import Encoder, YAMLEncoder, plain
+from claude_agent_py.formatting.encoders import YAMLEncoder, plain
 from claude_agent_py.formatting.sections import ProblemKind, Section, SectionSpec
 from claude_agent_py.formatting.text_format import TextFormat
 
@@ -401,9 +401,9 @@ class YAMLFormat(TextFormat):
         return "YAMLFormat()"
 
     @override
-    def encode(self, content: Any, encoder: Encoder | None = None) -> str:
+    def encode(self, content: Any) -> str:
         value = content if isinstance(content, str) else plain(content)
-        return value if isinstance(value, str) else Notation((encoder or self.encoder).encode(value))
+        return value if isinstance(value, str) else Notation(self.encoder.encode(value))
 
     @override
     def write(self, sections: Sequence[Section]) -> str:

@@ -55,11 +55,16 @@ def text(value: Any) -> str:
     return value
 
 
-def names(value: Any) -> list[str]:
-    """Read a list of strings. A single string is refused: it would be read letter by letter."""
-    if isinstance(value, str) or not isinstance(value, Iterable):
+def items(value: Any) -> Iterable[Any]:
+    """Refuse a value that is not a list. A single string would be read letter by letter."""
+    if isinstance(value, str | Path | Mapping) or not isinstance(value, Iterable):
         raise ValueError(f"must be a list, not {type(value).__name__}")
-    return [text(name) for name in value]
+    return value
+
+
+def names(value: Any) -> list[str]:
+    """Read a list of strings."""
+    return [text(name) for name in items(value)]
 
 
 def path(value: Any) -> Path:
@@ -74,9 +79,7 @@ def home(value: Any) -> Path | bool | None:
 
 def paths(value: Any) -> list[Path]:
     """Read a list of paths."""
-    if isinstance(value, str | Path) or not isinstance(value, Iterable):
-        raise ValueError(f"must be a list, not {type(value).__name__}")
-    return [path(item) for item in value]
+    return [path(item) for item in items(value)]
 
 
 def function(value: Any) -> Any:
@@ -314,12 +317,10 @@ def interactions(value: Any) -> Any:
 
 def custom_tools(value: Any) -> list[Any]:
     """Read tools that run in this process; functions become tools."""
-    if isinstance(value, str | Mapping) or not isinstance(value, Iterable):
-        raise ValueError(f"must be a list, not {type(value).__name__}")
     from claude_agent_py.tools.server import ToolServer
 
     try:
-        return list(ToolServer("tools", tools=value).tools)
+        return list(ToolServer("tools", tools=items(value)).tools)
     except OptionsError as error:
         raise ValueError(str(error)) from None
 
