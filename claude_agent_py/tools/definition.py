@@ -195,30 +195,18 @@ class Tool(Generic[P, R]):
 
     def definition(self) -> JSONObject:
         """Return the MCP definition, as in the reply to `tools/list`."""
-        definition: JSONObject = {
-            "name": self.name,
-            "description": self.description,
-            "inputSchema": self.input_schema,
+        known: JSONObject = {
+            ALWAYS_LOAD: self.always_load,
+            SEARCH_HINT: self.search_hint,
+            MAX_RESULT_CHARS: self.max_result_chars if self.max_result_chars > INLINE_CHARS else None,
         }
-        if self.annotations.title:
-            definition["title"] = self.annotations.title
-        annotations = self.annotations.fields()
-        if annotations:
-            definition["annotations"] = annotations
-        meta = {**self._meta(), **self.meta}
-        if meta:
-            definition["_meta"] = meta
-        return definition
-
-    def _meta(self) -> JSONObject:
-        meta: JSONObject = {}
-        if self.always_load:
-            meta[ALWAYS_LOAD] = True
-        if self.search_hint:
-            meta[SEARCH_HINT] = self.search_hint
-        if self.max_result_chars > INLINE_CHARS:
-            meta[MAX_RESULT_CHARS] = self.max_result_chars
-        return meta
+        optional = {
+            "title": self.annotations.title,
+            "annotations": self.annotations.fields(),
+            "_meta": {name: value for name, value in known.items() if value} | dict(self.meta),
+        }
+        definition = {"name": self.name, "description": self.description, "inputSchema": self.input_schema}
+        return definition | {name: value for name, value in optional.items() if value}
 
     @classmethod
     def from_schema(

@@ -11,14 +11,12 @@ from typing import Any, Final, Literal, Protocol, TypeAlias
 from claude_agent_py._callbacks import Callback, callback_name
 from claude_agent_py._errors import OptionsError
 from claude_agent_py.formatting.encoders import JSONEncoder
-from claude_agent_py.formatting.media import File, Media, is_media, mcp_block, resource_contents
+from claude_agent_py.formatting.media import File, Media, mcp_block, resource_contents
 from claude_agent_py.tools import jsonrpc
 from claude_agent_py.tools.definition import ALWAYS_LOAD, Tool, as_tool
 from claude_agent_py.tools.names import mcp_tool_name, sanitise
 from claude_agent_py.tools.schema import Parameters, read_docstring
 from claude_agent_py.wire.base import JSONObject
-
-Content: TypeAlias = str | bytes | File | Any
 
 
 @dataclass(frozen=True)
@@ -29,7 +27,7 @@ class Resource:
     """
 
     uri: str
-    content: Content | Callable[[], Any] = field(repr=False)
+    content: Any = field(repr=False)
     name: str = ""
     description: str = ""
     media_type: str = ""
@@ -102,17 +100,11 @@ class Prompt:
 
 
 def _build_message(item: Any) -> JSONObject:
-    role, content = "user", item
-    if isinstance(item, tuple):
-        role, content = item
-    return {"role": role, "content": _build_block(content)}
-
-
-def _build_block(content: Any) -> JSONObject:
-    if is_media(content):
-        medium: Media = content
-        return mcp_block(medium)
-    return {"type": "text", "text": content if isinstance(content, str) else JSONEncoder().encode(content)}
+    role, content = item if isinstance(item, tuple) else ("user", item)
+    if isinstance(content, Media):
+        return {"role": role, "content": mcp_block(content)}
+    text = content if isinstance(content, str) else JSONEncoder().encode(content)
+    return {"role": role, "content": {"type": "text", "text": text}}
 
 
 ToolPolicy: TypeAlias = Literal["always_ask", "always_deny"]
