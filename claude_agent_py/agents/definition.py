@@ -17,13 +17,7 @@ from claude_agent_py.agents.names import check_name
 from claude_agent_py.formatting.truncation import text_length
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.settings.choices import ChosenEffort, ChosenPermissionMode, MemoryScope
-from claude_agent_py.wire.settings.mcp_servers import (
-    MCPHTTPServer,
-    MCPServerConfig,
-    MCPSSEServer,
-    MCPStdioServer,
-    mcp_server_from_wire,
-)
+from claude_agent_py.wire.settings.mcp_servers import MCPServerConfig, mcp_server_from_wire
 
 MIN_COMPACT_WINDOW: Final = 100_000
 """In tokens; the minimum of CLI 2.1.328."""
@@ -71,7 +65,7 @@ def _read_mcp_spec(spec: Any) -> Any:
 
 
 def _read_mcp_server(name: str, server: Any) -> MCPServerConfig:
-    if isinstance(server, MCPStdioServer | MCPHTTPServer | MCPSSEServer):
+    if isinstance(server, MCPServerConfig):
         return server
     if isinstance(server, Mapping):
         try:

@@ -40,8 +40,10 @@ def part_of_an_option(reader: Callable[[Any], Any]) -> Callable[[Any], Any]:
         try:
             return reader(value)
         except OptionsError as error:
-            problem = ValueError(inner_text(error))
-        raise problem
+            problem = inner_text(error)
+        except ValueError as error:
+            problem = str(error)
+        raise ValueError(problem)  # outside of `except`: the context would show the values
 
     return read
 
@@ -299,9 +301,9 @@ def _read_mcp_server(name: str, server: Any) -> Any:
 
 def is_external(server: object) -> bool:
     """Return whether the CLI connects to a server itself; other servers run in this process."""
-    from claude_agent_py.wire.settings.mcp_servers import MCPHTTPServer, MCPSSEServer, MCPStdioServer
+    from claude_agent_py.wire.settings.mcp_servers import MCPServerConfig
 
-    return isinstance(server, MCPStdioServer | MCPHTTPServer | MCPSSEServer)
+    return isinstance(server, MCPServerConfig)
 
 
 def interactions(value: Any) -> Any:
@@ -362,21 +364,17 @@ def _check_json(value: JSONObject) -> JSONObject:
     try:
         json.dumps(value, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
-        problem = ValueError(f"must hold only JSON values: {error}")
-    else:
-        return value
-    raise problem
+        raise ValueError(f"must hold only JSON values: {error}") from None
+    return value
 
 
 def _parse_object(text: str) -> dict[str, Any]:
     try:
         value = read_json(text)
     except ValueError as error:
-        problem = ValueError(f"is not valid JSON: {error}")
-    else:
-        assert isinstance(value, dict)  # noqa: S101 - it begins with a brace
-        return value
-    raise problem
+        raise ValueError(f"is not valid JSON: {error}") from None
+    assert isinstance(value, dict)  # noqa: S101 - it begins with a brace
+    return value
 
 
 # Several options ------------------------------------------------------------------------------------------------------

@@ -54,41 +54,32 @@ def build_reply(decision: Any, suggestions: Sequence[Mapping[str, Any]] = ()) ->
 
     Raises ValueError for anything else, and for a permission update that the CLI would drop and did not suggest.
     """
+    reply: JSONObject
     if isinstance(decision, Deny):
-        return _build_deny_reply(decision)
-    if isinstance(decision, Allow):
-        return _build_allow_reply(decision, suggestions)
-    raise ValueError(f"the decision must be Allow(...) or Deny(...), not {describe(decision)}")
+        if not isinstance(decision.message, str):
+            raise ValueError(f"the message of Deny must be a string, not {describe(decision.message)}")
+        reply = build_denial(decision.message)
+        if decision.interrupt:
+            reply["interrupt"] = True
+    elif isinstance(decision, Allow):
+        reply = {"behavior": "allow"}
+        if decision.updated_input is not None:
+            reply["updatedInput"] = json_object("updated_input", decision.updated_input)
+        if decision.updated_permissions:
+            reply["updatedPermissions"] = _read_updates(decision.updated_permissions, suggestions)
+    else:
+        raise ValueError(f"the decision must be Allow(...) or Deny(...), not {describe(decision)}")
+    kind = decision.decision_classification
+    if kind is None:
+        return reply
+    if not isinstance(kind, str):
+        raise ValueError(f"decision_classification must be a string, not {describe(kind)}")
+    return {**reply, "decisionClassification": kind}
 
 
 def build_denial(message: str) -> JSONObject:
     """Return the reply that denies a call."""
     return {"behavior": "deny", "message": message.strip() or NO_REASON}
-
-
-def _build_deny_reply(decision: Deny) -> JSONObject:
-    if not isinstance(decision.message, str):
-        raise ValueError(f"the message of Deny must be a string, not {describe(decision.message)}")
-    marks = {"interrupt": True} if decision.interrupt else {}
-    return {**build_denial(decision.message), **marks, **_encode_classification(decision)}
-
-
-def _encode_classification(decision: Decision) -> JSONObject:
-    kind = decision.decision_classification
-    if kind is None:
-        return {}
-    if not isinstance(kind, str):
-        raise ValueError(f"decision_classification must be a string, not {describe(kind)}")
-    return {"decisionClassification": kind}
-
-
-def _build_allow_reply(decision: Allow, suggestions: Sequence[Mapping[str, Any]]) -> JSONObject:
-    reply: JSONObject = {"behavior": "allow"}
-    if decision.updated_input is not None:
-        reply["updatedInput"] = json_object("updated_input", decision.updated_input)
-    if decision.updated_permissions:
-        reply["updatedPermissions"] = _read_updates(decision.updated_permissions, suggestions)
-    return {**reply, **_encode_classification(decision)}
 
 
 def _read_updates(updates: Any, suggestions: Sequence[Mapping[str, Any]]) -> list[JSONObject]:
