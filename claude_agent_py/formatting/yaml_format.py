@@ -320,7 +320,7 @@ class YAMLReader:
         for char in text:
             depth += (char in "[{") - (char in "]}")
             deepest = max(deepest, depth)
-        node = self._compose(text) if deepest <= DEEPEST_FLOW else None
+        node: Any = self._compose(text) if deepest <= DEEPEST_FLOW else None
         if not isinstance(node, self._yaml.SequenceNode):
             return None
         nodes: list[Any] = node.value

@@ -19,6 +19,7 @@ from claude_agent_py._errors import OptionsError
 from claude_agent_py._untrusted import read_json
 from claude_agent_py.options.delegation import depends_on_hooks, guide_text, why_no_agent_tool
 from claude_agent_py.options.output_shape import OutputShape
+from claude_agent_py.tools.names import mcp_server_name
 from claude_agent_py.wire.settings.rule_lists import survives_splitting, tool_of
 
 if TYPE_CHECKING:
@@ -265,10 +266,6 @@ def _index_by_name(servers: Iterable[Any]) -> dict[str, Any]:
 
 def _check_prefixes(names: list[str]) -> None:
     """Refuse different names that are the same to the CLI: rules for one server would apply to the other."""
-    if len(names) < 2:
-        return
-    from claude_agent_py.tools.names import mcp_server_name
-
     prefixes: dict[str, str] = {}
     for name in names:
         other = prefixes.setdefault(mcp_server_name(name), name)

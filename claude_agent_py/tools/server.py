@@ -6,7 +6,7 @@ A server keeps no connection state, so it may serve several clients at once; eac
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal, Protocol, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from claude_agent_py._callbacks import Callback, callback_name
 from claude_agent_py._errors import OptionsError
@@ -115,14 +115,6 @@ NO_TIMEOUT: Final = 2**31 - 1
 `MCP_TOOL_TIMEOUT` would end child agents that wait for a person."""
 
 
-class Session(Protocol):
-    """A conversation with one client, a `ServerSession`."""
-
-    def notify(self, method: str, params: JSONObject) -> None:
-        """Send the client a notification."""
-        ...
-
-
 class ToolServer:
     """An MCP server in this process.
 
@@ -171,7 +163,7 @@ class ToolServer:
         self.always_load = always_load
         self.page_size = page_size
         self._tools: dict[str, Tool[..., Any]] = {}
-        self._sessions: weakref.WeakSet[Session] = weakref.WeakSet()
+        self._sessions: weakref.WeakSet[Any] = weakref.WeakSet()
         for function in tools:
             self._register(as_tool(function))
         self.policies: dict[str, str] = dict(policies or {})
@@ -228,11 +220,11 @@ class ToolServer:
 
     # For the CLI
 
-    def connect(self, session: "Session") -> None:
-        """Start notifying a session of changes, until `disconnect`."""
+    def connect(self, session: Any) -> None:
+        """Start notifying a `ServerSession` of changes, until `disconnect`."""
         self._sessions.add(session)
 
-    def disconnect(self, session: "Session") -> None:
+    def disconnect(self, session: Any) -> None:
         """Stop notifying a session."""
         self._sessions.discard(session)
 

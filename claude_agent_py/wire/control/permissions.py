@@ -45,8 +45,7 @@ class PermissionRuleValue(CamelModel):
         match = _RULE.fullmatch(text.strip())
         if match is None:
             raise ValueError(f"invalid permission rule {text!r}; it must be Tool or Tool(content)")
-        content = match["content"]
-        return cls(tool_name=match["tool"]) if content is None else cls(tool_name=match["tool"], rule_content=content)
+        return cls(tool_name=match["tool"], rule_content=match["content"])
 
     def __str__(self) -> str:
         return self.tool_name if self.rule_content is None else f"{self.tool_name}({self.rule_content})"

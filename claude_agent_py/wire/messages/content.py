@@ -182,8 +182,7 @@ class DocumentBlock(Block):
     @classmethod
     def from_bytes(cls, data: bytes, media_type: str = "application/pdf", title: str | None = None) -> "DocumentBlock":
         """Create a block from a document's bytes."""
-        source = base64_source(data, media_type)
-        return cls(source=source) if title is None else cls(source=source, title=title)
+        return cls(source=base64_source(data, media_type), title=title)
 
 
 class SearchResultBlock(Block):
