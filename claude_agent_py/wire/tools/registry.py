@@ -3,13 +3,11 @@
 The models are imported on first use.
 """
 
-import contextlib
 import difflib
 import importlib
 import re
 from collections.abc import Mapping
-from types import UnionType
-from typing import Any, get_args
+from typing import Any
 
 import msgspec
 
@@ -145,10 +143,10 @@ def _fit(tool: str, suffix: str, data: Any) -> Any:
         return data
     models = importlib.import_module(f"{__package__}.{_MODULE_OF[name]}")
     model = getattr(models, _STEMS.get(name, name) + suffix, None)
-    for member in get_args(model) if isinstance(model, UnionType) else (model,):
-        with contextlib.suppress(msgspec.ValidationError, RecursionError):
-            value = msgspec.convert(data, member)
-            if isinstance(value, FrameModel):
-                keep_source(value, "_source", data)
-            return value
-    return data
+    try:
+        value = msgspec.convert(data, model)
+    except (msgspec.ValidationError, RecursionError):
+        return data
+    if isinstance(value, FrameModel):
+        keep_source(value, "_source", data)
+    return value
