@@ -188,11 +188,6 @@ class Tool(Generic[P, R]):
         """The JSON Schema of the arguments."""
         return self.parameters.schema
 
-    @functools.cached_property
-    def size_limit(self) -> SizeLimit:
-        """The limit on the result's text and the overflow policy."""
-        return SizeLimit(chars=self.max_result_chars, policy=self.overflow, directory=self.overflow_directory)
-
     def definition(self) -> JSONObject:
         """Return the MCP definition, as in the reply to `tools/list`."""
         known: JSONObject = {
@@ -394,7 +389,8 @@ async def run_tool(
         result = as_result(value)
         if tool.structured and not isinstance(value, ToolResult):
             result = replace(result, structured=result.text)
-        encoded = await encode_result(result, encoder or tool.encoder, tool.size_limit)
+        limit = SizeLimit(chars=tool.max_result_chars, policy=tool.overflow, directory=tool.overflow_directory)
+        encoded = await encode_result(result, encoder or tool.encoder, limit)
     except ToolError as error:
         return build_failure(tool.name, error)
     except BaseException as error:
