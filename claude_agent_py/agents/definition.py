@@ -13,7 +13,7 @@ from pydantic.alias_generators import to_camel
 
 from claude_agent_py._configuration import ConfigModel, inner_text
 from claude_agent_py._errors import OptionsError
-from claude_agent_py.agents.names import check_name
+from claude_agent_py.agents.markdown import check_name, read_definition, write_definition
 from claude_agent_py.formatting.truncation import text_length
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.settings.choices import ChosenEffort, ChosenPermissionMode, MemoryScope
@@ -192,8 +192,6 @@ class AgentDefinition(ConfigModel):
             OptionsError: The text does not define an agent; the message names the file, line and field.
             ImportError: PyYAML is not installed.
         """
-        from claude_agent_py.agents.markdown import read_definition
-
         return read_definition(source, cls)[1]
 
     def to_markdown(self, name: str) -> str:
@@ -201,8 +199,6 @@ class AgentDefinition(ConfigModel):
 
         Requires the extra `agents`.
         """
-        from claude_agent_py.agents.markdown import write_definition
-
         fields = self.to_wire()
         if self.color:
             fields = {**fields, "color": self.color}
