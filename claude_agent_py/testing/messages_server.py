@@ -161,21 +161,26 @@ class _Handler(BaseHTTPRequestHandler):
     def _stream(self, answer: Reply | CutStream, model: str) -> None:
         reply = answer.reply if isinstance(answer, CutStream) else answer
         pending = self._build_head(HTTPStatus.OK, EVENT_STREAM, {"transfer-encoding": "chunked", **reply.headers})
-        cut = _Cut(answer) if isinstance(answer, CutStream) else None
+        chars = blocks = 0
         for step in messages_api.stream(reply, model, self._owner.new_id):
             if step.chars and reply.chunk_delay:
-                pending = self._flush(pending)
+                self._write(pending)
+                pending = b""
                 self._hold_back(None, reply.chunk_delay)
             pending += _encode_chunk(step.encode())
-            if cut is not None and cut.comes_after(step):
-                self._break_stream(pending, cut)
+            is_block_end = step.event["type"] == "content_block_stop"
+            chars += step.chars
+            blocks += is_block_end
+            if isinstance(answer, CutStream) and _breaks_after(answer, blocks, chars):
+                self._write(pending)
+                self._break_stream(answer)
                 return
-            if step.chars or step.event["type"] == "content_block_stop":
-                pending = self._flush(pending)
+            if step.chars or is_block_end:
+                self._write(pending)
+                pending = b""
         self._write(pending + b"0\r\n\r\n")
 
-    def _break_stream(self, pending: bytes, cut: "_Cut") -> None:
-        self._write(pending)
+    def _break_stream(self, cut: CutStream) -> None:
         if cut.error is None:
             self._reset(cut.when)
             return
@@ -203,10 +208,6 @@ class _Handler(BaseHTTPRequestHandler):
         lines = [f"HTTP/1.1 {status} {phrase}", *(f"{name}: {value}" for name, value in fields.items()), "", ""]
         return "\r\n".join(lines).encode("latin-1")
 
-    def _flush(self, pending: bytes) -> bytes:
-        self._write(pending)
-        return b""
-
     def _write(self, data: bytes) -> None:
         if data:
             self.wfile.write(data)
@@ -230,23 +231,11 @@ class _Handler(BaseHTTPRequestHandler):
         return self._owner.stopping.is_set() or _is_closed(self.connection)
 
 
-class _Cut:
-    """Finds the event after which a `CutStream` breaks."""
-
-    def __init__(self, cut: CutStream) -> None:
-        self.error = cut.error
-        self.when = cut.when
-        self._blocks = cut.after_blocks
-        self._chars = cut.after_chars
-
-    def comes_after(self, step: messages_api.Step) -> bool:
-        if self._chars is not None:
-            self._chars -= step.chars
-            return self._chars <= 0
-        if self._blocks:
-            self._blocks -= step.event["type"] == "content_block_stop"
-            return self._blocks == 0
-        return True
+def _breaks_after(cut: CutStream, blocks: int, chars: int) -> bool:
+    """Return whether a stream breaks once this many blocks and characters were sent."""
+    if cut.after_chars is not None:
+        return chars >= cut.after_chars
+    return blocks >= (cut.after_blocks or 0)
 
 
 def _is_closed(connection: socket.socket) -> bool:
