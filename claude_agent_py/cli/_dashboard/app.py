@@ -3,7 +3,7 @@
 import shlex
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar, Final
 
 from rich.text import Text
@@ -11,7 +11,6 @@ from textual import on
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
-from textual.message import Message
 from textual.screen import ModalScreen
 from textual.widgets import Button, Footer, Input, Label, SelectionList, Static, Tree
 from textual.widgets.selection_list import Selection
@@ -165,22 +164,6 @@ NO_QUESTION: Final = "no question here is in an inbox or a fleet; a program answ
 NO_TASK: Final = "only the program that runs a session can stop a single task; press s on the session to end it"
 
 
-@dataclass
-class SourceRead(Message):
-    """A thread has read a source."""
-
-    name: str
-    state: SourceState
-
-
-@dataclass
-class WorkDone(Message):
-    """A thread has finished its work."""
-
-    then: Callable[[Any], None]
-    result: Any
-
-
 class Dashboard(App[None]):
     """The dashboard. A thread per source reads it, so that no source delays the others or the keys."""
 
@@ -232,16 +215,15 @@ class Dashboard(App[None]):
         wakeup = self._wakeups[name]
         while not self._is_closing.is_set():
             wakeup.clear()
-            self.post_message(SourceRead(name, self.model.read_source(name)))
+            self.call_later(self._apply_state, name, self.model.read_source(name))
             wakeup.wait(self._every)
 
     def _poll_now(self) -> None:
         for wakeup in self._wakeups.values():
             wakeup.set()
 
-    @on(SourceRead)
-    def _apply_state(self, event: SourceRead) -> None:
-        self.model.states[event.name] = event.state
+    def _apply_state(self, name: str, state: SourceState) -> None:
+        self.model.states[name] = state
         self._draw()
 
     def _draw(self) -> None:
@@ -270,15 +252,11 @@ class Dashboard(App[None]):
                 result = work()
             except Exception as error:
                 text = one_line(str(error), 300) or type(error).__name__
-                self.post_message(WorkDone(lambda text: self._say(text, "error"), text))
+                self.call_later(self._say, text, "error")
             else:
-                self.post_message(WorkDone(then, result))
+                self.call_later(then, result)
 
         threading.Thread(target=run, daemon=True).start()
-
-    @on(WorkDone)
-    def _finish_work(self, event: WorkDone) -> None:
-        event.then(event.result)
 
     def _say(self, text: str, severity: Any = "information") -> None:
         self.notify(text, severity=severity, markup=False)
