@@ -28,7 +28,7 @@ SHOWN_LINES: Final = 400
 
 
 def build_diff(tool_name: str, tool_input: Mapping[str, Any]) -> list[str]:
-    """Return the changes of an Edit, MultiEdit, Write or NotebookEdit call; empty for other tools.
+    """Return the changes of an Edit, Write or NotebookEdit call; empty for other tools.
 
     Lines begin with `-`, `+`, a blank or `@@`, and contain no control characters. Reads the file on disk.
     """
@@ -47,28 +47,15 @@ def shorten(lines: Sequence[str], limit: int) -> list[str]:
 
 
 def _diff_edit(tool_input: Mapping[str, Any]) -> Iterator[str]:
-    yield from _diff_edits(_get_text(tool_input, "file_path"), [tool_input])
-
-
-def _diff_multi_edit(tool_input: Mapping[str, Any]) -> Iterator[str]:
-    edits = tool_input.get("edits")
-    yield from _diff_edits(_get_text(tool_input, "file_path"), edits if isinstance(edits, list) else [])
-
-
-def _diff_edits(path: str, edits: Sequence[Any]) -> Iterator[str]:
-    """Yield the diff of edits to a file. If they do not match the file, compare only the texts of the edits."""
-    valid = [edit for edit in edits if isinstance(edit, Mapping)]
-    before = _read_text(path)
-    after = before
-    for edit in valid:
-        old = _get_text(edit, "old_string")
-        if not old or old not in after:
-            before = "\n".join(_get_text(each, "old_string") for each in valid)
-            after = "\n".join(_get_text(each, "new_string") for each in valid)
-            yield "@@ not at these lines @@"
-            break
-        after = after.replace(old, _get_text(edit, "new_string"), -1 if edit.get("replace_all") else 1)
-    yield from _compare(before, after)
+    """Yield the diff of an edit to a file. If it does not match the file, compare only the texts of the edit."""
+    old = _get_text(tool_input, "old_string")
+    new = _get_text(tool_input, "new_string")
+    before = _read_text(_get_text(tool_input, "file_path"))
+    if old and old in before:
+        yield from _compare(before, before.replace(old, new, -1 if tool_input.get("replace_all") else 1))
+    else:
+        yield "@@ not at these lines @@"
+        yield from _compare(old, new)
 
 
 def _diff_write(tool_input: Mapping[str, Any]) -> Iterator[str]:
@@ -82,7 +69,6 @@ def _diff_notebook(tool_input: Mapping[str, Any]) -> Iterator[str]:
 
 _DIFFS: Final = {
     "Edit": _diff_edit,
-    "MultiEdit": _diff_multi_edit,
     "Write": _diff_write,
     "NotebookEdit": _diff_notebook,
 }
@@ -116,7 +102,7 @@ VALUE_CHARS: Final = 20_000
 TITLE_CHARS: Final = 1000
 CONTINUED: Final = "\n    | "
 """Prefix of a value's continuation lines, so that none of them looks like another value."""
-DIFFED: Final = frozenset({"old_string", "new_string", "edits", "content", "new_source"})
+DIFFED: Final = frozenset({"old_string", "new_string", "content", "new_source"})
 """Fields of a tool input that the diff already shows."""
 ACCEPT_EDITS: Final = SetMode(mode="acceptEdits", destination="session")
 
