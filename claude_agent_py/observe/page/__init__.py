@@ -10,6 +10,7 @@ import html
 import json
 from functools import cache
 from importlib.resources import files
+from string import Template
 from typing import Any, Final
 
 from claude_agent_py.observe.spans import Span, Summary, Used
@@ -24,21 +25,15 @@ def build_page(spans: list[Span], summary: Summary, *, title: str, source: str, 
     """Return the page."""
     data = json.dumps(_encode_page(spans, summary, title, source, dropped), separators=(",", ":"), ensure_ascii=False)
     style, script = _read_asset("page.css"), _read_asset("page.js")
-    parts = {
-        "@SCRIPT_HASH@": _hash_source(script),
-        "@STYLE_HASH@": _hash_source(style),
-        "@TITLE@": html.escape(title),
-        "@STYLE@": style,
-        "@SCRIPT@": script,
-        "@DATA@": _escape_json(data).encode("utf-8", "replace").decode(),
-    }
-    pieces = []
-    rest = _read_asset("page.html")
-    # Replace each mark once, from left to right, because the inserted texts may contain marks.
-    for mark, text in sorted(parts.items(), key=lambda part: rest.index(part[0])):
-        before, _, rest = rest.partition(mark)
-        pieces += [before, text]
-    return "".join([*pieces, rest])
+    # The inserted texts are not searched for placeholders.
+    return Template(_read_asset("page.html")).substitute(
+        script_hash=_hash_source(script),
+        style_hash=_hash_source(style),
+        title=html.escape(title),
+        style=style,
+        script=script,
+        data=_escape_json(data).encode("utf-8", "replace").decode(),
+    )
 
 
 def _escape_json(data: str) -> str:
