@@ -111,8 +111,22 @@ class Trial:
     tool_calls: int = 0
 
 
+class _Totals:
+    trials: Sequence[Trial]
+
+    @property
+    def pass_rate(self) -> float:
+        """The share of trials that passed, from 0 to 1."""
+        return sum(trial.passed for trial in self.trials) / len(self.trials)
+
+    @property
+    def cost_usd(self) -> float:
+        """The cost of all trials in US dollars, as estimated by the CLI."""
+        return sum(trial.cost_usd for trial in self.trials)
+
+
 @dataclass(frozen=True)
-class CaseSummary:
+class CaseSummary(_Totals):
     """The trials of one case."""
 
     name: str
@@ -124,23 +138,13 @@ class CaseSummary:
         return sum(trial.passed for trial in self.trials)
 
     @property
-    def pass_rate(self) -> float:
-        """The share of trials that passed, from 0 to 1."""
-        return self.passed / len(self.trials)
-
-    @property
-    def cost_usd(self) -> float:
-        """The cost of all trials in US dollars."""
-        return sum(trial.cost_usd for trial in self.trials)
-
-    @property
     def seconds(self) -> float:
         """The average duration of a trial in seconds."""
         return sum(trial.seconds for trial in self.trials) / len(self.trials)
 
 
 @dataclass(frozen=True, repr=False)
-class Evaluation:
+class Evaluation(_Totals):
     """The trials of all cases."""
 
     trials: Sequence[Trial]
@@ -157,16 +161,6 @@ class Evaluation:
         """The cases, in the order of the table."""
         names = dict.fromkeys(trial.case for trial in self.trials)
         return [CaseSummary(name, [trial for trial in self.trials if trial.case == name]) for name in names]
-
-    @property
-    def pass_rate(self) -> float:
-        """The share of trials that passed, from 0 to 1."""
-        return sum(trial.passed for trial in self.trials) / len(self.trials)
-
-    @property
-    def cost_usd(self) -> float:
-        """The cost of all trials in US dollars, as estimated by the CLI."""
-        return sum(trial.cost_usd for trial in self.trials)
 
     @property
     def failures(self) -> list[Trial]:
