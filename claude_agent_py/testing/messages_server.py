@@ -112,11 +112,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         raw = self.rfile.read(int(self.headers.get("content-length") or 0))
-        route: Callable[[dict[str, Any]], None] | None = {
-            "/v1/messages": self._handle_messages,
-            "/v1/messages/count_tokens": self._handle_count_tokens,
-        }.get(self.path.partition("?")[0])
-        if route is None:
+        path = self.path.partition("?")[0]
+        if path not in ("/v1/messages", "/v1/messages/count_tokens"):
             self.do_GET()
             return
         try:
@@ -125,12 +122,12 @@ class _Handler(BaseHTTPRequestHandler):
             body = None
         if not isinstance(body, dict):
             self._send_failure(Failure(400, "the body is not a JSON object"))
-            return
-        route(body)
-
-    def _handle_count_tokens(self, body: dict[str, Any]) -> None:
-        # An estimate: a token has about four characters.
-        self._send_whole(HTTPStatus.OK, {"input_tokens": max(1, round(len(str(body.get("messages", ""))) / 4))})
+        elif path == "/v1/messages":
+            self._handle_messages(body)
+        else:
+            # An estimate: a token has about four characters.
+            tokens = max(1, round(len(str(body.get("messages", ""))) / 4))
+            self._send_whole(HTTPStatus.OK, {"input_tokens": tokens})
 
     def _handle_messages(self, body: dict[str, Any]) -> None:
         model = str(body.get("model", ""))

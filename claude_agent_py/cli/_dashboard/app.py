@@ -296,43 +296,36 @@ class Dashboard(App[None]):
         row = self._get_row()
         if row is None:
             return
+        fleet = self.model.fleet
+        process = row.process
         if row.kind == "task":
             self._say(NO_TASK, "warning")
-        elif row.fleet_id and self.model.fleet is not None:
+        elif row.fleet_id and fleet is not None:
             text = f"Cancel {row.title} permanently, with all its prompts?"
-            self._confirm(text, "Cancel it", lambda: self._cancel(row.fleet_id))
-        elif row.process is not None:
+            self._confirm(text, "Cancel it", lambda: fleet.cancel(row.fleet_id), "cancelled")
+        elif process is not None:
             text = (
-                f"End {row.title}?\n\nThis ends process {row.process.pid} and everything it started. "
+                f"End {row.title}?\n\nThis ends process {process.pid} and everything it started. "
                 "The program that runs it gets an error."
             )
-            self._confirm(text, "End it", lambda: self._end(row))
+            self._confirm(text, "End it", lambda: terminate_tree(process), f"process {process.pid} has ended")
         elif row.kind == "session":
             self._say("the process of this session cannot be identified reliably, so it is not ended", "warning")
         else:
             self._say("select a session")
 
-    def _confirm(self, text: str, verb: str, then: Callable[[], None]) -> None:
+    def _confirm(self, text: str, verb: str, stop: Callable[[], bool], done: str) -> None:
+        """Ask whether to stop a session, stop it in a thread, and report it."""
+
         def act(is_confirmed: bool | None) -> None:
             if is_confirmed:
-                then()
+                self._work(stop, report)
+
+        def report(did: bool) -> None:
+            self._say(done if did else "it has already ended")
+            self._poll_now()
 
         self.push_screen(ConfirmScreen(text, verb), act)
-
-    def _cancel(self, session_id: str) -> None:
-        fleet = self.model.fleet
-        assert fleet is not None  # noqa: S101 - only a fleet has rows with a `fleet_id`
-        self._work(lambda: fleet.cancel(session_id), lambda did: self._report_stop(did, "cancelled"))
-
-    def _end(self, row: Row) -> None:
-        process = row.process
-        assert process is not None  # noqa: S101 - checked before asking
-        done = f"process {process.pid} has ended"
-        self._work(lambda: terminate_tree(process), lambda did: self._report_stop(did, done))
-
-    def _report_stop(self, did: bool, text: str) -> None:
-        self._say(text if did else "it has already ended")
-        self._poll_now()
 
     def action_open(self) -> None:
         """Write the timeline of the session, and open it."""
