@@ -227,23 +227,23 @@ async def evaluate(
         raise OptionsError("the names of the cases must be unique")
     if trials < 1 or limit < 1:
         raise OptionsError("trials and limit must be at least 1")
-    runs: list[Callable[[], Any]] = []
+    jobs: list[tuple[Case, Callable[[], Any]]] = []
     for case in cases:
         case_options = options(case) if callable(options) else options or ClientOptions()
-        runs.append(partial(run, case.prompt, case_options.replace(**case.options), until=until, timeout=timeout))
+        start = partial(run, case.prompt, case_options.replace(**case.options), until=until, timeout=timeout)
+        jobs += [(case, start)] * trials
     limiter = anyio.CapacityLimiter(limit)
-    done: dict[tuple[int, int], Trial] = {}
+    done: dict[int, Trial] = {}
     began = time.monotonic()
 
-    async def attempt(number: int, trial: int) -> None:
+    async def attempt(number: int) -> None:
         async with limiter:
-            done[number, trial] = await _run_trial(cases[number], runs[number])
+            done[number] = await _run_trial(*jobs[number])
 
     async with anyio.create_task_group() as group:
-        for number in range(len(cases)):
-            for trial in range(trials):
-                group.start_soon(attempt, number, trial)
-    return Evaluation([done[at] for at in sorted(done)], time.monotonic() - began)
+        for number in range(len(jobs)):
+            group.start_soon(attempt, number)
+    return Evaluation([done[number] for number in sorted(done)], time.monotonic() - began)
 
 
 async def _run_trial(case: Case, start: Callable[[], Any]) -> Trial:
