@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any, Final, NamedTuple, cast
 
 from claude_agent_py._untrusted import read_bytes
+from claude_agent_py.cli.interactions import NO_PLAN, list_form
 from claude_agent_py.cli.terminal import one_line
 from claude_agent_py.permissions.decisions import Allow, Deny
 from claude_agent_py.permissions.elicitation import ElicitationRequest
@@ -149,14 +150,15 @@ def describe_question(interaction: Interaction) -> QuestionText:
         diff = build_diff(subject.tool_name, subject.raw_input)
         return QuestionText(_clean_title(f"Allow {subject.tool_name}?{by}"), lines, diff, always=_clean_title(always))
     if isinstance(subject, Plan):
-        text = subject.text or "(the plan was not written down)"
+        text = subject.text or NO_PLAN
         always = _describe_update(ACCEPT_EDITS)
         return QuestionText(
             _clean_title(f"Proceed with this plan?{by}"), markdown=_clean(text, len(text)), always=always
         )
     if isinstance(subject, ElicitationRequest):
         title = _clean_title(f"{subject.server_name} asks{by}")
-        return QuestionText(title, list(_list_form(subject)), steps=[Step(HELP["elicitation"])])
+        lines = [_clean(line) for line in (subject.message, *list_form(subject))]
+        return QuestionText(title, lines, steps=[Step(HELP["elicitation"])])
     steps = [_build_step(question) for question in subject] if interaction.kind == "question" else []
     return QuestionText(_clean_title(interaction.summary + by), steps=steps or [Step(HELP[interaction.kind])])
 
@@ -244,16 +246,6 @@ def _list_input(request: PermissionRequest) -> Iterator[str]:
             yield f"{name}: {value}".replace("\n", CONTINUED)
     if request.decision_reason:
         yield f"because: {request.decision_reason}"
-
-
-def _list_form(request: ElicitationRequest) -> Iterator[str]:
-    yield _clean(request.message)
-    if request.url:
-        yield _clean(request.url)
-    for entry in request.form.fields.values():
-        choices = f" ({', '.join(entry.choices)})" if entry.choices else ""
-        required = ", required" if entry.required else ""
-        yield _clean(f"{entry.name}: {entry.type}{choices}{required}")
 
 
 def _clean_title(text: str) -> str:
