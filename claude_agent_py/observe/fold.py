@@ -16,8 +16,8 @@ from claude_agent_py.hooks.dispatcher import HookRun
 from claude_agent_py.observe.open_spans import (
     CALL_STATUSES,
     INTERRUPTED,
+    BoundedDict,
     OpenSpan,
-    SpanIds,
     Texts,
     add_usage,
     convert_task_status,
@@ -57,6 +57,7 @@ MAX_CHARS: Final = 2000
 LAUNCHES: Final = ("Agent", "Task")
 """The tools that launch subagents. Their description identifies a call better than the whole input."""
 _REFUSALS = frozenset({"deny", "block", "decline", "cancel", "cancelled"})
+_MAX_IDS: Final = 100_000
 _END_OF_TIME: Final = 1e11
 """Seconds since the epoch. A recording may contain any number, so later times are ignored."""
 
@@ -108,7 +109,8 @@ class SpanFold:
         self._requests: dict[str, OpenSpan] = {}
         self._task_of_run: dict[str, str] = {}
         self._run_numbers: dict[str, int] = {}
-        self._span_ids: SpanIds = SpanIds()
+        self._span_ids: BoundedDict[int] = BoundedDict(_MAX_IDS)
+        """How often the id of each reported span was used."""
         self._on_end = on_end
 
     def open(self, span_id: str | None) -> Span | None:
@@ -170,7 +172,14 @@ class SpanFold:
 
     def _report(self, span: OpenSpan) -> None:
         """Report a span under a unique id."""
-        span.id = self._span_ids.add(span.id)
+        known = span.id
+        if known in self._span_ids:
+            count = self._span_ids[known]
+            while span.id in self._span_ids:
+                count += 1
+                span.id = f"{known}#{count}"
+            self._span_ids.put(known, count)
+        self._span_ids.put(span.id, 1)
         self._on_end(span.to_span())
 
     def _find_owner(self, agent: str) -> str | None:

@@ -13,6 +13,8 @@ from importlib.resources import files
 from string import Template
 from typing import Any, Final
 
+import msgspec
+
 from claude_agent_py.observe.spans import Span, Summary, Used
 
 MOST_TEXT: Final = 12_000_000
@@ -84,13 +86,11 @@ def _encode_page(spans: list[Span], summary: Summary, title: str, source: str, d
 
 
 def _encode_usage(used: Used) -> dict[str, Any]:
-    tokens = used.tokens
-    counts = [tokens.input, tokens.output, tokens.cache_read, tokens.cache_write]
+    counts = msgspec.structs.astuple(used.tokens)
     return {"calls": used.calls, "tools": used.tools, "tokens": counts, "cost": used.cost_usd}
 
 
 def _encode_span(span: Span, start: float, limit: int | None) -> list[Any]:
-    tokens = span.tokens
     return [
         span.id,
         _KINDS.index(span.kind),
@@ -100,7 +100,7 @@ def _encode_span(span: Span, start: float, limit: int | None) -> list[Any]:
         round(max(0.0, span.start - start), 6),
         None if span.duration is None else round(span.duration, 6),
         span.status,
-        None if tokens is None else [tokens.input, tokens.output, tokens.cache_read, tokens.cache_write],
+        None if span.tokens is None else msgspec.structs.astuple(span.tokens),
         span.cost_usd,
         {key: _shorten(value, limit) for key, value in span.attributes.items() if key != "models"},
         list(span.links),
