@@ -290,12 +290,8 @@ class _SessionReader:
 
 def _describe_wait(process: RunningProcess, calls: str) -> str:
     """Return what a process waits for: the reason that it reports, and its tool calls."""
-    parts = []
-    if process.waiting_for:
-        parts.append(one_line(process.waiting_for))
-    if calls and process.status != "idle":
-        parts.append(calls)
-    return ": ".join(parts)
+    reason = one_line(process.waiting_for or "")
+    return ": ".join(filter(None, [reason, calls if process.status != "idle" else ""]))
 
 
 # Prices -----------------------------------------------------------------------------------------------------------

@@ -45,10 +45,10 @@ def _escape_json(data: str) -> str:
     return data
 
 
-def build_iframe(page: str, height: int = 620) -> str:
+def build_iframe(page: str) -> str:
     """Return a page in an iframe that isolates it from the surrounding notebook."""
     return (
-        f'<iframe sandbox="allow-scripts" srcdoc="{html.escape(page)}" width="100%" height="{height}" '
+        f'<iframe sandbox="allow-scripts" srcdoc="{html.escape(page)}" width="100%" height="620" '
         'style="border:1px solid #8884;border-radius:8px"></iframe>'
     )
 
