@@ -3,7 +3,7 @@
 import json
 import os
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Any, Final, TypeAlias, cast
 
@@ -193,25 +193,33 @@ def add_missing(source: str, target: str, stored: list[SessionStoreEntry]) -> bo
 
 
 class _TipWatcher:
-    """Checks whether a transcript has the current message of the store's conversation."""
+    """Checks whether a transcript has the current message of the store's conversation, or continues it."""
 
     def __init__(self, stored: list[SessionStoreEntry]) -> None:
-        self.uuid: str | None = _find_tip(stored)
+        self.uuid, self._newest = _find_tip(stored)
         self.is_known: bool = self.uuid is None
 
-    def watch(self, entry: SessionStoreEntry) -> None:
+    def watch(self, entry: Mapping[str, Any]) -> None:
         """Process an entry of the transcript."""
-        self.is_known = self.is_known or entry.get("uuid") == self.uuid
+        parents = (entry.get("parentUuid"), entry.get("logicalParentUuid"))
+        self.is_known |= entry.get("uuid") == self.uuid or any(parent in self._newest for parent in parents)
 
 
-def _find_tip(stored: list[SessionStoreEntry]) -> str | None:
-    """Return the uuid of a conversation's current message, or None if there are no messages."""
+def _find_tip(stored: list[SessionStoreEntry]) -> tuple[str | None, list[str]]:
+    """Return the uuid of a conversation's current message, or None if there are no messages; and the newest uuids.
+
+    The newest uuids are that message's and those of the entries after it, for example attachments.
+    """
+    newest: list[str] = []
     for entry in reversed(cast("list[dict[str, Any]]", stored)):
         if entry["type"] == TIP and entry.get("explicit") is True and isinstance(entry.get("leafUuid"), str):
-            return str(entry["leafUuid"])
-        if entry["type"] in ("user", "assistant") and isinstance(entry.get("uuid"), str):
-            return None if entry.get("isSidechain") is True else str(entry["uuid"])
-    return None
+            return entry["leafUuid"], [*newest, entry["leafUuid"]]
+        uuid = read_uuid(cast("SessionStoreEntry", entry))
+        if uuid is not None:
+            newest.append(uuid)
+            if entry["type"] in ("user", "assistant"):
+                return None if entry.get("isSidechain") is True else uuid, newest
+    return None, newest
 
 
 def _iter_batches(entries: Iterator[tuple[SessionStoreEntry, int]]) -> Iterator[list[SessionStoreEntry]]:
