@@ -33,7 +33,6 @@ from claude_agent_py.history.writers import (
     Writers,
     encode_finished,
     encode_record,
-    migrate,
     put_records,
     read_finished,
     read_record,
@@ -330,7 +329,7 @@ class TaskHistory:
     def _run_locked(self, work: Callable[[sqlite3.Cursor], T]) -> T:
         with self._lock, _convert_errors(self._path):
             if self._connection is None:
-                self._connection = open_shared(self._path, SCHEMA, version=VERSION, migrate=migrate)
+                self._connection = open_shared(self._path, SCHEMA, version=VERSION)
                 self._connection.text_factory = _decode_text
             return transact(self._connection, work)
 
