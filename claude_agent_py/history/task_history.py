@@ -172,6 +172,8 @@ class TaskHistory:
             records = [encode_record(row) for row in placed if isinstance(row, TaskRecord)]
             put_records(cursor, records, self._writers.own)
             cursor.executemany(PUT_FINISHED, [encode_finished(row) for row in placed if isinstance(row, FinishedTask)])
+            # On a full disk, only the commit fails.
+            cursor.connection.commit()
         except BaseException:
             recorder.give_back(rows)
             raise

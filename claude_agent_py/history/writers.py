@@ -239,12 +239,20 @@ class Writers:
 
     def join(self, cursor: sqlite3.Cursor) -> None:
         """Add this process. Idempotent."""
-        if self.own is None and self._path is not None:
-            name = secrets.token_hex(8)
-            self._descriptor = create_lock_file(self._lock_path(name))
-            if self._descriptor is not None:
-                self.own = name
-                cursor.execute("INSERT INTO writers VALUES (?)", (name,))
+        if self.own is not None or self._path is None:
+            return
+        name = secrets.token_hex(8)
+        descriptor = create_lock_file(self._lock_path(name))
+        if descriptor is None:
+            return
+        try:
+            cursor.execute("INSERT INTO writers VALUES (?)", (name,))
+            cursor.connection.commit()
+        except BaseException:
+            release_lock_file(self._lock_path(name), descriptor)
+            raise
+        self.own = name
+        self._descriptor = descriptor
 
     def leave(self, cursor: sqlite3.Cursor) -> None:
         """Remove this process. Call this after its tasks have ended."""

@@ -1,6 +1,7 @@
 """Records: what they say of a task, their numbers, and the tree at any of them."""
 
 import sqlite3
+import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -339,6 +340,34 @@ async def test_forgetting_leaves_no_gap() -> None:
         await history.record(*(TaskRecord("s1", f"a{at}", RecordKind.CREATED, at) for at in times))
         await history.forget(before=10.0)
         assert [record.number for record in await history.records("s1")] == [2, 3, 4]
+
+
+@pytest.mark.anyio
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a limit on the size of files")
+@pytest.mark.parametrize("is_first", [True, False])
+async def test_what_a_full_disk_refuses_is_stored_later(tmp_path: Path, is_first: bool) -> None:
+    import resource
+
+    path = tmp_path / "history.db"
+    history = await TaskHistory(path).open()
+    manager = attached(history)
+    tracking(manager, frames.task_started("a1", "look", run_id="0-a1"))
+    if not is_first:
+        await history.flush()
+    tracking(manager, frames.task_notification("a1", "completed", "done", run_id="0-a1"))
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (path.with_name("history.db-wal").stat().st_size + 100, hard))
+    try:
+        with pytest.raises(SessionError, match="disk"):
+            await history.flush()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    [*_, last] = await told(history)
+    assert (last.kind, [task.summary for task in await history.finished()]) == (RecordKind.COMPLETED, ["done"])
+    with closing(sqlite3.connect(path)) as database:
+        [(writer,)] = database.execute("SELECT writer FROM writers")
+    assert [each.name for each in Path(f"{path}-writers").iterdir()] == [writer]
+    await history.close()
 
 
 # Files of other versions
