@@ -13,6 +13,7 @@ import threading
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Final, Self, TypeVar
 
 import anyio
@@ -149,7 +150,7 @@ class TaskHistory:
 
     async def _flush(self, *, is_last: bool = False) -> None:
         """Store the waiting records. `is_last` includes the records of sessions whose id is unknown."""
-        waiting = [(each, each.session_id) for each in self._recorders if each.has_waiting]
+        waiting = [(each, each.session_id) for each in self._recorders if each.waiting]
         ready = [(each, session_id or "") for each, session_id in waiting if session_id is not None or is_last]
         if ready:
             await run_file_work(self._store_all, ready)
@@ -162,10 +163,11 @@ class TaskHistory:
 
     def _store(self, cursor: sqlite3.Cursor, recorder: Recorder, session_id: str) -> None:
         # Take the rows under the lock: concurrent flushes then store them in order.
-        rows = recorder.take()
+        rows = [recorder.waiting.popleft() for _ in range(len(recorder.waiting))]
         try:
             placed = [
-                recorder.assign_session(row, session_id)
+                # A task keeps the session of its first row.
+                replace(row, session_id=recorder.sessions.setdefault(row.task_id, session_id))
                 for row in rows
                 if not _check_stored(cursor, recorder, row, session_id)
             ]
@@ -175,7 +177,7 @@ class TaskHistory:
             # On a full disk, only the commit fails.
             cursor.connection.commit()
         except BaseException:
-            recorder.give_back(rows)
+            recorder.waiting.extendleft(reversed(rows))
             raise
 
     # Reading
@@ -355,7 +357,7 @@ def _check_stored(cursor: sqlite3.Cursor, recorder: Recorder, row: TaskRecord | 
     """Return whether an earlier process has stored the run. A resumed session reports its end without a run id."""
     if row.run_id is not None:
         return False
-    if not recorder.has(row.task_id):
+    if row.task_id not in recorder.sessions:
         last = cursor.execute(LAST_STATUS, (session_id, row.task_id)).fetchone()
         if last is not None and (status := TaskStatus.read(last[0])) is not None and status.is_terminal:
             recorder.earlier.add(row.task_id)
