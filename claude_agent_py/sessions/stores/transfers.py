@@ -13,18 +13,12 @@ from claude_agent_py._untrusted import read_bytes
 from claude_agent_py.sessions.files import write_atomically
 from claude_agent_py.sessions.folders import parse_session_id, regular_file
 from claude_agent_py.sessions.lines import Snapshot
-from claude_agent_py.sessions.stores.base import drop_duplicates
+from claude_agent_py.sessions.stores.base import drop_duplicates, read_uuid
 from claude_agent_py.sessions.stores.protocol import Place, SessionKey, SessionStoreEntry
 from claude_agent_py.tasks.files.transcript import MOST_NOTES_BYTES, notes_path
 
 Mark: TypeAlias = str | int
 """Identifies an entry: its uuid, or a hash of its content."""
-
-
-def read_uuid(entry: SessionStoreEntry) -> str | None:
-    """Return the uuid of an entry, or None if it has none."""
-    uuid: object = entry.get("uuid")
-    return uuid if isinstance(uuid, str) else None
 
 
 def identify(entry: SessionStoreEntry) -> Mark:
