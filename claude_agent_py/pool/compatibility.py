@@ -110,11 +110,6 @@ class Change:
     cwd: str | None = None
     """The directory that a parked process takes."""
 
-    @property
-    def is_nothing(self) -> bool:
-        """Whether the session is already the requested one."""
-        return self == Change()
-
     async def apply(self, client: Client, wanted: ClientOptions) -> None:
         """Change the session of a client, which has the options `wanted` afterwards.
 

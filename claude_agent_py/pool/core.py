@@ -313,7 +313,7 @@ class PoolCore:
     ) -> None:
         self._counts[what] += 1
         self.last_error = error
-        if pauses and (target := self.table.find_target(process)) is not None:
+        if pauses and (target := self.table.find_target(process.made_for)) is not None:
             target.note_failure()
         process.enter(Phase.CLOSING)
         self.changed.set()
@@ -321,7 +321,7 @@ class PoolCore:
     def note_use(self, process: PooledProcess, what: Literal["warm", "cold"]) -> None:
         """Record that a process was used, and whether it was ready."""
         self._counts[what] += 1
-        target = self.table.find_target(process)
+        target = self.table.find_target(process.made_for)
         if target is not None:
             target.note_success()
 

@@ -268,7 +268,7 @@ class Pool(Generic[Output]):
         check_count(size, "size", 0)
         core.check_open()
         wanted = check_for_pool(options_or_defaults(options or self._options))
-        target = core.table.find_target_for(wanted)
+        target = core.table.find_target(SessionRequest.for_options(wanted))
         if target is None:
             core.table.targets.append(target := SpareTarget(wanted, size))
         target.size = size

@@ -14,7 +14,7 @@ import anyio
 from claude_agent_py._errors import OptionsError
 from claude_agent_py._memory import can_measure, read_size, tree_memory
 from claude_agent_py.options.client_options import ClientOptions
-from claude_agent_py.pool.compatibility import SessionRequest, find_change
+from claude_agent_py.pool.compatibility import Change, SessionRequest, find_change
 from claude_agent_py.pool.pooled_process import Phase, PooledProcess
 
 
@@ -209,7 +209,7 @@ class ProcessTable:
 
     def find_useless(self) -> PooledProcess | None:
         """Return a spare that no target needs any more."""
-        return next((process for process in self.spares() if self.find_target(process) is None), None)
+        return next((process for process in self.spares() if self.find_target(process.made_for) is None), None)
 
     def spares_over_limit(self) -> Iterator[PooledProcess]:
         """Yield the spares to close because the memory limit is exceeded. One process may always stay."""
@@ -220,14 +220,9 @@ class ProcessTable:
             excess -= max(process.memory_bytes or 0, self._usual_bytes)
             yield process
 
-    def find_target(self, process: PooledProcess) -> SpareTarget | None:
-        """Return the target that a process belongs to."""
-        return next((target for target in self.targets if _is_same(process.made_for, target.build_request())), None)
-
-    def find_target_for(self, options: ClientOptions[Any]) -> SpareTarget | None:
-        """Return the target for these options."""
-        request = SessionRequest.for_options(options)
-        return next((target for target in self.targets if _is_same(target.build_request(), request)), None)
+    def find_target(self, request: SessionRequest) -> SpareTarget | None:
+        """Return the target whose spares are started for such a request."""
+        return next((target for target in self.targets if _is_same(request, target.build_request())), None)
 
     async def measure(self) -> None:
         """Measure the memory of the processes."""
@@ -249,5 +244,4 @@ def can_serve(process: PooledProcess, request: SessionRequest) -> bool:
 
 
 def _is_same(one: SessionRequest, other: SessionRequest) -> bool:
-    change = find_change(one, other)
-    return change is not None and change.is_nothing
+    return find_change(one, other) == Change()
