@@ -41,7 +41,6 @@ from claude_agent_py.sessions.stores.transfers import (
     Append,
     Mark,
     ReportCursor,
-    Tail,
     identify,
     join_subpath,
     parse_place,
@@ -429,11 +428,13 @@ class Mirror:
 
     async def _send_file(self, place: Place) -> int:
         reported = self._reported.setdefault(place, ReportCursor()).copy()
-        tail = Tail(reported.last)
+        marks: list[Mark] = []
         with anyio.fail_after(self._timeout):
             stored = await self._store.load(place.key)
-        sent = await send_missing(self._files[place], place.key, stored or [], self._append, tail.add)
-        self._drop_sent(place, reported.with_sent(tail.marks))
+        sent = await send_missing(
+            self._files[place], place.key, stored or [], self._append, lambda entry: marks.append(identify(entry))
+        )
+        self._drop_sent(place, reported.with_sent(marks))
         return sent
 
     def _drop_queued(self, place: Place) -> list[SessionStoreEntry]:

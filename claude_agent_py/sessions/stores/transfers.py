@@ -72,12 +72,15 @@ class ReportCursor:
         """Return a copy."""
         return ReportCursor(self.last, self.notes, self._ahead)
 
-    def with_sent(self, tail: Sequence[Mark]) -> "ReportCursor":
-        """Return a copy for after sending the whole file. `tail` has the file's entries after `last`."""
+    def with_sent(self, marks: Sequence[Mark]) -> "ReportCursor":
+        """Return a copy for after sending the whole file, which has these entries."""
         known = Counter(self.notes)
         ahead: list[Mark] = []
-        for mark in tail:
-            if known[mark] > 0:
+        for mark in marks:
+            if mark == self.last:
+                known = Counter(self.notes)
+                ahead.clear()
+            elif known[mark] > 0:
                 known[mark] -= 1
             else:
                 ahead.append(mark)
@@ -228,22 +231,6 @@ def _iter_batches(entries: Iterator[tuple[SessionStoreEntry, int]]) -> Iterator[
             size = 0
     if batch:
         yield batch
-
-
-class Tail:
-    """Collects the entries of a file after the entry with the uuid `last`; None collects all."""
-
-    def __init__(self, last: str | None) -> None:
-        self.marks: list[Mark] = []
-        self._last = last
-
-    def add(self, entry: SessionStoreEntry) -> None:
-        """Process the next entry of the file."""
-        mark = identify(entry)
-        if mark == self._last:
-            self.marks.clear()
-        else:
-            self.marks.append(mark)
 
 
 def read_cursor(path: str) -> ReportCursor:
