@@ -12,7 +12,7 @@ CLI refuses a directory whose settings it cannot apply any more.
 import hashlib
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 from claude_agent_py._errors import OptionsError
@@ -74,10 +74,6 @@ class SessionRequest:
     """Whether the process waits for its directory."""
     is_exact: bool = False
     """Whether only a process started with exactly these options can serve it."""
-
-    def as_exact(self) -> "SessionRequest":
-        """Return the request for a process started with exactly these options."""
-        return replace(self, is_exact=True)
 
     @classmethod
     def for_options(cls, options: ClientOptions, *, is_parked: bool = False) -> "SessionRequest":

@@ -238,7 +238,9 @@ class PoolCore:
                 return
             if table.has_room:
                 self._start(request)
-            elif (useless := table.find_useless()) is not None:
+                continue
+            useless = next((spare for spare in table.spares() if table.find_target(spare.made_for) is None), None)
+            if useless is not None:
                 self._expire(useless)
 
     def _start(self, request: SessionRequest) -> None:

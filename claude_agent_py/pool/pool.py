@@ -6,6 +6,7 @@ import logging
 import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
@@ -301,7 +302,7 @@ class Pool(Generic[Output]):
         if problem is not None:
             # Retry with a process started for this request: its start raises a more precise error.
             logger.info("a spare could not become the requested session: %s", problem)
-            process, _ = await self._core.next(request.as_exact(), deadline, limit or 0.0)
+            process, _ = await self._core.next(replace(request, is_exact=True), deadline, limit or 0.0)
             is_warm = False
         self._core.note_use(process, "warm" if is_warm else "cold")
         return process

@@ -207,10 +207,6 @@ class ProcessTable:
         ]
         return target.size - sum(_is_same(process.made_for, request) for process in available)
 
-    def find_useless(self) -> PooledProcess | None:
-        """Return a spare that no target needs any more."""
-        return next((process for process in self.spares() if self.find_target(process.made_for) is None), None)
-
     def spares_over_limit(self) -> Iterator[PooledProcess]:
         """Yield the spares to close because the memory limit is exceeded. One process may always stay."""
         excess = self._excess()
