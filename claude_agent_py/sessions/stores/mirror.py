@@ -41,6 +41,7 @@ from claude_agent_py.sessions.stores.transfers import (
     Append,
     Mark,
     ReportCursor,
+    encode_line,
     identify,
     join_subpath,
     parse_place,
@@ -74,7 +75,7 @@ class Spool:
     def add(self, place: Place, entries: Sequence[SessionStoreEntry], *, is_older: bool = False) -> str:
         """Add entries to the end of a transcript, or older entries to its start. Return its path."""
         path = self.prepare_path(place)
-        lines = b"".join(json.dumps(entry, separators=(",", ":")).encode() + b"\n" for entry in entries)
+        lines = b"".join(map(encode_line, entries))
         if is_older:
             newer = Path(path).read_bytes() if os.path.isfile(path) else b""
             write_atomically(path, [lines, newer], replace=True)

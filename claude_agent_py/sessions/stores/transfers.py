@@ -185,7 +185,7 @@ def add_missing(source: str, target: str, stored: list[SessionStoreEntry]) -> bo
     if not tip.is_known:
         return False
     with open(target, "ab") as file:
-        file.writelines(_encode_line(entry) for entry in entries)
+        file.writelines(encode_line(entry) for entry in entries)
     return True
 
 
@@ -315,13 +315,14 @@ def write_transcript(path: str, entries: list[SessionStoreEntry]) -> None:
     for entry in entries:
         if entry.get("type") == METADATA:
             described = {name: value for name, value in entry.items() if name != "type"}
-    lines = (_encode_line(entry) for entry in entries if entry.get("type") != METADATA)
+    lines = (encode_line(entry) for entry in entries if entry.get("type") != METADATA)
     write_atomically(path, lines)
     if described is not None:
         write_atomically(notes_path(path), [json.dumps(described).encode()])
 
 
-def _encode_line(entry: SessionStoreEntry) -> bytes:
+def encode_line(entry: SessionStoreEntry) -> bytes:
+    """Return an entry as a line of a transcript."""
     return json.dumps(entry, separators=(",", ":")).encode("ascii") + b"\n"
 
 
