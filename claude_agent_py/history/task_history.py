@@ -10,18 +10,17 @@ import logging
 import os
 import sqlite3
 import threading
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final, Self, TypeVar
 
 import anyio
-from anyio.lowlevel import checkpoint
 
 from claude_agent_py._errors import OptionsError, SessionError
 from claude_agent_py._event_loop import run_file_work
 from claude_agent_py._shared_sqlite import open_shared, transact
+from claude_agent_py._streams import Polling
 from claude_agent_py.history.recorder import Recorder
 from claude_agent_py.history.records import FinishedTask, RecordedTree, TaskRecord, rebuild
 from claude_agent_py.history.writers import (
@@ -253,7 +252,7 @@ class TaskHistory:
         """
         if not poll > 0:
             raise OptionsError(f"must be positive, not {poll}", option="poll")
-        return _Follow(self, session_id, task_id, after, poll)
+        return Polling(lambda last: self.records(session_id, task_id, after=last), after, (poll, poll))
 
     async def tree(self, session_id: str) -> dict[str | None, list[str]]:
         """Return the tree of a session: the ids of the children by the id of the parent, the roots under None."""
@@ -362,28 +361,6 @@ def _check_stored(cursor: sqlite3.Cursor, recorder: Recorder, row: TaskRecord | 
         if last is not None and (status := TaskStatus.read(last[0])) is not None and status.is_terminal:
             recorder.earlier.add(row.task_id)
     return row.task_id in recorder.earlier
-
-
-class _Follow(AsyncIterator[TaskRecord]):
-    """Iterates over the records of a session, including new ones. Not a generator, so it needs no closing."""
-
-    def __init__(self, history: TaskHistory, session_id: str, task_id: str | None, after: int, poll: float) -> None:
-        self._history = history
-        self._session_id = session_id
-        self._task_id = task_id
-        self._after = after
-        self._poll = poll
-        self._read: deque[TaskRecord] = deque()
-
-    async def __anext__(self) -> TaskRecord:
-        await checkpoint()
-        while not self._read:
-            self._read.extend(await self._history.records(self._session_id, self._task_id, after=self._after))
-            if not self._read:
-                await anyio.sleep(self._poll)
-        record = self._read.popleft()
-        self._after = record.number
-        return record
 
 
 @contextmanager
