@@ -101,8 +101,9 @@ async def test_a_fresh_client_goes_on_with_an_interrupted_turn() -> None:
             "resumed": resumed,
             "half a line": resumed,  # the call was being written when the process died
             "left out": model.options(
-                continue_conversation=True, fork_session=True, resume_interrupted_turn=True, show_cut_off_calls=False
+                continue_conversation=True, resume_interrupted_turn=True, show_cut_off_calls=False
             ),
+            "forked": resumed.replace(fork_session=True),
         }
         for how, options in ways.items():
             path.write_bytes(whole[: whole.index(b"$(seq 100)")] if how == "half a line" else whole)
@@ -116,7 +117,7 @@ async def test_a_fresh_client_goes_on_with_an_interrupted_turn() -> None:
                 assert (await client.resumed_run).text == "It went on."
                 assert [m.text async for m in run if isinstance(m, AssistantMessage)] == ["It went on."]
                 assert conversation(result) == [("user", "Do it"), ("assistant", "It went on.")]
-                assert (client.session_id == session) is (how != "left out")
+                assert (client.session_id == session) is (how != "forked")
                 [request] = model.requests[before:]
                 if how == "resumed":
                     assert (await client.query("and now")).text == "next"
@@ -227,7 +228,7 @@ async def test_a_reopened_client_goes_on_with_its_runs_and_what_was_changed_live
                 if queued is None:
                     queued = client.query("And then?")
                 await on_disk(model, client, "$(seq 100)", number)
-                before, session, old = len(model.requests), client.session_id, client.pid
+                before, session, old = len(model.requests_of("main")), client.session_id, client.pid
                 await died(client)
                 for cut_off in (run, queued):
                     with pytest.raises(CLIExitError):
@@ -242,6 +243,7 @@ async def test_a_reopened_client_goes_on_with_its_runs_and_what_was_changed_live
             first, second = await run, await queued
             assert (first.text, second.text) == ("At last.", "The second, too.")
             assert [call.name for call in first.tool_calls] == ["Bash", "Bash"]
+            assert [m.text async for m in run if isinstance(m, AssistantMessage)] == ["At last."]
             assert [message async for message in run] == first.messages
             run = client.query("and now")
             begun = [message async for message in run if isinstance(message, InitMessage)]
@@ -250,7 +252,7 @@ async def test_a_reopened_client_goes_on_with_its_runs_and_what_was_changed_live
             settings = (await client.settings.get()).effective
             assert (settings["outputStyle"], settings["env"]["A"]) == ("Explanatory", "2")
             assert client.is_open
-        requests = model.requests[before:]
+        requests = model.requests_of("main")[before:]
         assert len(requests) == 3
         assert [
             sum(prompt in str(message) for message in requests[-1].messages) for prompt in ("Do it", "And then?")
