@@ -7,9 +7,7 @@ from one_session import OneSession
 
 from claude_agent_py import (
     AgentDefinition,
-    AssistantMessage,
     Client,
-    CLIStartError,
     InterruptedRunError,
     OptionsError,
     tool,
@@ -82,16 +80,3 @@ async def test_what_options_tell_the_model_and_its_subagents() -> None:
         await client.set_permission_mode("plan")
         await one.ask("a plan")
         assert one.requests_of()[0].contains("Plan a journey.")
-
-
-async def test_resuming_refuses_to_drop_more_than_the_turn_that_is_named() -> None:
-    async with ScriptedModel(["one", "two", "three"]) as model:
-        async with Client(model.options()) as client:
-            kept, dropped = await client.query("first"), await client.query("second")
-        (answer,) = [message for message in kept.messages if isinstance(message, AssistantMessage)]
-        options = model.options(resume=kept.session_id, fork_session=True, resume_session_at=answer.uuid)
-        async with Client(options.replace(resume_drops_turn=dropped.prompts[0])) as client:
-            assert (await client.query("third")).text == "three"
-        with pytest.raises(CLIStartError, match="Resume rejected by --resume-drops-turn"):
-            await Client(options.replace(resume_drops_turn=kept.prompts[0])).connect()
-    assert not model.requests[-1].contains("second")
