@@ -332,6 +332,7 @@ async def test_the_main_agent_has_a_first_prompt_an_observer_and_a_reminder_besi
                     await model.wait_for_requests(len(model.requests) + 1)
         main = model.requests_of("main")
     assert [request.last_user_text for request in main] == ["Begin here.", "go", "", "again"]
+    assert "You work." in main[0].system
     assert counts(main, long) == [1, 2, 3, 4]
     assert "| general-purpose |" in str(main[0].messages)
     assert counts(model.requests_of("CHILD")) == [1, 2]

@@ -17,20 +17,14 @@ from claude_agent_py.testing import Gate, Reply, ScriptedModel, tool_use
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
 
 
-async def test_a_session_is_the_agent_it_names_or_nothing() -> None:
+async def test_a_session_is_the_agent_it_names_also_one_of_the_project_or_nothing() -> None:
+    """That it is an agent of the options is tested in `test_agent_fields.py`."""
     reviewer = AgentDefinition(description="Reviews code", prompt="You are the reviewer.")
     async with ScriptedModel(["fine"]) as model:
         with pytest.raises(OptionsError, match=r"agent: unknown agent 'Reviewer'.*reviewer") as caught:
             await Client(model.options(agents={"reviewer": reviewer}, agent="Reviewer")).connect()
         assert caught.value.option == "agent"  # the CLI would run without its prompt and its restrictions
-        async with Client(model.options(agents={"reviewer": reviewer}, agent="reviewer")) as client:
-            await client.query("hi")
-    [request] = model.requests
-    assert "You are the reviewer." in request.system
 
-
-async def test_a_session_may_be_an_agent_of_the_project() -> None:
-    async with ScriptedModel(["fine"]) as model:
         options = model.options(agent="auditor")
         file = Path(str(options.cwd)) / ".claude/agents/auditor.md"
         file.parent.mkdir(parents=True)

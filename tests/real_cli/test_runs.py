@@ -89,6 +89,21 @@ async def a_run_is_iterated_awaited_and_left(one: OneSession) -> None:
     assert "part two" in sent
 
 
+async def a_prompt_may_be_blocks_of_the_api(one: OneSession) -> None:
+    blocks: list[dict[str, Any]] = [
+        {"type": "text", "text": "Read this."},
+        {
+            "type": "document",
+            "source": {"type": "text", "media_type": "text/plain", "data": "It is raining."},
+            "title": "Weather",
+        },
+    ]
+    assert (await one.ask("Wet.", prompt=blocks)).text == "Wet."
+    messages = one.requests_of()[0].messages
+    sent = [block for message in messages for block in message["content"] if isinstance(block, dict)]
+    assert all(any(given.items() <= block.items() for block in sent) for given in blocks)
+
+
 async def a_prompt_that_arrives_in_pieces_is_one_run_with_every_answer(one: OneSession) -> None:
     async def prompts() -> AsyncIterator[str]:
         yield "first"
@@ -298,6 +313,7 @@ async def test_the_runs_of_one_session(partial: bool) -> None:
     checks = [
         a_prompt_that_could_not_be_sent_can_be_sent_again,
         a_run_is_iterated_awaited_and_left,
+        a_prompt_may_be_blocks_of_the_api,
         a_prompt_that_arrives_in_pieces_is_one_run_with_every_answer,
         a_message_that_is_only_added_is_read_with_the_next_prompt,
         a_prompt_says_how_it_is_queued,
