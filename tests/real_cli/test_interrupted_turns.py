@@ -346,10 +346,11 @@ async def test_what_cannot_be_reopened() -> None:
 
 async def test_a_client_is_reopened_once_at_a_time_and_closed_meanwhile() -> None:
     refused: list[Exception] = []
+    chosen = str(uuid4())
     async with ScriptedModel(["one", "two"]) as model:
-        client = Client(model.options())
+        client = Client(model.options(session_id=chosen))
         await client.connect()
-        await died(client)
+        await died(client)  # before anything of the session is on disk
 
         async def reopen() -> None:
             try:
@@ -361,7 +362,8 @@ async def test_a_client_is_reopened_once_at_a_time_and_closed_meanwhile() -> Non
             workers.start_soon(reopen)
             workers.start_soon(reopen)
         assert [type(error) for error in refused] == [LocalProtocolError]
-        assert (await client.query("hi")).text == "one"
+        result = await client.query("hi")
+        assert (result.text, result.session_id) == ("one", chosen)
         await died(client)
         async with anyio.create_task_group() as workers:
             workers.start_soon(reopen)
