@@ -345,12 +345,17 @@ async def test_what_cannot_be_reopened() -> None:
 
 
 async def test_a_client_is_reopened_once_at_a_time_and_closed_meanwhile() -> None:
+    """A child agent works on until then, and a resumed session does not know it."""
     refused: list[Exception] = []
-    chosen = str(uuid4())
-    async with ScriptedModel(["one", "two"]) as model:
+    chosen, gate = str(uuid4()), Gate()
+    worker = ChildAgent(AgentDefinition(description="Works", prompt="Work."), id="worker")
+    async with ScriptedModel(["one"], sessions={"wait": [Reply("late", after=gate)]}) as model:
         client = Client(model.options(session_id=chosen))
         await client.connect()
+        child = await client.spawn(worker, "wait")
+        await gate.wait_reached()
         await died(client)  # before anything of the session is on disk
+        assert child.status is TaskStatus.RUNNING
 
         async def reopen() -> None:
             try:
@@ -362,6 +367,7 @@ async def test_a_client_is_reopened_once_at_a_time_and_closed_meanwhile() -> Non
             workers.start_soon(reopen)
             workers.start_soon(reopen)
         assert [type(error) for error in refused] == [LocalProtocolError]
+        assert (await child).status is TaskStatus.STOPPED
         result = await client.query("hi")
         assert (result.text, result.session_id) == ("one", chosen)
         await died(client)
@@ -374,22 +380,7 @@ async def test_a_client_is_reopened_once_at_a_time_and_closed_meanwhile() -> Non
         assert not processes_with(f"HOME={model.sandbox.home}", "--output-format=stream-json")
         with pytest.raises(ConnectionClosedError):
             await client.reopen()
-
-
-async def test_a_child_agent_works_on_until_reopen_and_a_resumed_session_does_not_know_it() -> None:
-    gate = Gate()
-    worker = ChildAgent(AgentDefinition(description="Works", prompt="Work."), id="worker")
-    async with ScriptedModel(["one"], sessions={"wait": [Reply("late", after=gate)]}) as model:
-        async with Client(model.options()) as client:
-            await client.query("go")
-            session = client.session_id
-            child = await client.spawn(worker, "wait")
-            await gate.wait_reached()
-            await died(client)
-            assert child.status is TaskStatus.RUNNING
-            await client.reopen()
-            assert (await child).status is TaskStatus.STOPPED
-        async with Client(model.options(resume=session)) as client:
+        async with Client(model.options(resume=chosen)) as client:
             assert list(client.tasks) == []
         gate.open()
         assert not model.requests_of("main")[-1].contains("task-notification")
