@@ -48,8 +48,8 @@ class Limits(ConfigModel):
     """A longer line of the CLI is dropped and reported as a `MalformedFrame`; the session continues. Lines of many
     megabytes are normal: a file that the model writes is one line."""
     mailbox_bytes: Bytes = 64 * MEBIBYTE
-    """How many bytes of messages may wait in memory for one reader. More go to a temporary file; if that cannot be
-    written, the same amount again stays in memory."""
+    """How many bytes of messages may wait in memory for one reader. Beyond 4 MiB they wait in a temporary file; this is
+    the limit for those that the file cannot take."""
     unclaimed_messages: Count = 1000
     """How many messages outside of runs are kept for the first reader of `client.messages()`."""
     stderr_bytes: Bytes = 64 * 1024

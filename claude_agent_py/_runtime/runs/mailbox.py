@@ -28,8 +28,8 @@ class Mailbox:
     """The messages for one reader.
 
     Args:
-        max_bytes: How many bytes of messages (as on the wire) may wait in memory, and how many may be recorded there;
-            as many again if the temporary file cannot be written.
+        max_bytes: How many bytes of messages (as on the wire) may wait in memory, and how many may be recorded there,
+            if the temporary file cannot be written (see `MessageLog`).
     """
 
     def __init__(self, max_bytes: int) -> None:

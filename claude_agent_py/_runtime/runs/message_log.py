@@ -17,13 +17,17 @@ from claude_agent_py._runtime.runs.spill import Spill
 BLOCK_BYTES: Final = 64 * 1024
 """How many bytes of lines share a block of memory."""
 
+MEMORY_BYTES: Final = 4 * 1024 * 1024
+"""How many bytes of a log stay in memory. Further ones go to the file: a host has many runs, and reads few twice."""
+
 
 class MessageLog(Sequence[Any]):
     """An append-only sequence of messages.
 
     Args:
-        max_bytes: How many bytes of messages (as on the wire) to hold in memory; as many again if the temporary file
-            cannot be written. Further messages are dropped, and iterating raises BacklogError after the last one kept.
+        max_bytes: How many bytes of messages (as on the wire) to hold in memory, besides the first `MEMORY_BYTES`, if
+            the temporary file cannot be written. Further messages are dropped, and iterating raises BacklogError after
+            the last one kept.
     """
 
     def __init__(self, max_bytes: int) -> None:
@@ -84,7 +88,7 @@ class MessageLog(Sequence[Any]):
         if self._last is None:
             return
         size = self._last.tell()
-        if self._spill is None and self._block_bytes + size <= self._max_bytes:
+        if self._spill is None and self._block_bytes + size <= min(self._max_bytes, MEMORY_BYTES):
             self._blocks.append(self._last)
             self._block_bytes += size
         else:

@@ -15,7 +15,7 @@ from claude_agent_py._errors import BacklogError
 
 logger: logging.Logger = logging.getLogger("claude_agent_py")
 
-BUFFER_BYTES: Final = 1024 * 1024
+BUFFER_BYTES: Final = 256 * 1024
 """How many bytes one write takes."""
 
 _positioning: Final = threading.Lock()
