@@ -376,6 +376,7 @@ async def test_what_subagents_use_is_added_up_and_priced() -> None:
                 assert [(await task).usage for task in (outer, inner)] == [outer.usage, inner.usage]
             (name,) = result.model_usage
             client.tasks.prices[name] = ModelPrice(input=1_000_000, output=0)
+            assert outer.usage is not None
             assert outer.usage.cost_usd == 8020
     assert seen == sorted(seen)
 
