@@ -244,7 +244,7 @@ class SubprocessTransport(Transport):
             await self.end_input()
             if process.returncode is None:
                 exiting.add(self._mark)
-                await process.wait(self._now() + grace)
+                await process.wait(grace)
             deadline = self._now() + self._force
             if process.returncode is None:
                 descendants += await self._end_by_force(process)
@@ -255,11 +255,11 @@ class SubprocessTransport(Transport):
         descendants = await self._find_descendants(process)
         signal_group(process.pid, force=False)
         kept = min(KILL_SECONDS, self._force * TERM_SHARE)
-        await process.wait(self._now() + min(self._force * TERM_SHARE, self._force - kept))
+        await process.wait(min(self._force * TERM_SHARE, self._force - kept))
         if process.returncode is None:
             descendants += await self._find_descendants(process)
             signal_group(process.pid, force=True)
-            await process.wait(self._now() + self._force * KILL_SHARE)
+            await process.wait(self._force * KILL_SHARE)
         return descendants
 
     async def _clear_up(

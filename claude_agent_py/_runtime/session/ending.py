@@ -236,8 +236,9 @@ class Ending:
         if self._session.storing is not None:
             await self._session.storing.drain(self._closing.deadline)
         self._session.end_everything()
-        if (listeners_done := self._session.listeners_done) is not None:
-            await listeners_done.wait(self._at_most(LISTENER_GRACE))
+        deadline = self._at_most(LISTENER_GRACE)
+        for queue in list(self._session.listening):
+            await queue.over.wait(deadline)
 
     async def _let_it_finish(self, transport: "Transport") -> None:
         self._session.dismiss()
