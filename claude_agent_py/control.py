@@ -1,4 +1,4 @@
-"""Control requests of the CLI, replies to the requests of `Client`, and the types that replies contain."""
+"""Control requests in both directions, their replies, and the types that replies contain."""
 
 from typing import TYPE_CHECKING
 
@@ -86,6 +86,50 @@ if TYPE_CHECKING:
         ToolCallTokens as ToolCallTokens,
         UsageWindow as UsageWindow,
         WorkspaceDirectory as WorkspaceDirectory,
+    )
+    from claude_agent_py.wire.control.requests import (
+        ApplyFlagSettingsRequest as ApplyFlagSettingsRequest,
+        CancelAsyncMessageRequest as CancelAsyncMessageRequest,
+        EndSessionRequest as EndSessionRequest,
+        ExportConversationRequest as ExportConversationRequest,
+        FileSuggestionsRequest as FileSuggestionsRequest,
+        GenerateSessionTitleRequest as GenerateSessionTitleRequest,
+        GetBinaryVersionRequest as GetBinaryVersionRequest,
+        GetContextUsageRequest as GetContextUsageRequest,
+        GetHooksListingRequest as GetHooksListingRequest,
+        GetPlanRequest as GetPlanRequest,
+        GetSessionCostRequest as GetSessionCostRequest,
+        GetSettingsRequest as GetSettingsRequest,
+        GetStatusRequest as GetStatusRequest,
+        GetUsageRequest as GetUsageRequest,
+        GetWorkspaceDiffRequest as GetWorkspaceDiffRequest,
+        InterruptRequest as InterruptRequest,
+        ListModelsRequest as ListModelsRequest,
+        ListPermissionRulesRequest as ListPermissionRulesRequest,
+        MCPAuthenticateRequest as MCPAuthenticateRequest,
+        MCPCallRequest as MCPCallRequest,
+        MCPClearAuthRequest as MCPClearAuthRequest,
+        MCPOAuthCallbackURLRequest as MCPOAuthCallbackURLRequest,
+        MCPReadResourceRequest as MCPReadResourceRequest,
+        MCPReconnectRequest as MCPReconnectRequest,
+        MCPSetServersRequest as MCPSetServersRequest,
+        MCPStatusRequest as MCPStatusRequest,
+        MCPToggleRequest as MCPToggleRequest,
+        ReadFileRequest as ReadFileRequest,
+        RegisterRepoRootRequest as RegisterRepoRootRequest,
+        ReloadOutputStylesRequest as ReloadOutputStylesRequest,
+        ReloadPluginsRequest as ReloadPluginsRequest,
+        ReloadSkillsRequest as ReloadSkillsRequest,
+        RenameSessionRequest as RenameSessionRequest,
+        RewindFilesRequest as RewindFilesRequest,
+        SeedReadStateRequest as SeedReadStateRequest,
+        SetCwdRequest as SetCwdRequest,
+        SetMaxThinkingTokensRequest as SetMaxThinkingTokensRequest,
+        SetMCPPermissionModeOverrideRequest as SetMCPPermissionModeOverrideRequest,
+        SetModelRequest as SetModelRequest,
+        SetPermissionModeRequest as SetPermissionModeRequest,
+        SideQuestionRequest as SideQuestionRequest,
+        UpdateSettingsRequest as UpdateSettingsRequest,
     )
     from claude_agent_py.wire.messages.catalog import (
         AccountInfo as AccountInfo,

@@ -31,7 +31,6 @@ import msgspec
 import claude_agent_py
 from claude_agent_py import ClientOptions, wire
 from claude_agent_py.wire.base import WireModel
-from claude_agent_py.wire.control.requests import REQUESTS
 
 NPM_PACKAGE = "@anthropic-ai/claude-agent-sdk"
 MIGRATION = Path(__file__).parent.parent / "docs" / "coming-from-the-official-sdk.md"
@@ -185,7 +184,7 @@ def _object_fields(inside: str) -> Iterator[tuple[str, str]]:
 # Ours ------------------------------------------------------------------------------------------------------------
 
 
-def our_models() -> list[type[Any]]:
+def our_models() -> list[type[WireModel]]:
     """Return every model of the wire."""
     for module in pkgutil.walk_packages(wire.__path__, f"{wire.__name__}."):
         importlib.import_module(module.name)
@@ -196,13 +195,7 @@ def our_models() -> list[type[Any]]:
             if model.__module__.startswith(wire.__name__):
                 found.append(model)
                 waiting.append(model)
-    return [*dict.fromkeys(found), *map(_request_model, REQUESTS)]
-
-
-def _request_model(subtype: str) -> type[Any]:
-    """Return a struct with the fields of a control request that `Client` sends."""
-    name = "".join(word.title() for word in subtype.split("_"))
-    return msgspec.defstruct(f"{name}Request", list(REQUESTS[subtype].items()), namespace={"subtype": subtype})
+    return list(dict.fromkeys(found))
 
 
 def wire_names(model: type[WireModel]) -> set[str]:

@@ -95,11 +95,10 @@ def check(model: WireModel) -> None:
     Raises:
         Misfit: A field has a value of the wrong type.
     """
-    fit(type(model), msgspec.to_builtins(model, enc_hook=refuse))
+    fit(type(model), msgspec.to_builtins(model, enc_hook=_refuse))
 
 
-def refuse(value: Any) -> Any:
-    """Raise Misfit for a value that has no JSON form."""
+def _refuse(value: Any) -> Any:
     raise Misfit((), f"a value of type {type(value).__name__} is not JSON")
 
 

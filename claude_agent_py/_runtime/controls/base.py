@@ -1,4 +1,4 @@
-"""`Asking` checks control requests and reads replies by their models; `Controls` is the base of the groups."""
+"""`Controls` builds control requests and reads replies by their models; it is the base of the groups."""
 
 from __future__ import annotations
 
@@ -9,37 +9,34 @@ from claude_agent_py._errors import OptionsError
 if TYPE_CHECKING:
     from claude_agent_py._protocol.ports import ControlPort
     from claude_agent_py._runtime.session.reply_reading import Reply
-    from claude_agent_py.wire.base import JSONObject
+    from claude_agent_py.wire.base import JSONObject, WireModel
 
 
-class Asking:
-    """Sends control requests."""
-
-    @property
-    def _port(self) -> ControlPort:
-        """Sends the requests. Not the client itself: the groups refer to it and would keep the client alive."""
-        raise NotImplementedError
-
-    async def _ask(self, subtype: str, reply: type[Reply], /, *, timeout: float | None = None, **fields: Any) -> Reply:
-        """Send a request and read its reply. Fields have the names of the wire."""
-        from claude_agent_py._runtime.session.reply_reading import read_reply
-
-        return read_reply(reply, subtype, await self._tell(subtype, timeout=timeout, **fields))
-
-    async def _tell(self, subtype: str, /, *, timeout: float | None = None, **fields: Any) -> JSONObject:
-        """Send a request and return the payload of its reply."""
-        return await self._port.control(subtype, timeout=timeout, **_check(subtype, fields))
-
-
-class Controls(Asking):
-    """A group of control requests."""
+class Controls:
+    """A group of control requests, by their models."""
 
     def __init__(self, port: ControlPort) -> None:
         self._sender = port
 
     @property
     def _port(self) -> ControlPort:
+        """Sends the requests. Not the client itself: the groups refer to it and would keep the client alive."""
         return self._sender
+
+    async def _ask(
+        self, request: type[WireModel], reply: type[Reply], /, *, timeout: float | None = None, **fields: Any
+    ) -> Reply:
+        """Send a request and read its reply. Fields have their Python names."""
+        from claude_agent_py._runtime.session.reply_reading import read_reply
+
+        body = _body(request, fields)
+        subtype = body.pop("subtype")
+        return read_reply(reply, subtype, await self._port.control(subtype, timeout=timeout, **body))
+
+    async def _tell(self, request: type[WireModel], /, *, timeout: float | None = None, **fields: Any) -> JSONObject:
+        """Send a request whose reply has no model, and return the payload."""
+        body = _body(request, fields)
+        return await self._port.control(body.pop("subtype"), timeout=timeout, **body)
 
 
 def omit_unset(**fields: Any) -> dict[str, Any]:
@@ -47,13 +44,16 @@ def omit_unset(**fields: Any) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None and value is not False}
 
 
-def _check(subtype: str, fields: dict[str, Any]) -> JSONObject:
-    from claude_agent_py.wire.control.requests import request_fields
-    from claude_agent_py.wire.fitting import Misfit
+def _body(request: type[WireModel], fields: dict[str, Any]) -> JSONObject:
+    from claude_agent_py.wire.base import dump
+    from claude_agent_py.wire.fitting import Misfit, check
 
     try:
-        return request_fields(subtype, fields)
+        body = request(**fields)
+        check(body)
+        return dump(body)
     except Misfit as error:
-        option = ".".join(map(str, error.place))
+        name = ".".join(map(str, error.place))
         problem = error.what
-    raise OptionsError(f"{problem} (control request {subtype!r})", option=option)
+    subtype = request.subtype  # type: ignore[attr-defined]  # every request has one
+    raise OptionsError(f"{problem} (control request {subtype!r})", option=name or None)

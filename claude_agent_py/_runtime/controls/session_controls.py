@@ -11,22 +11,19 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from claude_agent_py import control  # loads its models on first use, to keep the import of the client fast
-from claude_agent_py._runtime.controls.base import Asking, omit_unset
+from claude_agent_py._runtime.controls.base import Controls, omit_unset
 
 if TYPE_CHECKING:
     from claude_agent_py._runtime.controls.conversation import ConversationControls
     from claude_agent_py._runtime.controls.files import FileControls
-    from claude_agent_py._runtime.controls.mcp import MCPControls
     from claude_agent_py._runtime.controls.settings import SettingsControls
-    from claude_agent_py._runtime.controls.usage import UsageControls
     from claude_agent_py._runtime.runs.run import InterruptReceipt
-    from claude_agent_py.tools.host import MCPHost
     from claude_agent_py.wire.control.permissions import PermissionMode
 
 ThinkingDisplay: TypeAlias = Literal["summarized", "omitted", "highlights"]
 
 
-class SessionControls(Asking):
+class SessionControls(Controls):
     """Control requests to a running session, between turns or during one.
 
     Each method sends one control request and returns when the CLI has replied, usually within milliseconds. Fields of
@@ -45,23 +42,6 @@ class SessionControls(Asking):
         ConnectionClosedError: The session is not open, or was closed before the reply.
         CLIExitError: The CLI has exited.
     """
-
-    @property
-    def _max_budget_usd(self) -> float | None:
-        """The option of that name."""
-        return None
-
-    @property
-    def _mcp_host(self) -> MCPHost | None:
-        """The host of the MCP servers in this process, if any."""
-        return None
-
-    @cached_property
-    def mcp(self) -> MCPControls:
-        """The MCP servers of the session."""
-        from claude_agent_py._runtime.controls.mcp import MCPControls
-
-        return MCPControls(self._port, self._mcp_host)
 
     @cached_property
     def settings(self) -> SettingsControls:
@@ -84,13 +64,6 @@ class SessionControls(Asking):
 
         return ConversationControls(self._port)
 
-    @cached_property
-    def usage(self) -> UsageControls:
-        """The context window and the cost of the session."""
-        from claude_agent_py._runtime.controls.usage import UsageControls
-
-        return UsageControls(self._port, self._max_budget_usd)
-
     async def interrupt(self, *, cancel_queued: bool = False) -> InterruptReceipt:
         """Interrupt the running turn, if any. Its result follows and reports the interruption.
 
@@ -100,7 +73,9 @@ class SessionControls(Asking):
         """
         from claude_agent_py._runtime.runs.run import InterruptReceipt
 
-        reply = await self._ask("interrupt", control.InterruptReply, **omit_unset(cancel_queued=cancel_queued))
+        reply = await self._ask(
+            control.InterruptRequest, control.InterruptReply, **omit_unset(cancel_queued=cancel_queued)
+        )
         return InterruptReceipt(
             outcome="too_late" if reply.turn == "idle" else "interrupted",
             still_queued=tuple(reply.still_queued),
@@ -121,7 +96,7 @@ class SessionControls(Asking):
         """
         earlier = [{"question": asked, "response": answer} for asked, answer in history]
         return await self._ask(
-            "side_question",
+            control.SideQuestionRequest,
             control.SideQuestionReply,
             timeout=timeout,
             question=question,
@@ -134,7 +109,7 @@ class SessionControls(Asking):
         When the process exits, `messages()` ends and open runs fail. `close()` is still needed: it waits for the
         process, kills it if necessary, and releases the resources of the session.
         """
-        await self._tell("end_session")
+        await self._tell(control.EndSessionRequest)
 
     async def set_model(self, model: str | None = None) -> control.SetModelReply:
         """Switch to another model, from the next API call on; None means the session's default.
@@ -142,11 +117,11 @@ class SessionControls(Asking):
         The CLI accepts any name. An unknown name fails at the next turn (`ModelNotFoundError`). `list_models` returns
         the names; the reply has the model that the name resolves to.
         """
-        return await self._ask("set_model", control.SetModelReply, model=model)
+        return await self._ask(control.SetModelRequest, control.SetModelReply, model=model)
 
     async def list_models(self) -> control.ListModelsReply:
         """Return the models that are currently available."""
-        return await self._ask("list_models", control.ListModelsReply)
+        return await self._ask(control.ListModelsRequest, control.ListModelsReply)
 
     async def set_permission_mode(self, mode: PermissionMode) -> control.SetPermissionModeReply:
         """Change the permission mode. A `status` message follows. `manual` is an alias of `default`.
@@ -155,7 +130,7 @@ class SessionControls(Asking):
             ControlRejectedError: The mode is unknown, or it is `bypassPermissions` and the session was started without
                 the option that allows it.
         """
-        return await self._ask("set_permission_mode", control.SetPermissionModeReply, mode=mode)
+        return await self._ask(control.SetPermissionModeRequest, control.SetPermissionModeReply, mode=mode)
 
     async def set_max_thinking_tokens(
         self,
@@ -171,12 +146,12 @@ class SessionControls(Asking):
             thinking_display: What the API returns of it; None restores the default.
         """
         display: dict[str, Any] = {} if thinking_display == "unchanged" else {"thinking_display": thinking_display}
-        await self._tell("set_max_thinking_tokens", max_thinking_tokens=max_thinking_tokens, **display)
+        await self._tell(control.SetMaxThinkingTokensRequest, max_thinking_tokens=max_thinking_tokens, **display)
 
     async def version(self) -> control.GetBinaryVersionReply:
         """Return the version and the build time of the CLI."""
-        return await self._ask("get_binary_version", control.GetBinaryVersionReply)
+        return await self._ask(control.GetBinaryVersionRequest, control.GetBinaryVersionReply)
 
     async def status(self) -> control.GetStatusReply:
         """Return the output of `/status`, as rows for display: version, account, model, servers, settings."""
-        return await self._ask("get_status", control.GetStatusReply)
+        return await self._ask(control.GetStatusRequest, control.GetStatusReply)
