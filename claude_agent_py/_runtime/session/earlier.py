@@ -11,8 +11,8 @@ from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.options.output_shape import Output
 from claude_agent_py.sessions.folders import find_session
 from claude_agent_py.sessions.index import list_sessions
-from claude_agent_py.sessions.session import Session as StoredSession, get_session
-from claude_agent_py.sessions.stored_tasks import StoredTask
+from claude_agent_py.sessions.session import get_session
+from claude_agent_py.sessions.stored_tasks import load_tasks
 from claude_agent_py.tasks import TaskIntake
 from claude_agent_py.tasks.ledger.record import Record, TaskRun
 from claude_agent_py.wire.messages.conversation import UserMessage
@@ -33,8 +33,9 @@ class Earlier:
     """A session as its last process left it. Making one blocks."""
 
     def __init__(self, session_id: str, config_dir: Path) -> None:
-        self._session: StoredSession = get_session(session_id, config_dir=config_dir)
-        self.tasks: Sequence[StoredTask] = self._session.tasks_of_ended_process()
+        session = self._session = get_session(session_id, config_dir=config_dir)
+        # The process that runs now has not launched any of them.
+        self.tasks = load_tasks(session.snapshot, session.id, session.subagents, is_running=False)
 
     def recall_tasks(self, intake: TaskIntake) -> None:
         """Add the tasks to the resumed session."""
