@@ -37,7 +37,7 @@ PipeWriter: TypeAlias = "asyncio.StreamWriter"
 """Writes to a pipe without waiting."""
 
 AsyncioLoop: TypeAlias = "asyncio.AbstractEventLoop"
-AsyncioWaiter: TypeAlias = "asyncio.Future[None]"
+AsyncioWaiters: TypeAlias = "list[asyncio.Future[None]]"
 
 FILE_THREADS = 40
 """How many threads of one event loop may work on files concurrently."""
@@ -98,6 +98,26 @@ def asyncio_loop() -> AsyncioLoop | None:
     return asyncio.get_running_loop()
 
 
+async def wait_in(loop: AsyncioLoop, waiters: AsyncioWaiters, deadline: float = math.inf) -> None:
+    """Wait among these until `wake`, or until the deadline on the clock of the loop."""
+    waiter = loop.create_future()
+    waiters.append(waiter)
+    timer = loop.call_at(deadline, wake, [waiter]) if deadline < math.inf else None
+    try:
+        await waiter
+    finally:
+        waiters.remove(waiter)
+        if timer is not None:
+            timer.cancel()
+
+
+def wake(waiters: AsyncioWaiters) -> None:
+    """Wake all who wait among these."""
+    for waiter in waiters:
+        if not waiter.done():
+            waiter.set_result(None)
+
+
 class AsyncioEvent:
     """An event that is set once. Waiting costs a third of `anyio.Event`, a deadline half of a cancel scope."""
 
@@ -105,29 +125,15 @@ class AsyncioEvent:
 
     def __init__(self, loop: AsyncioLoop) -> None:
         self._loop = loop
-        self._waiters: list[AsyncioWaiter] = []
+        self._waiters: AsyncioWaiters = []
 
     def set(self) -> None:
         """Wake all waiters."""
-        for waiter in self._waiters:
-            _wake(waiter)
+        wake(self._waiters)
 
     async def wait(self, deadline: float = math.inf) -> None:
-        """Wait until it is set, or until the deadline on the clock of the loop."""
-        waiter = self._loop.create_future()
-        self._waiters.append(waiter)
-        timer = self._loop.call_at(deadline, _wake, waiter) if deadline < math.inf else None
-        try:
-            await waiter
-        finally:
-            self._waiters.remove(waiter)
-            if timer is not None:
-                timer.cancel()
-
-
-def _wake(waiter: AsyncioWaiter) -> None:
-    if not waiter.done():
-        waiter.set_result(None)
+        """Wait until it is set, or until the deadline."""
+        await wait_in(self._loop, self._waiters, deadline)
 
 
 class TrioEvent:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import subprocess
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -57,7 +58,7 @@ class AnyioProcess:
         """The exit status, or None while the process runs."""
         return self._process.returncode
 
-    async def wait(self, within: float | None = None) -> int | None:
+    async def wait(self, within: float = math.inf) -> int | None:
         """Wait until the process has exited, but not its descendants, or for this time; return its exit status."""
         with anyio.move_on_after(within):
             await self._wait()
