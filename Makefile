@@ -48,9 +48,11 @@ format-check: $(VENV)/.dev
 lint: $(VENV)/.dev  ## Lint
 	$(BIN)/ruff check .
 
-types: $(VENV)/.dev  ## Check the types, with mypy and pyright
+types: $(VENV)/.dev  ## Check the types, with mypy and pyright; every public name has a known one
 	$(BIN)/mypy
 	$(BIN)/pyright
+	PYTHONPATH="$(CURDIR):$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" \
+	  $(BIN)/pyright --verifytypes claude_agent_py --ignoreexternal
 
 imports: $(VENV)/.dev  ## Check that lower layers import no higher ones
 	$(BIN)/lint-imports

@@ -108,16 +108,6 @@ def new_event() -> AnyEvent:
     return asyncio.Event()
 
 
-async def yield_to_loop() -> None:
-    """Let other workers run. Unlike `anyio.lowlevel.checkpoint`, its first use does not import anyio's backend."""
-    if in_trio():
-        await sys.modules["trio"].lowlevel.checkpoint()
-    else:
-        import asyncio
-
-        await asyncio.sleep(0)
-
-
 def spawn_detached(function: Callable[[], Coroutine[Any, Any, None]], *, name: str) -> None:
     """Run an async function as a worker outside of any task group, with the context variables of the caller.
 

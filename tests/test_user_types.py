@@ -4,16 +4,11 @@ Invalid code is marked `# type: ignore`; an unused ignore is an error.
 """
 
 import json
-import os
-import shutil
 import subprocess
 import sys
-import sysconfig
 from pathlib import Path
 
 import pytest
-
-import claude_agent_py
 
 OPTIONS = """
 from claude_agent_py import AgentDefinition, ClientOptions
@@ -416,22 +411,3 @@ def test_pyright_takes_them(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_they_run(name: str) -> None:
     exec(compile(PROGRAMS[name], f"{name}.py", "exec"), {})
-
-
-def test_every_public_name_has_a_known_type(tmp_path: Path) -> None:
-    pytest.importorskip("pyright")
-    shutil.copytree(Path(claude_agent_py.__file__).parent, tmp_path / "claude_agent_py")
-    command = [sys.executable, "-m", "pyright", "--verifytypes", "claude_agent_py", "--ignoreexternal", "--outputjson"]
-    done = subprocess.run(
-        [*command, "--pythonpath", sys.executable],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sysconfig.get_paths().values()])},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    symbols = json.loads(done.stdout)["typeCompleteness"]["symbols"]
-    exported = {symbol["name"] for symbol in symbols if symbol["isExported"]}
-    assert {"claude_agent_py.client.Client", "claude_agent_py.options.client_options.ClientOptions"} <= exported
-    assert [symbol["name"] for symbol in symbols if symbol["isExported"] and not symbol["isTypeKnown"]] == []

@@ -4,7 +4,6 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from claude_agent_py._protocol.requests import StrayKind
 from claude_agent_py.wire.unknown import MalformedFrame
 
 
@@ -36,34 +35,31 @@ class RequestCancelled(Struct, frozen=True):
     request_id: str
 
 
-class ReplyReceived(Struct, frozen=True):
-    """The reply to a request of the client."""
+class PendingRequest(Struct, frozen=True):
+    """A request of the client that waits for its reply."""
 
     request_id: str
     subtype: str
+    timeout: float | None
+    deadline: float | None
+    waiter: Any = None
+    """The driver's identifier of the request: any object."""
+
+
+class ReplyReceived(Struct, frozen=True):
+    """The reply to a request of the client."""
+
+    request: PendingRequest
     payload: dict[str, Any]
     error: str | None = None
     """The CLI's error message, if it refused the request."""
     error_code: str | None = None
-    waiter: Any = None
-    """The driver's identifier of the request."""
-
-
-class StrayReply(Struct, frozen=True):
-    """A reply without a pending request. Harmless."""
-
-    request_id: str
-    kind: StrayKind
 
 
 class RequestTimedOut(Struct, frozen=True):
     """A request of the client was not answered in time."""
 
-    request_id: str
-    subtype: str
-    timeout: float
-    waiter: Any = None
-    """The driver's identifier of the request."""
+    request: PendingRequest
 
 
 class StreamEnded(Struct, frozen=True):
@@ -76,7 +72,6 @@ Event: TypeAlias = (
     | RequestReceived
     | RequestCancelled
     | ReplyReceived
-    | StrayReply
     | RequestTimedOut
     | StreamEnded
 )

@@ -3,13 +3,14 @@
 They also accept the dicts of the official SDKs.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import Field, StrictBool
 
 from claude_agent_py._configuration import ConfigModel, snake_case
+from claude_agent_py.options.checks import items
 
 SYSTEM_PROMPT_DYNAMIC_BOUNDARY: Final = "__SYSTEM_PROMPT_DYNAMIC_BOUNDARY__"
 """A separator block in a system prompt: the blocks before it are the same for all sessions, so that they can be cached;
@@ -184,9 +185,7 @@ class PluginConfig(ConfigModel):
 
 def read_plugins(value: Any) -> list[PluginConfig]:
     """Read a list of plugins: values, paths, or an official SDK's dicts."""
-    if isinstance(value, str | Mapping) or not isinstance(value, Iterable):
-        raise ValueError(f"must be a list, not {type(value).__name__}")
-    return [_plugin(plugin) for plugin in value]
+    return [_plugin(plugin) for plugin in items(value)]
 
 
 def _plugin(value: Any) -> PluginConfig:

@@ -20,7 +20,7 @@ from forks import Program
 import claude_agent_py
 from claude_agent_py._launch.locate import CLI_VARIABLE, find_cli
 from claude_agent_py.cli import main
-from claude_agent_py.testing import Failure, Gate, Reply, ScriptedModel, tool_use
+from claude_agent_py.testing import FakeCLI, Gate, Reply, ScriptedModel, frames, steps, tool_use
 
 pytestmark = pytest.mark.real_cli
 
@@ -52,25 +52,10 @@ def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
         model.close()
 
 
-def test_the_answer_is_on_stdout_and_what_happens_on_stderr(start: Start, capsys: pytest.CaptureFixture[str]) -> None:
-    first = Reply([tool_use("Agent", LAUNCH), tool_use("Bash", SHELL)])
-    start([first, "Started."], agents={"Review auth": "auth is \x1b[31msound"}, on_exhausted="All is well.")
-    assert main(["run", "Review everything", "--allowed-tools", "Bash", "--max-turns", "9", "--timeout", "120"]) == 0
-    shown = capsys.readouterr()
-    assert shown.out == "All is well.\n"
-    lines = shown.err.splitlines()
-    assert "→ Agent auth" in lines
-    assert any(line.startswith("✓ auth [general-purpose] completed") for line in lines)
-    assert any(line.startswith("✓ tests [local_bash] completed") for line in lines)
-    assert lines[-1].endswith(" USD")
-    assert " turns, " in lines[-1]
-    assert "\x1b" not in shown.err
-
-
 def test_results_as_json_and_as_a_python_type(
     start: Start, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model = start(tool_use("StructuredOutput", {"city": "Paris", "people": 2}), on_exhausted="Done.")
+    model = start([tool_use("StructuredOutput", {"city": "Paris", "people": 2}), "Paris."], on_exhausted="Paris.")
     (model.sandbox.cwd / "places_of_run.py").write_text(
         "import pydantic\nclass Place(pydantic.BaseModel):\n    city: str\n    people: int\n"
     )
@@ -78,32 +63,44 @@ def test_results_as_json_and_as_a_python_type(
     assert main(["run", "Where?", "--quiet", "--output-type", "places_of_run:Place"]) == 0
     assert json.loads(capsys.readouterr().out) == {"city": "Paris", "people": 2}
 
-    start(["Paris."])
-    assert main(["run", "Where?", "--json", "--quiet"]) == 0
+    [transcript] = model.sandbox.config_dir.glob("projects/*/*.jsonl")
+    assert main(["run", "Once more?", "--json", "--quiet", "--resume", transcript.stem[:8]]) == 0
     shown = capsys.readouterr()
     told = json.loads(shown.out)
     assert shown.err == ""
     assert (told["text"], told["is_error"], told["error"], told["tasks"]) == ("Paris.", False, None, [])
     assert told["cost_usd"] > 0
-    assert main(["run", "Once more?", "--jsonl", "--quiet", "--resume", told["session_id"][:8]]) == 0
-    messages = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert {message["type"] for message in messages} >= {"system", "assistant", "result"}
-    assert {message["session_id"] for message in messages if message["type"] == "result"} == {told["session_id"]}
+    assert told["session_id"] == transcript.stem
 
 
+@pytest.fixture
+def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., FakeCLI]:
+    """Return a function that makes the fake which the commands of this process start."""
+
+    def install(*scenario: Any) -> FakeCLI:
+        made = FakeCLI(*scenario)
+        monkeypatch.setenv(CLI_VARIABLE, str(made.install(tmp_path / f"bin-{len(list(tmp_path.iterdir()))}")))
+        return made
+
+    monkeypatch.chdir(tmp_path)
+    return install
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="an installed fake is a shell script")
 def test_exit_codes_and_stdin(
-    start: Start, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    fake: Callable[..., FakeCLI], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model = start([Failure(400, "refused")], on_exhausted=Failure(400, "refused"))
+    refused = fake(steps.turn(frames.api_error("refused", "invalid_request", 400)[:1], text="refused", is_error=True))
     monkeypatch.setattr("sys.stdin", io.StringIO("from a pipe\n"))
     assert main(["run", "--json", "--quiet"]) == 1
-    assert model.requests[0].last_user_text == "from a pipe"
+    assert refused.received_like({"type": "user", "message": {"content": "from a pipe"}})
     shown = capsys.readouterr()
     assert json.loads(shown.out)["error"]["type"] == "InvalidRequestError"
     assert "InvalidRequestError" in shown.err
 
-    start([tool_use("Bash", {"command": "pwd"})])
+    limited = fake(steps.turn([], subtype="error_max_turns", text="Reached 1"))
     assert main(["run", "go", "--quiet", "--max-turns", "1", "--permission-mode", "bypassPermissions"]) == 5
+    assert {"--max-turns=1", "--permission-mode=bypassPermissions"} <= set(limited.starts[0].argv)
     monkeypatch.setattr("sys.stdin", io.StringIO(""))
     assert main(["run"]) == 2
     assert main(["run", "x", "--max-turns", "0"]) == 2
@@ -113,14 +110,13 @@ def test_exit_codes_and_stdin(
     assert main(["run", "x"]) == 3
 
 
-def test_a_timeout_ends_the_run_with_5(start: Start, capsys: pytest.CaptureFixture[str]) -> None:
-    gate = Gate()
-    start([Reply("too late", after=gate)])
+@pytest.mark.skipif(sys.platform == "win32", reason="an installed fake is a shell script")
+def test_a_timeout_ends_the_run_with_5(fake: Callable[..., FakeCLI], capsys: pytest.CaptureFixture[str]) -> None:
+    fake(steps.wait_for_prompt(), steps.wait_for_prompt())
     assert main(["run", "go", "--timeout", "0.5", "--json"]) == 5
     shown = capsys.readouterr()
     assert json.loads(shown.out)["error"]["type"] == "RunTimeoutError"
     assert "Traceback" not in shown.err
-    gate.open()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX")
@@ -152,28 +148,41 @@ def test_tasks_that_still_run_after_the_answer_are_stopped(
 
 
 def test_a_denied_tool_is_told(start: Start, capsys: pytest.CaptureFixture[str]) -> None:
+    """And with `--jsonl` each message is a line of stdout."""
     start([tool_use("Bash", {"command": "touch x"}), "I may not."])
-    assert main(["run", "go"]) == 0
-    assert "denied: Bash; allow with --allowed-tools or --permission-mode" in capsys.readouterr().err
+    assert main(["run", "go", "--jsonl"]) == 0
+    shown = capsys.readouterr()
+    assert "denied: Bash; allow with --allowed-tools or --permission-mode" in shown.err
+    messages = [json.loads(line) for line in shown.out.splitlines()]
+    assert {message["type"] for message in messages} >= {"system", "assistant", "result"}
 
 
-def test_a_run_is_recorded_without_secrets_and_replayed(
+def test_the_answer_is_on_stdout_what_happens_on_stderr_and_both_are_recorded_without_secrets(
     start: Start, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    start([tool_use("Agent", LAUNCH), "Started."], agents={"Review auth": "It is sound."}, on_exhausted="All is well.")
+    first = Reply([tool_use("Agent", LAUNCH), tool_use("Bash", SHELL)])
+    start([first, "Started."], agents={"Review auth": "auth is \x1b[31msound"}, on_exhausted="All is well.")
     file = tmp_path / "run.jsonl"
-    assert main(["record", str(file), "Review sk-ant-abcdefghijklmnop", "--quiet"]) == 0
-    assert capsys.readouterr().out == "All is well.\n"
+    more = ["--allowed-tools", "Bash", "--max-turns", "9", "--timeout", "120"]
+    assert main(["record", str(file), "Review sk-ant-abcdefghijklmnop", *more]) == 0
+    shown = capsys.readouterr()
+    assert shown.out == "All is well.\n"
+    told = shown.err.splitlines()
+    assert "→ Agent auth" in told
+    assert any(line.startswith("✓ auth [general-purpose] completed") for line in told)
+    assert any(line.startswith("✓ tests [local_bash] completed") for line in told)
+    assert any(line.endswith(" USD") and " turns, " in line for line in told[-2:])
+    assert "\x1b" not in shown.err
     lines = [json.loads(line) for line in file.read_text().splitlines()]
     assert {line["dir"] for line in lines} == {"in", "out"}
     assert "sk-ant-abc" not in file.read_text()
     assert [line["t"] for line in lines] == sorted(line["t"] for line in lines)
 
     assert main(["replay", str(file)]) == 0
-    shown = capsys.readouterr().out
-    assert "All is well.\n" in shown
-    assert re.search(r"✓ auth \[general-purpose\] completed \d+\.\ds", shown)
-    assert "→ Agent auth\n" in shown
+    replayed = capsys.readouterr().out
+    assert "All is well.\n" in replayed
+    assert re.search(r"✓ auth \[general-purpose\] completed \d+\.\ds", replayed)
+    assert "→ Agent auth\n" in replayed
     assert main(["replay", str(file), "--speed", "1000"]) == 0
     assert main(["record", str(file), "again"]) == 2  # nothing is overwritten
     file.write_text("nothing\n")

@@ -14,7 +14,7 @@ from claude_agent_py.testing import FakeCLI
 
 PROGRAM = """
 import importlib.abc, json, os, sys, threading
-import anyio
+import anyio._backends._asyncio
 from claude_agent_py import AgentDefinition, Client, ClientOptions, HookMatcher, tool
 
 cli, cases = sys.argv[1:]

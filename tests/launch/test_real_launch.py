@@ -5,6 +5,7 @@ import sys
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 from launched_cli import launched
@@ -98,49 +99,19 @@ def test_every_flag_is_one_that_the_cli_takes(tmp_path: Path) -> None:
     assert {row.name for row in TABLE if isinstance(row, Flag)} - used == needs_a_session
 
 
-def test_a_session_is_resumed_forked_and_cut(tmp_path: Path) -> None:
-    with ScriptedModel(["first", "second", "third", "fourth"]) as model:
+def test_a_session_is_resumed_forked_and_cut() -> None:
+    with ScriptedModel(["first", "second", "third"]) as model:
         options = model.options()
         with launched(options) as cli:
             cli.prompt("one")
             kept = next(frame for frame in cli.frames if frame["type"] == "assistant")["uuid"]
             result = cli.prompt("two")
         session = result["session_id"]
-        with launched(options.replace(resume=session)) as cli:
-            assert cli.prompt("three")["session_id"] == session
         with launched(options.replace(resume=session, fork_session=True, resume_session_at=kept)) as cli:
-            assert cli.prompt("four")["session_id"] != session
+            assert cli.prompt("three")["session_id"] != session
         last = json.dumps(model.requests[-1].messages)
         assert "one" in last
         assert "two" not in last
-
-
-@pytest.mark.parametrize(
-    ("system_prompt", "is_the_clis", "has"),
-    [
-        ("Only this.", False, "Only this."),
-        (["Only", "this."], False, "Only\n\nthis."),
-        ("", False, ""),
-        (SystemPromptPreset(append="And this."), True, "And this."),
-    ],
-)
-def test_what_the_model_is_told(system_prompt: object, is_the_clis: bool, has: str) -> None:
-    with ScriptedModel(["ok"]) as model, launched(model.options(system_prompt=system_prompt)) as cli:
-        cli.prompt()
-    told = model.requests[0].system
-    assert (len(told) > 2000) == is_the_clis
-    assert has in told
-
-
-def test_the_delegation_guide_lists_the_agents() -> None:
-    guide = DelegationGuide(max_report_chars=1500)
-    options = {"agents": {"reviewer": REVIEWER}, "delegation_guide": guide, "system_prompt": "You lead."}
-    with ScriptedModel(["ok"]) as model, launched(model.options(**options)) as cli:
-        cli.prompt()
-    told = model.requests[0].system
-    assert "You lead." in told
-    assert "| reviewer | default | all | Reviews code |" in told
-    assert "1,500 characters" in told
 
 
 def test_servers_reach_the_cli_but_not_its_command_line() -> None:
@@ -185,55 +156,81 @@ def test_what_guards_something_is_in_force_however_long_it_is() -> None:
     assert [f["state"] for f in cli.frames if f.get("subtype") == "session_state_changed"] == ["running", "idle"]
 
 
-@pytest.mark.parametrize(
-    ("options", "offered"),
-    [
-        ({}, set()),
-        ({"can_use_tool": handler}, {"EnterPlanMode", "ExitPlanMode"}),
-        ({"on_question": handler}, {"AskUserQuestion"}),
-        ({"interactions": True}, {"AskUserQuestion", "EnterPlanMode", "ExitPlanMode"}),
-    ],
-)
-def test_the_model_is_offered_what_somebody_answers(options: dict[str, object], offered: set[str]) -> None:
-    with ScriptedModel(["ok"]) as model, launched(model.options(permission_mode="default", **options)) as cli:
-        cli.prompt()
-    assert {"AskUserQuestion", "EnterPlanMode", "ExitPlanMode"} & set(cli.tools) == offered
-
-
-@pytest.mark.parametrize(("depth", "may_delegate"), [(1, False), (2, True)])
-def test_subagents_start_subagents_as_deep_as_they_may(depth: int, may_delegate: bool) -> None:
-    call = tool_use(
-        "Agent", {"description": "d", "prompt": "dig", "subagent_type": "digger", "run_in_background": False}
-    )
-    agents = {"digger": AgentDefinition(description="Digs", prompt="You dig.")}
-    with (
-        ScriptedModel([call, "done"], agents={"dig": "dug"}) as model,
-        launched(model.options(agents=agents, max_subagent_depth=depth, max_concurrent_subagents=2)) as cli,
-    ):
-        cli.prompt()
-    [request] = model.requests_of("dig")
-    assert ("Agent" in {tool["name"] for tool in request.body["tools"]}) == may_delegate
-
-
 class Point(BaseModel):
     x: int
     label: str
 
 
-@pytest.mark.parametrize(
-    ("output_type", "answer", "value"),
-    [
-        (Point, {"x": 1, "label": "a"}, Point(x=1, label="a")),
-        (list[Point], {"value": [{"x": 1, "label": "a"}]}, [Point(x=1, label="a")]),
-    ],
-)
-def test_answers_of_any_type(output_type: object, answer: dict[str, object], value: object) -> None:
-    script = [tool_use("StructuredOutput", answer)]
-    with ScriptedModel(script) as model, launched(options := model.options(output_type=output_type)) as cli:
+class Told(NamedTuple):
+    """Options, and what the model is told and offered with them."""
+
+    options: dict[str, Any]
+    has: Sequence[str]
+    offered: set[str]
+    is_the_clis: bool = False
+    """Whether the system prompt is the CLI's own."""
+
+
+DIGGER = AgentDefinition(description="Digs", prompt="You dig.")
+TOLD = [
+    Told(
+        {
+            "system_prompt": "You lead.",
+            "agents": {"reviewer": REVIEWER, "digger": DIGGER},
+            "delegation_guide": DelegationGuide(max_report_chars=1500),
+            "max_subagent_depth": 1,
+            "max_concurrent_subagents": 2,
+        },
+        ["You lead.", "| reviewer | default | all | Reviews code |", "1,500 characters"],
+        set(),
+    ),
+    Told(
+        {
+            "system_prompt": ["Only", "this."],
+            "agents": {"digger": DIGGER},
+            "max_subagent_depth": 2,
+            "can_use_tool": handler,
+        },
+        ["Only\n\nthis."],
+        {"EnterPlanMode", "ExitPlanMode"},
+    ),
+    Told({"system_prompt": "", "on_question": handler, "output_type": Point}, [], {"AskUserQuestion"}),
+    Told(
+        {"system_prompt": SystemPromptPreset(append="And this."), "interactions": True, "output_type": list[Point]},
+        ["And this."],
+        {"AskUserQuestion", "EnterPlanMode", "ExitPlanMode"},
+        is_the_clis=True,
+    ),
+]
+VALUES: list[tuple[dict[str, object], object]] = [
+    ({"x": 1, "label": "a"}, Point(x=1, label="a")),
+    ({"value": [{"x": 1, "label": "a"}]}, [Point(x=1, label="a")]),
+]
+
+
+@pytest.mark.parametrize("told", TOLD, ids=["guide", "blocks", "empty", "preset"])
+def test_what_the_model_is_told_and_offered(told: Told) -> None:
+    """The tools that somebody answers are offered, and subagents start subagents as deep as they may."""
+    [answer, value] = VALUES[told.is_the_clis]
+    dig = {"description": "d", "prompt": "dig", "subagent_type": "digger", "run_in_background": False}
+    is_typed = "output_type" in told.options
+    call = tool_use("StructuredOutput", answer) if is_typed else tool_use("Agent", dig)
+    with (
+        ScriptedModel([call, "done"], agents={"dig": "dug"}) as model,
+        launched(options := model.options(permission_mode="default", **told.options)) as cli,
+    ):
         result = cli.prompt()
-    shape = options.output_shape
-    assert shape is not None
-    assert shape.adapter.validate_json(json.dumps(result["structured_output"])) == value
+    system = model.requests[0].system
+    assert (len(system) > 5000) == told.is_the_clis
+    assert [text for text in told.has if text not in system] == []
+    assert {"AskUserQuestion", "EnterPlanMode", "ExitPlanMode"} & set(cli.tools) == told.offered
+    if is_typed:
+        assert options.output_shape is not None
+        assert options.output_shape.adapter.validate_json(json.dumps(result["structured_output"])) == value
+    else:
+        [request] = model.requests_of("dig")
+        may_delegate = "Agent" in {tool["name"] for tool in request.body["tools"]}
+        assert may_delegate == (told.options["max_subagent_depth"] > 1)
 
 
 def test_every_definition_of_an_agent_that_is_accepted_here_is_accepted_there() -> None:

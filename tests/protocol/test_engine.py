@@ -9,16 +9,16 @@ import pytest
 from each import for_each
 from recordings_loader import lines, names
 
-from claude_agent_py._protocol.engine import Engine
+from claude_agent_py._protocol.engine import REMEMBERED, Engine
 from claude_agent_py._protocol.events import (
     Event,
     MessageReceived,
+    PendingRequest,
     ReplyReceived,
     RequestCancelled,
     RequestReceived,
     RequestTimedOut,
     ResultUnreadable,
-    StrayReply,
     StreamEnded,
 )
 from claude_agent_py._protocol.state import State, Step
@@ -37,13 +37,16 @@ class Driver:
     def __init__(self, *, max_line_bytes: int = 1 << 20) -> None:
         self.engine = Engine(max_line_bytes=max_line_bytes)
         self.engine.advance(Step.START)
+        self.requests: dict[str, PendingRequest] = {}
 
     def hear(self, *said: dict[str, Any]) -> list[Event]:
         """Receive frames of the CLI."""
         return self.engine.receive_data(frames.encode(*said))
 
     def ask(self, subtype: str = "interrupt", *, timeout: float | None = None, **fields: Any) -> str:
-        return self.engine.request(subtype, fields, now=0.0, timeout=timeout).request_id
+        request = self.engine.request(subtype, fields, now=0.0, timeout=timeout)
+        self.requests[request.request_id] = request
+        return request.request_id
 
     def sent(self) -> list[dict[str, Any]]:
         """Give the frames that are to be written."""
@@ -177,11 +180,11 @@ def test_a_line_that_is_too_long_fails_the_request_that_it_replies_to() -> None:
     message, failed = driver.hear(reply(request_id, {"text": "x" * 5000}))
     assert isinstance(message, MessageReceived)
     assert isinstance(failed, ReplyReceived)
-    assert (failed.request_id, failed.subtype, failed.payload) == (request_id, "get_settings", {})
+    assert (failed.request, failed.payload) == (driver.requests[request_id], {})
     assert failed.error is not None
     assert "limits.max_line_bytes" in failed.error
     assert driver.engine.next_deadline() is None
-    assert driver.hear(reply(other)) == [ReplyReceived(other, "interrupt", {})]
+    assert driver.hear(reply(other)) == [ReplyReceived(driver.requests[other], {})]
     assert driver.sent() == []
 
 
@@ -208,7 +211,7 @@ def test_a_reply_that_is_nested_too_deeply_fails_its_request() -> None:
     request_id = driver.ask("get_settings", timeout=60.0)
     _, failed = driver.engine.receive_data(deep(reply(request_id, {"a": "DEEP"})))
     assert isinstance(failed, ReplyReceived)
-    assert (failed.request_id, bool(failed.error)) == (request_id, True)
+    assert (failed.request.request_id, bool(failed.error)) == (request_id, True)
 
 
 def test_a_result_that_is_nested_too_deeply_is_reported_as_such() -> None:
@@ -295,8 +298,8 @@ def test_replies_find_their_requests_in_any_order() -> None:
     first, second = driver.ask("get_settings"), driver.ask("set_model", model="nope")
     events = driver.hear(refusal(second, "no such model", error_code="bad_model"), reply(first, {"effective": {}}))
     assert events == [
-        ReplyReceived(second, "set_model", {}, "no such model", "bad_model"),
-        ReplyReceived(first, "get_settings", {"effective": {}}),
+        ReplyReceived(driver.requests[second], {}, "no such model", "bad_model"),
+        ReplyReceived(driver.requests[first], {"effective": {}}),
     ]
 
 
@@ -304,30 +307,26 @@ def test_a_reply_without_a_payload_has_an_empty_one() -> None:
     driver = Driver()
     request_id = driver.ask()
     said = {"type": "control_response", "response": {"subtype": "success", "request_id": request_id}}
-    assert driver.hear(said) == [ReplyReceived(request_id, "interrupt", {})]
+    assert driver.hear(said) == [ReplyReceived(driver.requests[request_id], {})]
 
 
-def test_stray_replies_are_told_apart() -> None:
+def test_replies_that_nobody_waits_for_mean_nothing() -> None:
     driver = Driver()
     answered, forgotten = driver.ask(), driver.ask()
     driver.hear(reply(answered))
     driver.engine.forget_request(forgotten)
-    assert driver.hear(reply(answered), refusal(forgotten, "no"), reply("who?")) == [
-        StrayReply(answered, "duplicate"),
-        StrayReply(forgotten, "late"),
-        StrayReply("who?", "unknown"),
-    ]
+    assert driver.hear(reply(answered), refusal(forgotten, "no"), reply("who?")) == []
 
 
-def test_a_request_times_out_once_and_its_reply_is_late() -> None:
+def test_a_request_times_out_once_and_its_late_reply_means_nothing() -> None:
     driver = Driver()
     request_id = driver.ask("interrupt", timeout=5.0)
     assert driver.engine.next_deadline() == 5.0
     assert driver.engine.tick(4.9) == []
-    assert driver.engine.tick(5.0) == [RequestTimedOut(request_id, "interrupt", 5.0)]
+    assert driver.engine.tick(5.0) == [RequestTimedOut(driver.requests[request_id])]
     assert driver.engine.tick(6.0) == []
     assert driver.engine.next_deadline() is None
-    assert driver.hear(reply(request_id)) == [StrayReply(request_id, "late")]
+    assert driver.hear(reply(request_id)) == []
 
 
 def test_a_malformed_reply_fails_its_request_at_once() -> None:
@@ -368,6 +367,15 @@ def test_a_request_that_comes_twice_is_reported_once() -> None:
     assert len(driver.hear(frames.can_use_tool("r1"), frames.can_use_tool("r1"))) == 1
     driver.engine.answer("r1", {})
     assert driver.hear(frames.can_use_tool("r1")) == []
+
+
+def test_the_memory_for_settled_requests_is_bounded() -> None:
+    driver = Driver()
+    for number in range(REMEMBERED + 1):
+        driver.hear(frames.can_use_tool(f"r{number}"))
+        driver.engine.answer(f"r{number}", {})
+    assert driver.hear(frames.can_use_tool("r1")) == []
+    assert len(driver.hear(frames.can_use_tool("r0"))) == 1
 
 
 def test_a_request_can_be_refused() -> None:

@@ -36,7 +36,12 @@ def entries_of(*entries: dict[str, Any]) -> list[SessionStoreEntry]:
     return cast("list[SessionStoreEntry]", list(entries))
 
 
-@pytest.fixture(params=["memory", "directory", "sqlite", "postgres", "redis", "s3"])
+LOCAL = [(kind, backend) for kind in ("memory", "directory", "sqlite") for backend in ("asyncio", "trio")]
+SERVERS = ("postgres", "redis", "s3")
+"""The stores that need a server. They work in threads, and know no backend: each contract asks them on one."""
+
+
+@pytest.fixture
 def make_store(request: pytest.FixtureRequest, tmp_path: Path) -> MakeStore:
     """Return a function that makes an empty store."""
     made = iter(range(1000))
@@ -52,13 +57,19 @@ def make_store(request: pytest.FixtureRequest, tmp_path: Path) -> MakeStore:
             return make
 
 
-async def test_it_keeps_the_contract_of_the_official_sdk(make_store: MakeStore) -> None:
+@pytest.mark.parametrize(
+    ("make_store", "anyio_backend"), [*LOCAL, *((kind, "asyncio") for kind in SERVERS)], indirect=True
+)
+async def test_it_keeps_the_contract_of_the_official_sdk(make_store: MakeStore, anyio_backend: str) -> None:
     from claude_agent_sdk.testing import run_session_store_conformance
 
     await run_session_store_conformance(make_store)
 
 
-async def test_it_keeps_the_stricter_contract(make_store: MakeStore) -> None:
+@pytest.mark.parametrize(
+    ("make_store", "anyio_backend"), [*LOCAL, *((kind, "trio") for kind in SERVERS)], indirect=True
+)
+async def test_it_keeps_the_stricter_contract(make_store: MakeStore, anyio_backend: str) -> None:
     await check_session_store(make_store)
 
 

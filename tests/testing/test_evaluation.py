@@ -1,16 +1,18 @@
-"""Evaluations with the real CLI: pass rates, costs, times, and reports that a hostile answer cannot break."""
+"""Evaluations: pass rates, costs, times, and reports that a hostile answer cannot break."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from claude_agent_py import OptionsError, RunResult
-from claude_agent_py.testing import Case, Evaluation, Failure, ScriptedModel, Trial, evaluate
+from claude_agent_py import ClientOptions, OptionsError, RunResult
+from claude_agent_py.testing import Case, Evaluation, FakeCLI, Trial, evaluate, frames, steps
 
-pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
+pytestmark = [pytest.mark.anyio, pytest.mark.one_backend]
 
+USAGE = {"haiku": {"costUSD": 0.01}}
 HOSTILE = "</pre><script>alert(1)</script>"
 
 
@@ -18,22 +20,34 @@ def is_four(result: "RunResult[Any]") -> bool:
     return result.text == "4"
 
 
-async def has_five(result: "RunResult[Any]") -> None:
-    if "5" not in result.text:
-        raise AssertionError(f"no 5 in {result.text}")
-
-
+@pytest.mark.skipif(sys.platform == "win32", reason="an installed fake is a shell script")
 async def test_every_case_is_tried_and_reported(tmp_path: Path) -> None:
-    answers = iter(["5", HOSTILE])
-    sessions = {"2 + 2": ["4"], "bug": "x", "2 + 3": lambda _: next(answers), "break": Failure(400, "refused")}
+    """With fakes: a program of `testing-your-agents.md` evaluates the real CLI."""
+    answers: dict[str, Any] = {
+        "four": "4",
+        "five": HOSTILE,
+        "broken": frames.api_error("refused", "invalid_request", 400),
+        "bug": "x",
+    }
+    fakes = {
+        name: FakeCLI(steps.turn(answer, model_usage_since_last_result=USAGE)).install(tmp_path / name)
+        for name, answer in answers.items()
+    }
+    verdicts = iter([True, False])
+
+    async def has_five(result: "RunResult[Any]") -> None:
+        if not next(verdicts):
+            raise AssertionError(f"no 5 in {result.text}")
+
     cases = [
         Case("four", "2 + 2", is_four),
         Case("five", "2 + 3", has_five, options={"max_turns": 3}),
         Case("broken", "break", is_four),
         Case("bug", "bug", lambda result: result.tool_calls[0]),
     ]
-    with ScriptedModel(sessions=sessions) as model:
-        report = await evaluate(cases, lambda case: model.options(), trials=2, limit=2, timeout=120)
+    report = await evaluate(
+        cases, lambda case: ClientOptions(cli_path=fakes[case.name]), trials=2, limit=2, timeout=120
+    )
     assert [(case.name, case.passed, len(case.trials)) for case in report.cases] == [
         ("four", 2, 2),
         ("five", 1, 2),

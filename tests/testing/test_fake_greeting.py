@@ -17,17 +17,15 @@ def look(where: str) -> str:
     return where
 
 
-OPTIONS: dict[str, dict[str, Any]] = {
-    "nothing": {},
+EVERYTHING: dict[str, Any] = {
     "agents": {
-        "agents": {
-            "zebra": AgentDefinition(description="Runs", prompt="p", model="haiku"),
-            "Ant": AgentDefinition(description="Works", prompt="p"),
-            "general-purpose": AgentDefinition(description="Replaces one", prompt="p", model="inherit"),
-        }
+        "zebra": AgentDefinition(description="Runs", prompt="p", model="haiku"),
+        "Ant": AgentDefinition(description="Works", prompt="p"),
+        "general-purpose": AgentDefinition(description="Replaces one", prompt="p", model="inherit"),
     },
-    "hooks": {"hooks": {"PreToolUse": [HookMatcher("Bash", lambda call, context: None)]}},
-    "servers": {"custom_tools": [look], "mcp_servers": {"more": ToolServer("more", [look])}},
+    "hooks": {"PreToolUse": [HookMatcher("Bash", lambda call, context: None)]},
+    "custom_tools": [look],
+    "mcp_servers": {"more": ToolServer("more", [look])},
 }
 
 
@@ -43,7 +41,7 @@ def own_agents(said: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.real_cli
-@pytest.mark.parametrize("given", OPTIONS.values(), ids=OPTIONS)
+@pytest.mark.parametrize("given", [{}, EVERYTHING], ids=["nothing", "everything"])
 async def test_the_greeting_is_that_of_the_real_cli(given: dict[str, Any]) -> None:
     async with ScriptedModel() as model:
         real = await build_greeting(model.options(**given))
@@ -57,14 +55,13 @@ async def test_the_greeting_is_that_of_the_real_cli(given: dict[str, Any]) -> No
 
 
 async def test_a_program_answers_like_the_transport(tmp_path: Path) -> None:
-    given = OPTIONS["agents"] | OPTIONS["hooks"] | OPTIONS["servers"]
     fake = FakeCLI(steps.turn("hello"))
-    in_memory = await build_greeting(ClientOptions(**given), fake.transport())
-    assert await build_greeting(ClientOptions(**given, cli_path=fake.install(tmp_path)), None) == in_memory
+    in_memory = await build_greeting(ClientOptions(**EVERYTHING), fake.transport())
+    assert await build_greeting(ClientOptions(**EVERYTHING, cli_path=fake.install(tmp_path)), None) == in_memory
     assert {agent["name"] for agent in in_memory["agents"]} == {"Ant", "general-purpose", "zebra"}
 
 
 async def test_the_fake_says_exactly_what_it_is_told_to() -> None:
     fake = FakeCLI(initialize={"hooks_applied": True, "pid": 7})
-    said = await build_greeting(ClientOptions(**OPTIONS["hooks"]), fake.transport())
+    said = await build_greeting(ClientOptions(hooks=EVERYTHING["hooks"]), fake.transport())
     assert said == {"hooks_applied": True, "pid": 7}

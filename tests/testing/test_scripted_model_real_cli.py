@@ -1,13 +1,12 @@
 """The scripted model with the real CLI: every kind of answer has the same effect as the API's."""
 
 import json
-import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
-import anyio
 import pytest
-from raw_cli import Frame, RawCLI, ask, running
+from raw_cli import Frame, ask, running
 
 from claude_agent_py.testing import (
     CutStream,
@@ -176,78 +175,35 @@ def test_failures_are_the_result_or_tried_again_as_the_apis_are() -> None:
         assert len(model.requests) == asked + 1  # and says so at once
 
 
-def _two_turns(model: ScriptedModel) -> RawCLI:
-    with running(model) as cli:
-        cli.send("first")
-        cli.until(1)
-        cli.send("second")
-        cli.until(2)
-    return cli
+def test_a_function_sees_the_request_the_sandbox_has_it_all_and_what_is_raised_is_seen() -> None:
+    shell = tool_use("Bash", {"command": 'echo "$HOME"; pwd; echo x > made', "run_in_background": False})
+    roots: list[Path] = []
 
-
-def test_a_function_sees_the_request() -> None:
-    def answer(request: RecordedRequest) -> str:
-        return f"{request.last_user_text}, {'Bash' in request.tool_names}"
-
-    with ScriptedModel(answer) as model:
-        cli = _two_turns(model)
-    assert [result["result"] for result in cli.results] == ["first, True", "second, True"]
-
-
-def test_a_function_that_fails_is_seen_in_the_run() -> None:
-    def broken(_: RecordedRequest) -> str:
-        raise ValueError("my mistake")
+    def answer(request: RecordedRequest) -> LooseAnswer:
+        if request.last_user_text == "third":
+            raise ValueError("my mistake")
+        if request.last_user_text == "second" and not request.tool_results:
+            return shell
+        return f"{request.prompt}, {'Bash' in request.tool_names}"
 
     def run() -> None:
-        with ScriptedModel(broken) as model:
-            cli = ask(model, "hi")
-            assert "ValueError: my mistake" in cli.results[0]["result"]
+        with ScriptedModel(answer) as model, running(model) as cli:
+            sandbox = model.sandbox
+            roots.append(sandbox.root)
+            for number, prompt in enumerate(("first", "second", "third"), 1):
+                cli.send(prompt)
+                cli.until(number)
+            results = [result["result"] for result in cli.results]
+            assert results[:2] == ["first, True"] * 2
+            assert "ValueError: my mistake" in results[2]
+            said = model.requests[2].tool_results[0]["content"]
+            assert said.splitlines() == [str(sandbox.home), str(sandbox.cwd)]
+            assert (sandbox.cwd / "made").exists()
+            assert len(list(sandbox.config_dir.glob("projects/*/*.jsonl"))) == 1
 
     with pytest.raises(ValueError, match="my mistake"):
         run()
-
-
-def test_nothing_outside_the_sandbox_is_written() -> None:
-    call = tool_use("Bash", {"command": 'echo "$HOME"; pwd; echo x > made', "run_in_background": False})
-    with ScriptedModel([call, "ok"]) as model:
-        ask(model, "hi")
-        root = model.sandbox.root
-        assert (model.sandbox.cwd / "made").exists()
-        said = model.requests[1].tool_results[0]["content"]
-        assert said.splitlines() == [str(model.sandbox.home), str(model.sandbox.cwd)]
-        transcripts = list(model.sandbox.config_dir.glob("projects/*/*.jsonl"))
-        assert len(transcripts) == 1
-    assert not root.exists()
-
-
-@pytest.mark.anyio
-async def test_held_back_until_a_gate_opens() -> None:
-    gate = Gate()
-    frames: list[Frame] = []
-    async with ScriptedModel([Reply("at last", after=gate)]) as model, anyio.create_task_group() as workers:
-
-        async def session() -> None:
-            cli = await anyio.to_thread.run_sync(ask, model, "hi")
-            frames.extend(cli.frames)
-
-        workers.start_soon(session)
-        with anyio.fail_after(100):
-            await model.wait_for_requests(1, timeout=100)
-            await gate.wait_reached(timeout=100)
-        assert not frames
-        gate.open()
-    assert frames[-1]["result"] == "at last"
-
-
-def test_an_answer_that_nobody_waits_for_any_more_holds_nothing_up() -> None:
-    with ScriptedModel([Reply("never", after=Gate())]) as model:
-        with running(model) as cli:
-            cli.send("hi")
-            while not model.requests:
-                assert cli.process.poll() is None
-                time.sleep(0.01)
-        assert cli.process.poll() is not None  # the model closes although its gate never opened
-    assert len(model.requests) == 1
+    assert not roots[0].exists()
 
 
 def _streamed(frames: list[Frame]) -> list[str]:
