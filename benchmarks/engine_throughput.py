@@ -18,7 +18,7 @@ from typing import Any
 
 from claude_agent_py._protocol.engine import Engine
 from claude_agent_py._protocol.events import MessageReceived
-from claude_agent_py._protocol.open_runs import RunLimits
+from claude_agent_py._protocol.open_runs import OpenRun
 from claude_agent_py._protocol.state import Step
 from claude_agent_py._protocol.turns import TurnRouter
 from claude_agent_py.wire.codec import decode
@@ -54,9 +54,9 @@ def lines_of(kind: str, count: int) -> list[bytes]:
 def through_engine(lines: list[bytes]) -> None:
     engine, router = Engine(max_line_bytes=1 << 28), TurnRouter(frozenset)
     engine.advance(Step.START)
-    router.open_run(1, "result", RunLimits(), 0.0)
-    router.add_prompt(1, "prompt", 0.0)
-    router.seal_run(1, 0.0)
+    run = OpenRun()
+    router.open_run(run, 0.0, ["prompt"])
+    router.seal_run(run, 0.0)
     data = b"".join(lines)
     heard = 0
     for at in range(0, len(data), CHUNK_BYTES):

@@ -373,7 +373,7 @@ class BacklogError(ClaudeAgentError):
         self.reason = reason
         """The error of the temporary file, for example `No space left on device`."""
         self.limit_bytes = limit_bytes
-        """How many bytes may wait in memory instead of the file (`Limits.mailbox_bytes`, at least 1 MiB)."""
+        """How many bytes may wait in memory instead of the file (`Limits.mailbox_bytes`, at least 256 KiB)."""
         super().__init__(
             f"messages that waited were dropped: the temporary file cannot be used ({reason}), "
             f"and more than {limit_bytes} bytes would have to stay in memory"

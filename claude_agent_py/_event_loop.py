@@ -37,7 +37,6 @@ PipeWriter: TypeAlias = "asyncio.StreamWriter"
 """Writes to a pipe without waiting."""
 
 AsyncioLoop: TypeAlias = "asyncio.AbstractEventLoop"
-AsyncioWaiter: TypeAlias = "asyncio.Future[None]"
 AnyEvent: TypeAlias = "anyio.Event | asyncio.Event"
 
 FILE_THREADS = 40
@@ -106,16 +105,6 @@ def new_event() -> AnyEvent:
     import asyncio
 
     return asyncio.Event()
-
-
-async def yield_to_loop() -> None:
-    """Let other workers run. Unlike `anyio.lowlevel.checkpoint`, its first use does not import anyio's backend."""
-    if in_trio():
-        await sys.modules["trio"].lowlevel.checkpoint()
-    else:
-        import asyncio
-
-        await asyncio.sleep(0)
 
 
 def spawn_detached(function: Callable[[], Coroutine[Any, Any, None]], *, name: str) -> None:

@@ -46,22 +46,12 @@ def _find_imports(module: str) -> "dict[str, str]":
     """Return the module of each name that the `if TYPE_CHECKING:` block imports."""
     import ast
 
-    for statement in ast.parse(_read_source(module)).body:
+    spec: Any = sys.modules[module].__spec__
+    for statement in ast.parse(spec.loader.get_data(spec.origin)).body:
         if isinstance(statement, ast.If) and ast.unparse(statement.test) == "TYPE_CHECKING":
             imports = [inner for inner in statement.body if isinstance(inner, ast.ImportFrom)]
             return {alias.name: str(imported.module) for imported in imports for alias in imported.names}
     return {}
-
-
-def _read_source(module: str) -> str:
-    spec = sys.modules[module].__spec__
-    if spec is None:
-        return ""
-    loader: Any = spec.loader
-    if hasattr(loader, "get_source"):
-        return str(loader.get_source(module) or "")
-    data: bytes = loader.get_data(spec.origin)  # pytest's loader, which it uses for packages with a plugin
-    return data.decode()
 
 
 def _hint(module: str, name: str, homes: "dict[str, str]") -> str:

@@ -14,7 +14,7 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 from claude_agent_py._callbacks import Callback, Report
-from claude_agent_py._event_loop import worker
+from claude_agent_py._streams import LazyEvent
 
 logger: logging.Logger = logging.getLogger("claude_agent_py")
 
@@ -48,7 +48,9 @@ class ListenerQueue:
         self._piece: deque[Any] = deque()
         """The items that the thread of a plain listener is working on."""
         self._changed = anyio.Event()
-        self._has_ended = self._is_over = False
+        self._has_ended = False
+        self.over: LazyEvent = LazyEvent()
+        """Set when `deliver` has ended."""
         self.dropped: int = 0
         """How many items were dropped."""
         self._warned_of = 0
@@ -59,7 +61,7 @@ class ListenerQueue:
 
     def put(self, item: Any) -> None:
         """Add an item. Does not wait."""
-        if self._is_over:
+        if self.over.is_set():
             self.dropped += 1
             return
         self._waiting.append(item)
@@ -74,7 +76,6 @@ class ListenerQueue:
         self._has_ended = True
         self._changed.set()
 
-    @worker
     async def deliver(self) -> None:
         """Call the listener with each item until `end`."""
         try:
@@ -90,7 +91,7 @@ class ListenerQueue:
                     self._changed = anyio.Event()
                     await self._changed.wait()
         finally:
-            self._is_over = True
+            self.over.set()
             while self._piece:  # so that an abandoned thread finds nothing more
                 self._piece.pop()
                 self.dropped += 1

@@ -1,10 +1,11 @@
-"""Events that cost nothing until something waits for them, and a queue to iterate.
+"""Events that cost nothing until something waits for them, a queue to iterate, and polling.
 
 All can be created outside of an event loop, and are set and filled from its thread.
 """
 
 from collections import deque
-from typing import Final, Generic, Self, TypeVar
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Final, Generic, Protocol, Self, TypeVar
 
 import anyio
 from anyio.lowlevel import checkpoint
@@ -115,3 +116,46 @@ class Stream(Generic[T]):
                 raise StopAsyncIteration
             await self._changed.wait()
         return self.take()
+
+
+class Numbered(Protocol):
+    """An item with a number, greater than the numbers of earlier items."""
+
+    @property
+    def number(self) -> int:
+        """The number."""
+        ...
+
+
+N = TypeVar("N", bound=Numbered)
+
+
+class Polling(Generic[N]):
+    """An async iterator over the items that repeated calls return. Not a generator, so it needs no closing.
+
+    Args:
+        read: Returns the items after a number. Raises StopAsyncIteration at the end.
+        after: The number after which to begin.
+        pauses: Seconds between two calls if there are no items: the first pause and the longest.
+    """
+
+    def __init__(self, read: Callable[[int], Awaitable[Iterable[N]]], after: int, pauses: tuple[float, float]) -> None:
+        self._read = read
+        self._after = after
+        self._pauses = pauses
+        self._items: deque[N] = deque()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> N:
+        await checkpoint()
+        pause, longest = self._pauses
+        while not self._items:
+            self._items.extend(await self._read(self._after))
+            if not self._items:
+                await anyio.sleep(pause)
+                pause = min(pause * 1.5, longest)
+        item = self._items.popleft()
+        self._after = item.number
+        return item

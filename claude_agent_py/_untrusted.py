@@ -12,6 +12,8 @@ import stat
 from collections.abc import Iterator
 from typing import IO, Any, Final, NoReturn
 
+from claude_agent_py._protocol.lines import LineBuffer
+
 MOST_BYTES: Final = 256 * 1024 * 1024
 """The largest file that is read."""
 LINE_BYTES: Final = 16 * 1024 * 1024
@@ -98,38 +100,14 @@ def lines_of(file: IO[bytes], start: int, end: int) -> Iterator[tuple[int, bytes
 
 
 class Lines:
-    """Splits chunks into lines. Drops lines longer than `LINE_BYTES`."""
+    """Splits chunks into lines. Drops empty lines and those longer than `LINE_BYTES`."""
 
     def __init__(self) -> None:
-        self._parts: list[bytes] = []
-        self._size = 0
-        self._skipping = False
+        self._buffer = LineBuffer(LINE_BYTES)
 
     def feed(self, data: bytes) -> list[bytes]:
         """Add a chunk and return the lines that it completes."""
-        *complete, rest = data.split(b"\n")
-        lines = [line for line in map(self._finish, complete) if line is not None]
-        self._keep(rest)
-        return lines
-
-    def reset(self) -> None:
-        """Drop the incomplete line."""
-        self._parts.clear()
-        self._size, self._skipping = 0, False
-
-    def _finish(self, end: bytes) -> bytes | None:
-        self._keep(end)
-        line = None if self._skipping else b"".join(self._parts)
-        self.reset()
-        return line or None
-
-    def _keep(self, part: bytes) -> None:
-        self._size += len(part)
-        if self._size > LINE_BYTES:
-            self._parts.clear()
-            self._skipping = True
-        elif part:
-            self._parts.append(part)
+        return [line for line in self._buffer.feed(data) if line and isinstance(line, bytes)]
 
 
 def read_json(data: bytes | str) -> Any:

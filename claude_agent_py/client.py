@@ -12,6 +12,8 @@ from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self
 
+from anyio.lowlevel import checkpoint
+
 from claude_agent_py._errors import (
     CLOSED,
     NOT_CONNECTED,
@@ -20,7 +22,6 @@ from claude_agent_py._errors import (
     LocalProtocolError,
     OptionsError,
 )
-from claude_agent_py._event_loop import yield_to_loop
 from claude_agent_py._protocol.state import State
 from claude_agent_py._runtime.answering.parts import load_parts
 from claude_agent_py._runtime.controls.session_controls import SessionControls
@@ -33,6 +34,8 @@ from claude_agent_py.options.output_shape import Output
 if TYPE_CHECKING:
     from claude_agent_py._protocol.open_runs import Until
     from claude_agent_py._runtime.answering.parent import ParentSession
+    from claude_agent_py._runtime.controls.mcp import MCPControls
+    from claude_agent_py._runtime.controls.usage import UsageControls
     from claude_agent_py._runtime.runs.message_types import SessionEvent, SessionMessage
     from claude_agent_py._runtime.runs.prompts import Prompt
     from claude_agent_py._runtime.runs.run import Run
@@ -45,7 +48,6 @@ if TYPE_CHECKING:
     from claude_agent_py.tasks.manager import TaskManager
     from claude_agent_py.tasks.task import Task
     from claude_agent_py.todo import TaskList
-    from claude_agent_py.tools.host import MCPHost
     from claude_agent_py.transport import Transport
     from claude_agent_py.wire.control.initialize import InitializeReply
 
@@ -101,10 +103,8 @@ class Client(SessionControls, Generic[Output]):
             check_ready_made(self._options, check_transport(transport, option="transport"))
         self._transport = transport
         self._parent: ParentSession | None = None
-        self._is_used = False
-        """Whether `connect` was called."""
         self._connected: LazyEvent | None = None
-        """Set once `connect` or `reopen` has succeeded or failed."""
+        """Set once `connect` or `reopen` has succeeded or failed; None before `connect`."""
         self._is_closed = False
         """Whether `close` or `abort` was called."""
 
@@ -138,14 +138,13 @@ class Client(SessionControls, Generic[Output]):
             ConnectionClosedError: The client was closed before or during the call.
             LocalProtocolError: `connect` was called before; a client connects once.
         """
-        if self._is_used:
+        if self._connected is not None:
             raise LocalProtocolError("connect() was called already; a client is used once, make a new one")
-        self._check_not_closed()
-        self._is_used = True
-        await yield_to_loop()  # building the first options of a process is slow
         self._check_not_closed()
         self._connected = LazyEvent()
         try:
+            await checkpoint()  # building the first options of a process is slow
+            self._check_not_closed()
             with running_client(self):
                 await self._connect(self._options)
             self._warns = self.is_open
@@ -165,7 +164,7 @@ class Client(SessionControls, Generic[Output]):
                 session = self.session
                 self._check_not_closed()
                 if storing is not None:
-                    storing.attach(session)
+                    storing.report_to(session.inject, session.failures.report)
                     session.storing = storing
             except BaseException:
                 await launched.discard()
@@ -342,17 +341,14 @@ class Client(SessionControls, Generic[Output]):
             ConnectionClosedError: The client is not connected.
             CLIExitError: The CLI has ended.
         """
-        from claude_agent_py._runtime.runs.mailbox import Mailbox
         from claude_agent_py._runtime.runs.prompts import check_run_arguments, prepare_prompt
         from claude_agent_py._runtime.runs.run import Run
         from claude_agent_py._runtime.runs.run_state import RunState
-        from claude_agent_py._runtime.runs.sending import start_run
 
         check_run_arguments(until, timeout)
-        mailbox = Mailbox(self._options.limits.mailbox_bytes)
-        state = RunState(mailbox, until, timeout)
-        start_run(self.session, state, prepare_prompt(prompt, verbatim=self._options.verbatim_prompts))
-        return Run(self, state, mailbox)
+        state = RunState(self._options.limits.mailbox_bytes, until, timeout)
+        self.session.start_run(state, prepare_prompt(prompt, verbatim=self._options.verbatim_prompts))
+        return Run(self, state)
 
     @property
     def resumed_run(self) -> Run[Output] | None:
@@ -364,8 +360,8 @@ class Client(SessionControls, Generic[Output]):
         """
         from claude_agent_py._runtime.runs.run import Run
 
-        run, mailbox = self.session.resumption.run, self.session.resumption.mailbox
-        return None if run is None or mailbox is None else Run(self, run, mailbox)
+        run = self.session.resumption.run
+        return None if run is None else Run(self, run)
 
     async def spawn(
         self,
@@ -549,6 +545,20 @@ class Client(SessionControls, Generic[Output]):
         return None if transport is None else transport.pid
 
     @cached_property
+    def mcp(self) -> MCPControls:
+        """The MCP servers of the session."""
+        from claude_agent_py._runtime.controls.mcp import MCPControls
+
+        return MCPControls(self.session, self.session.handlers.mcp)
+
+    @cached_property
+    def usage(self) -> UsageControls:
+        """The context window and the cost of the session."""
+        from claude_agent_py._runtime.controls.usage import UsageControls
+
+        return UsageControls(self.session, self._options.max_budget_usd)
+
+    @cached_property
     def hooks(self) -> LiveHooks:
         """The hooks of the session. Change them with `await client.hooks.add(event, handler)` and `remove`."""
         from claude_agent_py.hooks.live import LiveHooks
@@ -558,11 +568,3 @@ class Client(SessionControls, Generic[Output]):
     @property
     def _port(self) -> Session:
         return self.session
-
-    @property
-    def _max_budget_usd(self) -> float | None:
-        return self._options.max_budget_usd
-
-    @property
-    def _mcp_host(self) -> MCPHost:
-        return self.session.handlers.mcp

@@ -12,11 +12,9 @@ import anyio
 
 from claude_agent_py._errors import ConnectionClosedError
 from claude_agent_py._event_loop import run_anywhere
-from claude_agent_py._runtime.runs.mailbox import Mailbox
 from claude_agent_py._runtime.runs.prompts import Prompt, check_run_arguments, prepare_prompt
 from claude_agent_py._runtime.runs.run import InterruptReceipt, Run
 from claude_agent_py._runtime.runs.run_state import RunState
-from claude_agent_py._runtime.runs.sending import start_run
 from claude_agent_py.client import Client
 from claude_agent_py.options.client_options import ClientOptions, options_or_defaults
 from claude_agent_py.options.output_shape import Output
@@ -98,8 +96,7 @@ class OneShot(Run):
         self, options: ClientOptions, prompt: Prompt, until: Until, timeout: float | None, transport: Transport | None
     ) -> None:
         check_run_arguments(until, timeout)
-        mailbox = Mailbox(options.limits.mailbox_bytes)
-        super().__init__(None, RunState(mailbox, until, timeout), mailbox)
+        super().__init__(None, RunState(options.limits.mailbox_bytes, until, timeout))
         self._options = options
         self._prompt = prepare_prompt(prompt, verbatim=options.verbatim_prompts)
         self._transport = transport
@@ -129,7 +126,7 @@ class OneShot(Run):
         idle = self._state.until == "idle"
         client.session.ending.advice = "the run ended before they did" if idle else 'to wait for them, run until="idle"'
         try:
-            start_run(client.session, self._state, self._prompt)
+            client.session.start_run(self._state, self._prompt)
         except BaseException:  # the CLI has ended already, say
             with anyio.CancelScope(shield=True):
                 await self._close_client(client, "stop")

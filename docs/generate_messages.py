@@ -68,7 +68,8 @@ def field_names(model: type[WireModel]) -> str:
 def members(model: type[WireModel]) -> Iterator[str]:
     """Return the properties and methods that a model adds to `WireModel`, inherited ones first."""
     for base in reversed(model.__mro__):
-        if base.__module__.startswith("claude_agent_py.") and base.__module__ != WireModel.__module__:
+        is_own = base.__module__.startswith("claude_agent_py.") and base.__module__ != WireModel.__module__
+        if is_own or base is UnknownModel:
             for name, value in vars(base).items():
                 if name.startswith("_"):
                     continue

@@ -122,7 +122,6 @@ def plan_launch(
     options: ClientOptions,
     *,
     cli: Path,
-    extra_initialize: Mapping[str, Any] | None = None,
     environ: Mapping[str, str] | None = None,
     scratch: Path | None = None,
 ) -> LaunchPlan:
@@ -131,7 +130,6 @@ def plan_launch(
     Args:
         options: The options.
         cli: The path of the program.
-        extra_initialize: Additional fields of `initialize`: hooks, servers in this process.
         environ: The environment to inherit; None means this process's.
         scratch: A directory that does not exist yet, for the files of the plan; None chooses one.
 
@@ -147,7 +145,7 @@ def plan_launch(
         _check_user(options.user)
         _check_files(options)
     flags, too_long = _flags(options)
-    initialize = _initialize(options, extra_initialize or {}, too_long)
+    initialize = _initialize(options, too_long)
     settings = join_settings(options, too_long.get("settings", []))
     if scratch is None and (options.home is True or isinstance(settings, dict)):
         scratch = Path(tempfile.gettempdir(), f"{PREFIX}{os.urandom(8).hex()}")
@@ -176,11 +174,11 @@ def plan_launch(
     )
 
 
-def _initialize(options: ClientOptions, extra: Mapping[str, Any], too_long: Mapping[str, list[str]]) -> dict[str, Any]:
+def _initialize(options: ClientOptions, too_long: Mapping[str, list[str]]) -> dict[str, Any]:
     """Return the fields of `initialize`, with the denied tools if they are too long for a flag."""
     fields = {row.name: value for row, value in rows_with_values(Field, options)}
     denied = {name: rules for name, rules in too_long.items() if name == "disallowedTools"}
-    return {**fields, **extra, **denied}
+    return fields | denied
 
 
 def _waiting_flags(awaited: Mapping[str, Awaited]) -> list[str]:

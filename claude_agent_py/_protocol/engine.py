@@ -5,8 +5,12 @@ it calls `request`, `answer` or `send_prompt` and writes `data_to_send()`. Nothi
 input never raises.
 """
 
+import itertools
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, Final
+
+from msgspec import Struct
 
 from claude_agent_py._protocol.events import (
     Event,
@@ -16,12 +20,10 @@ from claude_agent_py._protocol.events import (
     RequestReceived,
     RequestTimedOut,
     ResultUnreadable,
-    StrayReply,
     StreamEnded,
 )
 from claude_agent_py._protocol.fragments import readable_strings
 from claude_agent_py._protocol.lines import LineBuffer, OversizeLine
-from claude_agent_py._protocol.requests import IncomingRequests, OutgoingRequests, PendingRequest
 from claude_agent_py._protocol.state import CAN_SEND, CLI_READS, State, Step, advance
 from claude_agent_py.wire.codec import decode, encode, encode_answer, encode_json
 from claude_agent_py.wire.control.frames import (
@@ -39,13 +41,32 @@ UNSUPPORTED: Final = "unsupported_request"
 """The `error_code` that refuses an unknown request, as the CLI itself does."""
 
 
+REMEMBERED: Final = 4096
+"""How many settled requests of the CLI are remembered: a repeated request must not run twice."""
+
+
+class PendingRequest(Struct, frozen=True):
+    """A request of the client that waits for its reply."""
+
+    request_id: str
+    subtype: str
+    timeout: float | None
+    deadline: float | None
+    waiter: Any = None
+    """The driver's identifier of the request: any object."""
+
+
 class Engine:
     """The sans-IO half of a session. Not thread-safe."""
 
     def __init__(self, *, max_line_bytes: int) -> None:
         self._lines = LineBuffer(max_line_bytes)
-        self._outgoing = OutgoingRequests()
-        self._incoming = IncomingRequests()
+        self._numbers = itertools.count(1)
+        self._pending: dict[str, PendingRequest] = {}
+        self._asked: set[str] = set()
+        """The requests of the CLI that have not been answered."""
+        self._settled: OrderedDict[str, None] = OrderedDict()
+        """The last ones that were answered or withdrawn, oldest first."""
         self._state = State.NEW
         self._to_send: list[bytes] = []
         self._was_answered = False
@@ -133,17 +154,24 @@ class Engine:
                 events.append(ResultUnreadable(frame))
 
     def _refuse(self, request_id: str, problem: str) -> None:
-        if self._incoming.accept(request_id):
+        if self._accept(request_id):
             self.answer_error(request_id, problem)
 
     def _fail_request(self, request_id: str, problem: str, events: list[Event]) -> None:
-        request = self._outgoing.resolve(request_id)
-        if isinstance(request, PendingRequest):
+        request = self._pending.pop(request_id, None)
+        if request is not None:
             events.append(ReplyReceived(request_id, request.subtype, {}, problem, waiter=request.waiter))
 
     def _on_request(self, frame: ControlRequest, events: list[Event]) -> None:
-        if self._incoming.accept(frame.request_id):
+        if self._accept(frame.request_id):
             events.append(RequestReceived(frame.request_id, frame.request))
+
+    def _accept(self, request_id: str) -> bool:
+        """Add a request of the CLI. Return whether it is new."""
+        if request_id in self._asked or request_id in self._settled:
+            return False
+        self._asked.add(request_id)
+        return True
 
     def _on_cancel(self, frame: ControlCancelRequest, events: list[Event]) -> None:
         if self._settle_request(frame.request_id):
@@ -151,10 +179,9 @@ class Engine:
 
     def _on_response(self, frame: ControlResponse, events: list[Event]) -> None:
         response = frame.response
-        request = self._outgoing.resolve(response.request_id)
-        if not isinstance(request, PendingRequest):
-            events.append(StrayReply(response.request_id, request))
-            return
+        request = self._pending.pop(response.request_id, None)
+        if request is None:
+            return  # late, repeated, or to nobody
         events.append(_reply(request, response))
         for pending in (
             *(response.pending_permission_requests or ()),
@@ -175,23 +202,21 @@ class Engine:
             ValueError, TypeError: The fields are not JSON; nothing was sent.
         """
         self.advance(Step.SEND)
-        request = self._outgoing.open(subtype, now=now, timeout=timeout, waiter=waiter)
-        frame = {"type": "control_request", "request_id": request.request_id, "request": {"subtype": subtype, **fields}}
-        try:
-            self._to_send.append(encode_json(frame))
-        except (ValueError, TypeError):
-            self._outgoing.forget(request.request_id)
-            raise
+        request_id = f"req_{next(self._numbers)}"
+        frame = {"type": "control_request", "request_id": request_id, "request": {"subtype": subtype, **fields}}
+        self._to_send.append(encode_json(frame))
+        deadline = None if timeout is None else now + timeout
+        request = self._pending[request_id] = PendingRequest(request_id, subtype, timeout, deadline, waiter)
         return request
 
     @property
     def waiters(self) -> list[Any]:
         """The waiters of the requests without a reply."""
-        return self._outgoing.waiters
+        return [request.waiter for request in self._pending.values()]
 
     def forget_request(self, request_id: str) -> None:
-        """Drop a request unless its reply has come. A reply will count as late."""
-        self._outgoing.forget(request_id)
+        """Drop a request unless its reply has come. A later reply is ignored."""
+        self._pending.pop(request_id, None)
 
     def answer(self, request_id: str, payload: dict[str, Any]) -> bool:
         """Answer a request of the CLI. Return False if it is no longer pending.
@@ -214,8 +239,15 @@ class Engine:
         return True
 
     def _settle_request(self, request_id: str) -> bool:
+        """Settle a request of the CLI. Return whether it was pending."""
         self._was_answered = True
-        return self._incoming.settle(request_id)
+        if request_id not in self._asked:
+            return False
+        self._asked.discard(request_id)
+        self._settled[request_id] = None
+        if len(self._settled) > REMEMBERED:
+            self._settled.popitem(last=False)
+        return True
 
     # Prompts -----------------------------------------------------------------------------------------------------
 
@@ -245,16 +277,20 @@ class Engine:
 
     def next_deadline(self) -> float | None:
         """Return when `tick` next has something to do, or None."""
-        return self._outgoing.next_deadline()
+        if not self._pending:
+            return None
+        return min((r.deadline for r in self._pending.values() if r.deadline is not None), default=None)
 
     def tick(self, now: float) -> list[Event]:
         """Return the requests whose time limit has expired."""
-        expired = self._outgoing.expire(now)
+        expired = [r for r in self._pending.values() if r.deadline is not None and r.deadline <= now]
+        for request in expired:
+            del self._pending[request.request_id]
         return [RequestTimedOut(r.request_id, r.subtype, r.timeout or 0.0, r.waiter) for r in expired]
 
     def take_cli_waited(self) -> bool:
         """Return whether the CLI has waited for an answer since the last call. Until then, silence does not count."""
-        waited, self._was_answered = self._was_answered or len(self._incoming) > 0, False
+        waited, self._was_answered = self._was_answered or bool(self._asked), False
         return waited
 
     _HANDLERS: ClassVar[Mapping[type, Callable[[Any, Any, list[Event]], None]]] = {

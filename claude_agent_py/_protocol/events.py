@@ -4,7 +4,6 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from claude_agent_py._protocol.requests import StrayKind
 from claude_agent_py.wire.unknown import MalformedFrame
 
 
@@ -49,13 +48,6 @@ class ReplyReceived(Struct, frozen=True):
     """The driver's identifier of the request."""
 
 
-class StrayReply(Struct, frozen=True):
-    """A reply without a pending request. Harmless."""
-
-    request_id: str
-    kind: StrayKind
-
-
 class RequestTimedOut(Struct, frozen=True):
     """A request of the client was not answered in time."""
 
@@ -76,7 +68,6 @@ Event: TypeAlias = (
     | RequestReceived
     | RequestCancelled
     | ReplyReceived
-    | StrayReply
     | RequestTimedOut
     | StreamEnded
 )

@@ -1,14 +1,12 @@
 """`LineBuffer`: splits a byte stream into lines, and drops lines beyond a maximum length."""
 
-from typing import Final
-
-from msgspec import Struct
+from typing import Final, NamedTuple
 
 EVIDENCE_BYTES: Final = 4096
 """How many bytes of a dropped line are kept, to identify it."""
 
 
-class OversizeLine(Struct, frozen=True):
+class OversizeLine(NamedTuple):
     """A line that was dropped because it exceeds the limit."""
 
     length: int

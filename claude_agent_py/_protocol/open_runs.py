@@ -3,18 +3,13 @@
 `turns.py` keeps them and decides when one ends.
 """
 
-from typing import Any, Final, Generic, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from msgspec import Struct, field
-from typing_extensions import TypeVar
+from msgspec import Struct
 
 from claude_agent_py.wire.unknown import MalformedFrame
 
 Until: TypeAlias = Literal["result", "idle"]
-RunKey: TypeAlias = Any
-"""The driver's object for a run: anything hashable."""
-RunT = TypeVar("RunT", default=Any)
-"""Its type, in the driver's handlers of verdicts."""
 EndReason: TypeAlias = Literal["result", "idle", "cancelled", "unreadable", "timeout", "closed"]
 TimeoutKind: TypeAlias = Literal["run", "first_message", "silence", "idle"]
 
@@ -35,16 +30,18 @@ class RunLimits(Struct, frozen=True):
     """From its own result to the end of its tasks. On expiry the run ends without an error, after the current turn."""
 
 
-class RunEnded(Struct, Generic[RunT], frozen=True):
+NO_LIMITS: Final = RunLimits()
+
+
+class RunEnded(Struct, frozen=True):
     """A run has ended."""
 
-    run: RunT
+    run: Any
+    """The driver's `OpenRun`."""
     reason: EndReason
     kind: TimeoutKind | None = None
     """The limit that expired, if that is the reason."""
     limit: float | None = None
-    tasks: frozenset[str] = frozenset()
-    """The ids of the tasks started in the run, or by their subagents."""
     was_in_turn: bool = False
     """Whether the CLI was working on one of its prompts."""
     frame: MalformedFrame | None = None
@@ -53,17 +50,17 @@ class RunEnded(Struct, Generic[RunT], frozen=True):
     """The tasks that were running when `RunLimits.idle` expired."""
 
 
-class RunWaits(Struct, Generic[RunT], frozen=True):
+class RunWaits(Struct, frozen=True):
     """A run that has its answer has been waiting for tasks for a long time."""
 
-    run: RunT
+    run: Any
     seconds: float
 
 
-class TurnResumed(Struct, Generic[RunT], frozen=True):
+class TurnResumed(Struct, frozen=True):
     """The CLI resumed the turn that an earlier process left unfinished, or reported that there is none."""
 
-    run: RunT
+    run: Any
     """The run that was opened for it. It is dropped if it has no prompts."""
     prompts: tuple[str, ...]
     """The prompts of the turn; empty if there is no such turn."""
@@ -84,29 +81,32 @@ class Deadline(NamedTuple):
     """The length of the limit, in seconds."""
 
 
-class OpenRun(Struct, eq=False):
-    """An open run."""
+class OpenRun:
+    """A run. Drivers derive from it what they need to know of a run besides."""
 
-    key: RunKey
-    until: Until
-    limits: RunLimits
-    is_limited: bool
-    """Whether the run has any time limit to check."""
-    opened_at: float
-    last_progress: float
-    waiting: dict[str, None] = field(default_factory=dict)
-    """The unanswered prompts, oldest first."""
-    tasks: set[str] = field(default_factory=set)
-    is_sealed: bool = False
-    """No more prompts will come."""
-    has_begun: bool = False
-    """The CLI has started on one of its prompts."""
-    was_answered: bool = False
-    """A result came for one of its prompts."""
-    waits_since: float | None = None
-    """When it got its last answer and began to wait for the session to be idle."""
-    next_notice: float = FIRST_NOTICE
-    """After how many seconds of waiting `RunWaits` is reported next."""
+    def __init__(self, until: Until = "result", limits: RunLimits = NO_LIMITS) -> None:
+        self.until: Until = until
+        self.limits = limits
+        self.is_sealed = False
+        """No more prompts will come."""
+        self.tasks: set[str] = set()
+        """The ids of the tasks started in the run, or by their subagents."""
+        self.open(0.0)
+
+    def open(self, now: float) -> None:
+        """Begin, or begin again in another process."""
+        self.opened_at: float = now
+        self.last_progress: float = now
+        self.waiting: dict[str, None] = {}
+        """The unanswered prompts, oldest first."""
+        self.has_begun = False
+        """The CLI has started on one of its prompts."""
+        self.was_answered = False
+        """A result came for one of its prompts."""
+        self.waits_since: float | None = None
+        """When it got its last answer and began to wait for the session to be idle."""
+        self.next_notice: float = FIRST_NOTICE
+        """After how many seconds of waiting `RunWaits` is reported next."""
 
     @property
     def has_all_answers(self) -> bool:
@@ -139,4 +139,4 @@ class OpenRun(Struct, eq=False):
         if waited < self.next_notice:
             return None
         self.next_notice = waited + NEXT_NOTICE
-        return RunWaits(self.key, waited)
+        return RunWaits(self, waited)

@@ -3,7 +3,7 @@
 A task belongs to the runs in whose turn it started, and so do its children and the messages of its subagent.
 """
 
-from claude_agent_py._protocol.open_runs import RunKey
+from claude_agent_py._protocol.open_runs import OpenRun
 from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
 from claude_agent_py.wire.messages.tasks import CHILD_AGENT, TaskStartedMessage
 
@@ -12,18 +12,18 @@ class TaskOwners:
     """The runs of every task so far, and which tasks cause a follow-up turn when they end."""
 
     def __init__(self) -> None:
-        self._owners: dict[str, tuple[RunKey, ...]] = {}
+        self._owners: dict[str, tuple[OpenRun, ...]] = {}
         self._task_of_call: dict[str, str] = {}
         """Tasks by the tool call that launched them, for messages of a subagent that do not name their task."""
         self._foreground: set[str] = set()
         self._elsewhere: set[str] = set()
         """Child agents and their tasks. The CLI does not know them, so their ends cause no follow-up turn."""
 
-    def of(self, task_id: str) -> tuple[RunKey, ...]:
+    def of(self, task_id: str) -> tuple[OpenRun, ...]:
         """Return the runs of a task; empty if it is unknown."""
         return self._owners.get(task_id, ())
 
-    def start(self, message: TaskStartedMessage, turn_runs: tuple[RunKey, ...]) -> tuple[RunKey, ...]:
+    def start(self, message: TaskStartedMessage, turn_runs: tuple[OpenRun, ...]) -> tuple[OpenRun, ...]:
         """Add a task that starts or resumes in a turn of these runs, and return its runs, with the previous ones."""
         task_id = message.task_id
         if message.tool_use_id is not None:
@@ -52,7 +52,7 @@ class TaskOwners:
         """Return the task of the subagent that a message belongs to; None if it is unknown."""
         return message.agent_id or self._task_of_call.get(message.parent_tool_use_id or "")
 
-    def drop(self, key: RunKey, task_ids: set[str]) -> None:
-        """Remove a run from the owners of these tasks; the tasks stay known."""
-        for task_id in task_ids:
-            self._owners[task_id] = tuple([owner for owner in self._owners[task_id] if owner != key])
+    def drop(self, run: OpenRun) -> None:
+        """Remove a run from the owners of its tasks; the tasks stay known."""
+        for task_id in run.tasks & self._owners.keys():
+            self._owners[task_id] = tuple([owner for owner in self._owners[task_id] if owner is not run])

@@ -15,19 +15,16 @@ A run ends with its own result, or (`until="idle"`) once no task is running and 
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 
-from claude_agent_py._protocol.follow_ups import FollowUps
 from claude_agent_py._protocol.open_runs import (
+    NO_LIMITS,
     Deadline,
     EndReason,
     OpenRun,
     RunEnded,
-    RunKey,
-    RunLimits,
     RunWaits,
     TurnResumed,
-    Until,
     Verdict,
 )
 from claude_agent_py._protocol.task_owners import TaskOwners
@@ -49,7 +46,15 @@ from claude_agent_py.wire.messages.tasks import (
 )
 from claude_agent_py.wire.unknown import MalformedFrame, UnknownMessage
 
-Routing: TypeAlias = tuple[tuple[RunKey, ...], bool]
+FOLLOW_UP_GRACE: Final = 1.0
+"""How many seconds to wait for the follow-up turn of a finished task.
+
+Not every task causes one: a stopped task may not, and a task that ends during a turn may be folded into it. Measured:
+10 to 110 ms from the notification, or from the end of the current turn, to the follow-up turn (CLI 2.1.328). It only
+elapses for a task without a follow-up turn, such as a shell stopped by `stop_task`, and only with a CLI that does not
+report when it is idle."""
+
+Routing: TypeAlias = tuple[tuple[Any, ...], bool]
 """The runs that receive a message, and whether it may end a run."""
 
 
@@ -62,13 +67,13 @@ class _Turn:
         self.prompts: dict[str, None] = {}
         self.assumed: tuple[str, ...] = ()
         """The prompts that it may be working on, if the CLI did not say."""
-        self.audience: tuple[RunKey, ...] = ()
+        self.audience: tuple[OpenRun, ...] = ()
 
 
 class _Rule(NamedTuple):
     """How to route messages of one type."""
 
-    on_message: Callable[[Any, Any, float], tuple[RunKey, ...]]
+    on_message: Callable[[Any, Any, float], tuple[OpenRun, ...]]
     """Returns the runs that receive the message."""
     is_progress: bool = True
     """Whether the message counts as progress. A queued prompt, a status or a retry does not."""
@@ -85,8 +90,9 @@ class TurnRouter:
 
     def __init__(self, live_task_ids: Callable[[], frozenset[str]]) -> None:
         self._live_task_ids = live_task_ids
-        self._runs: dict[RunKey, OpenRun] = {}
-        self._owner_of_prompt: dict[str, RunKey] = {}
+        self._runs: dict[OpenRun, None] = {}
+        """The open runs, oldest first."""
+        self._owner_of_prompt: dict[str, OpenRun] = {}
         """The runs of the unanswered prompts."""
         self._prompts: set[str] = set()
         """All prompts so far."""
@@ -95,10 +101,13 @@ class TurnRouter:
         self._state: str | None = None
         self._lifecycle_seen = False
         self._last_progress = 0.0
-        self._follow_ups = FollowUps()
+        self._follow_ups: set[str] = set()
+        """The runs of tasks whose end is expected to cause a turn."""
+        self._follow_ups_until = 0.0
+        """When that is no longer expected, except during a turn, which may delay or replace the follow-up turns."""
         self._completed: set[str] = set()
         """Prompts that the CLI has completed without an answer so far."""
-        self._heir: RunKey | None = None
+        self._heir: OpenRun | None = None
         """The run of the turn that an earlier process left unfinished, until the CLI reports whether there is one."""
         self._resumed: TurnResumed | None = None
         """The pending verdict about that turn."""
@@ -106,83 +115,72 @@ class TurnRouter:
     # Runs --------------------------------------------------------------------------------------------------------
 
     @property
-    def open_runs(self) -> tuple[RunKey, ...]:
+    def open_runs(self) -> tuple[Any, ...]:
         """The runs that have not ended."""
         return tuple(self._runs)
 
     @property
-    def turn_runs(self) -> tuple[RunKey, ...]:
+    def turn_runs(self) -> tuple[Any, ...]:
         """The runs of the prompts of the current turn; empty between turns."""
         return self._turn.audience if self._turn else ()
 
-    def open_run(
-        self,
-        key: RunKey,
-        until: Until,
-        limits: RunLimits,
-        now: float,
-        prompts: Iterable[str] = (),
-        *,
-        is_sealed: bool = False,
-    ) -> None:
+    def open_run(self, run: OpenRun, now: float, prompts: Iterable[str] = ()) -> None:
         """Begin a run with these prompts. Unless it is sealed, more may follow, then `seal_run`."""
-        self._runs[key] = OpenRun(
-            key, until, limits, is_limited=limits != RunLimits(), opened_at=now, last_progress=now, is_sealed=is_sealed
-        )
+        run.open(now)
+        self._runs[run] = None
         for prompt in prompts:
-            self.add_prompt(key, prompt, now)
+            self.add_prompt(run, prompt, now)
 
     def knows_prompt(self, prompt_uuid: str) -> bool:
         """Return whether any run has had a prompt with this uuid."""
         return prompt_uuid in self._prompts
 
-    def expect_resumed_turn(self, key: RunKey) -> None:
+    def expect_resumed_turn(self, run: OpenRun) -> None:
         """Have an open run without prompts adopt the prompts of the turn that an earlier process left unfinished.
 
         The CLI does not announce them: its first `init` of that turn names them, and `idle` says that there is none.
         """
-        self._heir = key
+        self._heir = run
 
     def expect_no_resumed_turn(self) -> tuple[Verdict, ...]:
         """Note that the CLI has no turn to resume."""
         self._note_resumed(())
         return self._take_resumed()
 
-    def add_prompt(self, key: RunKey, prompt_uuid: str, now: float) -> None:
+    def add_prompt(self, run: OpenRun, prompt_uuid: str, now: float) -> None:
         """Add a prompt of the run, unless the run has ended."""
-        run = self._runs.get(key)
-        if run is None:
+        if run not in self._runs:
             return
         run.waiting[prompt_uuid] = None
         run.last_progress = now
-        self._owner_of_prompt[prompt_uuid] = key
+        self._owner_of_prompt[prompt_uuid] = run
         self._prompts.add(prompt_uuid)
 
-    def seal_run(self, key: RunKey, now: float) -> tuple[Verdict, ...]:
+    def seal_run(self, run: OpenRun, now: float) -> tuple[Verdict, ...]:
         """Note that the run has all its prompts. Return the runs that this ends."""
-        run = self._runs.get(key)
-        if run is None:
+        if run not in self._runs:
             return ()
         run.is_sealed = True
         run.last_progress = now
         return self.settle(now)
 
-    def drop_run(self, key: RunKey) -> None:
+    def drop_run(self, run: OpenRun) -> None:
         """Drop a run. Its unanswered prompts belong to no run then."""
-        run = self._runs.pop(key, None)
-        if run is None:
+        if run not in self._runs:
             return
-        if self._heir == key:
+        del self._runs[run]
+        if self._heir is run:
             self._heir = None
         for prompt in run.waiting:
             self._owner_of_prompt.pop(prompt, None)
-        self._owners_of_task.drop(key, run.tasks)
+        run.waiting.clear()
+        self._owners_of_task.drop(run)
         if self._turn is not None:
-            self._turn.audience = tuple(r for r in self._turn.audience if r != key)
+            self._turn.audience = tuple(r for r in self._turn.audience if r is not run)
 
     def close(self) -> tuple[RunEnded, ...]:
         """End every run: the connection is gone."""
-        ends = tuple(self._end(run, "closed") for run in self._runs.values())
+        ends = tuple(self._end(run, "closed") for run in self._runs)
         self._runs.clear()
         self._owner_of_prompt.clear()
         self._heir = None
@@ -199,11 +197,9 @@ class TurnRouter:
         runs = rule.on_message(self, message, now)
         if rule.is_progress:
             self._last_progress = now
-            for key in runs:
-                run = self._runs.get(key)
-                if run is not None:
-                    run.has_begun = True
-                    run.last_progress = now
+            for run in runs:
+                run.has_begun = True
+                run.last_progress = now
         return runs, rule.may_end
 
     def spoil(self, frame: MalformedFrame, now: float) -> tuple[Verdict, ...]:
@@ -213,32 +209,31 @@ class TurnRouter:
         if not prompts and not _is_injected(frame.raw):
             prompts = dict.fromkeys(self._assumed_prompts())
         owners = dict.fromkeys(self._answer(prompt) for prompt in prompts)
-        owners.pop(None, None)
-        ends = tuple(self._end(self._runs[owner], "unreadable", frame=frame) for owner in owners)
+        ends = tuple(self._end(owner, "unreadable", frame=frame) for owner in owners if owner is not None)
         for end in ends:
             self.drop_run(end.run)
         return ends + self.settle(now)
 
-    def _on_main_agent(self, message: StreamEventMessage | AssistantMessage, now: float) -> tuple[RunKey, ...]:
+    def _on_main_agent(self, message: StreamEventMessage | AssistantMessage, now: float) -> tuple[OpenRun, ...]:
         """Route a message of the main agent to the turn, which it may begin."""
         turn = self._turn or self._begin_turn(message.prompt_uuids, now)
         if message.user_message_uuid is not None:  # only on the first message of an answer
             self._join(turn, message.prompt_uuids)
         return turn.audience
 
-    def _on_assistant(self, message: AssistantMessage, now: float) -> tuple[RunKey, ...]:
+    def _on_assistant(self, message: AssistantMessage, now: float) -> tuple[OpenRun, ...]:
         return self._subagent_audience(message) if message.is_subagent else self._on_main_agent(message, now)
 
-    def _on_user(self, message: UserMessage, now: float) -> tuple[RunKey, ...]:
+    def _on_user(self, message: UserMessage, now: float) -> tuple[OpenRun, ...]:
         """Route a user message. It begins no turn: the CLI prints some between turns (after `set_model`, say)."""
         return self._subagent_audience(message) if message.is_subagent else self._session_audience()
 
-    def _on_init(self, message: InitMessage, now: float) -> tuple[RunKey, ...]:
+    def _on_init(self, message: InitMessage, now: float) -> tuple[OpenRun, ...]:
         turn = self._turn or self._begin_turn(message.prompt_uuids, now)
         self._join(turn, message.prompt_uuids)
         return turn.audience
 
-    def _on_lifecycle(self, message: CommandLifecycleMessage, now: float) -> tuple[RunKey, ...]:
+    def _on_lifecycle(self, message: CommandLifecycleMessage, now: float) -> tuple[OpenRun, ...]:
         self._lifecycle_seen = True
         prompt = message.command_uuid
         owner = self._owner_of_prompt.get(prompt)
@@ -252,17 +247,19 @@ class TurnRouter:
             self._completed.add(prompt)
         return (owner,)
 
-    def _on_result(self, message: ResultMessage, now: float) -> tuple[RunKey, ...]:
+    def _on_result(self, message: ResultMessage, now: float) -> tuple[OpenRun, ...]:
         turn, self._turn = self._turn or _Turn(), None
         prompts = list(dict.fromkeys((*message.prompt_uuids, *turn.prompts)))
         if not prompts and not message.is_injected:
             prompts = self._assumed_prompts()
         owners = [self._answer(prompt) for prompt in prompts]
         runs = tuple(dict.fromkeys([*turn.audience, *(o for o in owners if o is not None)]))
-        self._follow_ups.turn_ended(message.origin.run_id if message.origin else None, now)
+        if message.origin is not None:
+            self._follow_ups.discard(message.origin.run_id or "")
+        self._follow_ups_until = now + FOLLOW_UP_GRACE  # delayed follow-up turns begin now
         return runs or (self._waiting_for_idle() if message.is_injected else ())
 
-    def _on_state(self, message: SessionStateChangedMessage, now: float) -> tuple[RunKey, ...]:
+    def _on_state(self, message: SessionStateChangedMessage, now: float) -> tuple[OpenRun, ...]:
         audience = self._session_audience()
         self._state = message.state
         if message.state == "idle":  # only sent with an empty queue, so no follow-up turn is coming
@@ -274,22 +271,22 @@ class TurnRouter:
             self._completed.clear()
         return audience
 
-    def _on_other(self, message: Any, now: float) -> tuple[RunKey, ...]:
+    def _on_other(self, message: Any, now: float) -> tuple[OpenRun, ...]:
         task_id = _find_task_id(message)
         return self._task_audience(task_id) if task_id else self._session_audience()
 
     # Tasks -------------------------------------------------------------------------------------------------------
 
-    def _on_task_started(self, message: TaskStartedMessage, now: float) -> tuple[RunKey, ...]:
+    def _on_task_started(self, message: TaskStartedMessage, now: float) -> tuple[OpenRun, ...]:
         for owner in self._owners_of_task.start(message, self.turn_runs):
             if owner in self._runs:
-                self._runs[owner].tasks.add(message.task_id)
+                owner.tasks.add(message.task_id)
         return self._task_audience(message.task_id)
 
-    def _on_task(self, message: TaskProgressMessage, now: float) -> tuple[RunKey, ...]:
+    def _on_task(self, message: TaskProgressMessage, now: float) -> tuple[OpenRun, ...]:
         return self._task_audience(message.task_id)
 
-    def _on_task_updated(self, message: TaskUpdatedMessage, now: float) -> tuple[RunKey, ...]:
+    def _on_task_updated(self, message: TaskUpdatedMessage, now: float) -> tuple[OpenRun, ...]:
         if message.patch.is_backgrounded:
             self._owners_of_task.move_to_background(message.task_id)
         status = message.patch.task_status
@@ -297,22 +294,28 @@ class TurnRouter:
             self._expect_follow_up(message, now)
         return self._task_audience(message.task_id)
 
-    def _on_notification(self, message: TaskNotificationMessage, now: float) -> tuple[RunKey, ...]:
+    def _on_notification(self, message: TaskNotificationMessage, now: float) -> tuple[OpenRun, ...]:
         if message.ambient or message.skip_transcript:
-            self._follow_ups.forget(message.run_id or message.task_id)
+            self._follow_ups.discard(message.run_id or message.task_id)
         else:
             self._expect_follow_up(message, now)
         return self._task_audience(message.task_id)
 
     def _expect_follow_up(self, message: TaskUpdatedMessage | TaskNotificationMessage, now: float) -> None:
         if self._owners_of_task.causes_follow_up(message.task_id):
-            self._follow_ups.expect(message.run_id or message.task_id, now)
+            self._follow_ups.add(message.run_id or message.task_id)
+            self._follow_ups_until = now + FOLLOW_UP_GRACE
+
+    def _give_up_follow_ups(self, now: float) -> None:
+        """Expect no follow-up turn after the grace period. Must not be called during a turn."""
+        if now >= self._follow_ups_until:
+            self._follow_ups.clear()
 
     # Turns -------------------------------------------------------------------------------------------------------
 
     def _begin_turn(self, prompts: Sequence[str], now: float) -> _Turn:
         """Begin a turn on these prompts, or without any for the runs that wait for the session to be idle."""
-        self._follow_ups.give_up(now)
+        self._give_up_follow_ups(now)
         self._turn = turn = _Turn()
         if prompts:
             self._join(turn, prompts)
@@ -345,7 +348,7 @@ class TurnRouter:
         for prompt in adopted:
             self.add_prompt(heir, prompt, self._last_progress)
         if adopted:
-            self._runs[heir].is_sealed = True
+            heir.is_sealed = True
         else:
             self.drop_run(heir)
         self._resumed = TurnResumed(heir, named, adopted)
@@ -358,13 +361,12 @@ class TurnRouter:
         """Return the oldest unanswered prompt, for a CLI without `command_lifecycle`."""
         return [] if self._lifecycle_seen else list(self._owner_of_prompt)[:1]
 
-    def _answer(self, prompt: str) -> RunKey | None:
+    def _answer(self, prompt: str) -> OpenRun | None:
         """Mark the prompt as answered and return its run."""
         owner = self._owner_of_prompt.pop(prompt, None)
         if owner is not None:
-            run = self._runs[owner]
-            run.waiting.pop(prompt, None)
-            run.was_answered = True
+            owner.waiting.pop(prompt, None)
+            owner.was_answered = True
         return owner
 
     def _withdraw(self, prompt: str) -> None:
@@ -373,27 +375,27 @@ class TurnRouter:
             return
         owner = self._owner_of_prompt.pop(prompt, None)
         if owner is not None:
-            self._runs[owner].waiting.pop(prompt, None)
+            owner.waiting.pop(prompt, None)
 
-    def waits_for_idle(self, key: RunKey) -> bool:
+    def waits_for_idle(self, run: OpenRun) -> bool:
         """Return whether an open run has all its answers and is waiting for the session to be idle."""
-        return key in self._waiting_for_idle()
+        return run in self._waiting_for_idle()
 
     # Audiences ---------------------------------------------------------------------------------------------------
 
-    def _waiting_for_idle(self) -> tuple[RunKey, ...]:
-        return tuple(r.key for r in self._runs.values() if r.until == "idle" and r.has_all_answers)
+    def _waiting_for_idle(self) -> tuple[OpenRun, ...]:
+        return tuple(r for r in self._runs if r.until == "idle" and r.has_all_answers)
 
-    def _session_audience(self) -> tuple[RunKey, ...]:
+    def _session_audience(self) -> tuple[OpenRun, ...]:
         """Return the runs for a message without a task: the turn's runs, or all open runs between turns."""
         return self._turn.audience if self._turn else tuple(self._runs)
 
-    def _task_audience(self, task_id: str) -> tuple[RunKey, ...]:
+    def _task_audience(self, task_id: str) -> tuple[OpenRun, ...]:
         """Return the runs for a message of a task: its open runs, or the runs that wait for idle if it has none."""
         owners = [owner for owner in self._owners_of_task.of(task_id) if owner in self._runs]
         return tuple(owners) or self._waiting_for_idle()
 
-    def _subagent_audience(self, message: AssistantMessage | UserMessage) -> tuple[RunKey, ...]:
+    def _subagent_audience(self, message: AssistantMessage | UserMessage) -> tuple[OpenRun, ...]:
         """Return the runs for a message of a subagent, which never begins a turn.
 
         An unknown one belongs to the turn.
@@ -401,23 +403,17 @@ class TurnRouter:
         task_id = self._owners_of_task.find_task(message)
         return self.turn_runs if task_id is None and self._turn else self._task_audience(task_id or "")
 
-    def get_task_ids(self, key: RunKey) -> frozenset[str]:
-        """Return the ids of the tasks started in an open run, or by their subagents."""
-        run = self._runs.get(key)
-        return frozenset(run.tasks) if run else frozenset()
-
-    def queued_prompts(self, key: RunKey) -> tuple[str, ...]:
-        """Return the prompts of an open run that the CLI has not reported as started."""
-        run = self._runs.get(key)
+    def queued_prompts(self, run: OpenRun) -> tuple[str, ...]:
+        """Return the prompts of a run that the CLI has not reported as started."""
         begun = (*self._turn.prompts, *self._turn.assumed) if self._turn else ()
-        return tuple(p for p in run.waiting if p not in begun) if run else ()
+        return tuple(p for p in run.waiting if p not in begun)
 
     # Ends --------------------------------------------------------------------------------------------------------
 
     def settle(self, now: float) -> tuple[Verdict, ...]:
         """Remove the runs that have ended, perhaps because tasks ended without a message, and return the verdicts."""
         ends: list[RunEnded] = []
-        for run in self._runs.values():
+        for run in self._runs:
             end = self._find_end(run, now)
             if end is not None:
                 ends.append(end)
@@ -446,12 +442,11 @@ class TurnRouter:
         expired: Deadline | None = None,
         frame: MalformedFrame | None = None,
     ) -> RunEnded:
-        tasks = frozenset(run.tasks)
-        is_in_turn = run.key in self.turn_runs
+        is_in_turn = run in self.turn_runs
         if expired is None:
-            return RunEnded(run.key, reason, tasks=tasks, was_in_turn=is_in_turn, frame=frame)
-        late = tasks & self._live_task_ids() if expired.kind == "idle" else frozenset[str]()
-        return RunEnded(run.key, reason, expired.kind, expired.limit, tasks, is_in_turn, frame, late)
+            return RunEnded(run, reason, was_in_turn=is_in_turn, frame=frame)
+        late = self._live_task_ids() & run.tasks if expired.kind == "idle" else frozenset[str]()
+        return RunEnded(run, reason, expired.kind, expired.limit, is_in_turn, frame, late)
 
     def is_idle(self, now: float) -> bool:
         """Return whether the session is idle: no turn, running task, open question or expected follow-up turn.
@@ -462,47 +457,47 @@ class TurnRouter:
         """
         if self._turn is not None or self._state not in (None, "idle") or self._live_task_ids():
             return False
-        self._follow_ups.give_up(now)
+        self._give_up_follow_ups(now)
         return not self._follow_ups
 
     # Time --------------------------------------------------------------------------------------------------------
 
     def restart_silence(self, now: float) -> None:
         """Restart the silence limit of every run, because the CLI is waiting for an answer."""
-        for run in self._runs.values():
+        for run in self._runs:
             run.last_progress = now
 
     def _deadline(self, run: OpenRun) -> Deadline | None:
         """Return the run's next deadline. Progress of the turn that it is queued behind counts for it, too."""
-        is_queued = run.waiting and run.key not in self.turn_runs
+        is_queued = run.waiting and run not in self.turn_runs
         silent_since = max(run.last_progress, self._last_progress) if is_queued else run.last_progress
         return run.deadline(silent_since, is_between_turns=self._turn is None)
 
     def next_deadline(self) -> float | None:
         """Return when to call `tick` next, or None."""
         moments: list[float] = []
-        for run in self._runs.values():
-            deadline = self._deadline(run) if run.is_limited else None
+        for run in self._runs:
+            deadline = self._deadline(run) if run.limits != NO_LIMITS else None
             if deadline is not None:
                 moments.append(deadline.at)
         if self._turn is None:
-            notices = [run.waits_since + run.next_notice for run in self._runs.values() if run.waits_since is not None]
+            notices = [run.waits_since + run.next_notice for run in self._runs if run.waits_since is not None]
             moments += notices
             if notices and self._follow_ups:
-                moments.append(self._follow_ups.until)
+                moments.append(self._follow_ups_until)
         return min(moments, default=None)
 
     def tick(self, now: float) -> tuple[Verdict, ...]:
         """Return the runs that have ended because a limit or a grace period has expired, and those that wait long."""
         waits: list[RunWaits] = []
         if self._turn is None:
-            self._follow_ups.give_up(now)
-            for run in self._runs.values():
+            self._give_up_follow_ups(now)
+            for run in self._runs:
                 notice = run.notice(now)
                 if notice is not None:
                     waits.append(notice)
         ends: list[RunEnded] = []
-        for run in self._runs.values():
+        for run in self._runs:
             deadline = self._deadline(run)
             if deadline is not None and deadline.at <= now:
                 reason: EndReason = "idle" if deadline.kind == "idle" else "timeout"

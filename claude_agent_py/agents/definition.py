@@ -13,17 +13,11 @@ from pydantic.alias_generators import to_camel
 
 from claude_agent_py._configuration import ConfigModel, inner_text
 from claude_agent_py._errors import OptionsError
-from claude_agent_py.agents.names import check_name
+from claude_agent_py.agents.markdown import check_name, read_definition, write_definition
 from claude_agent_py.formatting.truncation import text_length
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.settings.choices import ChosenEffort, ChosenPermissionMode, MemoryScope
-from claude_agent_py.wire.settings.mcp_servers import (
-    MCPHTTPServer,
-    MCPServerConfig,
-    MCPSSEServer,
-    MCPStdioServer,
-    mcp_server_from_wire,
-)
+from claude_agent_py.wire.settings.mcp_servers import MCPServerConfig, mcp_server_from_wire
 
 MIN_COMPACT_WINDOW: Final = 100_000
 """In tokens; the minimum of CLI 2.1.328."""
@@ -71,7 +65,7 @@ def _read_mcp_spec(spec: Any) -> Any:
 
 
 def _read_mcp_server(name: str, server: Any) -> MCPServerConfig:
-    if isinstance(server, MCPStdioServer | MCPHTTPServer | MCPSSEServer):
+    if isinstance(server, MCPServerConfig):
         return server
     if isinstance(server, Mapping):
         try:
@@ -198,8 +192,6 @@ class AgentDefinition(ConfigModel):
             OptionsError: The text does not define an agent; the message names the file, line and field.
             ImportError: PyYAML is not installed.
         """
-        from claude_agent_py.agents.markdown import read_definition
-
         return read_definition(source, cls)[1]
 
     def to_markdown(self, name: str) -> str:
@@ -207,8 +199,6 @@ class AgentDefinition(ConfigModel):
 
         Requires the extra `agents`.
         """
-        from claude_agent_py.agents.markdown import write_definition
-
         fields = self.to_wire()
         if self.color:
             fields = {**fields, "color": self.color}

@@ -12,7 +12,6 @@ from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
 from claude_agent_py._configuration import ConfigModel, inner_text, snake_case
 from claude_agent_py._errors import OptionsError
 from claude_agent_py._untrusted import check_depth, read_bytes
-from claude_agent_py.agents.names import check_name
 from claude_agent_py.wire.base import JSONObject
 
 FENCE: Final = "---"
@@ -180,3 +179,18 @@ def _quote_values(text: str) -> str:
         return f'{match.group(1)}"{value}"'
 
     return re.sub(r"^([A-Za-z_]\w*:[ \t]+)(?![\"'|>\[{])(\S.*?)[ \t]*$", quote, text, flags=re.MULTILINE)
+
+
+def check_name(name: Any) -> str:
+    """Return the name of an agent if the CLI accepts it. Raises OptionsError for other names."""
+    if not isinstance(name, str):
+        raise OptionsError(f"the name of an agent must be a string, not {type(name).__name__}", option="agents")
+    if not name.strip() or name != name.strip():
+        problem = "must not be empty or begin or end with a space"
+    elif name.startswith("-"):
+        problem = "must not begin with '-': the CLI drops the agent"
+    elif "," in name or not name.isprintable():
+        problem = "must not contain a comma or a control character"
+    else:
+        return name
+    raise OptionsError(f"the agent name {name!r} {problem}", option="agents")

@@ -109,31 +109,29 @@ class ChildAgent:
         if isinstance(artifacts, str):
             raise OptionsError("must be a list of strings, not one string", option="artifacts")
         brief = Brief(title=title or prompt, intent=prompt, artifacts=tuple(artifacts), priority=priority)
-        assignment = self.assignment(
-            brief,
-            brief.prompt(with_title=False),
-            is_awaited=False,
-            parent=_find_parent_task(client, parent),
-            author=author,
-        )
-        return self.start(client, assignment).task
+        return self.start(client, brief, is_awaited=False, parent=_find_parent_task(client, parent), author=author).task
 
-    def assignment(
+    def start(
         self,
+        client: Client,
         brief: Brief,
-        prompt: str,
         *,
         is_awaited: bool,
-        parent: Task | None = None,
+        parent: Task | None,
         author: str | None = None,
         tool_use_id: str | None = None,
-    ) -> Assignment:
-        """Return the assignment for one run. `is_awaited` means that a tool call blocks until it ends."""
+    ) -> ChildRun:
+        """Start the child and return the run. `is_awaited` means that a tool call blocks until it ends.
+
+        Raises:
+            OptionsError: A limit for children is reached, or the child's options conflict.
+            ConnectionClosedError: The client is not open.
+        """
         first_line = next(iter(brief.title.strip().splitlines()), "")
-        return Assignment(
+        assignment = Assignment(
             agent_id=self.id,
             brief=replace(brief, title=first_line[:TITLE_CHARS]),
-            prompt=prompt,
+            prompt=brief.prompt(with_title=is_awaited),
             is_awaited=is_awaited,
             asks_parent=self.options is None or not has_answering_handler(self.options),
             parent_task_id=parent.id if parent is not None else None,
@@ -141,14 +139,6 @@ class ChildAgent:
             tool_use_id=tool_use_id,
             timeout=self.timeout,
         )
-
-    def start(self, client: Client, assignment: Assignment) -> ChildRun:
-        """Start the child and return the run.
-
-        Raises:
-            OptionsError: A limit for children is reached, or the child's options conflict.
-            ConnectionClosedError: The client is not open.
-        """
         node = get_node(client)
         run = ChildRun(assignment, node, self.options_under(client))
         run.begin()
@@ -245,11 +235,8 @@ def child_tool(agent: ChildAgent) -> Tool[..., Any]:
 
 async def _run_child(agent: ChildAgent, client: Client, brief: Brief, context: ToolContext) -> ChildReport:
     """Run a child to its end. If it cannot start, the report has the reason."""
-    assignment = agent.assignment(
-        brief, brief.prompt(), is_awaited=True, parent=context.task, tool_use_id=context.tool_use_id
-    )
     try:
-        run = agent.start(client, assignment)
+        run = agent.start(client, brief, is_awaited=True, parent=context.task, tool_use_id=context.tool_use_id)
     except ClaudeAgentError as refusal:
         return ChildReport(task_id="", agent_id=agent.id, status="Error", failure_reason=str(refusal))
     try:

@@ -7,7 +7,6 @@ closing the parent ends it.
 
 import logging
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +37,7 @@ from claude_agent_py.wire.messages.tasks import (
     TaskStartedMessage,
     TaskStatus,
     TaskUpdatedMessage,
+    TaskUsage,
 )
 
 logger: logging.Logger = logging.getLogger("claude_agent_py")
@@ -51,29 +51,18 @@ class ParentLink:
 
     Args:
         client: The child's client.
-        parent: The parent's node in the tree.
-        assignment: The assignment to which the child's messages are attributed.
-        usage: Receives every message of the child's session.
-        elapsed: Returns the seconds since the child's process started.
+        run: The run, to whose assignment the child's messages are attributed.
     """
 
-    def __init__(
-        self,
-        client: Client,
-        parent: TreeNode,
-        assignment: Assignment,
-        usage: ChildUsage,
-        elapsed: Callable[[], float],
-    ) -> None:
+    def __init__(self, client: Client, run: "ChildRun") -> None:
         options = client.options
         self._client = client
-        self._parent = parent
-        self._assignment = assignment
-        self._usage = usage
-        self._elapsed = elapsed
+        self._run = run
+        self._parent = run.node
+        self._assignment = run.assignment
         self._keeps_transcripts = options.persist_session
         self._cwd = os.path.abspath(options.cwd or os.curdir)
-        self.permissions: PermissionAnswers | None = self if assignment.asks_parent else None
+        self.permissions: PermissionAnswers | None = self if run.assignment.asks_parent else None
 
     @property
     def agent_id(self) -> str:
@@ -118,7 +107,7 @@ class ParentLink:
 
     def take(self, message: Any) -> None:
         """Forward a message of the child's session to the parent if needed. Never raises."""
-        self._usage.add(message)
+        self._run.usage.add(message)
         try:
             self._forward(message)
         except Exception:
@@ -150,7 +139,7 @@ class ParentLink:
                 run_id=self._assignment.run_id,
                 description=f"Running {tool_name}",
                 last_tool_name=tool_name,
-                usage=self._usage.usage(self._elapsed()),
+                usage=self._run.measure_usage(),
             )
         )
 
@@ -199,11 +188,11 @@ class ChildRun:
     """One run of a child, from start to report."""
 
     def __init__(self, assignment: Assignment, node: TreeNode, options: ClientOptions) -> None:
-        self._assignment = assignment
-        self._node = node
+        self.assignment = assignment
+        self.node = node
         self._parent = node.client
         self._options = options
-        self._usage = ChildUsage()
+        self.usage = ChildUsage()
         self._scope = anyio.CancelScope()
         self._finished = anyio.Event()
         self._began: float | None = None
@@ -213,7 +202,7 @@ class ChildRun:
     @property
     def task(self) -> Task:
         """The child as a task of the client that started it."""
-        return self._parent.tasks[self._assignment.task_id]
+        return self._parent.tasks[self.assignment.task_id]
 
     def begin(self) -> None:
         """Create the task and start the worker.
@@ -224,10 +213,10 @@ class ChildRun:
         """
         session = self._parent.session
         session.check_open()
-        self._node.admit(self._assignment.agent_id)
+        self.node.admit(self.assignment.agent_id)
         session.children.add(self.cancel)
-        self._node.adopt(
-            self._build_started_message(), self.stop, self._assignment.brief.to_json(), self._assignment.author
+        self.node.adopt(
+            self._build_started_message(), self.stop, self.assignment.brief.to_json(), self.assignment.author
         )
         self._report_status(TaskStatus.PENDING)
         session.start_logged(self._run_and_report)
@@ -246,7 +235,7 @@ class ChildRun:
     def cancel(self, by: EndedBy = EndedBy.PARENT) -> None:
         """Cancel the child without waiting."""
         if self.report is None:
-            self._node.ends_by(self._assignment.task_id, by)
+            self.node.ends_by(self.assignment.task_id, by)
         self._scope.cancel()
 
     def leave(self) -> None:
@@ -268,16 +257,16 @@ class ChildRun:
     async def _run_guarded(self) -> tuple[SubTaskStatus, str | None]:
         """Run the child to its end and return its status and failure reason."""
         try:
-            async with self._node.limiter:
+            async with self.node.limiter:
                 self._began = anyio.current_time()
                 self._report_status(TaskStatus.RUNNING)
                 error = await self._run_process()
         except ClaudeAgentError as failure:
             error = failure
             if isinstance(failure, RunTimeoutError):
-                self._node.ends_by(self._assignment.task_id, EndedBy.TIMEOUT)
+                self.node.ends_by(self.assignment.task_id, EndedBy.TIMEOUT)
         except Exception as failure:
-            logger.exception("the child agent %s failed", self._assignment.agent_id)
+            logger.exception("the child agent %s failed", self.assignment.agent_id)
             return "Error", f"{type(failure).__name__}: {failure}"
         if error is not None:
             return "Error", str(error)
@@ -285,13 +274,11 @@ class ChildRun:
 
     async def _run_process(self) -> ClaudeAgentError | None:
         """Run the child's process and return the error of its result, or None on success."""
-        client = _ChildClient(self._options, self._link_to_parent)
-        self._node.add_child(client, self._assignment.agent_id)
+        client = _ChildClient(self._options, self)
+        self.node.add_child(client, self.assignment.agent_id)
         try:
             await client.connect()
-            result = await client.query(
-                self._assignment.prompt, until="idle", timeout=self._assignment.timeout
-            ).result()
+            result = await client.query(self.assignment.prompt, until="idle", timeout=self.assignment.timeout).result()
         except BaseException:
             # The child failed or was cancelled: kill its process instead of waiting for a clean exit.
             client.session.cancel_children()
@@ -300,24 +287,22 @@ class ChildRun:
         finally:
             with anyio.CancelScope(shield=True):
                 await client.close()
-        self._usage.last_text = result.text or self._usage.last_text
+        self.usage.last_text = result.text or self.usage.last_text
         return result.error()
 
-    def _link_to_parent(self, client: Client) -> ParentLink:
-        return ParentLink(client, self._node, self._assignment, self._usage, self._elapsed)
-
-    def _elapsed(self) -> float:
-        return 0.0 if self._began is None else anyio.current_time() - self._began
+    def measure_usage(self) -> TaskUsage:
+        """Return the usage so far."""
+        return self.usage.usage(0.0 if self._began is None else anyio.current_time() - self._began)
 
     def _finish(self, status: SubTaskStatus, reason: str | None) -> None:
         """Store the report, send it to the parent as the end of the task, and wake those who wait for it."""
         report = ChildReport(
-            task_id=self._assignment.task_id,
-            agent_id=self._assignment.agent_id,
+            task_id=self.assignment.task_id,
+            agent_id=self.assignment.agent_id,
             status=status,
             failure_reason=reason,
-            final_assistant_message=self._usage.last_text,
-            usage=self._usage.usage(self._elapsed()),
+            final_assistant_message=self.usage.last_text,
+            usage=self.measure_usage(),
         )
         self.report = report
         self._parent.session.children.discard(self.cancel)
@@ -336,7 +321,7 @@ class ChildRun:
     # Messages to the parent --------------------------------------------------------------------------------------
 
     def _build_started_message(self) -> TaskStartedMessage:
-        assignment = self._assignment
+        assignment = self.assignment
         return TaskStartedMessage(
             task_id=assignment.task_id,
             run_id=assignment.run_id,
@@ -353,14 +338,14 @@ class ChildRun:
         self._send_to_parent(TaskUpdatedMessage, patch=TaskPatch(status=status.value))
 
     def _send_to_parent(self, message: type[TaskUpdatedMessage] | type[TaskNotificationMessage], **fields: Any) -> None:
-        assignment = self._assignment
-        self._node.inject_message(message(task_id=assignment.task_id, run_id=assignment.run_id, **fields))
+        assignment = self.assignment
+        self.node.inject_message(message(task_id=assignment.task_id, run_id=assignment.run_id, **fields))
 
 
 class _ChildClient(Client):
     """The client of a child, linked to its parent."""
 
-    def __init__(self, options: ClientOptions, make_link: Callable[[Client], ParentLink]) -> None:
+    def __init__(self, options: ClientOptions, run: ChildRun) -> None:
         super().__init__(options)
-        self._parent = link = make_link(self)
+        self._parent = link = ParentLink(self, run)
         self.session.intake.observe(link.note_events, wants_progress=lambda: False)

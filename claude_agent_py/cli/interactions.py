@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from claude_agent_py._errors import OptionsError
+from claude_agent_py.permissions.elicitation import ElicitationRequest
 from claude_agent_py.permissions.inbox_sqlite import SQLiteInbox
 from claude_agent_py.permissions.interactions import Interaction
 from claude_agent_py.permissions.prompts import Kind
@@ -22,6 +23,7 @@ VARIABLE: Final = "CLAUDE_AGENT_INBOX"
 
 SHOWN_CHARS: Final = 2000
 """Longer values are cut unless `--full` is given."""
+NO_PLAN: Final = "(the plan was not written down)"
 _CONTINUED: Final = "      | "
 """Prefix of a value's continuation lines, so that none of them looks like a field."""
 
@@ -109,17 +111,22 @@ def _list_questions(questions: Any) -> Iterator[str]:
 
 def _list_elicitation(request: Any) -> Iterator[str]:
     yield f"{request.server_name}: {request.message}"
+    yield from (f"  {line}" for line in list_form(request))
+
+
+def list_form(request: ElicitationRequest) -> Iterator[str]:
+    """Yield the address and the fields of an elicitation, without its message. May contain control characters."""
     if request.url:
-        yield f"  {request.url}"
+        yield request.url
     for field in request.form.fields.values():
         choices = f" ({', '.join(field.choices)})" if field.choices else ""
-        yield f"  {field.name}: {field.type}{choices}{', required' if field.required else ''}"
+        yield f"{field.name}: {field.type}{choices}{', required' if field.required else ''}"
 
 
 _DETAILS: Final[Mapping[Kind, Callable[[Any], Iterator[str]]]] = {
     "permission": _list_permission,
     "question": _list_questions,
-    "plan": lambda plan: iter([plan.text or "(the plan was not written down)"]),
+    "plan": lambda plan: iter([plan.text or NO_PLAN]),
     "elicitation": _list_elicitation,
     "dialog": lambda request: iter([request.dialog_kind, str(request.payload)]),
 }

@@ -34,21 +34,6 @@ from claude_agent_py.wire.messages.conversation import AssistantMessage
 from claude_agent_py.wire.settings.choices import ChosenPermissionMode
 
 
-def add_prompt_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the prompt and the options of its session."""
-    parser.add_argument("prompt", nargs="?", default="-", help="the prompt; if omitted or `-`, read from stdin")
-    add_session_arguments(parser)
-    parser.add_argument("--max-turns", type=int, metavar="N", help="stop after N turns")
-    parser.add_argument("--timeout", type=float, metavar="SECONDS", help="stop after this time")
-    parser.add_argument(
-        "--until",
-        choices=("idle", "result"),
-        default="idle",
-        help="wait for background tasks (default), or only for the answer",
-    )
-    parser.add_argument("--output-type", metavar="MODULE:TYPE", help="a Python type for the answer, printed as JSON")
-
-
 def add_session_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of a session."""
     parser.add_argument("--model", help="the model or its alias")
@@ -167,7 +152,17 @@ TEXT_CHARS: Final = 4000
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `run`."""
-    add_prompt_arguments(parser)
+    parser.add_argument("prompt", nargs="?", default="-", help="the prompt; if omitted or `-`, read from stdin")
+    add_session_arguments(parser)
+    parser.add_argument("--max-turns", type=int, metavar="N", help="stop after N turns")
+    parser.add_argument("--timeout", type=float, metavar="SECONDS", help="stop after this time")
+    parser.add_argument(
+        "--until",
+        choices=("idle", "result"),
+        default="idle",
+        help="wait for background tasks (default), or only for the answer",
+    )
+    parser.add_argument("--output-type", metavar="MODULE:TYPE", help="a Python type for the answer, printed as JSON")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print the result as one JSON object")
     form.add_argument("--jsonl", action="store_true", help="print every message as a JSON line")

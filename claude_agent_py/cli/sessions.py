@@ -12,12 +12,12 @@ from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, TypeAlias
-from uuid import UUID
 
 from claude_agent_py._errors import OptionsError
 from claude_agent_py.cli.terminal import one_line
 from claude_agent_py.permissions.requests import displayable
 from claude_agent_py.sessions.changes import delete_session, fork_session, rename_session
+from claude_agent_py.sessions.folders import is_id
 from claude_agent_py.sessions.index import list_sessions
 from claude_agent_py.sessions.info import SessionInfo
 from claude_agent_py.sessions.search import search_sessions
@@ -210,20 +210,12 @@ def resolve_id(prefix: str, directory: str | None = None, config_dir: str | None
 
 def find_ids(prefix: str, directory: str | None = None, config_dir: str | None = None) -> list[str]:
     """Return the ids of the sessions with an id prefix. A whole id is returned without a search."""
-    if _is_uuid(prefix):
+    if is_id(prefix):
         return [prefix]
     if not prefix:
         return []
     sessions = list_sessions(directory, config_dir=config_dir)
     return [info.session_id for info in sessions if info.session_id.startswith(prefix.lower())]
-
-
-def _is_uuid(text: str) -> bool:
-    try:
-        UUID(text)
-    except ValueError:
-        return False
-    return True
 
 
 def render_conversation(messages: Sequence[Any]) -> Iterator[str]:

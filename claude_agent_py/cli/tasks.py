@@ -13,7 +13,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Final, TextIO
+from typing import Final
 
 import anyio
 
@@ -43,30 +43,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Print the tasks and return the exit code."""
-    return draw_tasks(arguments.target, arguments.session, at=arguments.at)
-
-
-def draw_tasks(target: str, session: str | None, *, at: int | None = None, out: TextIO | None = None) -> int:
-    """Print the tasks of a history, or of one session, and return the exit code.
-
-    Args:
-        target: The file of a `TaskHistory`, or the id of a session in the default history.
-        session: The id of a session in the file.
-        at: The number of a record; the tree is drawn as of this record.
-        out: The output; None means stdout.
+    """Print the tasks and return the exit code.
 
     Raises:
         OptionsError: The file or session does not exist, the file is not a history, or the id prefix is ambiguous.
         SessionError: The file cannot be read.
     """
-    path, session = _locate(target, session)
+    path, session = _locate(arguments.target, arguments.session)
     _check_is_history(path)
-    trees = anyio.run(_read, path, session, at)
+    trees = anyio.run(_read, path, session, arguments.at)
     if not trees:
-        print("no tasks are recorded", file=out)
+        print("no tasks are recorded")
     for name, last, tree in trees:
-        _draw(name, last, tree, out or sys.stdout)
+        _draw(name, last, tree)
     return 0
 
 
@@ -136,12 +125,12 @@ class _Line:
         return cls(label, task.status, [cls.from_task(child) for child in task.children])
 
 
-def _draw(name: str, last: float, tree: RecordedTree, out: TextIO) -> None:
+def _draw(name: str, last: float, tree: RecordedTree) -> None:
     time = datetime.fromtimestamp(last).astimezone().strftime("%Y-%m-%d %H:%M:%S")
     title = f"session {one_line(name, SHOWN_CHARS)}, {len(tree)} tasks, last record {time}"
     lines = [_Line.from_task(task) for task in tree]
-    console = create_console(out)
+    console = create_console(sys.stdout)
     if console is None:
-        print(title, draw(lines), sep="\n", file=out)
+        print(title, draw(lines), sep="\n")
         return
     console.print(build_tree(title, lines, lambda line: (MARKS[line.status], " ", line.label)))

@@ -56,52 +56,34 @@ def execute(arguments: argparse.Namespace) -> int:
 
         Dashboard(model, every=every).run()
         return 0
-    console = create_console(sys.stdout)
     if is_once:
-        rows = model.refresh()
-        _print(rows, console, is_json=arguments.json)
+        _print(model.refresh(), is_json=arguments.json)
         print("\n".join(model.problems), end="\n" * bool(model.problems), file=sys.stderr)
         return 1 if model.problems else 0
-    if console is None:
-        _print_changes(model, every)
-    else:
-        _redraw(model, every, console)
+    _print_changes(model, every)
     return 0
 
 
-def _print(rows: Sequence[Row], console: Any, *, is_json: bool) -> None:
+def _print(rows: Sequence[Row], *, is_json: bool) -> None:
+    console = create_console(sys.stdout)
     if is_json:
         facts = [row.as_json() for top in rows for row in top.walk() if row.facts]
         print(json.dumps(facts, ensure_ascii=False))
     elif console is None:
-        print(_format_lines(rows))
+        print("\n".join(_format_lines(rows)) or NOTHING)
     else:
         console.print(_build_row_tree(rows))
 
 
-def _format_lines(rows: Sequence[Row]) -> str:
-    return "\n".join(f"{'  ' * depth}{row.mark[0]} {row.line()}" for row, depth in _walk(rows)) or NOTHING
-
-
-def _walk(rows: Sequence[Row], depth: int = 0) -> Iterator[tuple[Row, int]]:
-    """Yield all rows with their depth in the tree."""
+def _format_lines(rows: Sequence[Row], indent: str = "") -> Iterator[str]:
     for row in rows:
-        yield row, depth
-        yield from _walk(row.children, depth + 1)
+        yield f"{indent}{row.mark[0]} {row.line()}"
+        yield from _format_lines(row.children, indent + "  ")
 
 
 def _build_row_tree(rows: Sequence[Row]) -> Any:
     title = f"sessions: {count_sessions(rows)}" if rows else NOTHING
     return build_tree(title, rows, lambda row: (row.mark, " ", row.line()))
-
-
-def _redraw(model: DashboardModel, every: float, console: Any) -> None:
-    from rich.live import Live
-
-    with Live(console=console, auto_refresh=False, transient=True) as live:
-        while True:
-            live.update(_build_row_tree(model.refresh()), refresh=True)
-            time.sleep(every)
 
 
 def _print_changes(model: DashboardModel, every: float) -> None:
@@ -111,6 +93,6 @@ def _print_changes(model: DashboardModel, every: float) -> None:
         rows = model.refresh()
         state = [(row.key, row.title, row.state, row.waits_for, row.about) for top in rows for row in top.walk()]
         if state != last_state:
-            print(_format_lines(rows), flush=True)
+            print("\n".join(_format_lines(rows)) or NOTHING, flush=True)
         last_state = state
         time.sleep(every)

@@ -8,6 +8,7 @@ from typing import Any, Final, TypeVar
 import anyio
 
 from claude_agent_py._errors import FleetRunError, FleetTimeoutError
+from claude_agent_py._streams import Polling
 from claude_agent_py.fleet import _rows
 from claude_agent_py.fleet._database import Database
 from claude_agent_py.fleet._inbox import FleetInteraction, list_questions
@@ -99,7 +100,7 @@ class FleetSession:
             await anyio.sleep(pause)
             pause = min(pause * 1.5, PAUSES[1])
 
-    async def events(self, *, after: int = 0, follow: bool = False) -> AsyncIterator[FleetEvent]:
+    def events(self, *, after: int = 0, follow: bool = False) -> AsyncIterator[FleetEvent]:
         """Iterate over the events with a number above `after`, including events of earlier processes.
 
         The iteration ends when the session is idle, waits for a person, has failed or was cancelled. With `follow` it
@@ -109,19 +110,14 @@ class FleetSession:
             FleetError: The session does not exist, or the database was unavailable (`is_retryable`): continue with
                 `after` set to the last number.
         """
-        pause = PAUSES[0]
-        while True:
-            found, info = await self._database.call(_rows.load_events, self.id, after, MAX_EVENTS, write=False)
-            for event in found:
-                after = event.number
-                yield event
-            if found:
-                pause = PAUSES[0]
-            elif not follow and info.state not in ("queued", "running"):
-                return
-            else:
-                await anyio.sleep(pause)
-                pause = min(pause * 1.5, PAUSES[1])
+
+        async def read(last: int) -> list[FleetEvent]:
+            found, info = await self._database.call(_rows.load_events, self.id, last, MAX_EVENTS, write=False)
+            if not found and not follow and info.state not in ("queued", "running"):
+                raise StopAsyncIteration
+            return found
+
+        return Polling(read, after, PAUSES)
 
     async def interactions(self) -> Sequence[FleetInteraction]:
         """Return the unanswered questions, oldest first."""

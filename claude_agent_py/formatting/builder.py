@@ -183,6 +183,12 @@ class TextSource:
         text = self.text
         return self.at >= len(text)
 
+    def take(self, end: int) -> tuple[str, int]:
+        """Read the text up to the index `end`, and return it with its offset."""
+        offset = self.offset
+        start, self.at = self.at, end
+        return self.text[start:end], offset
+
     def wait_for(self, find: Callable[[str, int], int], *, longest: int, skip: int = 0) -> Generator[None, None, int]:
         """Wait until something is in the text, and return its index in `text`, or -1 if it never comes.
 
@@ -217,9 +223,7 @@ class TextSource:
     def line(self) -> "Generator[None, None, str | None]":
         """Read a line, including its line feed. Returns None at the end."""
         index = yield from self.wait_for(lambda text, start: text.find("\n", start), longest=1)
-        text, start = self.text, self.at
-        self.at = len(text) if index < 0 else index + 1
-        return text[start : self.at] or None
+        return self.take(len(self.text) if index < 0 else index + 1)[0] or None
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from claude_agent_py.formatting.builder import (
     is_repeatable,
     split_mappings,
 )
-from claude_agent_py.formatting.encoders import Encoder, JSONEncoder
+from claude_agent_py.formatting.encoders import JSONEncoder
 from claude_agent_py.formatting.sections import ProblemKind, Section, SectionSpec
 from claude_agent_py.formatting.text_format import TextFormat
 
@@ -42,11 +42,14 @@ CUT_END_FENCE = re.compile(rf"{SPACE}`{{0,2}}\Z")
 
 WHITE = re.compile(r"[ \t\r\n]*")
 PLAIN = re.compile(r"[^\"\\]+")
+RAW = re.compile(r"(?:[^\"\\]+|\\.)+", re.DOTALL)
 SCALAR = re.compile(r"[^\s\"{}\[\],:]+")
 NO_BRACKETS = re.compile(r"[^\"{}\[\]]+")
-LOW_SURROGATE = re.compile(r"\\u([dD][c-fC-F][0-9a-fA-F]{2})")
-CODE = re.compile(r"[0-9a-fA-F]{4}")
-ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+ESCAPE = re.compile(r"\\(?:[\"\\/bfnrt]|u(?:[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|[0-9a-fA-F]{4}))")
+"""An escape sequence, or the two of a surrogate pair."""
+CUT_ESCAPE = re.compile(
+    r"\\(?:u(?:[0-9a-fA-F]{0,3}|[dD][89abAB][0-9a-fA-F]{2}(?:\\(?:u(?:[dD](?:[c-fC-F][0-9a-fA-F]?)?)?)?)?))?\Z"
+)
 
 Take = Callable[[str, int], None]
 """Receives a text and its offset."""
@@ -92,11 +95,7 @@ class JSONReader:
                 yield from self._skip_closing_fence()
 
     def _pass_text(self, end: int) -> None:
-        source = self._source
-        text = source.text[source.at : end]
-        offset = source.offset
-        source.at = end
-        self._builder.text(text, offset)
+        self._builder.text(*self._source.take(end))
 
     def _find_cut(self) -> int:
         text = self._source.text
@@ -217,9 +216,7 @@ class JSONReader:
         while True:
             found = pattern.match(source.text, source.at)
             if found is not None:
-                offset = source.offset
-                source.at = found.end()
-                take(found[0], offset)
+                take(*source.take(found.end()))
             if not source.is_read:
                 return
             if source.is_complete:
@@ -238,47 +235,20 @@ class JSONReader:
 
     def _read_escape(self, take: Take) -> Reading:
         source = self._source
-        ahead = yield from self._look_ahead(2)
-        offset = source.offset
-        if ahead[1] == "u":
-            ahead = yield from self._look_ahead(6)
-            digits = ahead[2:]
-            if CODE.fullmatch(digits):
-                yield from self._read_code(int(digits, 16), take)
-                return
-        elif ahead[1] in ESCAPES:
-            take(ESCAPES[ahead[1]], offset)
-            source.at += 2
-            return
-        self._builder.problem(
-            ProblemKind.MALFORMED, self._builder.name, offset, f"`{ahead[:2]}` is not an escape sequence of JSON"
-        )
-        take("\\", offset)
-        source.at += 1
-
-    def _read_code(self, code: int, take: Take) -> Reading:
-        """Read an escape of four digits, or a surrogate pair of two escapes."""
-        source = self._source
-        length = 6
-        if 0xD800 <= code < 0xDC00:
-            while len(source.text) - source.at < 12 and not source.is_complete:
-                yield
-            low = LOW_SURROGATE.match(source.text, source.at + 6)
-            if low is not None:
-                code = 0x10000 + ((code - 0xD800) << 10) + int(low[1], 16) - 0xDC00
-                length = 12
-        offset = source.offset
-        source.at += length
-        take(chr(code), offset)
-
-    def _look_ahead(self, count: int) -> Generator[None, None, str]:
-        source = self._source
-        while len(source.text) - source.at < count:
+        while CUT_ESCAPE.match(source.text, source.at):
             if source.is_complete:
                 source.at = len(source.text)
                 raise _TextEnded
             yield
-        return source.text[source.at : source.at + count]
+        found = ESCAPE.match(source.text, source.at)
+        if found is None:
+            wrong = source.text[source.at : source.at + 2]
+            detail = f"`{wrong}` is not an escape sequence of JSON"
+            self._builder.problem(ProblemKind.MALFORMED, self._builder.name, source.offset, detail)
+            take(*source.take(source.at + 1))
+        else:
+            escaped, offset = source.take(found.end())
+            take(json.loads(f'"{escaped}"'), offset)
 
     def _read_raw(self, char: str) -> Reading:
         """Read a value verbatim; a string includes its quotation marks."""
@@ -295,24 +265,23 @@ class JSONReader:
                 yield from self._read_raw_string(take)
             else:
                 depth += 1 if char in "{[" else -1
-                take(char, self._source.offset)
-                self._source.at += 1
+                take(*self._source.take(self._source.at + 1))
             if not depth:
                 return
             yield from self._read_matching(NO_BRACKETS, take)
 
     def _read_raw_string(self, take: Take) -> Reading:
         source = self._source
-        take('"', source.offset)
-        source.at += 1
+        take(*source.take(source.at + 1))
         while True:
-            yield from self._read_matching(PLAIN, take)
-            ahead = yield from self._look_ahead(1 if source.text[source.at] == '"' else 2)
-            offset = source.offset
-            source.at += len(ahead)
-            take(ahead, offset)
-            if ahead == '"':
+            yield from self._read_matching(RAW, take)
+            if source.text[source.at] == '"':
+                take(*source.take(source.at + 1))
                 return
+            if source.is_complete:
+                source.at = len(source.text)
+                raise _TextEnded
+            yield  # for the character after a backslash
 
 
 class JSONFormat(TextFormat):
@@ -325,8 +294,8 @@ class JSONFormat(TextFormat):
         return "JSONFormat()"
 
     @override
-    def encode(self, content: Any, encoder: Encoder | None = None) -> str:
-        return content if isinstance(content, str) else Notation((encoder or self.encoder).encode(content))
+    def encode(self, content: Any) -> str:
+        return content if isinstance(content, str) else Notation(self.encoder.encode(content))
 
     @override
     def write(self, sections: Sequence[Section]) -> str:

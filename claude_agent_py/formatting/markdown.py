@@ -11,7 +11,6 @@ These rules make sure that parsing returns the formatted sections exactly:
 
 import re
 from collections.abc import Generator, Iterator, Sequence
-from functools import lru_cache
 
 from typing_extensions import override
 
@@ -289,7 +288,6 @@ class MarkdownReader:
             self._held_blank = None
 
 
-@lru_cache(maxsize=64)
 def special_lines(level: int, deepest: int) -> "re.Pattern[str]":
     """Return a pattern of the lines that are escaped, or may have to be."""
     return re.compile(rf"(?P<indent> {{0,3}})(?P<slashes>\\*)(?:(?P<header>#{{{level},{deepest}}}[ \t])|`{{3}}|~{{3}})")

@@ -113,11 +113,6 @@ class ResourceLink:
 Media: TypeAlias = Image | Audio | File | ResourceLink
 
 
-def is_media(value: object) -> bool:
-    """Return whether a value is an `Image`, `Audio`, `File` or `ResourceLink`."""
-    return isinstance(value, Image | Audio | File | ResourceLink)
-
-
 def sniff(data: bytes) -> str | None:
     """Detect the media type of data from its first bytes, or return None."""
     for begins, offset, media_type in SIGNATURES:

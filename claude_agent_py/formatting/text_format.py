@@ -68,9 +68,9 @@ class TextFormat(ABC):
         written = [self._build_section(item, self._build_outline()) for item in flatten_sections(sections)]
         return self.wrap(self.write(written)) if written else ""
 
-    def encode(self, content: Any, encoder: Encoder | None = None) -> str:
+    def encode(self, content: Any) -> str:
         """Return text unchanged and other values encoded."""
-        return content if isinstance(content, str) else (encoder or self.encoder).encode(content)
+        return content if isinstance(content, str) else self.encoder.encode(content)
 
     def _build_section(self, item: Section | tuple[str, Any], outline: Outline) -> Section:
         """Return a section with text as content, and with valid sections inside."""

@@ -308,12 +308,9 @@ class XMLReader:
         self._pass_text(self._source.at + len(found[0]))
 
     def _pass_text(self, end: int) -> None:
-        source = self._source
-        raw = source.text[source.at : end]
-        offset = source.offset
+        raw, offset = self._source.take(end)
         if not raw:
             return
-        source.at = end
         if self._elements:
             self._pass_content(raw, offset)
             return

@@ -11,9 +11,10 @@ list at the indentation of its name. Tags, anchors and aliases have no meaning. 
 text.
 """
 
+import json
 import re
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from typing_extensions import override
@@ -28,7 +29,7 @@ from claude_agent_py.formatting.builder import (
     is_repeatable,
     split_mappings,
 )
-from claude_agent_py.formatting.encoders import Encoder, YAMLEncoder, plain
+from claude_agent_py.formatting.encoders import YAMLEncoder, plain
 from claude_agent_py.formatting.sections import ProblemKind, Section, SectionSpec
 from claude_agent_py.formatting.text_format import TextFormat
 
@@ -73,18 +74,15 @@ class YAMLReader:
     """Reads line by line. Blocks are passed on as their lines arrive, other text when it is complete."""
 
     def __init__(self, source: TextSource, builder: SectionBuilder) -> None:
-        from yaml import SafeLoader, ScalarNode, SequenceNode, YAMLError, compose
+        import yaml
 
+        self._yaml: Any = yaml
         self._source = source
         self._builder = builder
         self._next: _Line | None = None
         self._later: deque[_Line] = deque()
         """Lines after `_next` that were read ahead."""
         self._has_entries = False
-        self._compose: Callable[[str], Any] = lambda text: compose(text, Loader=SafeLoader)
-        self._scalar_type = ScalarNode
-        self._sequence_type = SequenceNode
-        self._error = YAMLError
 
     def read(self) -> Reading:
         """Read the whole text."""
@@ -312,7 +310,7 @@ class YAMLReader:
             return
         for node in nodes:
             self._builder.open(spec, offset)
-            is_text = isinstance(node, self._scalar_type)
+            is_text = isinstance(node, self._yaml.ScalarNode)
             self._builder.text(node.value if is_text else text[node.start_mark.index : node.end_mark.index], offset)
             self._builder.close()
 
@@ -322,26 +320,18 @@ class YAMLReader:
         for char in text:
             depth += (char in "[{") - (char in "]}")
             deepest = max(deepest, depth)
-        if deepest > DEEPEST_FLOW:
+        node: Any = self._compose(text) if deepest <= DEEPEST_FLOW else None
+        if not isinstance(node, self._yaml.SequenceNode):
             return None
-        try:
-            node = self._compose(text)
-        except (self._error, ValueError, OverflowError):
-            return None
-        nodes: list[Any] | None = node.value if isinstance(node, self._sequence_type) else None
-        if nodes is None:
-            return None
+        nodes: list[Any] = node.value
         # An alias is the same node again. Aliases have no meaning here, so do not resolve them.
         has_aliases = len({id(node) for node in nodes}) < len(nodes)
         return None if has_aliases else nodes
 
     def _read_scalar(self, text: str, offset: int) -> Reading:
         """Pass on a quoted or folded text."""
-        try:
-            node = self._compose(text)
-        except (self._error, ValueError, OverflowError):
-            node = None
-        if isinstance(node, self._scalar_type):
+        node = self._compose(text)
+        if isinstance(node, self._yaml.ScalarNode):
             self._builder.text(node.value, offset)
         else:
             yield from self._pass_malformed(text, offset)
@@ -360,10 +350,15 @@ class YAMLReader:
         """Return a name without its quotation marks."""
         if text[0] not in "\"'":
             return text
+        node = self._compose(text)
+        return text if node is None else str(node.value)
+
+    def _compose(self, text: str) -> Any:
+        """Return the node of a YAML text, or None if it cannot be read."""
         try:
-            return str(self._compose(text).value)
-        except (self._error, ValueError, OverflowError):
-            return text
+            return self._yaml.compose(text, Loader=self._yaml.SafeLoader)
+        except (self._yaml.YAMLError, ValueError, OverflowError):
+            return None
 
 
 def _count_open_brackets(text: str) -> int:
@@ -389,7 +384,6 @@ SIMPLE = re.compile(r"[A-Za-z](?:[A-Za-z0-9_,.!/()' -]*[A-Za-z0-9.!)])?")
 """A text that needs no quotation marks."""
 NOT_TEXT = {"y", "n", "yes", "no", "true", "false", "on", "off", "null"}
 """Words that YAML does not read as text."""
-ESCAPED = {"\n": "\\n", "\t": "\\t", "\r": "\\r", '"': '\\"', "\\": "\\\\"}
 STEP = "  "
 
 
@@ -407,9 +401,9 @@ class YAMLFormat(TextFormat):
         return "YAMLFormat()"
 
     @override
-    def encode(self, content: Any, encoder: Encoder | None = None) -> str:
+    def encode(self, content: Any) -> str:
         value = content if isinstance(content, str) else plain(content)
-        return value if isinstance(value, str) else Notation((encoder or self.encoder).encode(value))
+        return value if isinstance(value, str) else Notation(self.encoder.encode(value))
 
     @override
     def write(self, sections: Sequence[Section]) -> str:
@@ -503,17 +497,11 @@ def _is_simple(text: str) -> bool:
 
 
 def _quote(text: str) -> str:
-    return f'"{"".join(_escape(char) for char in text)}"'
+    """Return a text in quotation marks. The escapes of JSON are also YAML's, except those of surrogate pairs."""
+    return "".join(_escape(char) for char in json.dumps(text, ensure_ascii=False))
 
 
 def _escape(char: str) -> str:
-    if char in ESCAPED:
-        return ESCAPED[char]
     if char.isprintable():
         return char
-    code = ord(char)
-    if code < 0x100:
-        return f"\\x{code:02x}"
-    if code < 0x10000:
-        return f"\\u{code:04x}"
-    return f"\\U{code:08x}"
+    return f"\\u{ord(char):04x}" if char <= "\uffff" else f"\\U{ord(char):08x}"

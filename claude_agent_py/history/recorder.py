@@ -45,7 +45,7 @@ _DETAIL_OF: Final = {its_field: name for name, its_field in TEXTS.items()}
 
 
 class Recorder:
-    """The records of one session. Notified in the event loop's thread; `take` may be called from any thread.
+    """The records of one session. Notified in the event loop's thread; any thread may take what waits.
 
     Args:
         manager: The tasks of the session.
@@ -65,7 +65,7 @@ class Recorder:
         self._flush = flush
         self._stop: Callable[[], None] | None = None
         self._thread = threading.get_ident()
-        self._sessions: dict[str, str] = {}
+        self.sessions: dict[str, str] = {}
         """The session of each task that has a stored record."""
         self.earlier: set[str] = set()
         """Tasks whose end was stored by an earlier process."""
@@ -75,17 +75,13 @@ class Recorder:
         self._steps: Counter[str] = Counter()
         self._reported_runs: set[tuple[str, str | None, bool]] = set()
         """The runs whose start (False) or end (True) was recorded."""
-        self._waiting: deque[TaskRecord | FinishedTask] = deque()
-
-    @property
-    def has_waiting(self) -> bool:
-        """Whether there are records to store."""
-        return bool(self._waiting)
+        self.waiting: deque[TaskRecord | FinishedTask] = deque()
+        """The records to store."""
 
     @property
     def is_in_use(self) -> bool:
         """Whether a task is running according to the records, or there are records to store."""
-        return bool(self._waiting) or any(not task.status.is_terminal for task in self._known.values())
+        return bool(self.waiting) or any(not task.status.is_terminal for task in self._known.values())
 
     @property
     def session_id(self) -> str | None:
@@ -95,22 +91,6 @@ class Recorder:
     def is_for(self, manager: TaskManager, session_id: Callable[[], str | None] | str) -> bool:
         """Return whether this object records this manager for this session."""
         return self._manager() is manager and self._session_id == session_id
-
-    def take(self) -> "list[TaskRecord | FinishedTask]":
-        """Return and remove the records to store."""
-        return [self._waiting.popleft() for _ in range(len(self._waiting))]
-
-    def give_back(self, rows: "list[TaskRecord | FinishedTask]") -> None:
-        """Undo `take`."""
-        self._waiting.extendleft(reversed(rows))
-
-    def has(self, task_id: str) -> bool:
-        """Return whether any record of a task was stored."""
-        return task_id in self._sessions
-
-    def assign_session(self, row: TaskRecord | FinishedTask, session_id: str) -> TaskRecord | FinishedTask:
-        """Return a row with a session id. A task keeps the id of its first row."""
-        return replace(row, session_id=self._sessions.setdefault(row.task_id, session_id))
 
     # Events
 
@@ -128,7 +108,7 @@ class Recorder:
 
     async def keep(self, event: TaskEvent) -> None:
         """Store the waiting records. One call stores the records of many events, so most calls do nothing."""
-        if self._waiting:
+        if self.waiting:
             await self._flush()
 
     def record_pending_changes(self) -> None:
@@ -166,7 +146,7 @@ class Recorder:
         for event in events:
             drafts += _build_records(event, tasks[event.task_id], is_asked=event.task_id in asking)
             if isinstance(event, TaskFinished | TaskRevised):
-                self._waiting.append(FinishedTask.of(tasks[event.task_id], event.outcome, ""))
+                self.waiting.append(FinishedTask.of(tasks[event.task_id], event.outcome, ""))
         drafted = {draft.task_id for draft in drafts}
         drafts += [_build_changed(task, at_first.get(task.id)) for task in tasks.values() if task.id not in drafted]
         last = {draft.task_id: index for index, draft in enumerate(drafts)}
@@ -188,7 +168,7 @@ class Recorder:
         self._known[draft.task_id] = after
         draft = replace(draft, step=self._steps[draft.key])
         self._steps[replace(draft, step=0).key] += 1
-        self._waiting.append(draft)
+        self.waiting.append(draft)
 
 
 def _identify_run(event: TaskEvent) -> tuple[str, str | None, bool] | None:

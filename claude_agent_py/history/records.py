@@ -61,7 +61,7 @@ class TaskRecord:
     details: Mapping[str, Any] = field(default_factory=dict)
     """Further values, as JSON. See `RecordKind`; each record also has the fields that changed since the last record."""
     status: TaskStatus | None = None
-    """The status of the task after the step; None in records of older versions."""
+    """The status of the task after the step; None if the program that added the record did not set it."""
     number: int = field(default=0, compare=False)
     """The number of the record in the session: 1, 2, 3, ... without gaps. 0 until the record is stored."""
 

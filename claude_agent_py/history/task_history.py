@@ -10,17 +10,17 @@ import logging
 import os
 import sqlite3
 import threading
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Final, Self, TypeVar
 
 import anyio
-from anyio.lowlevel import checkpoint
 
 from claude_agent_py._errors import OptionsError, SessionError
 from claude_agent_py._event_loop import run_file_work
 from claude_agent_py._shared_sqlite import open_shared, transact
+from claude_agent_py._streams import Polling
 from claude_agent_py.history.recorder import Recorder
 from claude_agent_py.history.records import FinishedTask, RecordedTree, TaskRecord, rebuild
 from claude_agent_py.history.writers import (
@@ -33,7 +33,6 @@ from claude_agent_py.history.writers import (
     Writers,
     encode_finished,
     encode_record,
-    migrate,
     put_records,
     read_finished,
     read_record,
@@ -150,7 +149,7 @@ class TaskHistory:
 
     async def _flush(self, *, is_last: bool = False) -> None:
         """Store the waiting records. `is_last` includes the records of sessions whose id is unknown."""
-        waiting = [(each, each.session_id) for each in self._recorders if each.has_waiting]
+        waiting = [(each, each.session_id) for each in self._recorders if each.waiting]
         ready = [(each, session_id or "") for each, session_id in waiting if session_id is not None or is_last]
         if ready:
             await run_file_work(self._store_all, ready)
@@ -163,18 +162,21 @@ class TaskHistory:
 
     def _store(self, cursor: sqlite3.Cursor, recorder: Recorder, session_id: str) -> None:
         # Take the rows under the lock: concurrent flushes then store them in order.
-        rows = recorder.take()
+        rows = [recorder.waiting.popleft() for _ in range(len(recorder.waiting))]
         try:
             placed = [
-                recorder.assign_session(row, session_id)
+                # A task keeps the session of its first row.
+                replace(row, session_id=recorder.sessions.setdefault(row.task_id, session_id))
                 for row in rows
                 if not _check_stored(cursor, recorder, row, session_id)
             ]
             records = [encode_record(row) for row in placed if isinstance(row, TaskRecord)]
             put_records(cursor, records, self._writers.own)
             cursor.executemany(PUT_FINISHED, [encode_finished(row) for row in placed if isinstance(row, FinishedTask)])
+            # On a full disk, only the commit fails.
+            cursor.connection.commit()
         except BaseException:
-            recorder.give_back(rows)
+            recorder.waiting.extendleft(reversed(rows))
             raise
 
     # Reading
@@ -250,7 +252,7 @@ class TaskHistory:
         """
         if not poll > 0:
             raise OptionsError(f"must be positive, not {poll}", option="poll")
-        return _Follow(self, session_id, task_id, after, poll)
+        return Polling(lambda last: self.records(session_id, task_id, after=last), after, (poll, poll))
 
     async def tree(self, session_id: str) -> dict[str | None, list[str]]:
         """Return the tree of a session: the ids of the children by the id of the parent, the roots under None."""
@@ -330,7 +332,7 @@ class TaskHistory:
     def _run_locked(self, work: Callable[[sqlite3.Cursor], T]) -> T:
         with self._lock, _convert_errors(self._path):
             if self._connection is None:
-                self._connection = open_shared(self._path, SCHEMA, version=VERSION, migrate=migrate)
+                self._connection = open_shared(self._path, SCHEMA, version=VERSION)
                 self._connection.text_factory = _decode_text
             return transact(self._connection, work)
 
@@ -354,33 +356,11 @@ def _check_stored(cursor: sqlite3.Cursor, recorder: Recorder, row: TaskRecord | 
     """Return whether an earlier process has stored the run. A resumed session reports its end without a run id."""
     if row.run_id is not None:
         return False
-    if not recorder.has(row.task_id):
+    if row.task_id not in recorder.sessions:
         last = cursor.execute(LAST_STATUS, (session_id, row.task_id)).fetchone()
         if last is not None and (status := TaskStatus.read(last[0])) is not None and status.is_terminal:
             recorder.earlier.add(row.task_id)
     return row.task_id in recorder.earlier
-
-
-class _Follow(AsyncIterator[TaskRecord]):
-    """Iterates over the records of a session, including new ones. Not a generator, so it needs no closing."""
-
-    def __init__(self, history: TaskHistory, session_id: str, task_id: str | None, after: int, poll: float) -> None:
-        self._history = history
-        self._session_id = session_id
-        self._task_id = task_id
-        self._after = after
-        self._poll = poll
-        self._read: deque[TaskRecord] = deque()
-
-    async def __anext__(self) -> TaskRecord:
-        await checkpoint()
-        while not self._read:
-            self._read.extend(await self._history.records(self._session_id, self._task_id, after=self._after))
-            if not self._read:
-                await anyio.sleep(self._poll)
-        record = self._read.popleft()
-        self._after = record.number
-        return record
 
 
 @contextmanager

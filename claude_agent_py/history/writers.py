@@ -103,32 +103,25 @@ def remove_lock_file(path: Path) -> None:
         path.parent.rmdir()
 
 
-_FINISHED_TABLE: Final = """
-CREATE TABLE IF NOT EXISTS finished (
-    session_id TEXT NOT NULL, task_id TEXT NOT NULL, status TEXT NOT NULL, run_id TEXT NOT NULL, type TEXT, agent TEXT,
-    parent_task_id TEXT, description TEXT NOT NULL, prompt TEXT, summary TEXT NOT NULL, failure_reason TEXT,
-    output_file TEXT, exit_code INTEGER, evidence TEXT NOT NULL, total_tokens REAL NOT NULL, tool_uses REAL NOT NULL,
-    started_at REAL, ended_at REAL,
-    PRIMARY KEY (session_id, task_id, run_id)
-) WITHOUT ROWID
-"""
-_RECORDS_TABLE: Final = """
-CREATE TABLE IF NOT EXISTS records (
-    key TEXT NOT NULL UNIQUE, session_id TEXT NOT NULL, task_id TEXT NOT NULL, kind TEXT NOT NULL, at REAL NOT NULL,
-    run_id TEXT, author TEXT NOT NULL, parent_task_id TEXT, summary TEXT NOT NULL, failure_reason TEXT,
-    step INTEGER NOT NULL, details TEXT NOT NULL, status TEXT, number INTEGER NOT NULL, writer TEXT,
-    PRIMARY KEY (session_id, number)
-)
-"""
-_SESSIONS_TABLE: Final = "CREATE TABLE IF NOT EXISTS sessions (session_id TEXT PRIMARY KEY, last INTEGER NOT NULL)"
-_WRITERS_TABLE: Final = "CREATE TABLE IF NOT EXISTS writers (writer TEXT PRIMARY KEY)"
 SCHEMA: Final = (
-    _FINISHED_TABLE,
+    """CREATE TABLE IF NOT EXISTS finished (
+        session_id TEXT NOT NULL, task_id TEXT NOT NULL, status TEXT NOT NULL, run_id TEXT NOT NULL, type TEXT,
+        agent TEXT, parent_task_id TEXT, description TEXT NOT NULL, prompt TEXT, summary TEXT NOT NULL,
+        failure_reason TEXT, output_file TEXT, exit_code INTEGER, evidence TEXT NOT NULL, total_tokens REAL NOT NULL,
+        tool_uses REAL NOT NULL, started_at REAL, ended_at REAL,
+        PRIMARY KEY (session_id, task_id, run_id)
+    ) WITHOUT ROWID""",
     "CREATE INDEX IF NOT EXISTS finished_by_end ON finished (ended_at)",
-    _RECORDS_TABLE,
-    _SESSIONS_TABLE,
+    """CREATE TABLE IF NOT EXISTS records (
+        key TEXT NOT NULL UNIQUE, session_id TEXT NOT NULL, task_id TEXT NOT NULL, kind TEXT NOT NULL,
+        at REAL NOT NULL, run_id TEXT, author TEXT NOT NULL, parent_task_id TEXT, summary TEXT NOT NULL,
+        failure_reason TEXT, step INTEGER NOT NULL, details TEXT NOT NULL, status TEXT, number INTEGER NOT NULL,
+        writer TEXT,
+        PRIMARY KEY (session_id, number)
+    )""",
+    "CREATE TABLE IF NOT EXISTS sessions (session_id TEXT PRIMARY KEY, last INTEGER NOT NULL)",
     "CREATE INDEX IF NOT EXISTS records_by_writer ON records (writer)",
-    _WRITERS_TABLE,
+    "CREATE TABLE IF NOT EXISTS writers (writer TEXT PRIMARY KEY)",
 )
 """`sessions.last` is the number of the last record; `writers` contains the processes that are recording."""
 VERSION: Final = 1
@@ -150,30 +143,6 @@ LAST_STATUS: Final = (
 )
 """The last status of a task with a known run id."""
 _PUT_RECORD: Final = _build_insert("IGNORE", "records", ("key", *RECORD, "writer"))
-
-
-UNKNOWN_WRITER: Final = "0" * 16
-"""The name for processes that recorded before version 1; they are assumed to have ended."""
-
-
-def migrate(cursor: sqlite3.Cursor, version: int) -> None:
-    """Number the records of a version 0 file by session. Version 0 had one sequence for all sessions."""
-    columns = [row[1] for row in cursor.execute("PRAGMA table_info(records)")]
-    if not columns:
-        return
-    kept = ", ".join(name for name in columns if name in (*RECORD, "key") and name != "number")
-    added = f"ROW_NUMBER() OVER (PARTITION BY session_id ORDER BY number), '{UNKNOWN_WRITER}'"
-    for statement in (
-        "ALTER TABLE records RENAME TO records_0",
-        _RECORDS_TABLE,
-        f"INSERT INTO records ({kept}, number, writer) SELECT {kept}, {added} FROM records_0",  # noqa: S608 - ours
-        _SESSIONS_TABLE,
-        "INSERT INTO sessions SELECT session_id, max(number) FROM records GROUP BY session_id",
-        "DROP TABLE records_0",
-        _WRITERS_TABLE,
-        f"INSERT INTO writers VALUES ('{UNKNOWN_WRITER}')",  # noqa: S608 - ours
-    ):
-        cursor.execute(statement)
 
 
 def put_records(cursor: sqlite3.Cursor, rows: Sequence[dict[str, Any]], writer: str | None) -> None:
@@ -270,12 +239,20 @@ class Writers:
 
     def join(self, cursor: sqlite3.Cursor) -> None:
         """Add this process. Idempotent."""
-        if self.own is None and self._path is not None:
-            name = secrets.token_hex(8)
-            self._descriptor = create_lock_file(self._lock_path(name))
-            if self._descriptor is not None:
-                self.own = name
-                cursor.execute("INSERT INTO writers VALUES (?)", (name,))
+        if self.own is not None or self._path is None:
+            return
+        name = secrets.token_hex(8)
+        descriptor = create_lock_file(self._lock_path(name))
+        if descriptor is None:
+            return
+        try:
+            cursor.execute("INSERT INTO writers VALUES (?)", (name,))
+            cursor.connection.commit()
+        except BaseException:
+            release_lock_file(self._lock_path(name), descriptor)
+            raise
+        self.own = name
+        self._descriptor = descriptor
 
     def leave(self, cursor: sqlite3.Cursor) -> None:
         """Remove this process. Call this after its tasks have ended."""

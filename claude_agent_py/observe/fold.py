@@ -5,6 +5,7 @@ one), otherwise the time of arrival passed to `feed`, otherwise the time of the 
 which feeds it recordings, transcripts and stored sessions.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -15,8 +16,8 @@ from claude_agent_py.hooks.dispatcher import HookRun
 from claude_agent_py.observe.open_spans import (
     CALL_STATUSES,
     INTERRUPTED,
+    BoundedDict,
     OpenSpan,
-    SpanIds,
     Texts,
     add_usage,
     convert_task_status,
@@ -56,6 +57,7 @@ MAX_CHARS: Final = 2000
 LAUNCHES: Final = ("Agent", "Task")
 """The tools that launch subagents. Their description identifies a call better than the whole input."""
 _REFUSALS = frozenset({"deny", "block", "decline", "cancel", "cancelled"})
+_MAX_IDS: Final = 100_000
 _END_OF_TIME: Final = 1e11
 """Seconds since the epoch. A recording may contain any number, so later times are ignored."""
 
@@ -98,7 +100,7 @@ class SpanFold:
         self._sent: dict[str, tuple[UserMessage, float]] = {}
         self._started: list[str] = []
         """The prompts that the CLI has started since the last turn began."""
-        self._conversations: dict[str, Conversation] = {}
+        self._conversations: defaultdict[str, Conversation] = defaultdict(Conversation)
         self._traffic: ToolTraffic = ToolTraffic()
         self._calls: dict[str, OpenSpan] = {}
         self._tasks: dict[str, OpenSpan] = {}
@@ -107,7 +109,8 @@ class SpanFold:
         self._requests: dict[str, OpenSpan] = {}
         self._task_of_run: dict[str, str] = {}
         self._run_numbers: dict[str, int] = {}
-        self._span_ids: SpanIds = SpanIds()
+        self._span_ids: BoundedDict[int] = BoundedDict(_MAX_IDS)
+        """How often the id of each reported span was used."""
         self._on_end = on_end
 
     def open(self, span_id: str | None) -> Span | None:
@@ -169,7 +172,14 @@ class SpanFold:
 
     def _report(self, span: OpenSpan) -> None:
         """Report a span under a unique id."""
-        span.id = self._span_ids.add(span.id)
+        known = span.id
+        if known in self._span_ids:
+            count = self._span_ids[known]
+            while span.id in self._span_ids:
+                count += 1
+                span.id = f"{known}#{count}"
+            self._span_ids.put(known, count)
+        self._span_ids.put(span.id, 1)
         self._on_end(span.to_span())
 
     def _find_owner(self, agent: str) -> str | None:
@@ -178,12 +188,6 @@ class SpanFold:
             task = self._tasks.get(agent)
             return agent if task is None else task.id
         return self._turn.id if self._turn is not None else None
-
-    def _conversation(self, agent: str) -> Conversation:
-        conversation = self._conversations.get(agent)
-        if conversation is None:
-            conversation = self._conversations[agent] = Conversation()
-        return conversation
 
     def _end_model(self, agent: str) -> None:
         """End the API message of an agent, if one is arriving."""
@@ -216,7 +220,7 @@ class SpanFold:
         self._turn = OpenSpan(f"{run.id}/{self._turns + 1}", "turn", run.name, when, parent=run.id, links=tuple(causes))
         if prompts:
             self._turn.attributes["prompt"] = run.attributes.get("prompt")
-        self._conversation(MAIN).asked_at = when
+        self._conversations[MAIN].asked_at = when
         self._problem = None
 
     def end_turn(self, at: float | None = None, status: SpanStatus = "ok", result: ResultMessage | None = None) -> None:
@@ -325,7 +329,7 @@ class SpanFold:
                 self.begin_turn(self._started or message.prompt_uuids, when)
             if self._turn is not None:
                 self._turn.attributes["is_used"] = True
-        conversation = self._conversation(agent)
+        conversation = self._conversations[agent]
         message_id = message.message.id or message.uuid
         model = conversation.model
         if model is None or model.attributes["message_id"] != message_id:
@@ -379,7 +383,7 @@ class SpanFold:
             return
         when = self._advance(seconds(message.timestamp) or at)
         agent = self._find_agent(message)
-        self._conversation(agent).asked_at = when
+        self._conversations[agent].asked_at = when
         for record in self._traffic.fold(message):
             self._traffic.forget(record.id)
             call = self._calls.pop(record.id, None)
@@ -397,7 +401,7 @@ class SpanFold:
         """Update the output tokens, which an assistant message does not contain yet."""
         event = message.event
         if type(event) is MessageDeltaEvent and event.usage is not None and message.parent_tool_use_id is None:
-            model = self._conversation(MAIN).model
+            model = self._conversations[MAIN].model
             output = int(event.usage.output_tokens or 0)
             if model is not None and model.tokens is not None and output >= model.tokens.output:
                 model.attributes["is_counted"] = True
@@ -417,62 +421,32 @@ class SpanFold:
         if message.task_type not in AGENT_TYPES and message.is_backgrounded is False:
             self._foreground[message.task_id] = message
             return
-        self.begin_task(
-            message.task_id,
-            message.task_type,
-            when,
-            name=message.subagent_type or message.workflow_name,
-            call=message.tool_use_id,
-            is_background=message.is_backgrounded is not False,
-            launched_by=message.parent_task_id,
-            description=message.description,
-            prompt=message.prompt,
-        )
-        if message.run_id is not None:
-            self._task_of_run[message.run_id] = self._tasks[message.task_id].id
-
-    def begin_task(
-        self,
-        task_id: str,
-        task_type: str | None,
-        at: float,
-        *,
-        name: str | None = None,
-        call: str | None = None,
-        is_background: bool = True,
-        launched_by: str | None = None,
-        description: str = "",
-        prompt: str | None = None,
-    ) -> None:
-        """Begin a task: a subagent, a child agent, or any other background task."""
-        at = self._advance(at)
-        run_number = self._run_numbers.get(task_id, 0) + 1
-        self._run_numbers[task_id] = run_number
-        is_agent = task_type in AGENT_TYPES
+        run_number = self._run_numbers.get(message.task_id, 0) + 1
+        self._run_numbers[message.task_id] = run_number
+        is_agent = message.task_type in AGENT_TYPES
         kind: SpanKind = "task"
-        if task_type == CHILD_AGENT:
+        if message.task_type == CHILD_AGENT:
             kind = "child"
         elif is_agent:
             kind = "subagent"
-        span = OpenSpan(
-            task_id if run_number == 1 else f"{task_id}#{run_number}",
-            kind,
-            name or task_type or "task",
-            at,
-            agent=task_id,
-        )
-        _attach(span, call, is_background=is_background)
+        name = message.subagent_type or message.workflow_name or message.task_type or "task"
+        span_id = message.task_id if run_number == 1 else f"{message.task_id}#{run_number}"
+        span = OpenSpan(span_id, kind, name, when, agent=message.task_id)
+        call = message.tool_use_id
+        _attach(span, call, is_background=message.is_backgrounded is not False)
         launcher = self._calls.get(call or "")
         span.attributes = {
-            "type": task_type,
+            "type": message.task_type,
             "tool_use_id": call,
-            "launched_by": launched_by or (launcher.agent if launcher is not None else None),
-            "description": self._texts.to_line(description),
-            "prompt": self._texts.shorten(prompt),
+            "launched_by": message.parent_task_id or (launcher.agent if launcher is not None else None),
+            "description": self._texts.to_line(message.description),
+            "prompt": self._texts.shorten(message.prompt),
         }
-        self._tasks[task_id] = span
+        self._tasks[message.task_id] = span
         if is_agent:
-            self._conversation(task_id).asked_at = at
+            self._conversations[message.task_id].asked_at = when
+        if message.run_id is not None:
+            self._task_of_run[message.run_id] = span.id
 
     def end_task(
         self,

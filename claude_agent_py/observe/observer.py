@@ -18,18 +18,12 @@ from claude_agent_py.wire.messages.stream import StreamEventMessage
 logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 
-class Observed(Protocol):
-    """The session interface that observers use."""
-
-    observers: tuple[Any, ...]
-
-
 class Watchable(Protocol):
     """The client interface that `watch` uses."""
 
     @property
     def session(self) -> Any:
-        """Its session, an `Observed`. The type is Any because pyright cannot infer the type of a `cached_property`."""
+        """Its session. The type is Any because pyright cannot infer the type of a `cached_property`."""
         ...
 
 
@@ -100,7 +94,7 @@ class Observer:
 class Watch:
     """The spans of a running session, from now on. Created by `watch`; ended by `close` or with the session."""
 
-    def __init__(self, session: Observed, *, max_spans: int = MAX_SPANS, max_chars: int = MAX_CHARS) -> None:
+    def __init__(self, session: Any, *, max_spans: int = MAX_SPANS, max_chars: int = MAX_CHARS) -> None:
         self._session = session
         self._log = SpanLog(max_spans)
         self._fold = SpanFold(self._log.add, max_chars=max_chars)

@@ -1,9 +1,10 @@
 """`OpenSpan`: a span that is still being built, and conversions for its fields."""
 
 import re
+from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -12,6 +13,8 @@ from claude_agent_py.observe.spans import MAIN, Span, SpanKind, SpanStatus, Toke
 from claude_agent_py.tools.traffic import ToolCallStatus
 from claude_agent_py.wire.messages.tasks import TaskStatus, TaskUsage
 from claude_agent_py.wire.messages.usage import ModelUsage, Usage
+
+T = TypeVar("T")
 
 NAME_CHARS: Final = 80
 INTERRUPTED: Final = "[Request interrupted by user"
@@ -29,8 +32,7 @@ _TASK_STATUSES: Final[Mapping[TaskStatus, SpanStatus]] = {
 }
 
 
-@dataclass(slots=True)
-class OpenSpan:
+class OpenSpan(msgspec.Struct):
     """A span that has not ended. See `Span` for the fields."""
 
     id: str
@@ -43,55 +45,31 @@ class OpenSpan:
     status: SpanStatus = "running"
     tokens: Tokens | None = None
     cost_usd: float | None = None
-    attributes: dict[str, Any] = field(default_factory=dict)
+    attributes: dict[str, Any] = {}
     links: tuple[str, ...] = ()
 
     def to_span(self) -> Span:
         """Return a snapshot."""
-        end = None
-        if self.end is not None and self.status != "running":
-            end = max(self.start, self.end)
-        return Span(
-            id=self.id,
-            kind=self.kind,
-            name=self.name,
-            parent=self.parent,
-            agent=self.agent,
-            start=self.start,
-            end=end,
-            status=self.status,
-            tokens=self.tokens,
-            cost_usd=self.cost_usd,
-            attributes={key: value for key, value in self.attributes.items() if value not in (None, "")},
-            links=self.links,
-        )
+        fields = msgspec.structs.asdict(self)
+        fields["attributes"] = {key: value for key, value in self.attributes.items() if value not in (None, "")}
+        if self.end is not None:
+            fields["end"] = None if self.status == "running" else max(self.start, self.end)
+        return Span(**fields)
 
 
-class SpanIds:
-    """The ids of the latest spans: at least `limit` of them, at most twice as many."""
+class BoundedDict(OrderedDict[str, T]):
+    """A dict that forgets the entries that were set longest ago."""
 
-    def __init__(self, limit: int = 100_000) -> None:
+    def __init__(self, limit: int) -> None:
+        super().__init__()
         self._limit = limit
-        self._new: dict[str, int] = {}
-        """How often each id was added."""
-        self._old: dict[str, int] = {}
 
-    def __contains__(self, span_id: object) -> bool:
-        return span_id in self._new or span_id in self._old
-
-    def add(self, span_id: str) -> str:
-        """Add an id and return it. A number is appended to an id that was already added."""
-        if len(self._new) >= self._limit:
-            self._new, self._old = {}, self._new
-        count = self._new.get(span_id) or self._old.get(span_id) or 0
-        unique = span_id
-        while unique in self:
-            count += 1
-            unique = f"{span_id}#{count}"
-        if unique != span_id:
-            self._new[span_id] = count
-        self._new[unique] = 1
-        return unique
+    def put(self, key: str, value: T) -> None:
+        """Set an entry."""
+        self[key] = value
+        self.move_to_end(key)
+        if len(self) > self._limit:
+            self.popitem(last=False)
 
 
 @dataclass(slots=True)

@@ -20,6 +20,7 @@ from claude_agent_py.tasks.files.transcript import TranscriptMessage
 from claude_agent_py.wire.codec import decode
 from claude_agent_py.wire.control.frames import ControlCancelRequest, ControlRequest, ControlResponse, ControlSuccess
 from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultMessage, UserMessage
+from claude_agent_py.wire.messages.tasks import TaskStartedMessage
 from claude_agent_py.wire.timestamps import seconds
 
 _TASK_ID: Final = re.compile(r"<task-id>([\w.-]{1,100})</task-id>")
@@ -186,17 +187,17 @@ class _TranscriptReader:
         times = [] if agent is None else [seconds(m.timestamp) for m in (*agent.messages[:1], *agent.messages[-1:])]
         known = [time for time in times if time is not None]
         begun = known[0] if agent is not None and known else task.started_at
-        self._fold.begin_task(
-            task.id,
-            task.type,
-            self._fold.now if begun is None else begun,
-            name=agent.agent_type if agent is not None else None,
-            call=call,
-            is_background=call is None or agent is None or call in self._backgrounded,
-            launched_by=task.parent_id,
+        started = TaskStartedMessage(
+            task_id=task.id,
+            tool_use_id=call,
             description=task.description,
+            task_type=task.type,
+            subagent_type=agent.agent_type if agent is not None else None,
             prompt=task.prompt,
+            is_backgrounded=call is None or agent is None or call in self._backgrounded,
+            parent_task_id=task.parent_id,
         )
+        self._fold.feed(started, begun)
         for message in agent.messages if agent is not None else ():
             self._feed(message)
         outcome = task.outcome

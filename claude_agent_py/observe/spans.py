@@ -97,7 +97,6 @@ _MAX_LISTED: Final = 10
 class Used(msgspec.Struct, kw_only=True):
     """The usage of a model or an agent."""
 
-    tokens: Tokens = Tokens()
     cost_usd: float | None = None
     calls: int = 0
     """Model calls."""
@@ -108,12 +107,12 @@ class Used(msgspec.Struct, kw_only=True):
     from_results: Tokens = Tokens()
     """Tokens according to the results of turns."""
 
-    def settle(self) -> None:
-        """Choose the larger count: live messages lack most of their output tokens, and transcripts lack results."""
+    @property
+    def tokens(self) -> Tokens:
+        """The larger count: live messages lack most of their output tokens, and transcripts lack results."""
         if self.from_results.total >= self.from_messages.total:
-            self.tokens = self.from_results
-        else:
-            self.tokens = self.from_messages
+            return self.from_results
+        return self.from_messages
 
 
 class Summary:
@@ -195,7 +194,6 @@ class Summary:
         for used in (self._agent(span.agent), self._model(span.name)):
             used.calls += 1
             used.from_messages += span.tokens or Tokens()
-            used.settle()
 
     def _add_turn(self, span: Span) -> None:
         """Add the tokens and the cost by model, which only the CLI knows."""
@@ -203,11 +201,8 @@ class Summary:
             used = self._model(model)
             used.cost_usd = (used.cost_usd or 0.0) + spent["cost_usd"]
             used.from_results += spent["tokens"] or Tokens()
-            used.settle()
         if span.tokens is not None:
-            main = self._agent(span.agent)
-            main.from_results += span.tokens
-            main.settle()
+            self._agent(span.agent).from_results += span.tokens
 
     def _model(self, name: str) -> Used:
         return self.by_model.setdefault(name, Used())

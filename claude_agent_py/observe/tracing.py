@@ -17,6 +17,7 @@ from claude_agent_py._version import __version__
 from claude_agent_py.observe.exports import PROVIDER, build_attributes, build_name, get_operation
 from claude_agent_py.observe.fold import MAX_CHARS, SpanFold
 from claude_agent_py.observe.observer import Observer
+from claude_agent_py.observe.open_spans import BoundedDict
 from claude_agent_py.observe.spans import MAIN, TASK_KINDS, Span
 from claude_agent_py.wire.messages.conversation import UserMessage
 
@@ -43,10 +44,10 @@ class Tracer(Observer):
         self._meters = _Meters(metrics.get_meter(NAME, __version__, meter_provider))
         self._cli = trace.get_current_span().get_span_context()
         """The parent of the CLI's own spans: the CLI is started with this context."""
-        self._prompt_contexts: _BoundedDict = _BoundedDict()
+        self._prompt_contexts: BoundedDict[Context] = BoundedDict(_MAX_REMEMBERED)
         """The contexts in which prompts were sent, by their uuids."""
         self._live: dict[str, trace.Span] = {}
-        self._ended: _BoundedDict = _BoundedDict()
+        self._ended: BoundedDict[SpanContext] = BoundedDict(_MAX_REMEMBERED)
         """The contexts of ended spans, by id."""
         self._latest: tuple[str | None, Context] = (None, Context())
         """The latest parent, and the context for its children. A cache of one entry."""
@@ -201,16 +202,6 @@ class _Meters:
             for kind, count in sums.items():
                 self._tokens.record(count, {**attributes, "gen_ai.token.type": kind})
             self._cost.add(spent["cost_usd"], {"gen_ai.request.model": model})
-
-
-class _BoundedDict(dict[str, Any]):
-    """A dict that forgets the oldest entries."""
-
-    def put(self, key: str, value: Any) -> None:
-        """Set an entry."""
-        self[key] = value
-        if len(self) > _MAX_REMEMBERED:
-            del self[next(iter(self))]
 
 
 def _nanoseconds(seconds: float) -> int:

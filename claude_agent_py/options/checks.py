@@ -19,6 +19,7 @@ from claude_agent_py._errors import OptionsError
 from claude_agent_py._untrusted import read_json
 from claude_agent_py.options.delegation import depends_on_hooks, guide_text, why_no_agent_tool
 from claude_agent_py.options.output_shape import OutputShape
+from claude_agent_py.tools.names import mcp_server_name
 from claude_agent_py.wire.settings.rule_lists import survives_splitting, tool_of
 
 if TYPE_CHECKING:
@@ -40,8 +41,10 @@ def part_of_an_option(reader: Callable[[Any], Any]) -> Callable[[Any], Any]:
         try:
             return reader(value)
         except OptionsError as error:
-            problem = ValueError(inner_text(error))
-        raise problem
+            problem = inner_text(error)
+        except ValueError as error:
+            problem = str(error)
+        raise ValueError(problem)  # outside of `except`: the context would show the values
 
     return read
 
@@ -55,11 +58,16 @@ def text(value: Any) -> str:
     return value
 
 
-def names(value: Any) -> list[str]:
-    """Read a list of strings. A single string is refused: it would be read letter by letter."""
-    if isinstance(value, str) or not isinstance(value, Iterable):
+def items(value: Any) -> Iterable[Any]:
+    """Refuse a value that is not a list. A single string would be read letter by letter."""
+    if isinstance(value, str | Path | Mapping) or not isinstance(value, Iterable):
         raise ValueError(f"must be a list, not {type(value).__name__}")
-    return [text(name) for name in value]
+    return value
+
+
+def names(value: Any) -> list[str]:
+    """Read a list of strings."""
+    return [text(name) for name in items(value)]
 
 
 def path(value: Any) -> Path:
@@ -74,9 +82,7 @@ def home(value: Any) -> Path | bool | None:
 
 def paths(value: Any) -> list[Path]:
     """Read a list of paths."""
-    if isinstance(value, str | Path) or not isinstance(value, Iterable):
-        raise ValueError(f"must be a list, not {type(value).__name__}")
-    return [path(item) for item in value]
+    return [path(item) for item in items(value)]
 
 
 def function(value: Any) -> Any:
@@ -260,10 +266,6 @@ def _index_by_name(servers: Iterable[Any]) -> dict[str, Any]:
 
 def _check_prefixes(names: list[str]) -> None:
     """Refuse different names that are the same to the CLI: rules for one server would apply to the other."""
-    if len(names) < 2:
-        return
-    from claude_agent_py.tools.names import mcp_server_name
-
     prefixes: dict[str, str] = {}
     for name in names:
         other = prefixes.setdefault(mcp_server_name(name), name)
@@ -296,9 +298,9 @@ def _read_mcp_server(name: str, server: Any) -> Any:
 
 def is_external(server: object) -> bool:
     """Return whether the CLI connects to a server itself; other servers run in this process."""
-    from claude_agent_py.wire.settings.mcp_servers import MCPHTTPServer, MCPSSEServer, MCPStdioServer
+    from claude_agent_py.wire.settings.mcp_servers import MCPServerConfig
 
-    return isinstance(server, MCPStdioServer | MCPHTTPServer | MCPSSEServer)
+    return isinstance(server, MCPServerConfig)
 
 
 def interactions(value: Any) -> Any:
@@ -314,12 +316,10 @@ def interactions(value: Any) -> Any:
 
 def custom_tools(value: Any) -> list[Any]:
     """Read tools that run in this process; functions become tools."""
-    if isinstance(value, str | Mapping) or not isinstance(value, Iterable):
-        raise ValueError(f"must be a list, not {type(value).__name__}")
     from claude_agent_py.tools.server import ToolServer
 
     try:
-        return list(ToolServer("tools", tools=value).tools)
+        return list(ToolServer("tools", tools=items(value)).tools)
     except OptionsError as error:
         raise ValueError(str(error)) from None
 
@@ -361,21 +361,17 @@ def _check_json(value: JSONObject) -> JSONObject:
     try:
         json.dumps(value, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
-        problem = ValueError(f"must hold only JSON values: {error}")
-    else:
-        return value
-    raise problem
+        raise ValueError(f"must hold only JSON values: {error}") from None
+    return value
 
 
 def _parse_object(text: str) -> dict[str, Any]:
     try:
         value = read_json(text)
     except ValueError as error:
-        problem = ValueError(f"is not valid JSON: {error}")
-    else:
-        assert isinstance(value, dict)  # noqa: S101 - it begins with a brace
-        return value
-    raise problem
+        raise ValueError(f"is not valid JSON: {error}") from None
+    assert isinstance(value, dict)  # noqa: S101 - it begins with a brace
+    return value
 
 
 # Several options ------------------------------------------------------------------------------------------------------

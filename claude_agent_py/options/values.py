@@ -3,13 +3,14 @@
 They also accept the dicts of the official SDKs.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import Field, StrictBool
 
 from claude_agent_py._configuration import ConfigModel, snake_case
+from claude_agent_py.options.checks import items
 
 SYSTEM_PROMPT_DYNAMIC_BOUNDARY: Final = "__SYSTEM_PROMPT_DYNAMIC_BOUNDARY__"
 """A separator block in a system prompt: the blocks before it are the same for all sessions, so that they can be cached;
@@ -48,8 +49,8 @@ class Limits(ConfigModel):
     """A longer line of the CLI is dropped and reported as a `MalformedFrame`; the session continues. Lines of many
     megabytes are normal: a file that the model writes is one line."""
     mailbox_bytes: Bytes = 64 * MEBIBYTE
-    """How many bytes of messages may wait in memory for one reader. More go to a temporary file; if that cannot be
-    written, the same amount again stays in memory."""
+    """How many bytes of messages may wait in memory for one reader. Beyond 4 MiB they wait in a temporary file; this is
+    the limit for those that the file cannot take."""
     unclaimed_messages: Count = 1000
     """How many messages outside of runs are kept for the first reader of `client.messages()`."""
     stderr_bytes: Bytes = 64 * 1024
@@ -184,9 +185,7 @@ class PluginConfig(ConfigModel):
 
 def read_plugins(value: Any) -> list[PluginConfig]:
     """Read a list of plugins: values, paths, or an official SDK's dicts."""
-    if isinstance(value, str | Mapping) or not isinstance(value, Iterable):
-        raise ValueError(f"must be a list, not {type(value).__name__}")
-    return [_plugin(plugin) for plugin in value]
+    return [_plugin(plugin) for plugin in items(value)]
 
 
 def _plugin(value: Any) -> PluginConfig:

@@ -12,9 +12,7 @@ from pydantic import BaseModel
 
 from claude_agent_py.wire.base import JSONObject, WireModel, dump
 from claude_agent_py.wire.control.permissions import (
-    PermissionAllowReply,
     PermissionDecisionClassification,
-    PermissionDenyReply,
     PermissionUpdate,
     read_update,
 )
@@ -56,55 +54,46 @@ def build_reply(decision: Any, suggestions: Sequence[Mapping[str, Any]] = ()) ->
 
     Raises ValueError for anything else, and for a permission update that the CLI would drop and did not suggest.
     """
+    reply: JSONObject
     if isinstance(decision, Deny):
-        return _build_deny_reply(decision)
-    if isinstance(decision, Allow):
-        return _build_allow_reply(decision, suggestions)
-    raise ValueError(f"the decision must be Allow(...) or Deny(...), not {describe(decision)}")
+        if not isinstance(decision.message, str):
+            raise ValueError(f"the message of Deny must be a string, not {describe(decision.message)}")
+        reply = build_denial(decision.message)
+        if decision.interrupt:
+            reply["interrupt"] = True
+    elif isinstance(decision, Allow):
+        reply = {"behavior": "allow"}
+        if decision.updated_input is not None:
+            reply["updatedInput"] = json_object("updated_input", decision.updated_input)
+        if decision.updated_permissions:
+            reply["updatedPermissions"] = _read_updates(decision.updated_permissions, suggestions)
+    else:
+        raise ValueError(f"the decision must be Allow(...) or Deny(...), not {describe(decision)}")
+    kind = decision.decision_classification
+    if kind is None:
+        return reply
+    if not isinstance(kind, str):
+        raise ValueError(f"decision_classification must be a string, not {describe(kind)}")
+    return {**reply, "decisionClassification": kind}
 
 
 def build_denial(message: str) -> JSONObject:
     """Return the reply that denies a call."""
-    return dump(PermissionDenyReply(message=message.strip() or NO_REASON))
+    return {"behavior": "deny", "message": message.strip() or NO_REASON}
 
 
-def _build_deny_reply(decision: Deny) -> JSONObject:
-    if not isinstance(decision.message, str):
-        raise ValueError(f"the message of Deny must be a string, not {describe(decision.message)}")
-    marks = {"interrupt": True} if decision.interrupt else {}
-    return {**build_denial(decision.message), **marks, **_encode_classification(decision)}
-
-
-def _encode_classification(decision: Decision) -> JSONObject:
-    kind = decision.decision_classification
-    if kind is None:
-        return {}
-    if not isinstance(kind, str):
-        raise ValueError(f"decision_classification must be a string, not {describe(kind)}")
-    return {"decisionClassification": kind}
-
-
-def _build_allow_reply(decision: Allow, suggestions: Sequence[Mapping[str, Any]]) -> JSONObject:
-    fields: dict[str, Any] = {}
-    if decision.updated_input is not None:
-        fields["updated_input"] = json_object("updated_input", decision.updated_input)
-    if decision.updated_permissions:
-        fields["updated_permissions"] = _read_updates(decision.updated_permissions, suggestions)
-    return {**dump(PermissionAllowReply(**fields)), **_encode_classification(decision)}
-
-
-def _read_updates(updates: Any, suggestions: Sequence[Mapping[str, Any]]) -> list[Any]:
+def _read_updates(updates: Any, suggestions: Sequence[Mapping[str, Any]]) -> list[JSONObject]:
     if not isinstance(updates, Sequence) or isinstance(updates, str):
         raise ValueError("updated_permissions must be a list of permission updates")
-    read = []
+    read: list[JSONObject] = []
     for item in updates:
         data = dump(item) if isinstance(item, WireModel) else item
         if not isinstance(data, Mapping):
             raise ValueError("updated_permissions must be a list of permission updates")
-        update = read_update(data)
-        if update.problem is not None and data not in suggestions:
-            raise ValueError(f"the CLI would drop an update in updated_permissions: {update.problem}")
-        read.append(update)
+        problem = read_update(data).problem
+        if problem is not None and data not in suggestions:
+            raise ValueError(f"the CLI would drop an update in updated_permissions: {problem}")
+        read.append(dict(data))
     return read
 
 

@@ -11,9 +11,8 @@ from functools import cached_property
 from typing import Any, Final, Literal, TypeAlias
 
 from claude_agent_py.permissions.decisions import describe, json_object
-from claude_agent_py.wire.base import JSONObject, dump
+from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.control import asks
-from claude_agent_py.wire.control.permissions import ElicitationReply
 
 FieldValue: TypeAlias = str | int | float | bool | list[str]
 
@@ -316,15 +315,15 @@ def read_elicitation(request: ElicitationRequest, value: Any) -> JSONObject:
     if isinstance(value, Mapping):
         value = _read_mcp(value)
     if value is None or isinstance(value, Cancel):
-        return build_cancellation()
+        return {"action": "cancel"}
     if isinstance(value, Decline):
-        return dump(ElicitationReply(action="decline"))
+        return {"action": "decline"}
     if not isinstance(value, Accept):
         raise ValueError(f"the answer must be Accept(...), Decline() or Cancel(), not {describe(value)}")
     if request.mode != "form":
-        return dump(ElicitationReply(action="accept"))
+        return {"action": "accept"}
     content = json_object("content", {} if value.content is None else value.content)
-    return dump(ElicitationReply(action="accept", content=request.form.check(content)))
+    return {"action": "accept", "content": request.form.check(content)}
 
 
 def _read_mcp(value: Mapping[str, Any]) -> ElicitationAnswer:
@@ -339,8 +338,3 @@ def _read_mcp(value: Mapping[str, Any]) -> ElicitationAnswer:
             raise ValueError(
                 "a dict must be {'action': 'accept', 'content': {...}}, or have the action 'decline' or 'cancel'"
             )
-
-
-def build_cancellation() -> JSONObject:
-    """Return the reply that cancels an elicitation."""
-    return dump(ElicitationReply(action="cancel"))

@@ -59,6 +59,8 @@ CREATE TABLE IF NOT EXISTS interactions (
 """
 _VERSION: Final = 2
 """Files of version 0 lack `answered_by` and `answered_from`; files of version 1 lack `session_id`."""
+_ATTRIBUTES: Final = ("id", "created_at", "deadline", "session_id", "agent_id", "task_description")
+"""Columns with the attributes of an `Interaction`."""
 _IS_PENDING: Final = "state = 'pending' AND seen_at > ?"
 
 Result = TypeVar("Result")
@@ -140,13 +142,8 @@ class SQLiteInbox(Inbox):
         }
 
     def _open(self, row: dict[str, Any]) -> None:
-        self._execute(
-            "INSERT INTO interactions"
-            " (id, kind, request, session_id, agent_id, task_description, created_at, deadline, seen_at)"
-            " VALUES"
-            " (:id, :kind, :request, :session_id, :agent_id, :task_description, :created_at, :deadline, :seen_at)",
-            row,
-        )
+        values = ", ".join(f":{column}" for column in row)
+        self._execute(f"INSERT INTO interactions ({', '.join(row)}) VALUES ({values})", row)  # noqa: S608 - our names
 
     async def _wait_for_answer(self, interaction_id: str) -> None:
         signed_at = time.monotonic()
@@ -222,12 +219,7 @@ class StoredInteraction(Interaction):
         super().__init__(
             kind,
             fit(KINDS[kind].wire, json.loads(row["request"]))[0],
-            id=row["id"],
-            created_at=row["created_at"],
-            deadline=row["deadline"],
-            session_id=row["session_id"],
-            agent_id=row["agent_id"],
-            task_description=row["task_description"],
+            **{name: row[name] for name in _ATTRIBUTES},
         )
         self._inbox = inbox
 

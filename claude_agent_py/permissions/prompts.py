@@ -15,18 +15,16 @@ from claude_agent_py.permissions.elicitation import (
     Cancel,
     Decline,
     ElicitationRequest,
-    build_cancellation,
     read_elicitation,
 )
 from claude_agent_py.permissions.questions import ASK_USER_QUESTION, Question, read_answers, read_questions
 from claude_agent_py.permissions.requests import PermissionRequest
-from claude_agent_py.wire.base import JSONObject, dump
+from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.control.asks import (
     CanUseToolRequest,
     ElicitationRequest as WireElicitationRequest,
     UserDialogRequest,
 )
-from claude_agent_py.wire.control.permissions import UserDialogReply
 from claude_agent_py.wire.fitting import Misfit, fit
 from claude_agent_py.wire.tools.planning import ExitPlanModeInput
 
@@ -50,16 +48,11 @@ DialogAnswer: TypeAlias = Completed | Dismissed
 def read_dialog(value: Any) -> JSONObject:
     """Return the reply for the result of `on_user_dialog`. None dismisses it. Raises ValueError for other values."""
     if value is None or isinstance(value, Dismissed):
-        return build_dismissal()
+        return {"behavior": "cancelled"}
     if not isinstance(value, Completed):
         raise ValueError(f"the answer must be Completed(...) or Dismissed(), not {describe(value)}")
     check_json("the result of a dialog", value.result)
-    return dump(UserDialogReply(behavior="completed", result=value.result))
-
-
-def build_dismissal() -> JSONObject:
-    """Return the reply that dismisses a dialog."""
-    return dump(UserDialogReply(behavior="cancelled"))
+    return {"behavior": "completed", "result": value.result}
 
 
 EXIT_PLAN_MODE = "ExitPlanMode"
@@ -171,14 +164,14 @@ KINDS: Final[Mapping[Kind, PromptKind]] = {
         wire=WireElicitationRequest,
         subject=lambda request, context: ElicitationRequest(request),
         read=lambda request, value: read_elicitation(ElicitationRequest(request), value),
-        refuse=lambda reason: build_cancellation(),
+        refuse=lambda reason: {"action": "cancel"},
         answer=_decode_elicitation,
     ),
     "dialog": PromptKind(
         wire=UserDialogRequest,
         subject=lambda request, context: request,
         read=lambda request, value: read_dialog(value),
-        refuse=lambda reason: build_dismissal(),
+        refuse=lambda reason: {"behavior": "cancelled"},
         answer=lambda reply: Completed(reply.get("result")) if reply.get("behavior") == "completed" else Dismissed(),
     ),
 }

@@ -12,7 +12,7 @@ CLI refuses a directory whose settings it cannot apply any more.
 import hashlib
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 from claude_agent_py._errors import OptionsError
@@ -75,10 +75,6 @@ class SessionRequest:
     is_exact: bool = False
     """Whether only a process started with exactly these options can serve it."""
 
-    def as_exact(self) -> "SessionRequest":
-        """Return the request for a process started with exactly these options."""
-        return replace(self, is_exact=True)
-
     @classmethod
     def for_options(cls, options: ClientOptions, *, is_parked: bool = False) -> "SessionRequest":
         """Return the request for a session with these options, started now."""
@@ -109,11 +105,6 @@ class Change:
     permission_mode: Any = None
     cwd: str | None = None
     """The directory that a parked process takes."""
-
-    @property
-    def is_nothing(self) -> bool:
-        """Whether the session is already the requested one."""
-        return self == Change()
 
     async def apply(self, client: Client, wanted: ClientOptions) -> None:
         """Change the session of a client, which has the options `wanted` afterwards.

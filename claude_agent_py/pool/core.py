@@ -1,13 +1,14 @@
 """`PoolCore`: the processes of a pool, and the queue of waiting callers.
 
 `dispatch` decides, without waiting, which caller gets a process and which processes start and end. One worker runs each
-process (`_live`). The workers belong to the event loop, so any task may call any method. `process_table.py` and
-`compatibility.py` decide which process can serve which caller.
+process (`_live`). The workers belong to the event loop, so any task may call any method. `compatibility.py` decides
+which process can serve which caller.
 """
 
 import logging
 import math
 import os
+from collections.abc import Iterator
 from typing import Final, Literal
 
 import anyio
@@ -15,11 +16,12 @@ from anyio.abc import TaskGroup
 
 from claude_agent_py._errors import ConnectionClosedError, PoolTimeoutError
 from claude_agent_py._event_loop import spawn_detached, worker
+from claude_agent_py._memory import tree_memory
 from claude_agent_py._runtime.session.current import current
 from claude_agent_py._streams import LazyEvent, RepeatingEvent
-from claude_agent_py.pool.compatibility import SessionRequest, names_one_session
+from claude_agent_py.pool.compatibility import Change, SessionRequest, find_change, names_one_session
 from claude_agent_py.pool.pooled_process import Phase, PooledProcess
-from claude_agent_py.pool.process_table import PoolStats, ProcessTable, SpareTarget, Waiter, can_serve
+from claude_agent_py.pool.targets import PoolStats, SpareTarget, Waiter
 
 logger: logging.Logger = logging.getLogger("claude_agent_py")
 
@@ -30,6 +32,9 @@ MEASURE_EVERY: Final = 1.0
 
 STABLE_SECONDS: Final = 10.0
 """A spare that dies earlier counts as a failed start."""
+
+USUAL_BYTES: Final = 200 * 1024 * 1024
+"""The assumed memory of a process before the first measurement. (A ready CLI 2.1.328 takes 165 to 200 MB.)"""
 
 MAX_STARTING: Final = max(2, os.cpu_count() or 1)
 """How many spares start concurrently: a start keeps a processor busy. Starts for waiting callers are not limited."""
@@ -50,7 +55,9 @@ class PoolCore:
     """
 
     def __init__(self, targets: list[SpareTarget], max_size: int, memory: int | None, idle: float | None) -> None:
-        self.table: ProcessTable = ProcessTable(targets, max_size, memory)
+        self.targets: list[SpareTarget] = targets
+        self.processes: list[PooledProcess] = []
+        """In the order of their start."""
         self.changed: RepeatingEvent = RepeatingEvent()
         """Set when a process or a caller comes or goes."""
         self.is_opened: bool = False
@@ -58,6 +65,9 @@ class PoolCore:
         """Whether new callers are refused."""
         self.last_error: Exception | None = None
         self._idle = idle
+        self._max_size = max_size
+        self._memory = math.inf if memory is None else memory
+        self._usual_bytes = USUAL_BYTES
         self._queue: list[Waiter] = []
         self._workers: TaskGroup | None = None
         self._is_closing = False
@@ -94,20 +104,20 @@ class PoolCore:
         """Whether a caller waits for a process, has one reserved, or uses one."""
         if self._queue:
             return True
-        return any(process.phase is Phase.USED or process.is_reserved for process in self.table.processes)
+        return any(process.phase is Phase.USED or process.is_reserved for process in self.processes)
 
     @property
     def is_called_from_session(self) -> bool:
         """Whether the caller is a handler of one of the sessions."""
         client = current()
-        return client is not None and any(process.client is client for process in self.table.processes)
+        return client is not None and any(process.client is client for process in self.processes)
 
     def _begin_close(self) -> None:
         self._is_closing = self.is_draining = True
         for waiter in self._queue:
             waiter.fail(ConnectionClosedError(CLOSED))
         self._queue.clear()
-        for process in self.table.processes:
+        for process in self.processes:
             process.end()
             process.end_left_tasks()
         self.changed.set()
@@ -125,14 +135,14 @@ class PoolCore:
 
     def stats(self) -> PoolStats:
         """Return a snapshot of the pool."""
-        table = self.table
+        is_limited = self._memory < math.inf
         return PoolStats(
-            spares=table.count(Phase.SPARE),
-            starting=table.count(Phase.STARTING),
-            used=table.count(Phase.USED),
-            closing=table.count(Phase.CLOSING),
+            spares=self._count(Phase.SPARE),
+            starting=self._count(Phase.STARTING),
+            used=self._count(Phase.USED),
+            closing=self._count(Phase.CLOSING),
             waiting=len(self._queue),
-            memory_bytes=table.memory_bytes,
+            memory_bytes=sum(process.memory_bytes or 0 for process in self.processes) if is_limited else None,
             last_error=self.last_error,
             **self._counts,
         )
@@ -178,6 +188,64 @@ class PoolCore:
             self._end_if_unclaimed(waiter.process)
         self.changed.set()
 
+    # Processes ---------------------------------------------------------------------------------------------------
+
+    @property
+    def _has_room(self) -> bool:
+        """Whether another process may start. The first one always may."""
+        fits_in_memory = not self.processes or self._excess() + self._usual_bytes <= 0
+        return len(self.processes) < self._max_size and fits_in_memory
+
+    def _excess(self) -> float:
+        """Return by how many bytes the processes exceed the limit; negative below it.
+
+        Each process counts as at least what a new one uses once it has started.
+        """
+        return sum(max(process.memory_bytes or 0, self._usual_bytes) for process in self.processes) - self._memory
+
+    def _count(self, phase: Phase) -> int:
+        """Return how many processes are in a phase."""
+        return sum(process.phase is phase for process in self.processes)
+
+    def _spares(self) -> Iterator[PooledProcess]:
+        """Yield the spares that are not reserved, oldest first."""
+        return (process for process in self.processes if process.is_free)
+
+    def _find_spare(self, request: SessionRequest) -> PooledProcess | None:
+        """Return the oldest spare that can serve the request, preferably without a claim or a change."""
+        candidates = [process for process in self._spares() if process.client.is_open and can_serve(process, request)]
+        return min(
+            candidates,
+            key=lambda process: (process.made_for.is_parked, not _is_same(process.made_for, request)),
+            default=None,
+        )
+
+    def _count_missing(self, target: SpareTarget, request: SessionRequest) -> int:
+        """Return how many spares a target lacks; negative if it has too many."""
+        available = [
+            process
+            for process in self.processes
+            if process.phase in (Phase.STARTING, Phase.SPARE) and not process.is_reserved
+        ]
+        return target.size - sum(_is_same(process.made_for, request) for process in available)
+
+    def find_target(self, request: SessionRequest) -> SpareTarget | None:
+        """Return the target whose spares are started for such a request."""
+        return next((target for target in self.targets if _is_same(request, target.build_request())), None)
+
+    async def _measure(self) -> None:
+        """Measure the memory of the processes."""
+        pids: dict[PooledProcess, int] = {}
+        for process in self.processes:
+            pid = process.pid
+            if pid is not None:
+                pids[process] = pid
+        measured = await tree_memory(pids.values())
+        for process, pid in pids.items():
+            process.memory_bytes = measured[pid]
+        spares = [measured[pid] for process, pid in pids.items() if process.phase is Phase.SPARE]
+        self._usual_bytes = max(spares, default=0) or self._usual_bytes
+
     # Scheduling --------------------------------------------------------------------------------------------------
 
     def dispatch(self) -> None:
@@ -185,31 +253,39 @@ class PoolCore:
         if self._workers is None or self._is_closing:
             return
         self._serve_queue()
-        for process in self.table.spares_over_limit():
-            self._expire(process)
+        self._end_spares_over_limit()
         if not self._queue and not self.is_draining:
-            for target in self.table.targets:
+            for target in self.targets:
                 self._refill(target)
+
+    def _end_spares_over_limit(self) -> None:
+        """End spares until the memory limit is kept. One process may always stay."""
+        excess = self._excess()
+        for process in list(self._spares()):
+            if excess <= 0 or len(self.processes) == 1:
+                return
+            excess -= max(process.memory_bytes or 0, self._usual_bytes)
+            self._expire(process)
 
     def _serve_queue(self) -> None:
         """Assign processes to the queued callers, in order, or start processes for them."""
-        table = self.table
-        starting = table.starting()
-        closing = table.count(Phase.CLOSING)
+        starting = [process for process in self.processes if process.phase is Phase.STARTING]
+        starting = [process for process in starting if not process.made_for.is_parked]
+        closing = self._count(Phase.CLOSING)
         for waiter in tuple(self._queue):
-            process = table.find_spare(waiter.request)
+            process = self._find_spare(waiter.request)
             if process is not None:
                 self._reserve(process, waiter)
                 continue
             match = next((process for process in starting if can_serve(process, waiter.request)), None)
             if match is not None:
                 starting.remove(match)
-            elif table.has_room:
+            elif self._has_room:
                 self._start(waiter.request)
             elif closing:
                 # A closing process makes room for this caller.
                 closing -= 1
-            elif (oldest := next(table.spares(), None)) is not None:
+            elif (oldest := next(self._spares(), None)) is not None:
                 # No queued caller can use this spare, so close it to make room.
                 self._expire(oldest)
 
@@ -228,23 +304,24 @@ class PoolCore:
 
     def _refill(self, target: SpareTarget) -> None:
         """Start missing spares, a few at a time, replacing spares that no target needs any more."""
-        table = self.table
         request = target.build_request()
-        missing = table.count_missing(target, request)
+        missing = self._count_missing(target, request)
         if 2 * missing <= target.size and anyio.current_time() < self._handed_out_at + FIRST_ANSWER:
             return
         for _ in range(missing):
-            if table.count(Phase.STARTING) >= MAX_STARTING or target.not_before > anyio.current_time():
+            if self._count(Phase.STARTING) >= MAX_STARTING or target.not_before > anyio.current_time():
                 return
-            if table.has_room:
+            if self._has_room:
                 self._start(request)
-            elif (useless := table.find_useless()) is not None:
+                continue
+            useless = next((spare for spare in self._spares() if self.find_target(spare.made_for) is None), None)
+            if useless is not None:
                 self._expire(useless)
 
     def _start(self, request: SessionRequest) -> None:
         assert self._workers is not None  # noqa: S101 - the callers have checked it
         process = PooledProcess(request)
-        self.table.processes.append(process)
+        self.processes.append(process)
         self._workers.start_soon(self._live, process)
 
     # The life of a process ---------------------------------------------------------------------------------------
@@ -272,7 +349,7 @@ class PoolCore:
         finally:
             with anyio.CancelScope(shield=True):
                 await process.close()
-            self.table.processes.remove(process)
+            self.processes.remove(process)
             self.changed.set()
 
     def _on_ready(self, process: PooledProcess) -> None:
@@ -313,7 +390,7 @@ class PoolCore:
     ) -> None:
         self._counts[what] += 1
         self.last_error = error
-        if pauses and (target := self.table.find_target(process)) is not None:
+        if pauses and (target := self.find_target(process.made_for)) is not None:
             target.note_failure()
         process.enter(Phase.CLOSING)
         self.changed.set()
@@ -321,7 +398,7 @@ class PoolCore:
     def note_use(self, process: PooledProcess, what: Literal["warm", "cold"]) -> None:
         """Record that a process was used, and whether it was ready."""
         self._counts[what] += 1
-        target = self.table.find_target(process)
+        target = self.find_target(process.made_for)
         if target is not None:
             target.note_success()
 
@@ -334,8 +411,8 @@ class PoolCore:
                 self._workers = workers
                 ready.set()
                 while not self._is_closing:
-                    if self.table.has_memory_limit and self.table.processes:
-                        await self.table.measure()
+                    if self._memory < math.inf and self.processes:
+                        await self._measure()
                     self.dispatch()
                     await self.changed.wait(self._seconds_to_next_check())
         finally:
@@ -349,9 +426,18 @@ class PoolCore:
     def _seconds_to_next_check(self) -> float | None:
         """Return the seconds until the next check if nothing changes before; None means no check."""
         now = anyio.current_time()
-        delays = [target.not_before - now for target in self.table.targets if target.size and target.not_before > now]
-        if self.table.has_memory_limit and self.table.processes:
+        delays = [target.not_before - now for target in self.targets if target.size and target.not_before > now]
+        if self._memory < math.inf and self.processes:
             delays.append(MEASURE_EVERY)
         if now < self._handed_out_at + FIRST_ANSWER:
             delays.append(self._handed_out_at + FIRST_ANSWER - now)
         return min(delays, default=None)
+
+
+def can_serve(process: PooledProcess, request: SessionRequest) -> bool:
+    """Return whether a process can become the requested session."""
+    return find_change(process.made_for, request) is not None
+
+
+def _is_same(one: SessionRequest, other: SessionRequest) -> bool:
+    return find_change(one, other) == Change()

@@ -17,7 +17,7 @@ from claude_agent_py.options.output_shape import Output
 from claude_agent_py.pool.job import Job
 from claude_agent_py.pool.outcome import MapProgress, Progress, RunOutcome, check_progress
 from claude_agent_py.pool.pool import Pool
-from claude_agent_py.pool.process_table import check_count
+from claude_agent_py.pool.targets import check_count
 from claude_agent_py.retrying import RetryPolicy
 
 if TYPE_CHECKING:

@@ -107,23 +107,10 @@ def show_progress(progress: Progress, first: MapProgress) -> Iterator[Report]:
     if callable(progress):
         progress(first)
         yield progress
-    elif progress or (progress is None and sys.stderr.isatty() and _has_rich()):
-        with _show_bar(first) as update:
-            yield update
-    else:
+        return
+    if progress is False or (progress is None and not (sys.stderr.isatty() and _has_rich())):
         yield lambda progress: None
-
-
-def _has_rich() -> bool:
-    try:
-        return importlib.util.find_spec("rich") is not None
-    except ValueError:
-        # `find_spec` raises this for a module in `sys.modules` without a spec.
-        return False
-
-
-@contextmanager
-def _show_bar(first: MapProgress) -> Iterator[Report]:
+        return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress as Bar, TextColumn, TimeRemainingColumn
 
@@ -135,6 +122,14 @@ def _show_bar(first: MapProgress) -> Iterator[Report]:
             bar.update(task, completed=now.done, description=_format_counts(now))
 
         yield update
+
+
+def _has_rich() -> bool:
+    try:
+        return importlib.util.find_spec("rich") is not None
+    except ValueError:
+        # `find_spec` raises this for a module in `sys.modules` without a spec.
+        return False
 
 
 def _format_counts(now: MapProgress) -> str:

@@ -6,6 +6,7 @@ import logging
 import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
@@ -24,7 +25,7 @@ from claude_agent_py.options.output_shape import Output
 from claude_agent_py.pool.compatibility import SessionRequest, check_for_parking, check_for_pool, find_change
 from claude_agent_py.pool.core import PoolCore
 from claude_agent_py.pool.pooled_process import PooledProcess
-from claude_agent_py.pool.process_table import PoolStats, SpareTarget, check_count, check_seconds, read_memory_limit
+from claude_agent_py.pool.targets import PoolStats, SpareTarget, check_count, check_seconds, read_memory_limit
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
@@ -154,7 +155,7 @@ class Pool(Generic[Output]):
                 if not core.stats().starting:
                     break
                 await core.changed.wait()
-        if core.last_error is not None and any(target.failures for target in core.table.targets):
+        if core.last_error is not None and any(target.failures for target in core.targets):
             raise core.last_error
 
     async def __aenter__(self) -> Self:
@@ -268,12 +269,12 @@ class Pool(Generic[Output]):
         check_count(size, "size", 0)
         core.check_open()
         wanted = check_for_pool(options_or_defaults(options or self._options))
-        target = core.table.find_target_for(wanted)
+        target = core.find_target(SessionRequest.for_options(wanted))
         if target is None:
-            core.table.targets.append(target := SpareTarget(wanted, size))
+            core.targets.append(target := SpareTarget(wanted, size))
         target.size = size
-        if not size and target is not core.table.targets[0]:
-            core.table.targets.remove(target)
+        if not size and target is not core.targets[0]:
+            core.targets.remove(target)
         core.changed.set()
 
     def stats(self) -> PoolStats:
@@ -301,7 +302,7 @@ class Pool(Generic[Output]):
         if problem is not None:
             # Retry with a process started for this request: its start raises a more precise error.
             logger.info("a spare could not become the requested session: %s", problem)
-            process, _ = await self._core.next(request.as_exact(), deadline, limit or 0.0)
+            process, _ = await self._core.next(replace(request, is_exact=True), deadline, limit or 0.0)
             is_warm = False
         self._core.note_use(process, "warm" if is_warm else "cold")
         return process

@@ -79,11 +79,6 @@ class PooledProcess:
         return f"<PooledProcess {self.phase.value} {self.client!r}>"
 
     @property
-    def is_ending(self) -> bool:
-        """Whether the process is being ended, or has ended."""
-        return self.phase is Phase.CLOSING
-
-    @property
     def is_free(self) -> bool:
         """Whether it is a spare that is not reserved."""
         return self.phase is Phase.SPARE and not self.is_reserved
@@ -167,6 +162,6 @@ class PooledRun(OneShot):
 
     def __del__(self) -> None:
         process: PooledProcess | None = vars(self).get("_process")
-        if process is not None and not process.is_ending:
+        if process is not None and process.phase is not Phase.CLOSING:
             # `abort` works in any thread. The worker of the process then cleans up.
             process.client.abort()

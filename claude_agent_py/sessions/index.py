@@ -7,7 +7,7 @@ than reading the folder. All calls block.
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from claude_agent_py._errors import OptionsError
 from claude_agent_py.sessions.files import is_archived
@@ -18,15 +18,12 @@ MOST_CACHED: Final = 100_000
 """The maximum number of cached files."""
 
 
-@dataclass(slots=True)
-class _File:
+class _File(NamedTuple):
     """A transcript file, from its folder entry."""
 
     path: str
     session_id: str
-    changed_ns: int
-    size: int
-    inode: int
+    status: os.stat_result
 
 
 @dataclass(slots=True)
@@ -103,16 +100,13 @@ def get_session_info(
 
 def describe_session(path: str, session_id: str) -> SessionInfo:
     """Return a session's description, even if the session has no prompt yet."""
-    file = _describe_file(path, session_id, os.stat(path))
-    info = _load_info(file, is_deep=True)
+    status = os.stat(path)
+    info = _load_info(_File(path, session_id, status), is_deep=True)
     if info is None:
-        changed = file.changed_ns // 1_000_000
-        info = SessionInfo(session_id=session_id, summary="", last_modified=changed, file_size=file.size, path=path)
+        changed = status.st_mtime_ns // 1_000_000
+        size = status.st_size
+        info = SessionInfo(session_id=session_id, summary="", last_modified=changed, file_size=size, path=path)
     return replace(info, archived=is_archived(path))
-
-
-def _describe_file(path: str, session_id: str, status: os.stat_result) -> _File:
-    return _File(path, session_id, status.st_mtime_ns, status.st_size, status.st_ino)
 
 
 def _iter_newest_first(folders: list[str]) -> Iterator[SessionInfo]:
@@ -120,7 +114,7 @@ def _iter_newest_first(folders: list[str]) -> Iterator[SessionInfo]:
     with_folder: set[str] = set()
     for folder in folders:
         _scan_folder(folder, files, with_folder)
-    files.sort(key=lambda file: (-file.changed_ns, file.path))
+    files.sort(key=lambda file: (-file.status.st_mtime_ns, file.path))
     seen: set[str] = set()
     for file in files:
         if file.session_id in seen:
@@ -147,18 +141,20 @@ def _scan_folder(folder: str, files: list[_File], with_folder: set[str]) -> None
                 if session_id is None:
                     with_folder.add(entry.path)
                 elif entry.is_file(follow_symlinks=False):
-                    files.append(_describe_file(entry.path, session_id, entry.stat(follow_symlinks=False)))
+                    files.append(_File(entry.path, session_id, entry.stat(follow_symlinks=False)))
     except OSError:
         return
 
 
 def _load_info(file: _File, *, is_deep: bool = False) -> SessionInfo | None:
+    status = file.status
     known = _cache.get(file.path)
     before: SessionInfo | None = None
-    if known is not None and known.inode == file.inode:
-        if known.size == file.size and known.changed_ns == file.changed_ns and (known.is_deep or not is_deep):
+    if known is not None and known.inode == status.st_ino:
+        is_same = known.size == status.st_size and known.changed_ns == status.st_mtime_ns
+        if is_same and (known.is_deep or not is_deep):
             return known.info
-        if known.size <= file.size:
+        if known.size <= status.st_size:
             # The file has grown: read only its ends, and keep the title and tag found further back before.
             before = known.info
             is_deep = is_deep and not known.is_deep
@@ -166,6 +162,6 @@ def _load_info(file: _File, *, is_deep: bool = False) -> SessionInfo | None:
     is_deep |= before is not None and known is not None and known.is_deep
     while len(_cache) >= MOST_CACHED:
         _cache.pop(next(iter(_cache)), None)
-    size = file.size if info is None else info.file_size
-    _cache[file.path] = _CachedInfo(file.changed_ns, size, file.inode, info, is_deep)
+    size = status.st_size if info is None else info.file_size
+    _cache[file.path] = _CachedInfo(status.st_mtime_ns, size, status.st_ino, info, is_deep)
     return info

@@ -141,7 +141,7 @@ def read_info(
             return None
         last = _LastNotes(ends, is_deep=is_deep)
         title = last.find_title()
-        tag = last.find_tag()
+        tag = last.search(b"tag").tag
         if known is not None:
             title = title or known.custom_title
             # An empty tag means that the tag was removed.
@@ -297,11 +297,7 @@ class _LastNotes:
 
     def find_title(self) -> str | None:
         """Return the last title set by a user, otherwise the last generated title, or None."""
-        return self._search(b"custom-title").custom_title or self._search(b"ai-title").ai_title
-
-    def find_tag(self) -> str | None:
-        """Return the last tag, or None. The tag is empty if it was removed."""
-        return self._search(b"tag").tag
+        return self.search(b"custom-title").custom_title or self.search(b"ai-title").ai_title
 
     def find_branch(self) -> str | None:
         """Return the git branch of the last entry, or None.
@@ -318,7 +314,8 @@ class _LastNotes:
         except ValueError:
             return None
 
-    def _search(self, kind: bytes) -> _Line:
+    def search(self, kind: bytes) -> _Line:
+        """Return the last note of a kind, like `get`, but also look for it before the tail."""
         if kind not in self._notes and not self._is_far:
             self._is_far = True
             self._notes = {**_find_notes(self._ends.read_far_tail()), **self._notes}

@@ -40,10 +40,10 @@ class Snapshot:
         with os.fdopen(open_regular(self.path), "rb", _BUFFER) as file:
             yield file
 
-    def forwards(self, start: int = 0) -> Iterator[tuple[int, bytes | None]]:
+    def forwards(self) -> Iterator[tuple[int, bytes | None]]:
         """Yield each line's offset and content, without the line break. The content of an overlong line is None."""
         with self.open() as file:
-            yield from lines_of(file, start, self.size)
+            yield from lines_of(file, 0, self.size)
 
     def backwards(self) -> Iterator[tuple[int, bytes | None]]:
         """Yield the lines like `forwards`, last line first."""

@@ -162,10 +162,6 @@ class Session:
         """The background tasks, in launch order. Tasks left running by a process that has ended count as stopped."""
         return load_tasks(self.snapshot, self.id, self.subagents, is_running=self.process is not None)
 
-    def tasks_of_ended_process(self) -> Sequence[StoredTask]:
-        """Return `tasks` for a session whose current process did not launch any: unfinished tasks count as stopped."""
-        return load_tasks(self.snapshot, self.id, self.subagents, is_running=False)
-
     @cached_property
     def usage(self) -> SessionUsage:
         """The tokens by model and the cost."""

@@ -19,7 +19,7 @@ from claude_agent_py.tasks.ledger.announcements import TASK_TOOLS, Announcement,
 from claude_agent_py.tasks.ledger.spending import Counts, count_transcript
 from claude_agent_py.tasks.ledger.state import Evidence
 from claude_agent_py.tasks.outcome import EndedBy, Finding, TaskOutcome, parse_exit_code
-from claude_agent_py.tasks.waiting.reconcile import inspect_shell
+from claude_agent_py.tasks.reconcile import inspect_shell
 from claude_agent_py.wire.messages.conversation import AssistantMessage
 from claude_agent_py.wire.messages.tasks import TaskStatus, TaskUsage
 from claude_agent_py.wire.timestamps import seconds

@@ -21,12 +21,11 @@ from claude_agent_py.tasks.events import Answered, Asked, TaskEvent, TaskOutputA
 from claude_agent_py.tasks.files.paths import Paths
 from claude_agent_py.tasks.ledger import signals
 from claude_agent_py.tasks.ledger.ledger import Grace, Ledger
-from claude_agent_py.tasks.ledger.record import Record, TaskRun
-from claude_agent_py.tasks.ledger.spending import Counts
+from claude_agent_py.tasks.ledger.record import Record
 from claude_agent_py.tasks.listeners import EventStream, Listeners, What, event_kind
 from claude_agent_py.tasks.messages import MESSAGE_LIMIT, SubagentMessages
-from claude_agent_py.tasks.outcome import EndedBy, TaskOutcome
-from claude_agent_py.tasks.waiting.reconcile import PAUSE, Reconciler
+from claude_agent_py.tasks.outcome import EndedBy
+from claude_agent_py.tasks.reconcile import PAUSE, Reconciler
 from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
 from claude_agent_py.wire.messages.system import InitMessage, PermissionDeniedMessage
 from claude_agent_py.wire.messages.tasks import TaskStartedMessage
@@ -93,10 +92,6 @@ class TaskIntake:
         self._is_orphaned = False
         """Whether the CLI has ended while adopted tasks are still running."""
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the records, without the session."""
-        return _build_copy, (dict(self.ledger.records), self.paths)
-
     # From the session
 
     def track(self, message: Any, line: bytes = b"", /) -> None:
@@ -104,8 +99,6 @@ class TaskIntake:
         kind = type(message)
         if kind not in _TRACKED:
             return
-        if self._is_closed:
-            self._reopen()
         try:
             handler = signals.HANDLERS.get(kind)
             if handler is not None:
@@ -122,8 +115,6 @@ class TaskIntake:
 
     def track_hook(self, event: str, data: Mapping[str, Any], /) -> None:
         """Track the input of a hook, in wire form. Never raises."""
-        if self._is_closed:
-            self._reopen()
         self.paths.record_hook(data)
         if event in signals.HOOKS_ABOUT_TASKS or "background_tasks" in data:
             self._apply(signals.apply_hook, event, data)
@@ -143,7 +134,7 @@ class TaskIntake:
     def process_exited(self, reason: str) -> None:
         """Mark the tasks of the CLI's process as failed for this reason, and end the streams of events.
 
-        If adopted tasks are running, the streams continue until these end. Messages of a new process may follow.
+        If adopted tasks are running, the streams continue until these end.
         """
         self._is_orphaned = True
         self._apply(signals.process_exited, reason)
@@ -170,52 +161,12 @@ class TaskIntake:
         record.brief = brief or {}
         record.launched_by = author
 
-    def recall(
-        self,
-        outcome: TaskOutcome,
-        *,
-        task_type: str | None,
-        prompt: str | None = None,
-        tool_use_id: str | None = None,
-        subagent_type: str | None = None,
-        spawn_depth: int | None = None,
-        transcript_path: str | None = None,
-        parent_id: str | None = None,
-        spent: Mapping[str, Counts] | None = None,
-    ) -> None:
-        """Add a task that an earlier process of the session ran, without events. Does nothing if the task is known.
-
-        Args:
-            outcome: How it ended.
-            task_type: For example `local_agent`.
-            prompt: The prompt of a subagent.
-            tool_use_id: The call that launched it.
-            subagent_type: The name of the agent definition.
-            spawn_depth: Its level in the tree.
-            transcript_path: A subagent's transcript.
-            parent_id: The task of the subagent that launched it.
-            spent: The tokens in its transcript, by model.
-        """
-        if outcome.task_id in self.ledger.records:
-            return
-        run = TaskRun.of_earlier_process(outcome)
-        run.prompt = prompt
-        run.tool_use_id = tool_use_id
-        run.spent.exact = dict(spent or {})
-        record = Record(
-            id=outcome.task_id,
-            type=task_type,
-            description=outcome.description,
-            subagent_type=subagent_type,
-            spawn_depth=spawn_depth,
-            is_confirmed=True,
-            output_file=outcome.output_file,
-            transcript_path=transcript_path,
-            runs=[run],
-        )
-        self.ledger.add_earlier(record, parent_id)
-        if outcome.output_file:
-            self.paths.record_output(record.id, outcome.output_file)
+    def recall(self, record: Record, parent_id: str | None) -> None:
+        """Add a task that an earlier process of the session ran, without events. Does nothing if the task is known."""
+        if record.id not in self.ledger.records:
+            self.ledger.add_earlier(record, parent_id)
+            if record.output_file:
+                self.paths.record_output(record.id, record.output_file)
 
     def ends_by(self, task_id: str, by: EndedBy) -> None:
         """Record the cause of the end of the current run. Only the first call has an effect."""
@@ -326,10 +277,6 @@ class TaskIntake:
         self._streams = ()
         self._wake_all()
 
-    def _reopen(self) -> None:
-        self._is_closed = False
-        self.listeners.reopen()
-
     # Waiting
 
     def event(self, task_id: str) -> RepeatingEvent:
@@ -389,11 +336,3 @@ class TaskIntake:
     def _wake_all(self) -> None:
         for event in (self.changed, *self._events.values()):
             event.set()
-
-
-def _build_copy(records: dict[str, Record], paths: Paths) -> TaskIntake:
-    intake = TaskIntake()
-    vars(intake.paths).update(vars(paths))
-    intake.ledger.restore(records)
-    intake.is_copy = True
-    return intake

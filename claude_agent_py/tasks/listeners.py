@@ -3,13 +3,12 @@
 from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeAlias, TypeVar
 
-import anyio
 from msgspec import Struct
 
 from claude_agent_py._callbacks import Report, log_failure
 from claude_agent_py._errors import OptionsError
 from claude_agent_py._listeners import ListenerQueue
-from claude_agent_py._streams import QUEUE_LIMIT, RepeatingEvent, Stream
+from claude_agent_py._streams import QUEUE_LIMIT, Stream
 from claude_agent_py.tasks.events import EVENT_TYPES, TaskEvent, TaskFinished, TaskProgressed
 
 ItemT = TypeVar("ItemT")
@@ -66,10 +65,8 @@ class Listeners:
 
     def __init__(self) -> None:
         self._registered: list[_Registered] = []
-        self._changed = RepeatingEvent()
-        self._is_closed = False
         self._report: Report = log_failure
-        self._start: Callable[[], object] | None = None
+        self._start: Callable[[ListenerQueue], object] | None = None
 
     def add(self, listener: Listener, what: object = None) -> None:
         """Add a listener for events from now on. Raises OptionsError if it or `what` is invalid."""
@@ -77,17 +74,19 @@ class Listeners:
             raise OptionsError(f"must be a function, not {listener!r}", option="listener")
         is_for_notifications = what == NOTIFICATION
         kind = TaskFinished if is_for_notifications else event_kind(what)
-        self._registered.append(_Registered(listener, kind, is_for_notifications, self._create_queue(listener)))
-        self._is_closed = False
-        self._changed.set()
+        queue = ListenerQueue(listener, lambda error: self._report(error))
+        self._registered.append(_Registered(listener, kind, is_for_notifications, queue))
         if self._start is not None:
-            self._start()
+            self._start(queue)
 
-    def deliver_with(self, start: Callable[[], object]) -> None:
-        """Call `start`, which runs `deliver_forever`, whenever a listener is added, and now if there is one."""
-        self._start = start
-        if self._registered:
-            start()
+    def deliver_with(self, start: Callable[[ListenerQueue], object], report: Report = log_failure) -> None:
+        """Call `start`, which runs `ListenerQueue.deliver`, for each listener, now and when one is added.
+
+        `report` receives their failures.
+        """
+        self._start, self._report = start, report
+        for registered in self._registered:
+            start(registered.queue)
 
     def remove(self, listener: Listener) -> None:
         """Remove all registrations of a listener."""
@@ -115,33 +114,8 @@ class Listeners:
 
     def close(self) -> None:
         """Let the workers end once their queues are empty."""
-        self._is_closed = True
         for registered in self._registered:
             registered.queue.end()
-        self._changed.set()
-
-    def reopen(self) -> None:
-        """Start again for a new process, with the same listeners and new queues."""
-        for registered in self._registered:
-            registered.queue = self._create_queue(registered.listener)
-        self._is_closed = False
-
-    async def deliver_forever(self, report: Report | None = None) -> None:
-        """Call the listeners until the session ends and their queues are empty. `report` receives their failures."""
-        self._report = report or log_failure
-        started: set[ListenerQueue] = set()
-        async with anyio.create_task_group() as workers:
-            while True:
-                for queue in [registered.queue for registered in self._registered]:
-                    if queue not in started:
-                        started.add(queue)
-                        workers.start_soon(queue.deliver)
-                if self._is_closed:
-                    return
-                await self._changed.wait()
-
-    def _create_queue(self, listener: Listener) -> ListenerQueue:
-        return ListenerQueue(listener, lambda error: self._report(error))
 
     def _find(self, listener: Listener) -> list[_Registered]:
         return [registered for registered in self._registered if registered.listener == listener]

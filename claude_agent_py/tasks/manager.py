@@ -4,16 +4,20 @@
 messages, except for requests to the CLI.
 """
 
+import math
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, Literal, TypeAlias, TypeVar, overload
 
 import anyio
+from anyio.lowlevel import checkpoint
 
 from claude_agent_py._errors import OptionsError, TaskError, TaskNotFoundError, TaskTimeoutError
 from claude_agent_py._protocol.ports import ControlPort
 from claude_agent_py.tasks.events import TaskEvent, TaskFinished
 from claude_agent_py.tasks.files.output_reader import OutputReader, TaskOutput
+from claude_agent_py.tasks.files.paths import Paths
 from claude_agent_py.tasks.intake import TaskIntake, Watcher, steady_time
 from claude_agent_py.tasks.ledger.ledger import Grace
 from claude_agent_py.tasks.ledger.record import Record
@@ -22,7 +26,6 @@ from claude_agent_py.tasks.listeners import EventStream, EventT, Listener, TaskL
 from claude_agent_py.tasks.messages import MESSAGE_LIMIT
 from claude_agent_py.tasks.outcome import TaskOutcome
 from claude_agent_py.tasks.task import Task, TaskTree, build_tree, check_timeout
-from claude_agent_py.tasks.waiting.completions import Completions
 from claude_agent_py.wire.messages.tasks import TaskNotificationMessage
 
 ListenerT = TypeVar("ListenerT", bound=Listener)
@@ -67,7 +70,7 @@ class TaskManager:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the tasks without the session. The tasks of the copy no longer change."""
-        return _build_copy, (self._intake,)
+        return _build_copy, (dict(self._records), self._intake.paths)
 
     def __repr__(self) -> str:
         return f"<TaskManager {len(self)} tasks, {len(self.live_ids())} live>"
@@ -104,7 +107,7 @@ class TaskManager:
     def _get_task(self, record: Record) -> Task:
         task = self._tasks.get(record.id)
         if task is None:
-            task = self._tasks[record.id] = Task(record, self, self._intake, self._reader, self._control)
+            task = self._tasks[record.id] = Task(record, self.get, self._intake, self._reader, self._control)
         return task
 
     @property
@@ -133,7 +136,7 @@ class TaskManager:
 
     def tree(self) -> TaskTree:
         """Return all tasks as a tree: subagents with their own tasks below them. `print()` draws it."""
-        return build_tree(self.roots, lambda task: task.children)
+        return build_tree(self.roots)
 
     def live_ids(self) -> frozenset[str]:
         """Return the ids of the tasks that have not ended, except ambient tasks. Cheap."""
@@ -311,7 +314,9 @@ class TaskManager:
             return task
         raise TaskError("no task to wait for", task_id="")
 
-    def as_completed(self, task_ids: Iterable[TaskOrId] | None = None, *, timeout: float | None = None) -> Completions:
+    def as_completed(
+        self, task_ids: Iterable[TaskOrId] | None = None, *, timeout: float | None = None
+    ) -> "Completions":
         """Iterate over tasks as they end: first the tasks that have already ended, then each task when its run ends.
 
         Without `task_ids`, the iteration continues while any task is running, including tasks that start meanwhile. It
@@ -426,5 +431,62 @@ class TaskManager:
         await self._control.control("background_tasks")
 
 
-def _build_copy(intake: TaskIntake) -> TaskManager:
+class Completions(AsyncIterator[Task]):
+    """Tasks as they end: iterate it with `async for`."""
+
+    def __init__(
+        self,
+        tasks: TaskManager,
+        ends: EventStream[TaskFinished],
+        chosen: Sequence[Task] | None,
+        timeout: float | None,
+    ) -> None:
+        self._all = tasks
+        self._selected = chosen
+        self._timeout = timeout
+        self._deadline: float | None = None
+        over = [task for task in self._list_tasks() if task.outcome is not None]
+        self._done = deque(sorted(over, key=lambda task: task.ended_at or 0.0))
+        self._ends = ends
+
+    async def __anext__(self) -> Task:
+        await checkpoint()
+        if self._deadline is None:
+            self._deadline = anyio.current_time() + (math.inf if self._timeout is None else self._timeout)
+        while True:
+            task = self._take_next()
+            if task is not None:
+                return task
+            if not self._live_ids():
+                raise StopAsyncIteration
+            with anyio.CancelScope(deadline=self._deadline) as wait:
+                await self._all.until(lambda: bool(self._ends.waiting) or not self._live_ids())
+            if wait.cancelled_caught and not self._ends.waiting and self._live_ids():
+                late = [task.id for task in self._list_tasks() if task.outcome is None]
+                raise TaskTimeoutError(late[0], self._timeout or 0.0, late)
+
+    def _take_next(self) -> Task | None:
+        if self._done:
+            return self._done.popleft()
+        while self._ends.waiting:
+            task = self._all[self._ends.take().task_id]
+            if task in self._selected if self._selected is not None else not task.is_ambient:
+                return task
+        return None
+
+    def _live_ids(self) -> list[str]:
+        live = self._all.live_ids()
+        return list(live) if self._selected is None else [task.id for task in self._selected if task.outcome is None]
+
+    def _list_tasks(self) -> list[Task]:
+        if self._selected is not None:
+            return list(self._selected)
+        return [task for task in self._all if not task.is_ambient]
+
+
+def _build_copy(records: dict[str, Record], paths: Paths) -> TaskManager:
+    intake = TaskIntake()
+    vars(intake.paths).update(vars(paths))
+    intake.ledger.restore(records)
+    intake.is_copy = True
     return TaskManager(intake=intake)

@@ -3,9 +3,8 @@
 A handle is a view of the task's record. It stays valid when the task is resumed.
 """
 
-import operator
 from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import anyio
 from msgspec import Struct
@@ -33,40 +32,21 @@ def check_timeout(timeout: object) -> None:
         raise OptionsError(f"must be a number of seconds, 0 or more, or None, not {timeout!r}", option="timeout")
 
 
-class Tasks(Protocol):
-    """The interface of `TaskManager` that `Task` uses."""
-
-    def __iter__(self) -> "Iterator[Task]": ...
-    def __getitem__(self, task_id: str, /) -> "Task": ...
-
-    def get(self, task_id: str, /) -> "Task | None":
-        """Return a task, or None if the id is unknown."""
-        ...
-
-    def live_ids(self) -> frozenset[str]:
-        """Return the ids of the tasks that have not ended, except ambient tasks."""
-        ...
-
-    async def until(self, is_true: Callable[[], bool]) -> None:
-        """Wait for a condition, which is checked whenever a task begins or ends."""
-        ...
-
-
 class Task:
     """A background task of the CLI: a subagent, a shell, a workflow, a monitor. `await task` returns its outcome."""
 
-    __slots__ = ("_control", "_intake", "_manager", "_reader", "_record")
+    __slots__ = ("_control", "_find", "_intake", "_reader", "_record")
 
     def __init__(
         self,
         record: Record,
-        manager: "Tasks",
+        find: "Callable[[str | None], Task | None]",
         intake: TaskIntake,
         reader: OutputReader,
         control: ControlPort | None,
     ) -> None:
         self._record = record
-        self._manager = manager
+        self._find = find
         self._intake = intake
         self._reader = reader
         self._control = control
@@ -76,7 +56,7 @@ class Task:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle it with all tasks of its session, but without the session."""
-        return operator.getitem, (self._manager, self.id)
+        return self._find, (self.id,)
 
     def __await__(self) -> Generator[Any, Any, TaskOutcome]:
         return self.wait().__await__()
@@ -252,12 +232,12 @@ class Task:
     @property
     def parent(self) -> "Task | None":
         """The subagent that launched it; None for the main agent, or if unknown."""
-        return self._manager.get(self._record.parent_id) if self._record.parent_id else None
+        return self._find(self._record.parent_id)
 
     @property
     def children(self) -> "list[Task]":
         """The subagents and shells that it launched, in the order of their starts."""
-        return [child for child in map(self._manager.get, self._record.children) if child is not None]
+        return [child for child in map(self._find, self._record.children) if child is not None]
 
     @property
     def depth(self) -> int:
@@ -269,7 +249,7 @@ class Task:
 
     def tree(self) -> "TaskNode":
         """Return the task with everything below it."""
-        return build_tree([self], lambda task: task.children).roots[0]
+        return build_tree([self]).roots[0]
 
     # Actions
 
@@ -458,11 +438,11 @@ class TaskTree(Forest[TaskNode], frozen=True):
         return add_usage([node.task.usage for node in self.walk()])
 
 
-def build_tree(roots: Sequence[Task], children: Callable[[Task], Sequence[Task]]) -> TaskTree:
+def build_tree(roots: Sequence[Task]) -> TaskTree:
     """Build the tree below these roots. A task that would be its own ancestor is left out."""
 
     def node(task: Task, above: frozenset[str]) -> TaskNode:
         path = above | {task.id}
-        return TaskNode(task, tuple(node(child, path) for child in children(task) if child.id not in path))
+        return TaskNode(task, tuple(node(child, path) for child in task.children if child.id not in path))
 
     return TaskTree(tuple(node(root, frozenset()) for root in roots))

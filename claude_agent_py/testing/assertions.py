@@ -66,16 +66,9 @@ class ExpectedCall:
         """Return the differences from the expectation, one per line."""
         if not self.resembles(actual):
             return [f"different tool: {actual.name}"]
-        wrong = [
-            f"{name}: expected {_format_value(wanted)}, was {_format_value(actual.input.get(name, 'left out'))}"
-            for name, wanted in self.input.items()
-            if name not in actual.input or not matches(wanted, actual.input[name])
-        ]
-        if not matches(self.by, get_caller(actual)):
-            wrong.append(f"by: expected {_format_value(self.by)}, was {get_caller(actual)!r}")
-        if not matches(self.status, actual.status.value):
-            wrong.append(f"status: expected {_format_value(self.status)}, was {actual.status.value!r}")
-        return wrong
+        facts = {"by": get_caller(actual), "status": actual.status.value}
+        wanted = {"by": self.by, "status": self.status}
+        return _list_differences(self.input, actual.input) + _list_differences(wanted, facts)
 
 
 call = ExpectedCall
@@ -113,12 +106,16 @@ class ExpectedTask:
 
     def find_differences(self, actual: Task) -> list[str]:
         """Return the differences from the expectation, one per line."""
-        found = {"description": actual.description, **get_task_facts(actual)}
-        return [
-            f"{name}: expected {_format_value(getattr(self, name))}, was {_format_value(value)}"
-            for name, value in found.items()
-            if not matches(getattr(self, name), value)
-        ]
+        facts = {"description": actual.description, **get_task_facts(actual)}
+        return _list_differences({name: getattr(self, name) for name in facts}, facts)
+
+
+def _list_differences(expected: Mapping[str, Any], actual: Mapping[str, Any]) -> list[str]:
+    return [
+        f"{name}: expected {_format_value(wanted)}, was {_format_value(actual.get(name, 'left out'))}"
+        for name, wanted in expected.items()
+        if name not in actual or not matches(wanted, actual[name])
+    ]
 
 
 task = ExpectedTask

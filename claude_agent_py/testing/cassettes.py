@@ -20,7 +20,14 @@ from claude_agent_py._errors import OptionsError
 from claude_agent_py.testing.requests import RecordedRequest, extract_lines, name_conversation
 from claude_agent_py.testing.script import Answer, Block, Failure, RawBlock, Reply, Text, Thinking, ToolCall, Usage
 from claude_agent_py.testing.scripted_model import DEFAULT_REPLY, ScriptedModel
-from claude_agent_py.testing.scrubbing import Places, build_path_placeholders, find_ids, find_secrets, mask_times
+from claude_agent_py.testing.scrubbing import (
+    Places,
+    build_path_placeholders,
+    find_ids,
+    find_secrets,
+    map_texts,
+    mask_times,
+)
 from claude_agent_py.testing.upstream import LOGIN_STANDIN, Upstream
 
 if TYPE_CHECKING:
@@ -302,7 +309,9 @@ class Cassette:
     def _build_entry(self, request: RecordedRequest) -> tuple[Entry, dict[str, str]]:
         """Convert a request to an entry without an answer. Also return its ids with their placeholders."""
         answers, lines = extract_lines(request)
-        ids = find_ids(_collect_texts(request))
+        texts: list[str] = []
+        map_texts(request.messages, texts.append)
+        ids = find_ids(texts)
         hidden = self._places.hide
         history = "\n".join(hidden(answers, ids))
         entry = Entry(
@@ -374,19 +383,3 @@ def _load(path: Path) -> tuple[list[Entry], bool]:
         return [Entry(**entry) for entry in found["entries"]], found.get("login") is True
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise OptionsError(f"{path} is not a cassette: {error!r}", option="cassette") from None
-
-
-def _collect_texts(request: RecordedRequest) -> list[str]:
-    """Return every text of the messages, in order."""
-    found: list[str] = []
-
-    def walk(value: Any) -> None:
-        if isinstance(value, str):
-            found.append(value)
-        elif isinstance(value, dict | list):
-            items = value.values() if isinstance(value, dict) else value
-            for item in items:
-                walk(item)
-
-    walk(request.messages)
-    return found

@@ -111,8 +111,22 @@ class Trial:
     tool_calls: int = 0
 
 
+class _Totals:
+    trials: Sequence[Trial]
+
+    @property
+    def pass_rate(self) -> float:
+        """The share of trials that passed, from 0 to 1."""
+        return sum(trial.passed for trial in self.trials) / len(self.trials)
+
+    @property
+    def cost_usd(self) -> float:
+        """The cost of all trials in US dollars, as estimated by the CLI."""
+        return sum(trial.cost_usd for trial in self.trials)
+
+
 @dataclass(frozen=True)
-class CaseSummary:
+class CaseSummary(_Totals):
     """The trials of one case."""
 
     name: str
@@ -124,23 +138,13 @@ class CaseSummary:
         return sum(trial.passed for trial in self.trials)
 
     @property
-    def pass_rate(self) -> float:
-        """The share of trials that passed, from 0 to 1."""
-        return self.passed / len(self.trials)
-
-    @property
-    def cost_usd(self) -> float:
-        """The cost of all trials in US dollars."""
-        return sum(trial.cost_usd for trial in self.trials)
-
-    @property
     def seconds(self) -> float:
         """The average duration of a trial in seconds."""
         return sum(trial.seconds for trial in self.trials) / len(self.trials)
 
 
 @dataclass(frozen=True, repr=False)
-class Evaluation:
+class Evaluation(_Totals):
     """The trials of all cases."""
 
     trials: Sequence[Trial]
@@ -157,16 +161,6 @@ class Evaluation:
         """The cases, in the order of the table."""
         names = dict.fromkeys(trial.case for trial in self.trials)
         return [CaseSummary(name, [trial for trial in self.trials if trial.case == name]) for name in names]
-
-    @property
-    def pass_rate(self) -> float:
-        """The share of trials that passed, from 0 to 1."""
-        return sum(trial.passed for trial in self.trials) / len(self.trials)
-
-    @property
-    def cost_usd(self) -> float:
-        """The cost of all trials in US dollars, as estimated by the CLI."""
-        return sum(trial.cost_usd for trial in self.trials)
 
     @property
     def failures(self) -> list[Trial]:
@@ -233,23 +227,23 @@ async def evaluate(
         raise OptionsError("the names of the cases must be unique")
     if trials < 1 or limit < 1:
         raise OptionsError("trials and limit must be at least 1")
-    runs: list[Callable[[], Any]] = []
+    jobs: list[tuple[Case, Callable[[], Any]]] = []
     for case in cases:
         case_options = options(case) if callable(options) else options or ClientOptions()
-        runs.append(partial(run, case.prompt, case_options.replace(**case.options), until=until, timeout=timeout))
+        start = partial(run, case.prompt, case_options.replace(**case.options), until=until, timeout=timeout)
+        jobs += [(case, start)] * trials
     limiter = anyio.CapacityLimiter(limit)
-    done: dict[tuple[int, int], Trial] = {}
+    done: dict[int, Trial] = {}
     began = time.monotonic()
 
-    async def attempt(number: int, trial: int) -> None:
+    async def attempt(number: int) -> None:
         async with limiter:
-            done[number, trial] = await _run_trial(cases[number], runs[number])
+            done[number] = await _run_trial(*jobs[number])
 
     async with anyio.create_task_group() as group:
-        for number in range(len(cases)):
-            for trial in range(trials):
-                group.start_soon(attempt, number, trial)
-    return Evaluation([done[at] for at in sorted(done)], time.monotonic() - began)
+        for number in range(len(jobs)):
+            group.start_soon(attempt, number)
+    return Evaluation([done[number] for number in sorted(done)], time.monotonic() - began)
 
 
 async def _run_trial(case: Case, start: Callable[[], Any]) -> Trial:

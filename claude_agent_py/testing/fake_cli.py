@@ -180,7 +180,6 @@ class FakeTransport(Transport):
         self._out_closed = False
         self._started = False
         self._input_ended = False
-        self._closed = False
         self._exit_code: int | None = None
         self._changed = anyio.Event()
 
@@ -211,7 +210,7 @@ class FakeTransport(Transport):
             self._advance()
             if self._out:
                 return self._out.pop(0)
-            if self._out_closed or self._closed or self._exit_code is not None:
+            if self._out_closed or self._exit_code is not None:
                 return b""
             with anyio.move_on_after(POLL if self._player.polls else None):
                 await self._changed.wait()
@@ -219,7 +218,7 @@ class FakeTransport(Transport):
     @override
     async def send(self, data: bytes) -> None:
         await lowlevel.checkpoint()
-        if self._closed or self._input_ended:
+        if self._input_ended:
             raise anyio.ClosedResourceError
         if self._exit_code is not None:
             raise anyio.BrokenResourceError
@@ -244,7 +243,6 @@ class FakeTransport(Transport):
             while self._exit_code is None and self._player.polls and not self._ignores_end:
                 await anyio.sleep(POLL)
                 self._advance()
-        self._closed = True
         if self._exit_code is None:
             self._exit_code = -signal.SIGKILL if self._ignores_term else 143
         self._wake()
@@ -267,7 +265,7 @@ class FakeTransport(Transport):
             self._advance()
 
     def _advance(self) -> None:
-        if self._started and not self._closed and self._exit_code is None:
+        if self._started and self._exit_code is None:
             for action in self._player.advance(time.monotonic()):
                 self._perform(action)
             self._forward_stderr()

@@ -71,33 +71,27 @@ def _build_envelope(reply: Reply, model: str, new_id: NewID) -> JSONObject:
 
 
 def _stream_block(block: Block, index: int, chunk_chars: int | None, new_id: NewID) -> Iterator[Step]:
-    start, deltas = _split_block(block, chunk_chars, new_id)
-    yield Step({"type": "content_block_start", "index": index, "content_block": start})
-    for delta, chars in deltas:
-        yield Step({"type": "content_block_delta", "index": index, "delta": delta}, chars)
-    yield Step({"type": "content_block_stop", "index": index})
-
-
-def _split_block(
-    block: Block, chunk_chars: int | None, new_id: NewID
-) -> tuple[JSONObject, list[tuple[JSONObject, int]]]:
-    """Return the block for `content_block_start`, and its deltas with their sizes."""
-
-    def deltas(kind: str, key: str, content: str) -> list[tuple[JSONObject, int]]:
-        return [({"type": kind, key: part}, len(part)) for part in split_text(content, chunk_chars)]
-
+    start = _encode_block(block, new_id)
+    kind = field = content = ""
     match block:
         case Text():
-            return {"type": "text", "text": ""}, deltas("text_delta", "text", block.text)
+            kind, field, content = "text_delta", "text", block.text
+            start["text"] = ""
         case Thinking():
-            signature = {"type": "signature_delta", "signature": block.signature}
-            parts = deltas("thinking_delta", "thinking", block.thinking)
-            return {"type": "thinking", "thinking": "", "signature": ""}, [*parts, (signature, 0)]
+            kind, field, content = "thinking_delta", "thinking", block.thinking
+            start |= {"thinking": "", "signature": ""}
         case ToolCall():
-            arguments = json.dumps(dict(block.input))
-            return {**_encode_block(block, new_id), "input": {}}, deltas("input_json_delta", "partial_json", arguments)
-        case RawBlock():
-            return dict(block.json), []
+            kind, field, content = "input_json_delta", "partial_json", json.dumps(start["input"])
+            start["input"] = {}
+    yield Step({"type": "content_block_start", "index": index, "content_block": start})
+    size = chunk_chars or len(content) or 1
+    for at in range(0, len(content), size):
+        part = content[at : at + size]
+        yield Step({"type": "content_block_delta", "index": index, "delta": {"type": kind, field: part}}, len(part))
+    if isinstance(block, Thinking):
+        signature = {"type": "signature_delta", "signature": block.signature}
+        yield Step({"type": "content_block_delta", "index": index, "delta": signature})
+    yield Step({"type": "content_block_stop", "index": index})
 
 
 def _encode_block(block: Block, new_id: NewID) -> JSONObject:
@@ -115,11 +109,3 @@ def _encode_block(block: Block, new_id: NewID) -> JSONObject:
             }
         case RawBlock():
             return dict(block.json)
-
-
-def split_text(content: str, size: int | None) -> list[str]:
-    """Split a text into chunks of at most `size` characters; None means one chunk."""
-    if not content:
-        return []
-    step = size or len(content)
-    return [content[at : at + step] for at in range(0, len(content), step)]

@@ -1,4 +1,4 @@
-"""The HTTP server of the scripted model, which gets the answer to each request from a `Backend`.
+"""The HTTP server of the scripted model.
 
 Headers and first event are sent in one write with TCP_NODELAY, because small separate writes cost 40 ms per call.
 """
@@ -9,10 +9,10 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Protocol, cast
+from typing import Any, TypeAlias, cast
 
 from claude_agent_py.testing import messages_api
 from claude_agent_py.testing.script import POLL, Answer, CutStream, Failure, Gate, Reply
@@ -24,36 +24,28 @@ READ_PAUSE = 0.4
 """Seconds for which the peer can read before a reset, unless the script has a gate for it."""
 
 
-class Backend(Protocol):
-    """Decides the answers."""
-
-    def answer(self, body: dict[str, Any], headers: Mapping[str, str]) -> Answer:
-        """Return the answer to a `POST /v1/messages`. Called in the thread of the connection."""
-        ...
-
-    def count_tokens(self, body: dict[str, Any]) -> int:
-        """Return the answer to a `POST /v1/messages/count_tokens`."""
-        ...
-
-    def new_id(self, prefix: str) -> str:
-        """Return a fresh id."""
-        ...
+GetAnswer: TypeAlias = Callable[[dict[str, Any], Mapping[str, str]], Answer]
+"""Returns the answer to the body and the headers of a `POST /v1/messages`. Called in the thread of the connection."""
 
 
 class MessagesServer(ThreadingHTTPServer):
-    """Serves a `Backend` on a free port of 127.0.0.1. `start()` and `stop()` block only briefly."""
+    """Serves the Messages API on a free port of 127.0.0.1. `start()` and `stop()` block only briefly.
+
+    Args:
+        get_answer: Decides the answers.
+        new_id: Returns a fresh id with a prefix.
+    """
 
     request_queue_size = 128
 
-    def __init__(self, backend: Backend) -> None:
+    def __init__(self, get_answer: GetAnswer, new_id: messages_api.NewID) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.backend = backend
+        self.get_answer = get_answer
+        self.new_id = new_id
         self.stopping: threading.Event = threading.Event()
-        self._connections: set[socket.socket] = set()
-        self._to_reset: set[socket.socket] = set()
-        self._workers: set[threading.Thread] = set()
-        self._lock = threading.Lock()
-        self._thread = threading.Thread(target=self._serve, name="scripted model", daemon=True)
+        self._connections: dict[socket.socket, threading.Thread] = {}
+        """The connections and the threads that serve them. Only used by the accepting thread, and after its end."""
+        self._thread = threading.Thread(target=self.serve_forever, args=(0.02,), name="scripted model", daemon=True)
 
     @property
     def url(self) -> str:
@@ -69,60 +61,24 @@ class MessagesServer(ThreadingHTTPServer):
         self.stopping.set()
         self.shutdown()
         self._thread.join()
-        with self._lock:
-            for connection in self._connections:
-                with contextlib.suppress(OSError):
-                    connection.shutdown(socket.SHUT_RDWR)
-            workers = list(self._workers)
-        for worker in workers:
+        for connection in self._connections:
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+        for worker in self._connections.values():
             worker.join()
         self.server_close()
 
-    def _serve(self) -> None:
-        self.serve_forever(poll_interval=0.02)
-
     def process_request(self, request: Any, client_address: Any) -> None:
         """Serve a connection in a daemon thread that `stop` joins."""
+        self._connections = {known: worker for known, worker in self._connections.items() if worker.is_alive()}
         worker = threading.Thread(
-            target=self._serve_connection, args=(request, client_address), name="scripted model connection", daemon=True
+            target=self.process_request_thread,
+            args=(request, client_address),
+            name="scripted model connection",
+            daemon=True,
         )
-        with self._lock:
-            self._workers.add(worker)
         worker.start()
-
-    def _serve_connection(self, request: Any, client_address: Any) -> None:
-        try:
-            self.process_request_thread(request, client_address)
-        finally:
-            with self._lock:
-                self._workers.discard(threading.current_thread())
-
-    @contextlib.contextmanager
-    def track(self, connection: socket.socket) -> Iterator[None]:
-        """Register a connection while it is served."""
-        with self._lock:
-            self._connections.add(connection)
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._connections.discard(connection)
-
-    def reset(self, connection: socket.socket) -> None:
-        """Reset a connection instead of closing it, once its handler is done."""
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        with self._lock:
-            self._to_reset.add(connection)
-
-    def shutdown_request(self, request: Any) -> None:
-        """Close a connection. A connection that `reset` marked is closed without a preceding shutdown."""
-        with self._lock:
-            resets = request in self._to_reset
-            self._to_reset.discard(request)
-        if resets:
-            self.close_request(request)
-        else:
-            super().shutdown_request(request)
+        self._connections[request] = worker
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Ignore dropped connections: the CLI drops one at every interrupt."""
@@ -136,9 +92,8 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = None
 
     def handle(self) -> None:
-        with self._owner.track(self.connection), contextlib.suppress(OSError):
-            if not self._owner.stopping.is_set():
-                super().handle()
+        with contextlib.suppress(OSError):
+            super().handle()
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name of the base class
         """Do not log: `ScriptedModel.requests` has the requests."""
@@ -157,11 +112,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         raw = self.rfile.read(int(self.headers.get("content-length") or 0))
-        route: Callable[[dict[str, Any]], None] | None = {
-            "/v1/messages": self._handle_messages,
-            "/v1/messages/count_tokens": self._handle_count_tokens,
-        }.get(self.path.partition("?")[0])
-        if route is None:
+        path = self.path.partition("?")[0]
+        if path not in ("/v1/messages", "/v1/messages/count_tokens"):
             self.do_GET()
             return
         try:
@@ -170,15 +122,16 @@ class _Handler(BaseHTTPRequestHandler):
             body = None
         if not isinstance(body, dict):
             self._send_failure(Failure(400, "the body is not a JSON object"))
-            return
-        route(body)
-
-    def _handle_count_tokens(self, body: dict[str, Any]) -> None:
-        self._send_whole(HTTPStatus.OK, {"input_tokens": self._owner.backend.count_tokens(body)})
+        elif path == "/v1/messages":
+            self._handle_messages(body)
+        else:
+            # An estimate: a token has about four characters.
+            tokens = max(1, round(len(str(body.get("messages", ""))) / 4))
+            self._send_whole(HTTPStatus.OK, {"input_tokens": tokens})
 
     def _handle_messages(self, body: dict[str, Any]) -> None:
         model = str(body.get("model", ""))
-        answer = self._owner.backend.answer(body, {name.lower(): value for name, value in self.headers.items()})
+        answer = self._owner.get_answer(body, {name.lower(): value for name, value in self.headers.items()})
         timing = answer.reply if isinstance(answer, CutStream) else answer
         self._hold_back(timing.after, timing.delay)
         if isinstance(answer, Failure):
@@ -188,13 +141,13 @@ class _Handler(BaseHTTPRequestHandler):
         elif isinstance(answer, CutStream):
             self._reset(answer.when)
         else:
-            self._send_whole(HTTPStatus.OK, messages_api.message(answer, model, self._owner.backend.new_id))
+            self._send_whole(HTTPStatus.OK, messages_api.message(answer, model, self._owner.new_id))
 
     # Answers
 
     def _send_failure(self, failure: Failure) -> None:
         body = messages_api.error_event(failure.error_type, failure.message)
-        body["request_id"] = self._owner.backend.new_id("req_")
+        body["request_id"] = self._owner.new_id("req_")
         retry = {} if failure.retry_after is None else {"retry-after": f"{failure.retry_after:g}"}
         self._send_whole(failure.status, body, {**retry, **failure.headers})
 
@@ -205,21 +158,26 @@ class _Handler(BaseHTTPRequestHandler):
     def _stream(self, answer: Reply | CutStream, model: str) -> None:
         reply = answer.reply if isinstance(answer, CutStream) else answer
         pending = self._build_head(HTTPStatus.OK, EVENT_STREAM, {"transfer-encoding": "chunked", **reply.headers})
-        cut = _Cut(answer) if isinstance(answer, CutStream) else None
-        for step in messages_api.stream(reply, model, self._owner.backend.new_id):
+        chars = blocks = 0
+        for step in messages_api.stream(reply, model, self._owner.new_id):
             if step.chars and reply.chunk_delay:
-                pending = self._flush(pending)
+                self._write(pending)
+                pending = b""
                 self._hold_back(None, reply.chunk_delay)
             pending += _encode_chunk(step.encode())
-            if cut is not None and cut.comes_after(step):
-                self._break_stream(pending, cut)
+            is_block_end = step.event["type"] == "content_block_stop"
+            chars += step.chars
+            blocks += is_block_end
+            if isinstance(answer, CutStream) and _breaks_after(answer, blocks, chars):
+                self._write(pending)
+                self._break_stream(answer)
                 return
-            if step.chars or step.event["type"] == "content_block_stop":
-                pending = self._flush(pending)
+            if step.chars or is_block_end:
+                self._write(pending)
+                pending = b""
         self._write(pending + b"0\r\n\r\n")
 
-    def _break_stream(self, pending: bytes, cut: "_Cut") -> None:
-        self._write(pending)
+    def _break_stream(self, cut: CutStream) -> None:
         if cut.error is None:
             self._reset(cut.when)
             return
@@ -230,7 +188,9 @@ class _Handler(BaseHTTPRequestHandler):
     def _reset(self, when: Gate | None) -> None:
         # A reset discards unread data, so let the peer read it first.
         self._hold_back(when, READ_PAUSE if when is None else 0.0)
-        self._owner.reset(self.connection)
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        # Closes the socket at the end of the handler; otherwise the server would shut it down first.
+        self.connection.close()
         self.close_connection = True
 
     # Bytes
@@ -239,15 +199,11 @@ class _Handler(BaseHTTPRequestHandler):
         phrase = HTTPStatus(status).phrase if status in HTTPStatus._value2member_map_ else "Scripted"
         fields = {
             "content-type": content_type,
-            "request-id": self._owner.backend.new_id("req_"),
+            "request-id": self._owner.new_id("req_"),
             **headers,
         }
         lines = [f"HTTP/1.1 {status} {phrase}", *(f"{name}: {value}" for name, value in fields.items()), "", ""]
         return "\r\n".join(lines).encode("latin-1")
-
-    def _flush(self, pending: bytes) -> bytes:
-        self._write(pending)
-        return b""
 
     def _write(self, data: bytes) -> None:
         if data:
@@ -272,23 +228,11 @@ class _Handler(BaseHTTPRequestHandler):
         return self._owner.stopping.is_set() or _is_closed(self.connection)
 
 
-class _Cut:
-    """Finds the event after which a `CutStream` breaks."""
-
-    def __init__(self, cut: CutStream) -> None:
-        self.error = cut.error
-        self.when = cut.when
-        self._blocks = cut.after_blocks
-        self._chars = cut.after_chars
-
-    def comes_after(self, step: messages_api.Step) -> bool:
-        if self._chars is not None:
-            self._chars -= step.chars
-            return self._chars <= 0
-        if self._blocks:
-            self._blocks -= step.event["type"] == "content_block_stop"
-            return self._blocks == 0
-        return True
+def _breaks_after(cut: CutStream, blocks: int, chars: int) -> bool:
+    """Return whether a stream breaks once this many blocks and characters were sent."""
+    if cut.after_chars is not None:
+        return chars >= cut.after_chars
+    return blocks >= (cut.after_blocks or 0)
 
 
 def _is_closed(connection: socket.socket) -> bool:

@@ -101,11 +101,6 @@ class RecordedRequest:
         return self.headers.get("x-claude-code-agent-id")
 
     @property
-    def parent_agent_id(self) -> str | None:
-        """The id of the subagent that launched this one; None if the main agent did."""
-        return self.headers.get("x-claude-code-parent-agent-id")
-
-    @property
     def agent_type(self) -> str | None:
         """The `subagent_type` of the subagent that sent the request."""
         return self.headers.get("x-claude-code-agent-type")

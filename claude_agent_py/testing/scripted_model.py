@@ -125,7 +125,6 @@ class ScriptedModel:
         sessions: Mapping[Any, object] | None = None,
         side: AnyScript = answer_side_request,
         on_exhausted: LooseAnswer | Literal["fail"] = DEFAULT_REPLY,
-        chars_per_token: float = 4.0,
     ) -> None:
         self._main = _Player("main", main)
         self._side = _Player("side", side)
@@ -134,7 +133,6 @@ class ScriptedModel:
         self._sessions = _prepare_scripts(sessions or {})
         self._by_conversation: dict[tuple[str, str], _Player] = {}
         self._on_exhausted: Answer | None = None if on_exhausted == "fail" else as_answer(on_exhausted)
-        self._chars_per_token = chars_per_token
         self._requests: list[RecordedRequest] = []
         self._failures: list[Exception] = []
         """Exceptions raised by functions of scripts."""
@@ -152,7 +150,7 @@ class ScriptedModel:
     def start(self) -> Self:
         """Listen on a free port of 127.0.0.1."""
         if self._server is None:
-            self._server = MessagesServer(self)
+            self._server = MessagesServer(self.answer, self.new_id)
             self._server.start()
         return self
 
@@ -252,7 +250,7 @@ class ScriptedModel:
         with self._changed:
             return found()
 
-    # Backend of the server
+    # For the server
 
     def answer(self, body: dict[str, Any], headers: Mapping[str, str]) -> Answer:
         """Record a request and return its answer."""
@@ -289,10 +287,6 @@ class ScriptedModel:
                 failure.add_note(f"A script of the model raised:\n{shown}")
         elif raised:
             raise raised[0]
-
-    def count_tokens(self, body: dict[str, Any]) -> int:
-        """Estimate the number of tokens from the size of the request."""
-        return max(1, round(len(str(body.get("messages", ""))) / self._chars_per_token))
 
     def new_id(self, prefix: str) -> str:
         """Return an id that this model has not used before."""

@@ -113,7 +113,7 @@ def mask_times(text: str) -> str:
     return _TIMES.sub("<time>", text)
 
 
-def map_texts(value: Any, change: Callable[[str], str]) -> Any:
+def map_texts(value: Any, change: Callable[[str], Any]) -> Any:
     """Return JSON with `change` applied to every text, including the names of fields."""
     if isinstance(value, str):
         return change(value)

@@ -4,6 +4,7 @@ import secrets
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import groupby
 from typing import Any, Final, Literal, TypeAlias
 
 import anyio
@@ -263,18 +264,13 @@ class ToolChain:
 
     def _batches(self, calls: Iterable[ToolCall]) -> Iterator[list[ToolCall]]:
         """Yield groups of calls that run concurrently, in order."""
-        batch: list[ToolCall] = []
-        for call in calls:
-            called = self._tools.get(call.name)
-            if called is not None and called.annotations.read_only:
-                batch.append(call)
-                continue
-            if batch:
-                yield batch
-                batch = []
-            yield [call]
-        if batch:
-            yield batch
+        for is_read_only, group in groupby(calls, key=self._is_read_only):
+            batch = list(group)
+            yield from [batch] if is_read_only else [[call] for call in batch]
+
+    def _is_read_only(self, call: ToolCall) -> bool:
+        called = self._tools.get(call.name)
+        return called is not None and bool(called.annotations.read_only)
 
     async def _run_together(self, calls: Sequence[ToolCall]) -> list[ToolCallResult]:
         if len(calls) == 1:

@@ -188,37 +188,20 @@ class Tool(Generic[P, R]):
         """The JSON Schema of the arguments."""
         return self.parameters.schema
 
-    @functools.cached_property
-    def size_limit(self) -> SizeLimit:
-        """The limit on the result's text and the overflow policy."""
-        return SizeLimit(chars=self.max_result_chars, policy=self.overflow, directory=self.overflow_directory)
-
     def definition(self) -> JSONObject:
         """Return the MCP definition, as in the reply to `tools/list`."""
-        definition: JSONObject = {
-            "name": self.name,
-            "description": self.description,
-            "inputSchema": self.input_schema,
+        known: JSONObject = {
+            ALWAYS_LOAD: self.always_load,
+            SEARCH_HINT: self.search_hint,
+            MAX_RESULT_CHARS: self.max_result_chars if self.max_result_chars > INLINE_CHARS else None,
         }
-        if self.annotations.title:
-            definition["title"] = self.annotations.title
-        annotations = self.annotations.fields()
-        if annotations:
-            definition["annotations"] = annotations
-        meta = {**self._meta(), **self.meta}
-        if meta:
-            definition["_meta"] = meta
-        return definition
-
-    def _meta(self) -> JSONObject:
-        meta: JSONObject = {}
-        if self.always_load:
-            meta[ALWAYS_LOAD] = True
-        if self.search_hint:
-            meta[SEARCH_HINT] = self.search_hint
-        if self.max_result_chars > INLINE_CHARS:
-            meta[MAX_RESULT_CHARS] = self.max_result_chars
-        return meta
+        optional = {
+            "title": self.annotations.title,
+            "annotations": self.annotations.fields(),
+            "_meta": {name: value for name, value in known.items() if value} | dict(self.meta),
+        }
+        definition = {"name": self.name, "description": self.description, "inputSchema": self.input_schema}
+        return definition | {name: value for name, value in optional.items() if value}
 
     @classmethod
     def from_schema(
@@ -406,7 +389,8 @@ async def run_tool(
         result = as_result(value)
         if tool.structured and not isinstance(value, ToolResult):
             result = replace(result, structured=result.text)
-        encoded = await encode_result(result, encoder or tool.encoder, tool.size_limit)
+        limit = SizeLimit(chars=tool.max_result_chars, policy=tool.overflow, directory=tool.overflow_directory)
+        encoded = await encode_result(result, encoder or tool.encoder, limit)
     except ToolError as error:
         return build_failure(tool.name, error)
     except BaseException as error:

@@ -255,17 +255,18 @@ class MCPHost:
         return {"mcp_response": ACK if reply is None else reply}
 
     def _get_session(self, name: str) -> ServerSession | PackageSession:
-        if name not in self._sessions:
-            self._sessions[name] = self._open_session(name, self._servers[name])
-        return self._sessions[name]
-
-    def _open_session(self, name: str, server: Any) -> ServerSession | PackageSession:
-        send = partial(self._send, name)
-        if isinstance(server, ToolServer):
-            return ServerSession(server, send, self._report, cwd=self._cwd)
-        if self.workers is None:
-            raise OptionsError("requires a running session", option=f"server {name!r}")
-        return PackageSession(server, send, self.workers)
+        """Return the session of a server, which its first message opens."""
+        session = self._sessions.get(name)
+        if session is None:
+            server, send = self._servers[name], partial(self._send, name)
+            if isinstance(server, ToolServer):
+                session = ServerSession(server, send, self._report, cwd=self._cwd)
+            elif self.workers is not None:
+                session = PackageSession(server, send, self.workers)
+            else:
+                raise OptionsError("requires a running session", option=f"server {name!r}")
+            self._sessions[name] = session
+        return session
 
     def close(self) -> None:
         """Cancel the pending work of all servers. Call it in the event loop."""

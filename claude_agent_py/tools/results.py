@@ -18,7 +18,6 @@ from claude_agent_py.formatting.media import (
     ResourceLink,
     api_blocks,
     from_bytes,
-    is_media,
     mcp_block,
     read_mcp_block,
 )
@@ -166,11 +165,11 @@ def as_result(value: Any) -> ToolResult:
         return value
     if isinstance(value, bytes | bytearray | memoryview):
         return ToolResult(media=[from_bytes(bytes(value))])
-    if is_media(value):
+    if isinstance(value, Media):
         return ToolResult(media=[value])
     if isinstance(value, dict) and (read := _read_mcp(value)) is not None:
         return read
-    if isinstance(value, list | tuple) and any(is_media(item) or isinstance(item, bytes) for item in value):
+    if isinstance(value, list | tuple) and any(isinstance(item, Media | bytes) for item in value):
         return _convert_mixed(value)
     return ToolResult(text=value)
 

@@ -232,18 +232,18 @@ class Parameters:
             if spec.kind is not spec.VAR_KEYWORD and spec.name != self.context_name
         ]
         self._descriptions = descriptions or {}
-        self._model = self._build_model(known)
-        self.schema: JSONObject = self._build_schema()
+        try:
+            self._model = self._build_model(known)
+            self.schema: JSONObject = self._build_schema()
+        except (PydanticUserError, PydanticInvalidForJsonSchema) as error:
+            raise OptionsError(f"{self._describe_culprit()}: {error.message}", option=f"tool {tool!r}") from error
 
     # Describing
 
     def _build_model(self, namespace: Mapping[str, Any]) -> type[BaseModel]:
         fields: dict[str, Any] = {item.field: self._build_field(item) for item in self._parameters}
-        try:
-            model = create_model(f"{self.tool}_input", __base__=self._build_base(), **fields)
-            model.model_rebuild(raise_errors=False, _types_namespace=namespace)
-        except PydanticUserError as error:
-            raise OptionsError(f"{self._describe_culprit()}: {error.message}", option=f"tool {self.tool!r}") from error
+        model = create_model(f"{self.tool}_input", __base__=self._build_base(), **fields)
+        model.model_rebuild(raise_errors=False, _types_namespace=namespace)
         return model
 
     def _build_base(self) -> type[BaseModel]:
@@ -262,10 +262,7 @@ class Parameters:
         return Annotated[(inner, own, *metadata)], default
 
     def _build_schema(self) -> JSONObject:
-        try:
-            schema = self._model.model_json_schema(schema_generator=_SchemaGenerator)
-        except (PydanticUserError, PydanticInvalidForJsonSchema) as error:
-            raise OptionsError(f"{self._describe_culprit()}: {error.message}", option=f"tool {self.tool!r}") from error
+        schema = self._model.model_json_schema(schema_generator=_SchemaGenerator)
         schema.pop("title", None)
         schema.pop("description", None)
         properties: JSONObject = schema.setdefault("properties", {})

@@ -6,19 +6,17 @@ A server keeps no connection state, so it may serve several clients at once; eac
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal, Protocol, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from claude_agent_py._callbacks import Callback, callback_name
 from claude_agent_py._errors import OptionsError
 from claude_agent_py.formatting.encoders import JSONEncoder
-from claude_agent_py.formatting.media import File, Media, is_media, mcp_block, resource_contents
+from claude_agent_py.formatting.media import File, Media, mcp_block, resource_contents
 from claude_agent_py.tools import jsonrpc
 from claude_agent_py.tools.definition import ALWAYS_LOAD, Tool, as_tool
 from claude_agent_py.tools.names import mcp_tool_name, sanitise
 from claude_agent_py.tools.schema import Parameters, read_docstring
 from claude_agent_py.wire.base import JSONObject
-
-Content: TypeAlias = str | bytes | File | Any
 
 
 @dataclass(frozen=True)
@@ -29,7 +27,7 @@ class Resource:
     """
 
     uri: str
-    content: Content | Callable[[], Any] = field(repr=False)
+    content: Any = field(repr=False)
     name: str = ""
     description: str = ""
     media_type: str = ""
@@ -102,17 +100,11 @@ class Prompt:
 
 
 def _build_message(item: Any) -> JSONObject:
-    role, content = "user", item
-    if isinstance(item, tuple):
-        role, content = item
-    return {"role": role, "content": _build_block(content)}
-
-
-def _build_block(content: Any) -> JSONObject:
-    if is_media(content):
-        medium: Media = content
-        return mcp_block(medium)
-    return {"type": "text", "text": content if isinstance(content, str) else JSONEncoder().encode(content)}
+    role, content = item if isinstance(item, tuple) else ("user", item)
+    if isinstance(content, Media):
+        return {"role": role, "content": mcp_block(content)}
+    text = content if isinstance(content, str) else JSONEncoder().encode(content)
+    return {"role": role, "content": {"type": "text", "text": text}}
 
 
 ToolPolicy: TypeAlias = Literal["always_ask", "always_deny"]
@@ -121,14 +113,6 @@ ToolPolicy: TypeAlias = Literal["always_ask", "always_deny"]
 NO_TIMEOUT: Final = 2**31 - 1
 """The CLI's longest call timeout, in milliseconds: 25 days. The limits of `Tool` and `ToolServer` apply instead;
 `MCP_TOOL_TIMEOUT` would end child agents that wait for a person."""
-
-
-class Session(Protocol):
-    """A conversation with one client, a `ServerSession`."""
-
-    def notify(self, method: str, params: JSONObject) -> None:
-        """Send the client a notification."""
-        ...
 
 
 class ToolServer:
@@ -179,7 +163,7 @@ class ToolServer:
         self.always_load = always_load
         self.page_size = page_size
         self._tools: dict[str, Tool[..., Any]] = {}
-        self._sessions: weakref.WeakSet[Session] = weakref.WeakSet()
+        self._sessions: weakref.WeakSet[Any] = weakref.WeakSet()
         for function in tools:
             self._register(as_tool(function))
         self.policies: dict[str, str] = dict(policies or {})
@@ -236,11 +220,11 @@ class ToolServer:
 
     # For the CLI
 
-    def connect(self, session: "Session") -> None:
-        """Start notifying a session of changes, until `disconnect`."""
+    def connect(self, session: Any) -> None:
+        """Start notifying a `ServerSession` of changes, until `disconnect`."""
         self._sessions.add(session)
 
-    def disconnect(self, session: "Session") -> None:
+    def disconnect(self, session: Any) -> None:
         """Stop notifying a session."""
         self._sessions.discard(session)
 

@@ -11,17 +11,16 @@ import os
 import subprocess
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import IO, Any, Final, TypeAlias, cast
+from typing import IO, Any, Final, cast
 
 import anyio
 
-from claude_agent_py._event_loop import AsyncioLoop, AsyncioWaiter
+from claude_agent_py._event_loop import AsyncioLoop
+from claude_agent_py._streams import RepeatingEvent
 from claude_agent_py.transport.base import DRAIN_GRACE, READ_BYTES
 
 UNKNOWN_STATUS: Final = 255
 """The exit status of a process that other code has reaped, as in asyncio."""
-
-Waiters: TypeAlias = list[AsyncioWaiter]
 
 
 @cache
@@ -66,10 +65,10 @@ class PidfdProcess:
         """Whether the process exited `DRAIN_GRACE` ago. More output, which is a descendant's, is dropped."""
         self._unsent = bytearray()
         self._is_broken = self._input_ended = False
-        self._readers: Waiters = []
-        self._writers: Waiters = []
-        self._exit_waiters: Waiters = []
-        self._stderr_waiters: Waiters = []
+        self._stdout_changed = RepeatingEvent()
+        self._stderr_changed = RepeatingEvent()
+        self._written = RepeatingEvent()
+        self._exited = RepeatingEvent()
         try:
             for stream in (self._stdin, self._stdout, self._stderr):
                 os.set_blocking(stream.fileno(), False)
@@ -101,18 +100,10 @@ class PidfdProcess:
         """The exit status, or None while the process runs."""
         return self._popen.returncode
 
-    async def _wait(self, waiters: Waiters) -> None:
-        waiter = self._loop.create_future()
-        waiters.append(waiter)
-        try:
-            await waiter
-        finally:
-            waiters.remove(waiter)
-
     async def wait(self) -> int:
         """Wait until the process has exited, but not its descendants, and return its exit status."""
         while self._popen.returncode is None:
-            await self._wait(self._exit_waiters)
+            await self._exited.wait()
         return self._popen.returncode
 
     def _reap(self) -> None:
@@ -125,21 +116,21 @@ class PidfdProcess:
                 return
             self._popen.returncode = os.waitstatus_to_exitcode(status)
         self._close(self._pidfd)
-        _wake(self._exit_waiters)
+        self._exited.set()
         if not (self._stdout.closed and self._stderr.closed):
             self._loop.call_later(DRAIN_GRACE, self._end_output)
 
     def _end_output(self) -> None:
         self._is_over = True
-        _wake(self._readers)
-        _wake(self._stderr_waiters)
+        self._stdout_changed.set()
+        self._stderr_changed.set()
 
     # Output ------------------------------------------------------------------------------------------------------
 
     async def receive(self) -> bytes:
         """Return the next bytes of stdout; `b""` at its end."""
         while self._received is None and not self._stdout.closed and not self._is_over:
-            await self._wait(self._readers)
+            await self._stdout_changed.wait()
         received, self._received = self._received, None
         if self._is_paused:
             self._is_paused = False
@@ -156,7 +147,7 @@ class PidfdProcess:
             self._received = data
         elif data == b"":
             self._close(self._stdout)
-        _wake(self._readers)
+        self._stdout_changed.set()
 
     def _read_stderr(self) -> None:
         data = _read(self._stderr)
@@ -168,12 +159,12 @@ class PidfdProcess:
     def _end_stderr(self) -> None:
         self._close(self._stderr)
         self._on_stderr(b"")
-        _wake(self._stderr_waiters)
+        self._stderr_changed.set()
 
     async def read_stderr(self) -> None:
         """Wait for the end of stderr."""
         while not self._stderr.closed and not self._is_over:
-            await self._wait(self._stderr_waiters)
+            await self._stderr_changed.wait()
 
     # Input -------------------------------------------------------------------------------------------------------
 
@@ -199,7 +190,7 @@ class PidfdProcess:
         """
         self.send_nowait(data)
         while self._unsent:
-            await self._wait(self._writers)
+            await self._written.wait()
         if self._is_broken:
             raise anyio.BrokenResourceError
 
@@ -215,7 +206,7 @@ class PidfdProcess:
         self._write()
         if not self._unsent:
             self._loop.remove_writer(self._stdin.fileno())
-            _wake(self._writers)
+            self._written.set()
             if self._input_ended:
                 self._stdin.close()
 
@@ -244,8 +235,8 @@ class PidfdProcess:
             self._unsent.clear()
         self._stdin.close()
         self._is_broken, self._is_paused = True, False
-        _wake(self._readers)
-        _wake(self._writers)
+        self._stdout_changed.set()
+        self._written.set()
 
 
 def _read(stream: IO[bytes]) -> bytes | None:
@@ -256,9 +247,3 @@ def _read(stream: IO[bytes]) -> bytes | None:
         return None
     except OSError:
         return b""
-
-
-def _wake(waiters: Waiters) -> None:
-    for waiter in waiters:
-        if not waiter.done():
-            waiter.set_result(None)

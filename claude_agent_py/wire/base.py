@@ -126,6 +126,11 @@ class UnknownModel(WireModel, tag=UNKNOWN):
     raw: JSONObject  # pyright: ignore[reportIncompatibleMethodOverride] - here a field
     """The object as received."""
 
+    @property
+    def type(self) -> str:
+        """The type of the object; empty if it has none."""
+        return str(self.raw.get("type", ""))
+
 
 class FrameModel(DiscreetModel):
     """A JSON object that keeps the data it was decoded from: a frame, a reply, a hook's input."""

@@ -98,7 +98,7 @@ async def test_what_is_only_unknown_is_no_error(start: MakeClient) -> None:
     assert text == "two"
 
 
-@pytest.mark.parametrize("limit", [1, 64 * MEBIBYTE], ids=["on disk", "in memory"])
+@pytest.mark.parametrize("limit", [1, MEBIBYTE], ids=["on disk", "in memory"])
 async def test_a_dropped_field_is_logged_once_however_long_its_message_waits(
     limit: int, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -29,8 +29,7 @@ RUNS = {
         "2 questions": ["hook +bare asyncio"],
         "Sessions at once": ["2 +bare asyncio"],
     },
-    "stored traced messages callbacks sessions engine tasks paced busy memory unread "
-    "--kinds mixed --in-process": {
+    "stored traced messages callbacks sessions engine tasks paced busy memory unread --kinds mixed --in-process": {
         "Listing 3 sessions of 100 KB": SDKS,
         "Reading a transcript of 1 MiB": SDKS,
         "Telemetry": ["mixed"],

@@ -101,8 +101,6 @@ def test_a_diff_shows_what_a_call_changes(tmp_path: Path) -> None:
     ]
     edit = {"file_path": str(file), "old_string": "two", "new_string": "2\x1b[1m"}
     assert build_diff("Edit", edit)[1:] == [" one", "-two", "+2�[1m", " three"]
-    edits = [edit, {"old_string": "three", "new_string": "3"}, "nonsense"]
-    assert build_diff("MultiEdit", {"file_path": str(file), "edits": edits})[2:] == ["-two", "-three", "+2�[1m", "+3"]
     lines = build_diff("Edit", {"file_path": str(file), "old_string": "-- a\nb", "new_string": "++ a\nb"})
     assert lines == ["@@ not at these lines @@", "@@ -1,2 +1,2 @@", "--- a", "+++ a", " b"]
     assert build_diff("NotebookEdit", {"new_source": "x = 1"})[-1] == "+x = 1"

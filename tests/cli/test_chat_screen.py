@@ -126,7 +126,8 @@ async def test_a_chat_from_prompts_to_approvals() -> None:
             await chat.pilot.press("tab")
             assert chat.box.text == "/usage "
             await chat.pilot.press("enter")
-            await chat.shows("Total duration (API):  0s\n", "Usage by model:")  # lines and columns as they are
+            # Lines and columns as they are.
+            await chat.shows("Total code changes:    0 lines added, 0 lines removed\n", "Usage by model:")
             await chat.pilot.press("up", "up")
             assert chat.box.text == "hostile"
             await chat.pilot.press("down", "down")

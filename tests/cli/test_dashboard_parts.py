@@ -91,7 +91,7 @@ def test_a_long_transcript_is_read_in_parts_and_gives_the_same(tmp_path: Path) -
     assert 0 < tokens(tail) < 15_000
     assert looks_left(tail) > 2
     total = get_session(SESSION, config_dir=tmp_path).usage.total.total_tokens
-    assert (tokens(tail), tail.reported, tail_of(stored).is_partial) == (total, 0.5, False)
+    assert (tokens(tail), tail.cost.total_cost_usd, tail_of(stored).is_partial) == (total, 0.5, False)
 
 
 def test_a_transcript_that_is_replaced_or_removed_is_no_error(tmp_path: Path) -> None:

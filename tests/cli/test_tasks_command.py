@@ -3,6 +3,7 @@
 import io
 import re
 import sqlite3
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -12,7 +13,6 @@ from folding import Clock, tracking
 
 from claude_agent_py import TaskManager
 from claude_agent_py.cli.main import main
-from claude_agent_py.cli.tasks import draw_tasks
 from claude_agent_py.permissions import SQLiteInbox
 from claude_agent_py.tasks import TaskHistory
 from claude_agent_py.testing import frames
@@ -104,7 +104,8 @@ async def test_in_a_terminal_the_tree_has_marks(path: Path, monkeypatch: pytest.
     pytest.importorskip("rich")
     terminal = Terminal()
     monkeypatch.setenv("COLUMNS", "200")
-    await to_thread.run_sync(lambda: draw_tasks(str(path), "5e55-one", out=terminal))
+    monkeypatch.setattr(sys, "stdout", terminal)
+    assert await to_thread.run_sync(main, ["tasks", str(path), "5e55-one"]) == 0
     shown = terminal.getvalue()
     assert "✓" in shown
     assert "✗" in shown

@@ -48,7 +48,7 @@ async def test_a_client_and_its_runs_say_how_they_stand() -> None:
                 (await anext(events), "t1"),
                 (two, "running"),
                 (two.text(), "text of <Run running"),
-                (aiter(two), "messages of <Run running"),
+                (aiter(two), "<Run running"),
                 (two.tool_calls(), "tool calls of <Run running"),
                 (client.messages(), "messages of a session"),
                 (client.options, "KEY"),

@@ -3,11 +3,12 @@
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
@@ -110,6 +111,39 @@ class FleetSetUp:
             process = Program(command, preloaded=FLEET, stdout=log, stderr=log)
         self.processes.append(process)
         return process
+
+    async def suspend(self, process: "subprocess.Popen[bytes]") -> None:
+        """Stop the only worker between two transactions.
+
+        In a transaction of SQLite, it would lock out the other workers for as long as it is stopped, and in one of
+        PostgreSQL until the server rolls it back.
+        """
+        while True:
+            os.kill(process.pid, signal.SIGSTOP)
+            # Returns once all of its threads have stopped.
+            _, status = os.waitpid(process.pid, os.WUNTRACED)
+            assert os.WIFSTOPPED(status), self.logs()
+            if not self._has_transaction():
+                return
+            os.kill(process.pid, signal.SIGCONT)
+            await anyio.sleep(0.01)
+
+    def _has_transaction(self) -> bool:
+        if not self.url.startswith("sqlite"):
+            import psycopg
+
+            others = "datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()"
+            with psycopg.connect(self.url) as connection:
+                found = connection.execute(f"SELECT 1 FROM pg_stat_activity WHERE {others} AND xact_start IS NOT NULL")
+                return found.fetchone() is not None
+        for path in (self.url.removeprefix("sqlite:///"), self.store_at):
+            with closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as connection:
+                try:
+                    connection.execute("BEGIN IMMEDIATE")
+                except sqlite3.OperationalError:
+                    return True
+                connection.execute("ROLLBACK")
+        return False
 
     def logs(self) -> str:
         """Return what the workers printed."""

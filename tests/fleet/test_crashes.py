@@ -105,7 +105,7 @@ async def test_a_worker_that_slept_past_its_lease_writes_nothing(
         session = await fleet.start("worker", "think", id="one")
         await until_stored(made, session, "think")
         await until(lambda: gate.reached == 1, "the model is asked")
-        os.kill(sleeper.pid, signal.SIGSTOP)
+        await made.suspend(sleeper)
         other = made.start_worker(machine="a")
         result = await session.result(timeout=PATIENCE)
         assert result.text == "answer 2", made.logs()

@@ -1,5 +1,6 @@
 """Which sessions a worker takes: limits, priorities, weights, memory, versions; schedules. With a stand-in CLI."""
 
+import gc
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -369,4 +370,7 @@ async def test_workers_need_asyncio_and_the_rest_does_not(tmp_path: Path) -> Non
             pass
     assert await session.cancel()
     assert [event.kind async for event in session.events()] == ["run", "state", "run", "state"]
+    async for _ in session.events(follow=True):
+        break
+    gc.collect()  # trio warns about a generator that was not closed
     fleet.close()

@@ -1,6 +1,7 @@
 """Records: what they say of a task, their numbers, and the tree at any of them."""
 
 import sqlite3
+import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -341,48 +342,35 @@ async def test_forgetting_leaves_no_gap() -> None:
         assert [record.number for record in await history.records("s1")] == [2, 3, 4]
 
 
-# Old files
-
-OLD = """
-CREATE TABLE records (
-    number INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, session_id TEXT NOT NULL, task_id TEXT NOT NULL,
-    kind TEXT NOT NULL, at REAL NOT NULL, run_id TEXT, author TEXT NOT NULL, parent_task_id TEXT, summary TEXT NOT NULL,
-    failure_reason TEXT, step INTEGER NOT NULL, details TEXT NOT NULL
-);
-CREATE INDEX records_by_session ON records (session_id, number);
-"""
-
-
 @pytest.mark.anyio
-async def test_a_file_of_an_older_version_is_migrated(tmp_path: Path) -> None:
-    path = tmp_path / "old.db"
-    rows = [
-        ("s1", "a1", "created", None, '{"type": "local_agent", "agent": "planner", "description": "plan"}'),
-        ("s2", "b1", "created", None, "{}"),
-        ("s1", "a1", "started", "0-a1", "{}"),
-        ("s1", "a2", "created", None, '{"description": "left"}'),
-        ("s1", "a2", "started", None, "{}"),
-        ("s1", "a1", "completed", "0-a1", '{"usage": {"total_tokens": 9}}'),
-    ]
-    with closing(sqlite3.connect(path)) as old, old:
-        old.executescript(OLD)
-        for number, (session, task, kind, run, details) in enumerate(rows):
-            parent = "a1" if task == "a2" else None
-            key = "\x1f".join((session, task, run or "", kind, "0"))
-            values = (key, session, task, kind, float(number), run, "", parent, "", None, 0, details)
-            names = "key, session_id, task_id, kind, at, run_id, author, parent_task_id, summary, failure_reason, step"
-            old.execute(f"INSERT INTO records ({names}, details) VALUES ({', '.join('?' * 12)})", values)
-    async with TaskHistory(path) as first, TaskHistory(path) as second:
-        for history in (first, second):
-            kept = await history.records("s1", "a1")
-            assert [(record.number, record.kind.value) for record in kept] == [
-                (1, "created"),
-                (2, "started"),
-                (5, "completed"),
-            ]
-            drawn = "plan [planner] completed, 9 tokens\n└── left [task] stopped"  # whoever recorded that is gone
-            assert str(await history.rebuild("s1")) == drawn
-            assert [record.number for record in await history.records("s2")] == [1, 2]
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a limit on the size of files")
+@pytest.mark.parametrize("is_first", [True, False])
+async def test_what_a_full_disk_refuses_is_stored_later(tmp_path: Path, is_first: bool) -> None:
+    import resource
+
+    path = tmp_path / "history.db"
+    history = await TaskHistory(path).open()
+    manager = attached(history)
+    tracking(manager, frames.task_started("a1", "look", run_id="0-a1"))
+    if not is_first:
+        await history.flush()
+    tracking(manager, frames.task_notification("a1", "completed", "done", run_id="0-a1"))
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (path.with_name("history.db-wal").stat().st_size + 100, hard))
+    try:
+        with pytest.raises(SessionError, match="disk"):
+            await history.flush()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    [*_, last] = await told(history)
+    assert (last.kind, [task.summary for task in await history.finished()]) == (RecordKind.COMPLETED, ["done"])
+    with closing(sqlite3.connect(path)) as database:
+        [(writer,)] = database.execute("SELECT writer FROM writers")
+    assert [each.name for each in Path(f"{path}-writers").iterdir()] == [writer]
+    await history.close()
+
+
+# Files of other versions
 
 
 @pytest.mark.anyio

@@ -8,7 +8,7 @@ from typing import Any
 
 import anyio
 import pytest
-from folding import Clock, intake_of, shell_started, tracking
+from folding import Clock, deliver, intake_of, shell_started, tracking
 
 from claude_agent_py import TaskManager, TaskStatus
 from claude_agent_py.errors import OptionsError, SessionError
@@ -77,8 +77,7 @@ async def test_what_was_over_before_is_kept_too(tmp_path: Path) -> None:
             history.attach(manager, "s1")
         tracking(manager, frames.task_notification("a2"))
         intake_of(manager).process_exited("over")
-        with anyio.fail_after(60):
-            await intake_of(manager).listeners.deliver_forever()
+        await deliver(manager)
         kept = await history.finished()
         assert sorted((task.task_id, task.run_id) for task in kept) == [("a1", "0-a1"), ("a1", "1-a1"), ("a2", "0-a2")]
         steps = [(record.task_id, record.kind.value) for record in await history.records("s1")]
@@ -162,8 +161,7 @@ async def session(history: TaskHistory) -> TaskManager:
         frames.task_notification("a1", summary="two", run_id="1-a1"),
     )
     intake_of(manager).process_exited("over")
-    with anyio.fail_after(60):
-        await intake_of(manager).listeners.deliver_forever()
+    await deliver(manager)
     return manager
 
 
@@ -205,12 +203,9 @@ async def test_an_end_of_which_more_became_known_is_rebuilt_as_it_was(history: T
     history.attach(manager, "s1")
     tracking(manager, frames.task_started("a1", "one"))
     intake_of(manager).process_exited("gone")
-    with anyio.fail_after(60):
-        await intake_of(manager).listeners.deliver_forever()
     tracking(manager, frames.task_notification("a1", summary="it was done before"))
     intake_of(manager).process_exited("over")
-    with anyio.fail_after(60):
-        await intake_of(manager).listeners.deliver_forever()
+    await deliver(manager)
     assert [record.kind.value for record in await history.records("s1")] == [
         "created",
         "started",

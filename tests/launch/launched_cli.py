@@ -6,6 +6,7 @@ import subprocess
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from claude_agent_py import ClientOptions
@@ -78,7 +79,8 @@ def launched(
     options: ClientOptions, extra_initialize: Mapping[str, Any] | None = None, timeout: float = 180.0
 ) -> Iterator[LaunchedCLI]:
     """Start the real CLI with these options; end it, and check that it ended well."""
-    plan = plan_launch(options, cli=find_cli(), extra_initialize=extra_initialize)
+    plan = plan_launch(options, cli=find_cli())
+    plan = replace(plan, initialize={**plan.initialize, **(extra_initialize or {})})
     plan.prepare()
     try:
         with subprocess.Popen(

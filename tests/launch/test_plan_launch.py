@@ -148,11 +148,6 @@ def test_a_debug_file_may_be_in_a_directory_that_is_to_be_made(tmp_path: Path) -
     assert flags(debug_file=tmp_path / "new/one/log") == (f"--debug-file={tmp_path / 'new/one/log'}",)
 
 
-def test_what_others_make_is_added() -> None:
-    made = plan_launch(ClientOptions(), cli=Path("claude"), extra_initialize={"hooks": {"Stop": []}})
-    assert made.initialize["hooks"] == {"Stop": []}
-
-
 def test_nothing_is_said_about_stopping_tasks_where_it_is_switched_off() -> None:
     assert plan(per_task_stop_affordance=False).initialize == {}
 

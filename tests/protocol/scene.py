@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
-from claude_agent_py._protocol.open_runs import RunEnded, RunLimits, RunWaits, Until, Verdict
+from claude_agent_py._protocol.open_runs import NO_LIMITS, OpenRun, RunEnded, RunLimits, RunWaits, Until, Verdict
 from claude_agent_py._protocol.turns import TurnRouter
 from claude_agent_py.tasks import TaskIntake
 from claude_agent_py.testing import frames
@@ -25,27 +25,27 @@ class Scene:
         self.now = 100.0
         self.intake = TaskIntake(clock=lambda: self.now)
         self.router = TurnRouter(self.intake.ledger.live_ids)
-        self.received: dict[int, list[Any]] = {}
-        self.ends: dict[int, RunEnded] = {}
-        self.ended_at: dict[int, float] = {}
+        self.received: dict[OpenRun, list[Any]] = {}
+        self.ends: dict[OpenRun, RunEnded] = {}
+        self.ended_at: dict[OpenRun, float] = {}
         self.waits: list[RunWaits] = []
-        self.last_runs: tuple[int, ...] = ()
+        self.last_runs: tuple[OpenRun, ...] = ()
         """Who received the last message."""
 
     def ask(
-        self, *prompts: str, until: Until = "result", limits: RunLimits | None = None, is_sealed: bool = True
-    ) -> int:
+        self, *prompts: str, until: Until = "result", limits: RunLimits = NO_LIMITS, is_sealed: bool = True
+    ) -> OpenRun:
         """Begin a run with these prompts."""
-        run = len(self.received) + 1
+        run = OpenRun(until, limits)
         self.received[run] = []
-        self.router.open_run(run, until, limits or RunLimits(), self.now)
+        self.router.open_run(run, self.now)
         for prompt in prompts:
             self.router.add_prompt(run, prompt, self.now)
         if is_sealed:
             self.seal(run)
         return run
 
-    def seal(self, run: int) -> None:
+    def seal(self, run: OpenRun) -> None:
         self._note(self.router.seal_run(run, self.now))
 
     def cli(self, *said: Frame | list[Frame]) -> None:
@@ -83,16 +83,16 @@ class Scene:
                 self.ends[event.run] = event
                 self.ended_at[event.run] = self.now
 
-    def end_of(self, run: int) -> str | None:
+    def end_of(self, run: OpenRun) -> str | None:
         """Say how a run ended; None while it is open."""
         end = self.ends.get(run)
         return None if end is None else end.kind or end.reason
 
-    def results(self, run: int) -> list[str | None]:
+    def results(self, run: OpenRun) -> list[str | None]:
         """Give the texts of the results that a run received."""
         return [message.result for message in self.received[run] if isinstance(message, ResultMessage)]
 
-    def texts(self, run: int) -> list[str]:
+    def texts(self, run: OpenRun) -> list[str]:
         """Give what a run heard the model and its subagents say."""
         return [message.text for message in self.received[run] if isinstance(message, AssistantMessage)]
 

@@ -9,7 +9,7 @@ import pytest
 from each import for_each
 from recordings_loader import lines, names
 
-from claude_agent_py._protocol.engine import Engine
+from claude_agent_py._protocol.engine import REMEMBERED, Engine
 from claude_agent_py._protocol.events import (
     Event,
     MessageReceived,
@@ -18,7 +18,6 @@ from claude_agent_py._protocol.events import (
     RequestReceived,
     RequestTimedOut,
     ResultUnreadable,
-    StrayReply,
     StreamEnded,
 )
 from claude_agent_py._protocol.state import State, Step
@@ -307,19 +306,15 @@ def test_a_reply_without_a_payload_has_an_empty_one() -> None:
     assert driver.hear(said) == [ReplyReceived(request_id, "interrupt", {})]
 
 
-def test_stray_replies_are_told_apart() -> None:
+def test_replies_that_nobody_waits_for_mean_nothing() -> None:
     driver = Driver()
     answered, forgotten = driver.ask(), driver.ask()
     driver.hear(reply(answered))
     driver.engine.forget_request(forgotten)
-    assert driver.hear(reply(answered), refusal(forgotten, "no"), reply("who?")) == [
-        StrayReply(answered, "duplicate"),
-        StrayReply(forgotten, "late"),
-        StrayReply("who?", "unknown"),
-    ]
+    assert driver.hear(reply(answered), refusal(forgotten, "no"), reply("who?")) == []
 
 
-def test_a_request_times_out_once_and_its_reply_is_late() -> None:
+def test_a_request_times_out_once_and_its_late_reply_means_nothing() -> None:
     driver = Driver()
     request_id = driver.ask("interrupt", timeout=5.0)
     assert driver.engine.next_deadline() == 5.0
@@ -327,7 +322,7 @@ def test_a_request_times_out_once_and_its_reply_is_late() -> None:
     assert driver.engine.tick(5.0) == [RequestTimedOut(request_id, "interrupt", 5.0)]
     assert driver.engine.tick(6.0) == []
     assert driver.engine.next_deadline() is None
-    assert driver.hear(reply(request_id)) == [StrayReply(request_id, "late")]
+    assert driver.hear(reply(request_id)) == []
 
 
 def test_a_malformed_reply_fails_its_request_at_once() -> None:
@@ -368,6 +363,15 @@ def test_a_request_that_comes_twice_is_reported_once() -> None:
     assert len(driver.hear(frames.can_use_tool("r1"), frames.can_use_tool("r1"))) == 1
     driver.engine.answer("r1", {})
     assert driver.hear(frames.can_use_tool("r1")) == []
+
+
+def test_the_memory_for_settled_requests_is_bounded() -> None:
+    driver = Driver()
+    for number in range(REMEMBERED + 1):
+        driver.hear(frames.can_use_tool(f"r{number}"))
+        driver.engine.answer(f"r{number}", {})
+    assert driver.hear(frames.can_use_tool("r1")) == []
+    assert len(driver.hear(frames.can_use_tool("r0"))) == 1
 
 
 def test_a_request_can_be_refused() -> None:

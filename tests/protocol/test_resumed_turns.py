@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from claude_agent_py._protocol.open_runs import RunEnded, RunLimits, TurnResumed
+from claude_agent_py._protocol.open_runs import OpenRun, RunEnded, TurnResumed
 from claude_agent_py._protocol.turns import TurnRouter
 from claude_agent_py.testing import frames
 from claude_agent_py.wire.codec import decode, encode_json
@@ -10,15 +10,13 @@ from claude_agent_py.wire.codec import decode, encode_json
 INIT: dict[str, Any] = {"type": "system", "subtype": "init", "cwd": "/", "session_id": "s"}
 
 
-def router(*prompts: str) -> TurnRouter:
+def router(*prompts: str) -> tuple[TurnRouter, OpenRun, OpenRun]:
     """A router whose run `heir` waits for the turn, and whose run `known` has some prompts."""
-    turns = TurnRouter(frozenset)
-    for run in ("heir", "known"):
-        turns.open_run(run, "result", RunLimits(), 0.0)
-    for prompt in prompts:
-        turns.add_prompt("known", prompt, 0.0)
-    turns.expect_resumed_turn("heir")
-    return turns
+    turns, heir, known = TurnRouter(frozenset), OpenRun(), OpenRun()
+    turns.open_run(heir, 0.0)
+    turns.open_run(known, 0.0, prompts)
+    turns.expect_resumed_turn(heir)
+    return turns, heir, known
 
 
 def route(turns: TurnRouter, frame: dict[str, Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
@@ -27,33 +25,33 @@ def route(turns: TurnRouter, frame: dict[str, Any]) -> tuple[tuple[Any, ...], tu
 
 
 def test_prompts_without_a_run_go_to_the_heir() -> None:
-    turns = router("p1")
+    turns, heir, known = router("p1")
     assert route(turns, INIT)[1] == ()  # a turn on a lost task
     route(turns, frames.result("", origin={"kind": "task-notification"}))
     runs, said = route(turns, INIT | {"user_message_uuids": ["p0"]})
-    assert (runs, said) == (("heir",), (TurnResumed("heir", ("p0",), ("p0",)),))
+    assert (runs, said) == ((heir,), (TurnResumed(heir, ("p0",), ("p0",)),))
     runs, said = route(turns, frames.result("done") | {"user_message_uuids": ["p0"], "user_message_uuid": "p0"})
-    assert runs == ("heir",)
-    assert [(type(one), one.run, one.reason) for one in said] == [(RunEnded, "heir", "result")]
-    assert turns.open_runs == ("known",)
+    assert runs == (heir,)
+    assert [(type(one), one.run, one.reason) for one in said] == [(RunEnded, heir, "result")]
+    assert turns.open_runs == (known,)
 
 
 def test_prompts_with_a_run_go_to_it() -> None:
-    turns = router("p1")
+    turns, heir, known = router("p1")
     runs, said = route(turns, INIT | {"user_message_uuids": ["p1"]})
-    assert (runs, said) == (("known",), (TurnResumed("heir", ("p1",), ()),))
-    assert turns.open_runs == ("known",)
+    assert (runs, said) == ((known,), (TurnResumed(heir, ("p1",), ()),))
+    assert turns.open_runs == (known,)
 
 
 def test_an_idle_session_has_no_such_turn() -> None:
-    turns = router("p1")
+    turns, heir, known = router("p1")
     idle = {"type": "system", "subtype": "session_state_changed", "state": "idle", "session_id": "s"}
-    assert route(turns, idle)[1] == (TurnResumed("heir", (), ()),)
+    assert route(turns, idle)[1] == (TurnResumed(heir, (), ()),)
     assert turns.expect_no_resumed_turn() == ()
-    assert turns.open_runs == ("known",)
+    assert turns.open_runs == (known,)
 
 
 def test_nothing_is_expected_once_the_connection_is_gone() -> None:
-    turns = router()
-    assert {end.run for end in turns.close()} == {"heir", "known"}
+    turns, heir, known = router()
+    assert {end.run for end in turns.close()} == {heir, known}
     assert turns.expect_no_resumed_turn() == ()

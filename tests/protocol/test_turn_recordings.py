@@ -12,8 +12,8 @@ from each import for_each
 from recordings_loader import Record, as_line, names, records
 from scene import Scene
 
-from claude_agent_py._protocol.follow_ups import FOLLOW_UP_GRACE
-from claude_agent_py._protocol.open_runs import Until
+from claude_agent_py._protocol.open_runs import OpenRun, Until
+from claude_agent_py._protocol.turns import FOLLOW_UP_GRACE
 from claude_agent_py.wire.codec import decode
 
 Frame = dict[str, Any]
@@ -44,7 +44,7 @@ class Played:
     def __init__(self, name: str, *, until: Until, telling: Telling = as_it_is) -> None:
         self.scene = Scene()
         self.scene.now = 0.0
-        self.runs: dict[str, int] = {}
+        self.runs: dict[str, OpenRun] = {}
         self.results: list[tuple[float, Frame]] = []
         for record in records(name):
             if record.direction == "in":
@@ -214,7 +214,7 @@ def test_until_idle_no_run_is_over_before_what_its_tasks_caused() -> None:
         scene = played.scene
         for end in scene.ends.values():
             over = scene.ended_at[end.run]
-            records = (scene.intake.ledger.records[task] for task in end.tasks)
+            records = (scene.intake.ledger.records[task] for task in end.run.tasks)
             task_runs = (run for record in records for run in record.runs if run.started_at <= over)
             caused_by = {run.run_id for run in task_runs}  # a task may have been resumed later, by another run
             caused = [at for at, frame in played.results if frame.get("origin", {}).get("runId") in caused_by]

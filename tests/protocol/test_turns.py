@@ -27,8 +27,8 @@ from scene import (
     turn,
 )
 
-from claude_agent_py._protocol.follow_ups import FOLLOW_UP_GRACE
-from claude_agent_py._protocol.open_runs import FIRST_NOTICE, RunEnded, RunLimits, RunWaits
+from claude_agent_py._protocol.open_runs import FIRST_NOTICE, OpenRun, RunEnded, RunLimits, RunWaits
+from claude_agent_py._protocol.turns import FOLLOW_UP_GRACE
 from claude_agent_py.testing import frames
 from claude_agent_py.wire.codec import decode
 
@@ -210,7 +210,7 @@ def test_the_end_of_the_connection_ends_every_run() -> None:
 
 def test_what_belongs_to_no_turn_goes_to_every_open_run() -> None:
     scene = Scene()
-    runs: tuple[int, ...] = (scene.ask("a"), scene.ask("b"))
+    runs: tuple[OpenRun, ...] = (scene.ask("a"), scene.ask("b"))
     scene.cli(frames.user("<local-command-stdout>Set model</local-command-stdout>", isReplay=True))
     assert scene.last_runs == runs
     scene.cli(queued("a"), started("a"), init("a"), says("hi", "a"))
@@ -270,7 +270,7 @@ def test_a_subagent_of_a_subagent_speaks_to_the_same_run() -> None:
     scene.cli(started("b"), init("b"), agent("child", parent_task_id="t", spawn_depth=2))
     scene.cli(agent_says("deep down", "child"))
     assert scene.last_runs == (first,)
-    assert scene.router.get_task_ids(first) == {"t", "child"}
+    assert first.tasks == {"t", "child"}
 
 
 def test_a_child_of_an_ownerless_task_belongs_to_no_run() -> None:
@@ -278,7 +278,7 @@ def test_a_child_of_an_ownerless_task_belongs_to_no_run() -> None:
     scene.cli(init(), agent("t"), result("nobody asked"))
     run = scene.ask("a")
     scene.cli(started("a"), init("a"), agent("child", parent_task_id="t"))
-    assert scene.router.get_task_ids(run) == frozenset()
+    assert run.tasks == set()
 
 
 def test_what_the_tasks_of_a_run_that_is_over_say_goes_to_those_that_wait_for_the_session() -> None:
@@ -319,7 +319,7 @@ def test_a_subagent_that_speaks_between_turns_begins_none() -> None:
 with_and_without_states = pytest.mark.parametrize("says_states", [True, False], ids=["states", "no states"])
 
 
-def asked_with(scene: Scene, *tasks: frames.JSONObject, says_states: bool) -> int:
+def asked_with(scene: Scene, *tasks: frames.JSONObject, says_states: bool) -> OpenRun:
     """Ask something that starts tasks, and get the first result."""
     run = scene.ask("a", until="idle")
     scene.cli([running()] if says_states else [], started("a"), init("a"), list(tasks), result("started", "a"))
@@ -349,7 +349,7 @@ def test_a_background_agent_is_waited_for_and_so_is_its_follow_up_turn(says_stat
         scene.cli(idle())
     assert scene.end_of(run) == "idle"
     assert scene.results(run) == ["started", "synthesis"]
-    assert scene.ends[run].tasks == {"t"}
+    assert run.tasks == {"t"}
     assert scene.now == 100.0
 
 
@@ -468,7 +468,7 @@ def test_tasks_in_the_foreground_cause_no_turn(says_states: bool) -> None:
     if says_states:
         scene.cli(idle())
     assert scene.end_of(run) == "idle"
-    assert scene.ends[run].tasks == {"t", "b"}
+    assert run.tasks == {"t", "b"}
 
 
 @with_and_without_states
@@ -525,7 +525,7 @@ def test_an_agent_that_a_later_run_resumes_belongs_to_both() -> None:
     assert scene.last_runs == (second,)
     scene.cli(result("asked again", "b"))
     assert (scene.end_of(first), scene.end_of(second)) == ("result", None)
-    assert scene.router.get_task_ids(second) == {"t"}
+    assert second.tasks == {"t"}
 
 
 def test_output_of_a_monitor_is_a_turn_and_not_the_end() -> None:
@@ -549,8 +549,8 @@ def test_several_runs_wait_for_the_same_idle_session() -> None:
     assert (scene.end_of(first), scene.end_of(second)) == ("idle", "idle")
     assert scene.results(first) == ["started", "synthesis"]
     assert scene.results(second) == ["answer to b", "synthesis"]
-    assert scene.ends[first].tasks == {"t"}
-    assert scene.ends[second].tasks == frozenset()
+    assert first.tasks == {"t"}
+    assert second.tasks == set()
 
 
 def test_a_run_that_is_answered_and_idle_does_not_wait_for_a_queued_one() -> None:
@@ -821,7 +821,7 @@ def test_a_run_that_is_dropped_receives_nothing_more() -> None:
     scene.router.add_prompt(run, "d", scene.now)
     assert not scene.router.knows_prompt("d")
     assert scene.router.queued_prompts(run) == ()
-    assert scene.router.get_task_ids(run) == frozenset()
+    assert run.tasks == set()
     heard = len(scene.received[run])
     scene.cli(init("b"), says("nobody listens", "b"), result("nobody listens", "b", "c"))
     assert len(scene.received[run]) == heard
@@ -876,15 +876,10 @@ def test_waiting_for_tasks_is_told_after_a_minute_and_then_rarely() -> None:
 # Memory
 
 
-class Anything:
-    """What a driver may know a run by."""
-
-
 def test_a_run_that_is_over_is_forgotten_with_its_tasks() -> None:
     scene = Scene()
-    router, run = scene.router, Anything()
-    router.open_run(run, "result", RunLimits(), 0.0)
-    router.add_prompt(run, "a", 0.0)
+    router, run = scene.router, OpenRun()
+    router.open_run(run, 0.0, ["a"])
     router.seal_run(run, 0.0)
     for frame in [started("a"), shell("b1"), result("under way", "a")]:
         router.route(decode(json.dumps(frame).encode()), 0.0)
@@ -909,4 +904,4 @@ def test_runs_notice_tasks_that_ended_without_a_message() -> None:
     scene.intake.ledger.fail_all("gone", scene.now)
     (end,) = scene.router.settle(scene.now)
     assert isinstance(end, RunEnded)
-    assert (end.run, end.reason, end.tasks) == (run, "idle", frozenset({"b1"}))
+    assert (end.run, end.reason, run.tasks) == (run, "idle", {"b1"})

@@ -6,7 +6,7 @@ from typing import Any, Final
 import pytest
 from scene import Scene
 
-from claude_agent_py._protocol.open_runs import RunEnded
+from claude_agent_py._protocol.open_runs import OpenRun, RunEnded
 from claude_agent_py.testing import frames
 from claude_agent_py.wire.codec import decode
 from claude_agent_py.wire.unknown import MalformedFrame
@@ -16,7 +16,7 @@ WRONG: Final = {"is_error": "no"}
 
 
 class SceneWithBadResults(Scene):
-    def bad_result(self, frame: dict[str, Any]) -> dict[int, Any]:
+    def bad_result(self, frame: dict[str, Any]) -> dict[OpenRun, Any]:
         """Let the CLI send a malformed result. Return the frames by the runs that it ended."""
         message = decode(json.dumps(frame).encode())
         assert isinstance(message, MalformedFrame)

@@ -1,6 +1,7 @@
 """Every field of an `AgentDefinition` on the real CLI: what the model's requests or the CLI's behaviour show of it."""
 
 import json
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -40,46 +41,8 @@ def bash(command: str) -> Any:
     return tool_use("Bash", {"command": command, "description": "Run it"})
 
 
-class Ran:
-    """The requests of a session in which the model started the agent `worker` once."""
-
-    def __init__(self, model: ScriptedModel, tasks: list[Any]) -> None:
-        self.all = model.requests
-        self.main = model.requests_of("main")
-        self.agent = model.requests_of("LOOK")
-        self.tasks = tasks
-
-    @property
-    def told(self) -> str:
-        """The first request of the agent."""
-        return json.dumps(self.agent[0].body)
-
-
-async def ran(
-    script: Any = ("report",),
-    *,
-    main: Any = None,
-    prepare: Callable[[Sandbox], object] = lambda sandbox: None,
-    options: dict[str, Any] | None = None,
-    agents: dict[str, AgentDefinition] | None = None,
-    scripts: dict[Any, Any] | None = None,
-    **fields: Any,
-) -> Ran:
-    described: dict[str, Any] = {"description": "Works", "prompt": "You work.", **fields}
-    worker = AgentDefinition(**described)
-    with ScriptedModel(main or [launch(), *["ok"] * 5], agents={**(scripts or {}), "LOOK": script}) as model:
-        prepare(model.sandbox)
-        async with Client(model.options(agents={"worker": worker, **(agents or {})}, **(options or {}))) as client:
-            with anyio.fail_after(60):
-                await client.query("go", until="idle")
-                return Ran(model, [agent.task for agent in client.agents])
-
-
 async def each_ran(
-    workers: dict[str, tuple[dict[str, Any], Any]],
-    *,
-    prepare: Callable[[Sandbox], object] = lambda sandbox: None,
-    options: dict[str, Any] | None = None,
+    workers: dict[str, tuple[dict[str, Any], Any]], *, prepare: Callable[[Sandbox], object], options: dict[str, Any]
 ) -> tuple[dict[str, list[RecordedRequest]], list[RecordedRequest]]:
     """Run several agents in one session, each with its own fields and script; return their requests, and all."""
     agents = {
@@ -92,7 +55,7 @@ async def each_ran(
     main = [*(calls[first : first + 5] for first in range(0, len(calls), 5)), "ok"]
     with ScriptedModel(main, agents=scripts) as model:
         prepare(model.sandbox)
-        async with Client(model.options(agents=agents, **(options or {}))) as client:
+        async with Client(model.options(agents=agents, **options)) as client:
             with anyio.fail_after(120):
                 await client.query("go", until="idle")
         return {name: model.requests_of(prompt) for name, prompt in prompts.items()}, model.requests
@@ -124,8 +87,12 @@ def write_all(sandbox: Sandbox) -> None:
 
 
 @about("disallowed_tools", "model", "effort", "max_turns", "skills", "memory", "isolation")
-@about("auto_compact_window", "omit_claude_md", "color")
-async def test_each_field_does_what_it_says_for_its_agent_and_for_no_other() -> None:
+@about("auto_compact_window", "omit_claude_md", "color", "mcp_servers", "hooks")
+async def test_each_field_does_what_it_says_for_its_agent_and_for_no_other(tmp_path: Path) -> None:
+    hooks = {
+        event: [{"hooks": [{"type": "command", "command": f"echo {event} >> {shlex.quote(str(tmp_path))}/ran.txt"}]}]
+        for event in ("SubagentStart", "PreToolUse", "Stop")
+    }
     big = Usage(input_tokens=150_000)
     long = [Reply([bash("echo a")], usage=big), Reply([bash("echo b")], usage=big), "report"]
     asks_where = [bash("pwd"), "report"]
@@ -145,6 +112,10 @@ async def test_each_field_does_what_it_says_for_its_agent_and_for_no_other() -> 
             "instructed": ({"omit_claude_md": False}, "report"),
             "red": ({"color": "red"}, "report"),
             "begun": ({"initial_prompt": "Begin here."}, "report"),
+            "own": ({"mcp_servers": [{"mine": SERVER}], "tools": ["Read"]}, "report"),
+            "named": ({"mcp_servers": ["far"], "tools": ["Read"]}, "report"),
+            "unknown": ({"mcp_servers": ["nowhere"]}, "report"),
+            "hooked": ({"hooks": hooks}, asks_where),
         },
         prepare=write_all,
         options={"mcp_servers": {"far": SERVER, "other": SERVER}, "model": "opus", "effort": "low"},
@@ -154,10 +125,15 @@ async def test_each_field_does_what_it_says_for_its_agent_and_for_no_other() -> 
     def those(text: str, *among: str) -> set[str]:
         return {name for name in among or run if text in told(run[name])}
 
-    assert {name for name in run if "Write" not in run[name][0].tool_names} == {"barred"}
+    readers = {"own", "named"}
+    assert {name for name in run if "Write" not in run[name][0].tool_names} == {"barred", *readers}
     assert {name for name in run if "Read" not in run[name][0].tool_names} == set()
-    assert those("mcp__far__") == set(run)
-    assert those("mcp__other__") == set(run) - {"barred"}
+    assert those("mcp__far__") == set(run) - readers
+    assert those("mcp__other__") == set(run) - readers - {"barred"}
+    assert those("mcp__mine__") == {"own"}  # servers of its own come on top, and names change nothing
+    assert not any(request.contains("mcp__mine") for request in main)
+    assert set(run["own"][0].tool_names) == {"Read", "mcp__mine__add"}
+    assert run["named"][0].tool_names == ["Read"]
 
     assert "opus" in main[0].model
     assert main[0].body["output_config"] == {"effort": "low"}
@@ -186,6 +162,8 @@ async def test_each_field_does_what_it_says_for_its_agent_and_for_no_other() -> 
     assert those("Begin here.") == set()  # it is that of the main agent
 
     assert '"red"' not in told(run["red"]).replace('"LOOK<red>"', "")
+
+    assert (tmp_path / "ran.txt").read_text().split() == ["PreToolUse", "Stop"]  # once, though others run commands
 
 
 @about("permission_mode")
@@ -225,22 +203,6 @@ async def test_a_permission_mode_of_its_own() -> None:
                 assert ("don't ask mode" in told_it) is (outcome == "denied"), case
 
 
-@about("mcp_servers")
-async def test_servers_of_its_own_come_on_top_and_names_change_nothing() -> None:
-    run, everything = await each_ran(
-        {
-            "own": ({"mcp_servers": [{"mine": SERVER}], "tools": ["Read"]}, "report"),
-            "named": ({"mcp_servers": ["far"], "tools": ["Read"]}, "report"),
-            "unknown": ({"mcp_servers": ["nowhere"]}, "report"),
-        },
-        options={"mcp_servers": {"far": SERVER}},
-    )
-    assert set(run["own"][0].tool_names) == {"Read", "mcp__mine__add"}
-    assert not any(request.contains("mcp__mine") for request in everything if request.agent == "main")
-    assert run["named"][0].tool_names == ["Read"]
-    assert "mcp__far__" in told(run["unknown"])
-
-
 @about("background")
 async def test_only_true_decides_where_it_runs() -> None:
     cases: dict[tuple[bool | None, bool | None], bool] = {
@@ -263,25 +225,15 @@ async def test_only_true_decides_where_it_runs() -> None:
     assert ran_in == {f"LOOK<{own} {asked}>": where for (own, asked), where in cases.items()}
 
 
-@about("initial_prompt")
-async def test_the_first_prompt_is_that_of_the_main_agent() -> None:
-    as_main = await ran(main=["ok", "ok"], initial_prompt="Begin here.", options={"agent": "worker"})
-    assert [request.last_user_text for request in as_main.main] == ["Begin here.", "go"]
-
-
 @about("observer", "observer_message", "observe_tool_results", "observe_subagents")
-@pytest.mark.parametrize("observes_subagents", [None, False])
-async def test_observers_are_told_what_they_ask_for(observes_subagents: bool | None) -> None:
+async def test_observers_are_told_what_they_ask_for() -> None:
+    watched: dict[str, Any] = {"description": "Works", "prompt": "You work.", "observer_message": "Look closely."}
     agents = {
-        "worker": AgentDefinition(
-            description="Works",
-            prompt="You work.",
-            observer=["near", "far"],
-            observer_message="Look closely.",
-            observe_subagents=observes_subagents,
-        ),
+        "worker": AgentDefinition(**watched, observer=["near", "far"]),
+        "loner": AgentDefinition(**watched, observer=["above"], observe_subagents=False),
         "near": AgentDefinition(description="Watches", prompt="Watch from near."),
         "far": AgentDefinition(description="Watches", prompt="Watch from far.", observe_tool_results=False),
+        "above": AgentDefinition(description="Watches", prompt="Watch from above."),
     }
 
     def watches(request: RecordedRequest) -> bool:
@@ -290,127 +242,100 @@ async def test_observers_are_told_what_they_ask_for(observes_subagents: bool | N
     def digests(watcher: str) -> str:
         return "".join(str(request.messages) for request in model.requests if f"Watch from {watcher}" in request.system)
 
-    scripts = {
-        watches: lambda request: text("Nothing."),
-        "INNER": "inner report",
-        "LOOK": [bash("printf 'lap%s' wing"), launch("INNER", agent="general-purpose"), "report"],
-    }
-    with ScriptedModel([launch(), *["ok"] * 5], agents=scripts) as model:
+    script = [bash("printf 'lap%s' wing"), launch("INNER", agent="general-purpose"), "report"]
+    scripts = {watches: lambda request: text("Nothing."), "INNER": "inner report", "LOOK": script, "ALONE": script}
+    with ScriptedModel([[launch(), launch("ALONE", agent="loner")], *["ok"] * 5], agents=scripts) as model:
         async with Client(model.options(agents=agents)) as client:
             with anyio.fail_after(60):
                 await client.query("go")
-                while not all("turn-ended" in digests(watcher) for watcher in ("near", "far")):
+                while not all("turn-ended" in digests(watcher) for watcher in ("near", "far", "above")):
                     await model.wait_for_requests(len(model.requests) + 1)
-    near, far = digests("near"), digests("far")
-    for digest in (near, far):
+    near, far, above = digests("near"), digests("far"), digests("above")
+    for digest in (near, far, above):
         assert "Look closely." in digest
         assert "printf" in digest
     assert "lapwing" in near
     assert "lapwing" not in far
-    assert ("observer of the worker" in near) is (observes_subagents is None)
-
-
-async def test_observers_of_the_main_agent() -> None:
-    agents = {
-        "worker": AgentDefinition(description="Works", prompt="You work.", observer=["watcher"]),
-        "watcher": AgentDefinition(description="Watches", prompt="Watch from near."),
-    }
-    scripts = {lambda request: "Watch from near." in request.system: lambda request: text("Nothing.")}
-    with ScriptedModel([bash("printf 'lap%s' wing"), "ok"], agents=scripts) as model:
-        async with Client(model.options(agents=agents, agent="worker")) as client:
-            with anyio.fail_after(60):
-                await client.query("go")
-                while not any("Watch from near." in request.system for request in model.requests):
-                    await model.wait_for_requests(len(model.requests) + 1)
-    assert any(request.contains("lapwing") for request in model.requests if request.agent != "main")
-
-
-@about("hooks")
-async def test_command_hooks_run_for_its_own_calls() -> None:
-    def command(event: str) -> list[Any]:
-        return [{"hooks": [{"type": "command", "command": f"echo {event} >> ran.txt"}]}]
-
-    folder: list[Path] = []
-    events = ("SubagentStart", "PreToolUse", "Stop")
-    with ScriptedModel([launch(), bash("echo main"), "ok"], agents={"LOOK": [bash("echo hi"), "report"]}) as model:
-        folder.append(model.sandbox.cwd)
-        worker = AgentDefinition(description="w", prompt="p", hooks={event: command(event) for event in events})
-        async with Client(model.options(agents={"worker": worker})) as client:
-            with anyio.fail_after(60):
-                await client.query("go", until="idle")
-        assert (folder[0] / "ran.txt").read_text().split() == ["PreToolUse", "Stop"]
+    assert "observer of the worker" in near
+    assert "observer of the loner" not in above
 
 
 # Reminders -------------------------------------------------------------------------------------------------------
 
 
-def counts(requests: list[RecordedRequest]) -> list[int]:
-    return [str(request.messages).count(REMINDER) for request in requests]
+def counts(requests: list[RecordedRequest], reminder: str = REMINDER) -> list[int]:
+    return [str(request.messages).count(reminder) for request in requests]
 
 
 @about("critical_system_reminder")
 async def test_a_reminder_is_in_every_request_of_its_agent() -> None:
+    """Also after a compaction, and where it is resumed."""
     script = [[bash("echo a"), bash("echo b")], tool_use("NoSuchTool", {}), "report"]
-    reminded = AgentDefinition(description="Works", prompt="You work.", critical_system_reminder=REMINDER)
-    agents = {"worker": reminded, "other": AgentDefinition(description="Other", prompt="p")}
-    main = [launch("FRONT"), launch("BACK", background=True), launch("ELSE", agent="other"), *["ok"] * 4]
-    scripts = {"FRONT": script, "BACK": script, "ELSE": [bash("echo c"), "report"]}
-    with ScriptedModel(main, agents=scripts) as model:
-        async with Client(model.options(agents=agents)) as client:
-            with anyio.fail_after(60):
-                await client.query("go", until="idle")
-    assert counts(model.requests_of("FRONT")) == counts(model.requests_of("BACK")) == [1, 2, 3]
-    assert sum(counts(model.requests_of("main"))) == 0
-    assert counts(model.requests_of("ELSE")) == [0, 0]
-
-
-async def test_a_reminder_survives_a_compaction_and_a_resumption() -> None:
     big = Usage(input_tokens=150_000)
-
-    def main(request: RecordedRequest) -> Any:
-        asked = len([message for message in request.messages if message["role"] == "assistant"])
-        if asked == 0:
-            return launch()
-        found = str(request.messages).partition("agentId: ")[2].split(" ")[0].split("\\")[0]
-        return (
-            tool_use("SendMessage", {"to": found, "message": "More", "summary": "more"}) if asked == 1 else text("ok")
-        )
-
-    run = await ran(
-        [Reply([bash("echo a")], usage=big), Reply([bash("echo b")], usage=big), "report", "more"],
-        main=main,
-        auto_compact_window=100_000,
-        critical_system_reminder=REMINDER,
+    one = OneSession(
+        agents={
+            "FRONT": script,
+            "BACK": script,
+            "ELSE": [bash("echo c"), "report"],
+            "LONG": [Reply([bash("echo a")], usage=big), Reply([bash("echo b")], usage=big), "report", "more"],
+        }
     )
-    assert any(request.request_class == "compaction" for request in run.all)
-    assert len(run.agent) >= 4
-    assert 0 not in counts(run.agent)
+    reminded = AgentDefinition(description="Works", prompt="You work.", critical_system_reminder=REMINDER)
+    agents = {
+        "worker": reminded,
+        "compacted": reminded.replace(auto_compact_window=100_000),
+        "other": AgentDefinition(description="Other", prompt="p"),
+    }
+
+    def resume(request: RecordedRequest) -> Any:
+        [to] = [agent.id for agent in one.client.agents if agent.prompt == "LONG"]
+        return tool_use("SendMessage", {"to": to, "message": "More", "summary": "more"})
+
+    async with one.open(agents=agents):
+        calls = [launch("FRONT"), launch("BACK", background=True), launch("ELSE", agent="other")]
+        await one.ask([*calls, launch("LONG", agent="compacted")], resume)
+    assert counts(one.requests_of("FRONT")) == counts(one.requests_of("BACK")) == [1, 2, 3]
+    assert sum(counts(one.requests_of("main"))) == 0
+    assert counts(one.requests_of("ELSE")) == [0, 0]
+    assert any(request.request_class == "compaction" for request in one.model.requests)
+    assert len(one.requests_of("LONG")) >= 4
+    assert 0 not in counts(one.requests_of("LONG"))
 
 
-async def test_a_reminder_of_the_main_agent_and_of_a_child_agent() -> None:
-    worker = AgentDefinition(description="w", prompt="p", critical_system_reminder=REMINDER)
-    script = [bash("echo a"), "ok", "again"]
-    with ScriptedModel(script, sessions={"CHILD": [bash("echo a"), "done"]}) as model:
-        async with Client(model.options(agents={"worker": worker}, agent="worker")) as client:
+# The main agent --------------------------------------------------------------------------------------------------
+
+
+@about("initial_prompt")
+async def test_the_main_agent_has_a_first_prompt_an_observer_and_a_reminder_beside_a_delegation_guide() -> None:
+    """And a child agent has a reminder."""
+    long = f"{'Mind the gap. ' * 700}And the end."  # the CLI cuts what one hook adds at 10,000 characters
+    worker = AgentDefinition(
+        description="Works",
+        prompt="You work.",
+        initial_prompt="Begin here.",
+        observer=["watcher"],
+        critical_system_reminder=long,
+    )
+    agents = {"worker": worker, "watcher": AgentDefinition(description="Watches", prompt="Watch from near.")}
+    child = ChildAgent(AgentDefinition(description="w", prompt="p", critical_system_reminder=REMINDER), id="child")
+    with ScriptedModel(
+        ["begun", bash("printf 'lap%s' wing"), "ok", "again"],
+        agents={lambda request: "Watch from near." in request.system: lambda request: text("Nothing.")},
+        sessions={"CHILD": [bash("echo a"), "done"]},
+    ) as model:
+        async with Client(model.options(agents=agents, agent="worker", delegation_guide=True)) as client:
             with anyio.fail_after(60):
                 await client.query("go")
                 await client.query("again")
-                await (await ChildAgent(worker, id="child").spawn(client, "CHILD"))
-        main, child = counts(model.requests_of("main")), counts(model.requests_of("CHILD"))
-    assert main == [1, 2, 3]
-    assert child == [1, 2]
-
-
-async def test_a_long_reminder_is_whole_beside_a_delegation_guide() -> None:
-    reminder = f"{'Mind the gap. ' * 700}And the end."  # the CLI cuts what one hook adds at 10,000 characters
-    worker = AgentDefinition(description="w", prompt="p", critical_system_reminder=reminder)
-    with ScriptedModel(["ok"]) as model:
-        async with Client(model.options(agents={"w": worker}, agent="w", delegation_guide=True)) as client:
-            with anyio.fail_after(60):
-                await client.query("go")
-        (request,) = model.requests_of("main")
-    assert reminder in str(request.messages)
-    assert "| general-purpose |" in str(request.messages)
+                await (await child.spawn(client, "CHILD"))
+                while not any(request.contains("lapwing") for request in model.requests if request.agent != "main"):
+                    await model.wait_for_requests(len(model.requests) + 1)
+        main = model.requests_of("main")
+    assert [request.last_user_text for request in main] == ["Begin here.", "go", "", "again"]
+    assert "You work." in main[0].system
+    assert counts(main, long) == [1, 2, 3, 4]
+    assert "| general-purpose |" in str(main[0].messages)
+    assert counts(model.requests_of("CHILD")) == [1, 2]
 
 
 def test_every_field_has_a_test() -> None:

@@ -81,6 +81,14 @@ async def test_it_is_what_the_model_is_sent() -> None:
     assert [*rebuilt, asked("And again?")] == seen(request)
     assert refusals(rebuilt) == []
 
+    # The conversation goes on without the CLI.
+    call = {"type": "tool_use", "id": "a", "name": "double", "input": {"number": 2}}
+    answers: list[Any] = [{"role": "assistant", "content": [call]}, "Four."]
+    on = await ToolChain([double]).loop(lambda messages: answers.pop(0), [*rebuilt, asked("And two?")])
+    assert on.text == "Four."
+    assert [message["role"] for message in on.messages] == ["user", "assistant"] * 5
+    assert refusals(list(on.messages)) == []
+
 
 async def test_a_run_that_goes_on_after_background_work() -> None:
     agent = {"description": "Look", "prompt": "Look around", "subagent_type": "general-purpose"}
@@ -121,20 +129,3 @@ async def test_a_compacted_session_with_commands_that_the_cli_answers() -> None:
     assert [message["role"] for message in rebuilt] == ["user", "assistant"]
     assert "A scripted summary" in rebuilt[0]["content"][0]["text"]
     assert [*rebuilt, asked("Well?")] == seen(request)
-
-
-async def test_a_conversation_goes_on_without_the_cli() -> None:
-    chain = ToolChain([double])
-    async with ScriptedModel([tool_use(DOUBLE, {"number": 1}), "Two."]) as model:
-        async with Client(model.options(custom_tools=[double])) as client:
-            result = await client.query("Double one.")
-    answers: list[Any] = [
-        {"role": "assistant", "content": [{"type": "tool_use", "id": "a", "name": "double", "input": {"number": 2}}]},
-        "Four.",
-    ]
-
-    on = await chain.loop(lambda messages: answers.pop(0), [*result.to_api_messages(), asked("And two?")])
-
-    assert on.text == "Four."
-    assert [message["role"] for message in on.messages] == ["user", "assistant"] * 4
-    assert refusals(list(on.messages)) == []

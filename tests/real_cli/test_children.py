@@ -2,14 +2,14 @@
 
 import json
 import os
-import signal
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
-from anyio.streams.buffered import BufferedByteReceiveStream
+from forks import Program
 from leftovers import kill, processes_with, until_gone
 from one_session import OneSession
 
@@ -18,7 +18,6 @@ from claude_agent_py import (
     Allow,
     AssistantMessage,
     Client,
-    OptionsError,
     PermissionContext,
     PermissionRequest,
     TaskStatus,
@@ -27,13 +26,15 @@ from claude_agent_py._launch.locate import find_cli
 from claude_agent_py.children import ChildAgent, child_tool
 from claude_agent_py.client import current_client
 from claude_agent_py.permissions import PendingInteractions
-from claude_agent_py.tasks import Task, TaskHistory
+from claude_agent_py.tasks import TaskHistory
 from claude_agent_py.testing import Failure, Gate, RecordedRequest, Reply, ScriptedModel, ToolCall, text, tool_use
 from claude_agent_py.tools import tool
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
 
 ADDER = AgentDefinition(description="Adds numbers", prompt="You add numbers.")
+TOOL_TIMEOUT = 0.2
+"""The limit for tools of servers, in seconds: a child takes longer than that to start."""
 
 
 def subtask(agent: str, title: str) -> ToolCall:
@@ -95,6 +96,7 @@ class Family(OneSession):
             agents={
                 "INNER": [shell("echo found"), "inner report"],
                 "CALL": [Reply(subtask("adder", "below")), "late"],
+                "PLAN": [Reply(tool_use("mcp__tools__delegate", {"what": "Do it: one"})), "it is 1"],
             },
         )
 
@@ -108,6 +110,7 @@ async def two_children_at_once_report_to_the_parent_s_model(one: Family) -> None
     assert {r["finalAssistantMessage"] for r in reports} == {"one is 1", "two is 2"}
     assert set(tasks) == {"one", "two"}
     assert all(task.status is TaskStatus.COMPLETED and task.type == "child_agent" for task in tasks.values())
+    assert min(call.duration or 0 for call in result.tool_calls) > TOOL_TIMEOUT  # which cuts no child
     assert {task.id for task in result.tasks} == {task.id for task in tasks.values()}
 
 
@@ -149,14 +152,37 @@ async def a_child_has_tasks_of_its_own_in_the_tree_of_its_parent(one: Family) ->
     assert outer.task.output_file.endswith(".jsonl")
 
 
+@tool
+async def delegate(what: str) -> str:
+    """Start a child."""
+    client = current_client()
+    assert client is not None
+    return (await (await client.spawn(ChildAgent(ADDER, id="adder"), what, title="sum"))).summary
+
+
+async def a_tool_that_a_subagent_calls_spawns_below_it(one: Family) -> None:
+    call = tool_use("Agent", {"description": "plan", "prompt": "PLAN", "subagent_type": "general-purpose"})
+    async with TaskHistory(":memory:") as history:
+        history.attach(one.client.tasks, "session")
+        await one.ask(Reply(call), "all done", "noted")
+        plan, spawned = list(one.client.tasks)[-2:]
+        counted = 220  # its two requests, once its transcript is read; the messages alone come to less
+        await one.client.tasks.until(lambda: plan.usage is not None and plan.usage.total_tokens == counted, plan.id)
+        await history.flush()
+        created = (await history.records("session", spawned.id))[0]
+    assert (spawned.parent, spawned.author, spawned.summary) == (plan, "general-purpose", "one is 1")
+    assert (created.author, created.parent_task_id) == ("general-purpose", plan.id)
+
+
 async def a_child_is_what_its_definition_says(one: Family) -> None:
     definition = AgentDefinition(
         description="Reads", prompt="You read.", tools=["Read", "Bash"], disallowed_tools=["Bash"], model="haiku"
     )
     one.answers()
-    outcome = await (await one.client.spawn(ChildAgent(definition, id="reader"), "/cost"))
+    child = await one.client.spawn(ChildAgent(definition, id="reader"), "/cost")
+    assert (await child.wait()).summary == "that is no command"
+    assert await child.read_output() == "that is no command"
     (request,) = one.requests_of("/cost")
-    assert outcome.summary == "that is no command"
     assert "haiku" in request.body["model"]
     assert {tool["name"] for tool in request.body["tools"]} & {"Read", "Bash", "Write", "Agent"} == {"Read"}
     assert request.system.endswith("You read.")
@@ -221,11 +247,12 @@ async def a_child_is_in_the_permission_mode_that_its_parent_is_in(one: Family) -
 async def test_the_children_of_one_session() -> None:
     one = Family()
     broken = ChildAgent(ADDER, id="broken", options=one.model.start().options(cli_path="/bin/false"))
-    tools = [child_tool(ChildAgent(ADDER, id="adder")), child_tool(broken)]
+    tools = [child_tool(ChildAgent(ADDER, id="adder")), child_tool(broken), delegate]
     checks = [
         two_children_at_once_report_to_the_parent_s_model,
         a_child_that_cannot_start_is_an_error_report,
         a_child_has_tasks_of_its_own_in_the_tree_of_its_parent,
+        a_tool_that_a_subagent_calls_spawns_below_it,
         a_child_is_what_its_definition_says,
         an_interrupt_ends_the_child_that_the_turn_waits_for,
         a_child_of_a_subagent_ends_with_it,
@@ -233,7 +260,8 @@ async def test_the_children_of_one_session() -> None:
     ]
     if sys.platform == "linux":
         checks.insert(-1, a_child_that_is_killed_is_an_error_and_the_parent_goes_on)
-    async with one.open(custom_tools=tools, system_prompt="You lead."):
+    limit = {"MCP_TOOL_TIMEOUT": str(round(TOOL_TIMEOUT * 1000))}
+    async with one.open(custom_tools=tools, system_prompt="You lead.", env=limit):
         for check in checks:
             with anyio.fail_after(180):
                 await check(one)
@@ -245,26 +273,6 @@ async def test_the_children_of_one_session() -> None:
         if sys.platform == "linux":
             await until_only(one.model)
         one.gates["closed"].open()
-
-
-async def test_a_child_is_not_cut_by_the_time_limit_for_tools_of_servers() -> None:
-    gate = Gate()
-    with ScriptedModel(
-        [subtask("adder", "one"), text("it is done")], sessions={"Do it: one": [Reply("one is 1", after=gate)]}
-    ) as model:
-        tools = [child_tool(ChildAgent(ADDER, id="adder"))]
-        async with Client(model.options(custom_tools=tools, env={"MCP_TOOL_TIMEOUT": "300"})) as client:
-            with anyio.fail_after(60):
-                run = client.query("add")
-                await gate.wait_reached()
-                await anyio.sleep(0.5)  # longer than the limit
-                gate.open()
-                result = await run
-            (task,) = client.tasks
-        (report,) = reports_in(model.requests_of("main"))
-    assert result.text == "it is done"
-    assert (report["subTaskStatus"], report["finalAssistantMessage"]) == ("Success", "one is 1")
-    assert task.status is TaskStatus.COMPLETED
 
 
 async def test_a_child_whose_call_the_cli_moves_to_the_background_reports_in_a_later_turn() -> None:
@@ -289,53 +297,6 @@ async def test_a_child_whose_call_the_cli_moves_to_the_background_reports_in_a_l
     assert "<task-notification>" in str(last.messages[-1])
     assert "one is 1" in str(last.messages[-1])
     assert result.text == "it is done"
-
-
-async def test_spawn_stop_and_limits() -> None:
-    gate = Gate()
-    agent = ChildAgent(ADDER, id="one")
-    with ScriptedModel([], sessions={"wait": [Reply("late", after=gate)], "quick": [text("quick answer")]}) as model:
-        options = model.options()
-        async with Client(options.replace(limits=options.limits.replace(child_total=2))) as client:
-            with anyio.fail_after(60):
-                quick = await client.spawn(agent, "quick")
-                waiting = await client.spawn(agent, "wait")
-                await gate.wait_reached()
-                assert (await quick.wait()).summary == "quick answer"
-                assert await quick.read_output() == "quick answer"
-                await waiting.stop()
-                assert waiting.status is TaskStatus.STOPPED
-                with pytest.raises(OptionsError, match="child_total"):
-                    await client.spawn(agent, "one too many")
-                gate.open()
-
-
-@pytest.mark.parametrize("depth", [2, 1])
-async def test_grandchildren_within_and_beyond_the_depth_and_of_the_same_agent(depth: int) -> None:
-    one = OneSession(
-        sessions={
-            "Do it: outer": [Reply(subtask("leaf", "inner")), "outer is done"],
-            "Do it: inner": "inner is done",
-            "Do it: again": [Reply(subtask("loop", "itself")), "refused"],
-        }
-    )
-    own = one.model.start().options
-    middle = ChildAgent(ADDER, id="middle", options=own(custom_tools=[child_tool(ChildAgent(ADDER, id="leaf"))]))
-    loop = ChildAgent(ADDER, id="loop", options=own(custom_tools=[child_tool(ChildAgent(ADDER, id="loop"))]))
-    limits = own().limits.replace(child_depth=depth)
-    async with one.open(custom_tools=[child_tool(middle), child_tool(loop)], limits=limits) as client:
-        await one.ask(Reply(subtask("middle", "outer")), "done")
-        tasks = {task.description: task for task in client.tasks}
-        assert set(tasks) == ({"outer", "inner"} if depth == 2 else {"outer"})
-        assert all(task.status is TaskStatus.COMPLETED for task in tasks.values())
-        refused = [request for request in one.model.requests if "child_depth" in str(request.tool_results)]
-        assert bool(refused) is (depth == 1)
-        if depth == 2:
-            assert tasks["inner"].parent is tasks["outer"]
-            (task,) = (await one.ask(Reply(subtask("loop", "again")), "done")).tasks
-            told = [request for request in one.model.requests if "must not start itself" in str(request.tool_results)]
-            assert task.status is TaskStatus.COMPLETED
-            assert told
 
 
 # The whole of it -------------------------------------------------------------------------------------------------
@@ -460,7 +421,7 @@ async def test_cancelling_the_parent_leaves_no_process() -> None:
 # What a child is and brings --------------------------------------------------------------------------------------
 
 
-async def test_a_child_and_a_grandchild_ask_the_root() -> None:
+async def test_a_child_and_a_grandchild_ask_the_root_and_nothing_starts_itself_or_too_deep() -> None:
     asked: list[tuple[str, Any]] = []
 
     def decide(request: PermissionRequest, context: PermissionContext) -> Allow:
@@ -470,66 +431,42 @@ async def test_a_child_and_a_grandchild_ask_the_root() -> None:
 
     one = OneSession(
         sessions={
-            "Do it: write": [Reply(shell("touch made")), "made it"],
-            "Do it: outer": [Reply(subtask("leaf", "inner")), "outer is done"],
-            "Do it: inner": [Reply(shell("touch below")), "inner is done"],
+            "Do it: outer": [
+                Reply(subtask("middle", "itself")),
+                Reply([shell("touch made"), subtask("leaf", "inner")]),
+                "outer is done",
+            ],
+            "Do it: inner": [Reply([subtask("deepest", "too deep"), shell("touch below")]), "inner is done"],
         }
     )
-    leaf = ChildAgent(ADDER, id="leaf")
-    own = one.model.start().options(custom_tools=[child_tool(leaf)], permission_mode="default")
-    tools = [child_tool(ChildAgent(ADDER, id="writer")), child_tool(ChildAgent(ADDER, id="middle", options=own))]
-    async with one.open(custom_tools=tools, permission_mode="default", can_use_tool=decide) as client:
-        await one.ask(Reply(subtask("writer", "write")), "done")
-        (task,) = client.tasks
-        assert one.made() == ["made"]
-        assert asked == [("mcp__tools__create_subtask_writer", None), ("Bash", "write")]
-        assert task.status is TaskStatus.COMPLETED
-
+    own = one.model.start().options
+    deepest = child_tool(ChildAgent(ADDER, id="deepest"))
+    leaf = ChildAgent(ADDER, id="leaf", options=own(custom_tools=[deepest], permission_mode="default"))
+    again = child_tool(ChildAgent(ADDER, id="middle"))
+    middle = ChildAgent(
+        ADDER, id="middle", options=own(custom_tools=[child_tool(leaf), again], permission_mode="default")
+    )
+    async with one.open(
+        custom_tools=[child_tool(middle)],
+        permission_mode="default",
+        can_use_tool=decide,
+        limits=own().limits.replace(child_depth=2),
+    ) as client:
         await one.ask(Reply(subtask("middle", "outer")), "done")
-        assert one.made() == ["below"]
-        assert asked[2:] == [
-            ("mcp__tools__create_subtask_middle", None),
-            ("mcp__tools__create_subtask_leaf", "outer"),
+        assert one.made() == ["below", "made"]
+        assert sorted(asked, key=str) == [
             ("Bash", "inner"),
+            ("Bash", "outer"),
+            ("mcp__tools__create_subtask_deepest", "inner"),
+            ("mcp__tools__create_subtask_leaf", "outer"),
+            ("mcp__tools__create_subtask_middle", "outer"),
+            ("mcp__tools__create_subtask_middle", None),
         ]
         tree = [line.split(" [")[0] for line in str(client.tasks.tree()).splitlines()]
-        assert tree == ["write", "outer", "└── inner"]
-
-
-async def test_a_tool_that_a_subagent_calls_spawns_below_it() -> None:
-    agent = ChildAgent(ADDER, id="adder")
-    spawned: list[Task] = []
-
-    @tool
-    async def delegate(what: str) -> str:
-        """Start a child."""
-        client = current_client()
-        assert client is not None
-        spawned.append(await client.spawn(agent, what, title="sum"))
-        return (await spawned[0]).summary
-
-    call = tool_use("Agent", {"description": "plan", "prompt": "PLAN", "subagent_type": "general-purpose"})
-    async with TaskHistory(":memory:") as history:
-        with ScriptedModel(
-            [Reply(call), text("all done"), text("noted")],
-            agents={"PLAN": [Reply(tool_use("mcp__tools__delegate", {"what": "Add 1 and 1."})), text("it is 2")]},
-            sessions={"Add 1 and 1.": [text("two")]},
-        ) as model:
-            async with Client(model.options(custom_tools=[delegate], allowed_tools=["mcp__tools__delegate"])) as client:
-                history.attach(client.tasks, lambda: client.session_id)
-                with anyio.fail_after(60):
-                    await client.query("go", until="idle")
-                    assert client.session_id is not None
-                    (plan,) = client.tasks.roots
-                    counted = 220  # its two requests, once its transcript is read; the messages alone come to less
-                    await client.tasks.until(
-                        lambda: plan.usage is not None and plan.usage.total_tokens == counted, plan.id
-                    )
-                    rebuilt, live = await history.rebuild(client.session_id), client.tasks.tree()
-                    created = (await history.records(client.session_id, spawned[0].id))[0]
-    assert (spawned[0].parent, spawned[0].author, spawned[0].summary) == (plan, "general-purpose", "two")
-    assert (created.author, created.parent_task_id) == ("general-purpose", plan.id)
-    assert str(rebuilt) == str(live)
+        assert tree == ["outer", "└── inner"]
+        assert all(task.status is TaskStatus.COMPLETED for task in client.tasks)
+        assert "must not start itself" in str(one.requests_of("Do it: outer")[1].tool_results)
+        assert "child_depth" in str(one.requests_of("Do it: inner")[1].tool_results)
 
 
 PROGRAM = """
@@ -557,17 +494,20 @@ async def test_the_tasks_of_a_program_that_is_killed_are_closed_by_the_next_read
         env = {**os.environ, **{name: value or "" for name, value in (given.env or {}).items()}}
         env["HOME"] = str(model.sandbox.home)
         program = [sys.executable, "-c", PROGRAM, str(path), str(model.sandbox.cwd), str(find_cli())]
-        with anyio.fail_after(60):
-            async with await anyio.open_process(program, env=env, stderr=None) as process, TaskHistory(path) as history:
-                assert process.stdout is not None
-                assert await BufferedByteReceiveStream(process.stdout).receive_until(b"\n", 100) == b"under way"
-                records = history.follow("session", poll=0.01)
-                before = [await anext(records), await anext(records)]
-                process.send_signal(signal.SIGKILL)
-                after = await anext(records)
-                while after.status is TaskStatus.RUNNING:  # more that it had recorded
+        with anyio.fail_after(60), Program(program, env=env, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            try:
+                async with TaskHistory(path) as history:
+                    assert await anyio.to_thread.run_sync(process.stdout.readline) == "under way\n"
+                    records = history.follow("session", poll=0.01)
+                    before = [await anext(records), await anext(records)]
+                    process.kill()
                     after = await anext(records)
-                (task,) = await history.rebuild("session")
+                    while after.status is TaskStatus.RUNNING:  # more that it had recorded
+                        after = await anext(records)
+                    (task,) = await history.rebuild("session")
+            finally:
+                process.kill()
         kill(*processes_of(model))
         gate.open()
     assert [record.kind.value for record in before] == ["created", "started"]

@@ -95,21 +95,20 @@ async def test_a_guide_needs_no_agents_of_ones_own_and_its_listing_survives_a_co
     assert read == [1, 1, 1]
 
 
-@pytest.mark.parametrize(
-    ("given", "why"),
-    [
-        ({"tools": ["Read"]}, "tools does not contain Agent"),
-        ({"disallowed_tools": ["Task"]}, "disallowed_tools removes Agent"),
-        ({"settings": {"permissions": {"deny": ["Agent"]}}}, "settings deny Agent"),
-        ({"agent": "reader"}, "the agent 'reader', which the session runs as"),
-    ],
-)
-async def test_a_guide_is_left_out_with_a_warning_where_the_model_cannot_delegate(
-    given: dict[str, Any], why: str
-) -> None:
+CANNOT: list[tuple[dict[str, Any], str]] = [
+    ({"tools": ["Read"]}, "tools does not contain Agent"),
+    ({"disallowed_tools": ["Task"]}, "disallowed_tools removes Agent"),
+    ({"settings": {"permissions": {"deny": ["Agent"]}}}, "settings deny Agent"),
+    ({"agent": "reader"}, "the agent 'reader', which the session runs as"),
+]
+
+
+async def test_a_guide_is_left_out_with_a_warning_where_the_model_cannot_delegate() -> None:
+    """The tests below show that the CLI offers no `Agent` either where an option or a setting takes it away."""
     with ScriptedModel([text("ok")]) as model:
-        with pytest.warns(OptionsWarning, match=f"delegation_guide is left out: {why}"):
-            options = model.options(agents={"reader": READER}, delegation_guide=GUIDE, **given)
+        for given, why in CANNOT:
+            with pytest.warns(OptionsWarning, match=f"delegation_guide is left out: {why}"):
+                options = model.options(agents={"reader": READER}, delegation_guide=GUIDE, **given)
         async with Client(options) as client:
             with anyio.fail_after(60):
                 await client.query("go")
@@ -124,7 +123,7 @@ async def test_without_the_tool_agent_the_guide_speaks_of_subtask_tools_alone() 
         options = model.options(
             agents={"reader": READER},
             custom_tools=[child_tool(ChildAgent(READER, id="porter"))],
-            disallowed_tools=["Agent"],
+            disallowed_tools=["Task"],
             delegation_guide=GUIDE,
         )
         async with Client(options) as client:
@@ -132,21 +131,31 @@ async def test_without_the_tool_agent_the_guide_speaks_of_subtask_tools_alone() 
                 await client.query("go")
         (request,) = model.requests_of("main")
     guide = request.system.partition("# Delegating")[2]
+    assert "Agent" not in request.tool_names
     assert "| mcp__tools__create_subtask_porter | haiku |" in guide
     assert "`Agent`" not in guide
     assert "| reader |" not in guide
     assert not request.contains(LISTING)
 
 
-DENIED = {"permissions": {"deny": ["Agent(writer)", "Agent(Explore)", "mcp__tools__create_subtask_porter"]}}
+def denying(*rules: str) -> dict[str, Any]:
+    return {"permissions": {"deny": list(rules)}}
+
+
 LEAD: Scripts = {"description": "Leads", "prompt": "You lead."}
 
 
 @pytest.mark.parametrize(
     ("given", "agents", "has_subtasks"),
     [
-        ({"settings": DENIED}, {"reader", "Plan"}, False),
-        ({"managed_settings": DENIED}, {"reader", "Plan"}, False),
+        (
+            {
+                "settings": denying("Agent(writer)", "mcp__tools__create_subtask_porter"),
+                "managed_settings": denying("Agent(Explore)"),
+            },
+            {"reader", "Plan"},
+            False,
+        ),
         ({"agent": "lead", "tools_of_lead": ["Agent(reader, Plan)", "Read"]}, {"reader", "Plan"}, False),
         ({"agent": "lead", "tools_of_lead": ["Agent", "mcp__tools"]}, {"reader", "writer", "Plan", "Explore"}, True),
         ({"agent": "lead", "tools_of_lead": ["*"]}, {"reader", "writer", "Plan", "Explore"}, True),
@@ -188,6 +197,8 @@ async def test_a_settings_file_that_takes_the_tool_away_is_logged(caplog: pytest
         async with Client(model.options(delegation_guide=True)) as client:
             with anyio.fail_after(60), caplog.at_level(logging.WARNING, "claude_agent_py"):
                 await client.query("go")
+        (request,) = model.requests_of("main")
+    assert "Agent" not in request.tool_names
     assert "delegation_guide tells the model to use the tool Agent, which the settings take from it" in caplog.text
 
 

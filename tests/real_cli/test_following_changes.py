@@ -1,6 +1,4 @@
-"""What a session says about itself follows what changes, and prompts may come in the API's own shape."""
-
-from typing import Any
+"""What a session says about itself follows what changes."""
 
 import anyio
 import msgspec
@@ -13,11 +11,17 @@ from claude_agent_py.testing import ScriptedModel
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
 
 
-async def test_the_commands_are_those_of_now() -> None:
+async def test_the_commands_are_those_of_now_and_every_field_of_the_settings_has_a_model() -> None:
+    def names(model: type[msgspec.Struct]) -> set[str]:
+        return {each.encode_name for each in msgspec.structs.fields(model)}
+
     async with ScriptedModel() as model:
         options = model.options()
         skill = model.sandbox.config_dir / "skills/late/SKILL.md"
         async with Client(options) as client:
+            settings = await client.settings.get()
+            hooks = await client.settings.hooks()
+
             before = client.info
             assert "late" not in [command.name for command in client.info.commands]
             skill.parent.mkdir(parents=True)
@@ -30,32 +34,8 @@ async def test_the_commands_are_those_of_now() -> None:
                         break
             assert "late" in [command.name for command in client.info.commands]
     assert client.info.claude_code_version == before.claude_code_version
-
-
-async def test_every_field_of_the_settings_has_a_model() -> None:
-    def names(model: type[msgspec.Struct]) -> set[str]:
-        return {each.encode_name for each in msgspec.structs.fields(model)}
-
-    async with ScriptedModel([]) as model, Client(model.options()) as client:
-        settings = await client.settings.get()
-        hooks = await client.settings.hooks()
     assert settings.applied is not None
     assert settings.applied.ultracode is False
     assert set(settings.raw) <= names(GetSettingsReply)
     assert set(settings.raw["applied"]) <= names(AppliedSettings)
     assert set(hooks.raw) <= names(GetHooksListingReply)
-
-
-async def test_a_prompt_may_be_blocks_of_the_api() -> None:
-    blocks: list[dict[str, Any]] = [
-        {"type": "text", "text": "Read this."},
-        {
-            "type": "document",
-            "source": {"type": "text", "media_type": "text/plain", "data": "It is raining."},
-            "title": "Weather",
-        },
-    ]
-    async with ScriptedModel(["Wet."]) as model, Client(model.options()) as client:
-        assert (await client.query(blocks)).text == "Wet."
-    sent = [block for message in model.requests[0].messages for block in message["content"] if isinstance(block, dict)]
-    assert all(any(given.items() <= block.items() for block in sent) for given in blocks)

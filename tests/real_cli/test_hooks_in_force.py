@@ -60,17 +60,6 @@ def ran(options: ClientOptions) -> bool:
     return (Path(str(options.cwd)) / "ran").exists()
 
 
-async def test_an_inherited_switch_is_taken_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    guard = DenyAll()
-    async with model() as scripted:
-        options = guarded(scripted, guard, inherit_env=True)
-        monkeypatch.setenv("CLAUDE_CODE_SIMPLE", "1")
-        async with Client(options) as client:
-            await client.query("go")
-        assert guard.saw == ["Bash"]
-        assert not ran(options)
-
-
 @pytest.mark.parametrize(
     ("option", "given"),
     [
@@ -106,10 +95,16 @@ async def test_no_session_starts_where_the_cli_calls_no_hook(tmp_path: Path) -> 
                 await client.hooks.add("PreToolUse", HookMatcher(None, DenyAll()))
 
 
-async def test_a_running_session_takes_no_setting_that_is_a_switch() -> None:
+async def test_switches_that_do_not_count_and_those_that_a_running_session_refuses(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What is inherited, in settings of a user that are not read, and in those of the project switches nothing off."""
     guard = DenyAll()
     async with model() as scripted:
-        options = guarded(scripted, guard)
+        options = guarded(scripted, guard, inherit_env=True, setting_sources=["project", "local"])
+        monkeypatch.setenv("CLAUDE_CODE_SIMPLE", "1")
+        write_settings(Path(str(options.env["CLAUDE_CONFIG_DIR"])), SWITCH)
+        write_settings(Path(str(options.cwd)) / ".claude", {**SWITCH, "disableAllHooks": True})
         async with Client(options) as client:
             with pytest.raises(OptionsError, match="disables all hooks"):
                 await client.settings.apply(SWITCH)
@@ -123,14 +118,14 @@ async def test_a_running_session_takes_no_setting_that_is_a_switch() -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        {"settings": {"disableAllHooks": True, "env": {"CLAUDE_CODE_SAFE_MODE": "1"}}},
         {
+            "settings": {"disableAllHooks": True, "env": {"CLAUDE_CODE_SAFE_MODE": "1"}},
             "managed_settings": {
                 "disableAllHooks": True,
                 "allowManagedHooksOnly": True,
                 "strictPluginOnlyCustomization": True,
                 **SWITCH,
-            }
+            },
         },
         {"extra_args": {"safe-mode": None}, "env": {"CLAUDE_CODE_SIMPLE": "0"}},
     ],
@@ -145,18 +140,6 @@ async def test_other_switches_leave_hooks_of_the_options_alone(options: dict[str
             await client.query("go")
         assert guard.saw == ["Bash"]
         assert not ran(made)
-
-
-async def test_neither_a_user_whose_settings_are_not_read_nor_the_project_can_switch_hooks_off() -> None:
-    guard = DenyAll()
-    async with model() as scripted:
-        options = guarded(scripted, guard, setting_sources=["project", "local"])
-        write_settings(Path(str(options.env["CLAUDE_CONFIG_DIR"])), SWITCH)
-        write_settings(Path(str(options.cwd)) / ".claude", {**SWITCH, "disableAllHooks": True})
-        async with Client(options) as client:
-            await client.query("go")
-        assert guard.saw == ["Bash"]
-        assert not ran(options)
 
 
 async def test_permissions_are_asked_without_hooks() -> None:

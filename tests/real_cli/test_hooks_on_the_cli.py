@@ -140,16 +140,25 @@ FAILING = [
 
 
 async def test_a_dangerous_command_does_not_run_when_its_guard_fails(tmp_path: Path) -> None:
-    """The first is an option; the others take its place one after the other, each for a turn."""
-    script = [shell("touch main-ran"), agent("Do it"), text("done")]
-    with ScriptedModel(script * len(FAILING), agents={"Do it": [shell("touch agent-ran"), text("tried")]}) as model:
+    """The first is an option; the others take its place one after the other, each for a turn.
+
+    Two of them are asked about the call of a subagent, too.
+    """
+    in_agent = FAILING[:2]
+    script = [
+        answer
+        for guard in FAILING
+        for answer in (shell("touch main-ran"), *([agent("Do it")] if guard in in_agent else []), text("done"))
+    ]
+    with ScriptedModel(script, agents={"Do it": [shell("touch agent-ran"), text("tried")]}) as model:
         matcher = HookMatcher("Bash", FAILING[0], timeout=0.5)
         options = model.options(
             cwd=tmp_path, agents=AGENTS, permission_mode="bypassPermissions", hooks={"PreToolUse": [matcher]}
         )
         with anyio.fail_after(240):
             async with Client(options) as client:
-                for number, guard in enumerate(FAILING):
+                for guard in FAILING:
+                    before = len(client.handler_errors)
                     if guard is not FAILING[0]:
                         assert await client.hooks.remove(matcher)
                         matcher = await client.hooks.add("PreToolUse", HookMatcher("Bash", guard, timeout=0.5))
@@ -157,9 +166,12 @@ async def test_a_dangerous_command_does_not_run_when_its_guard_fails(tmp_path: P
                     name = guard.__name__
                     assert result.text == "done", name
                     assert list(tmp_path.iterdir()) == [], name
-                    assert "failed" in result_of(model, "Do it"), name
-                    assert [name in error.handler for error in client.handler_errors[2 * number :]] == [True, True]
-    assert len(model.requests_of("Do it")) == 2 * len(FAILING)
+                    (call,) = [call for call in result.tool_calls if call.name == "Bash" and call.agent_id is None]
+                    assert "failed" in call.text, name
+                    asked = 2 if guard in in_agent else 1
+                    assert [name in error.handler for error in client.handler_errors[before:]] == [True] * asked
+    of_agent = model.requests_of("Do it")
+    assert ["failed" in str(request.tool_results) for request in of_agent] == [False, True] * len(in_agent)
     assert "sk-secret" not in "".join(map(heard, model.requests))
 
 

@@ -20,7 +20,6 @@ from claude_agent_py import (
     RunResult,
     TaskStatus,
     UserMessage,
-    run,
 )
 from claude_agent_py.errors import LocalProtocolError
 from claude_agent_py.messages import InitMessage, UserContent
@@ -101,8 +100,9 @@ async def test_a_fresh_client_goes_on_with_an_interrupted_turn() -> None:
         ways = {
             "resumed": resumed,
             "half a line": resumed,  # the call was being written when the process died
-            "left out": resumed.replace(show_cut_off_calls=False),
-            "continued": model.options(continue_conversation=True, resume_interrupted_turn=True),
+            "left out": model.options(
+                continue_conversation=True, resume_interrupted_turn=True, show_cut_off_calls=False
+            ),
             "forked": resumed.replace(fork_session=True),
         }
         for how, options in ways.items():
@@ -128,21 +128,17 @@ async def test_a_fresh_client_goes_on_with_an_interrupted_turn() -> None:
 
 
 async def test_there_is_no_resumed_run_without_an_interrupted_turn() -> None:
-    async with ScriptedModel(["done", slow(run_in_background=True), "it runs", "next"]) as model:
+    async with ScriptedModel([slow(run_in_background=True), "it runs", "next"]) as model:
         async with Client(model.options()) as client:
             await client.query("first")
             session = str(client.session_id)
-        for prompt in ("second", None):  # the second time the CLI reports the lost shell, in a turn of its own
-            async with Client(model.options(resume=session, resume_interrupted_turn=True)) as client:
-                assert client.resumed_run is None
-                if prompt is not None:
-                    await client.query(prompt)
-                    await on_disk(model, client, "it runs")
-                    kill(client)
-                    [task] = client.tasks
-                    await task
-                else:
-                    assert (await client.query("and now")).text == "next"
+            await on_disk(model, client, "it runs")
+            kill(client)
+            [task] = client.tasks
+            await task
+        async with Client(model.options(resume=session, resume_interrupted_turn=True)) as client:
+            assert client.resumed_run is None
+            assert (await client.query("and now")).text == "next"  # the CLI reports the lost shell in a turn of its own
 
 
 async def test_a_resumed_session_knows_the_tasks_of_before() -> None:
@@ -187,7 +183,7 @@ async def test_a_resumed_session_knows_the_tasks_of_before() -> None:
 
 
 async def test_tasks_of_before_have_parents_and_usage() -> None:
-    """In a session that is resumed by its id, by its title, and from a store."""
+    """In a session that is resumed by its title, and from a store."""
     below = tool_use("Agent", {"description": "below", "prompt": "Deeper", "subagent_type": "general-purpose"})
     above = tool_use("Agent", {"description": "above", "prompt": "Look", "subagent_type": "general-purpose"})
     agents = {"Look": [below, "looked"], "Deeper": "seen"}
@@ -197,7 +193,7 @@ async def test_tasks_of_before_have_parents_and_usage() -> None:
             session = (await client.query("go", until="idle")).session_id
             known = {task.id: task for task in client.tasks}
         rename_session(session, "The Session", config_dir=model.sandbox.config_dir)
-        for given in ({"resume": session}, {"resume": "the session"}, {"resume": session, "session_store": store}):
+        for given in ({"resume": "the session"}, {"resume": session, "session_store": store}):
             async with Client(model.options(**given)) as client:
                 recalled = {task.id: task for task in client.tasks}
                 assert len(recalled) == 2, given
@@ -213,46 +209,60 @@ async def test_tasks_of_before_have_parents_and_usage() -> None:
                 assert [task.description for task in client.tasks.roots] == ["above"]
 
 
-async def test_a_reopened_client_goes_on_with_its_runs() -> None:
-    async with ScriptedModel([slow(), "It went on.", "The second, too.", "next"]) as model:
-        async with Client(model.options()) as client:
+async def test_a_reopened_client_goes_on_with_its_runs_and_what_was_changed_live_holds() -> None:
+    """Twice: the process that goes on dies, too."""
+    async with ScriptedModel([slow(), slow(), "At last.", "The second, too.", "next"]) as model:
+        async with Client(model.options(allowed_tools=["Bash"])) as client:  # which acceptEdits refuses
             with pytest.raises(LocalProtocolError):
                 await client.reopen()
+            await client.set_model("claude-haiku-4-5")
+            await client.set_permission_mode("acceptEdits")
+            await client.settings.apply({"outputStyle": "Explanatory", "env": {"A": "1"}})
+            await client.settings.apply({"env": {"A": "2"}})
             run = client.query("Do it")
-            seen: list[str] = []
-            async for message in run:
-                if isinstance(message, AssistantMessage):
-                    seen.append(message.tool_uses[0].name)
-                    break
-            queued = client.query("And then?")
-            await on_disk(model, client, "$(seq 100)")
-            before, session, old = len(model.requests), client.session_id, client.pid
-            kill(client)
-            for cut_off in (run, queued):
+            queued = None
+            for number in (1, 2):
+                async for message in run:
+                    if isinstance(message, AssistantMessage):
+                        break
+                if queued is None:
+                    queued = client.query("And then?")
+                await on_disk(model, client, "$(seq 100)", number)
+                before, session, old = len(model.requests_of("main")), client.session_id, client.pid
+                await died(client)
+                for cut_off in (run, queued):
+                    with pytest.raises(CLIExitError):
+                        await cut_off.result()
                 with pytest.raises(CLIExitError):
-                    await cut_off
-            with pytest.raises(CLIExitError):
-                client.query("too early")
+                    client.query("too early")
+                await client.reopen()
+                assert (client.session_id, client.resumed_run) == (session, None)
+                assert client.pid != old
 
-            await client.reopen()
-            assert (client.session_id, client.resumed_run) == (session, None)
-            assert client.pid != old
+            assert queued is not None
             first, second = await run, await queued
-            assert (first.text, second.text) == ("It went on.", "The second, too.")
-            assert [call.name for call in first.tool_calls] == ["Bash"]
-            assert (await client.query("and now")).text == "next"
+            assert (first.text, second.text) == ("At last.", "The second, too.")
+            assert [call.name for call in first.tool_calls] == ["Bash", "Bash"]
+            assert [m.text async for m in run if isinstance(m, AssistantMessage)] == ["At last."]
+            assert [message async for message in run] == first.messages
+            run = client.query("and now")
+            begun = [message async for message in run if isinstance(message, InitMessage)]
+            assert [message.permission_mode for message in begun] == ["acceptEdits"]
+            assert (await run).text == "next"
+            settings = (await client.settings.get()).effective
+            assert (settings["outputStyle"], settings["env"]["A"]) == ("Explanatory", "2")
             assert client.is_open
-        requests = model.requests[before:]
+        requests = model.requests_of("main")[before:]
         assert len(requests) == 3
         assert [
             sum(prompt in str(message) for message in requests[-1].messages) for prompt in ("Do it", "And then?")
         ] == [1, 1]
+        assert {request.model for request in model.requests_of("main")} == {"claude-haiku-4-5"}
         with pytest.raises(ConnectionClosedError):
             await client.reopen()
 
 
-@pytest.mark.parametrize("is_awaited_first", [False, True])
-async def test_a_run_that_is_being_read_goes_on_live(is_awaited_first: bool) -> None:
+async def test_a_run_that_is_being_read_goes_on_live() -> None:
     gate = Gate()
     async with ScriptedModel([Reply("late", after=gate), "It went on."]) as model:
         async with Client(model.options()) as client:
@@ -264,8 +274,6 @@ async def test_a_run_that_is_being_read_goes_on_live(is_awaited_first: bool) -> 
                 [message async for message in run]
             await client.reopen()
             assert client.session_id == session is not None
-            if is_awaited_first:
-                await run
             assert [m.text async for m in run if isinstance(m, AssistantMessage)] == ["It went on."]
             result = await run
             assert result.text == "It went on."
@@ -274,72 +282,47 @@ async def test_a_run_that_is_being_read_goes_on_live(is_awaited_first: bool) -> 
         assert sum("Do it" in str(message) for message in model.requests[-1].messages) == 1
 
 
-async def test_a_session_is_reopened_more_than_once_and_what_was_changed_live_holds() -> None:
-    async with ScriptedModel([slow(), slow(), "At last.", "two"]) as model:
-        async with Client(model.options(allowed_tools=["Bash"])) as client:  # which acceptEdits refuses
-            await client.set_model("claude-haiku-4-5")
-            await client.set_permission_mode("acceptEdits")
-            await client.settings.apply({"outputStyle": "Explanatory", "env": {"A": "1"}})
-            await client.settings.apply({"env": {"A": "2"}})
-            run = client.query("Do it")
-            for number in (1, 2):
-                async for message in run:
-                    if isinstance(message, AssistantMessage):
-                        break
-                await on_disk(model, client, "$(seq 100)", number)
-                await died(client)
-                with pytest.raises(CLIExitError):
-                    await run.result()
-                await client.reopen()
-            result = await run
-            assert (result.text, len(result.tool_calls)) == ("At last.", 2)
-            run = client.query("And?")
-            begun = [message async for message in run if isinstance(message, InitMessage)]
-            assert [message.permission_mode for message in begun] == ["acceptEdits"]
-            assert (await run).text == "two"
-            settings = (await client.settings.get()).effective
-            assert (settings["outputStyle"], settings["env"]["A"]) == ("Explanatory", "2")
-        assert {request.model for request in model.requests_of("main")} == {"claude-haiku-4-5"}
-
-
-@pytest.mark.parametrize("is_resumed", [False, True])
-async def test_a_session_in_a_store_is_reopened(is_resumed: bool) -> None:
-    script = [*(["one"] if is_resumed else []), slow(), "It went on.", "next"]
+async def test_a_session_in_a_store_is_reopened() -> None:
+    """Once where it began, and once where it was resumed."""
     store = MemoryStore()
-    async with ScriptedModel(script) as model:
+    async with ScriptedModel([slow(), "It went on.", "next", slow(), "It went on.", "next"]) as model:
         options = model.options(session_store=store)
-        if is_resumed:
-            options = options.replace(resume=(await run("first", options)).session_id)
-        async with Client(options) as client:
-            going = client.query("Do it")
-            async for message in going:
-                if isinstance(message, AssistantMessage):
-                    session = client.session_id
-                    break
-            await in_store(store, session, "$(seq 100)")
-            await died(client)
-            await client.reopen()
-            result = await going
-            assert (result.text, result.session_id) == ("It went on.", session)
-            assert (await client.query("and now")).text == "next"
-        [key] = [key for key in store.keys if "subpath" not in key]
-        entries: list[Any] = [*store.entries(key)]
-        uuids = [entry["uuid"] for entry in entries if "uuid" in entry]
-        assert len(uuids) == len(set(uuids))
-        prompts = [str(entry["message"]["content"]) for entry in entries if entry["type"] == "user"]
-        assert prompts.count("Do it") == 1
-        assert "'next'" in str(entries)
+        for times, prompt in enumerate(("Do it", "Do more"), 1):
+            async with Client(options.replace(resume_interrupted_turn=times == 2)) as client:
+                assert client.resumed_run is None
+                going = client.query(prompt)
+                async for message in going:
+                    if isinstance(message, AssistantMessage):
+                        session = client.session_id
+                        break
+                await in_store(store, session, "$(seq 100)", times)
+                await died(client)
+                await client.reopen()
+                result = await going
+                assert (result.text, result.session_id) == ("It went on.", session)
+                assert (await client.query("and now")).text == "next"
+            [key] = [key for key in store.keys if "subpath" not in key]
+            entries: list[Any] = [*store.entries(key)]
+            uuids = [entry["uuid"] for entry in entries if "uuid" in entry]
+            assert len(uuids) == len(set(uuids))
+            prompts = [str(entry["message"]["content"]) for entry in entries if entry["type"] == "user"]
+            assert prompts.count(prompt) == 1
+            assert str(entries).count("'next'") == times
+            options = options.replace(resume=session)
 
 
-async def in_store(store: MemoryStore, session_id: str | None, text: str) -> None:
-    """Wait until a store has a text in an answer."""
+async def in_store(store: MemoryStore, session_id: str | None, text: str, times: int) -> None:
+    """Wait until a store has a text in so many answers."""
     with anyio.fail_after(30):
-        while not any(
-            text in str(entry)
-            for key in store.keys
-            if key["session_id"] == session_id
-            for entry in store.entries(key)
-            if entry["type"] == "assistant"
+        while (
+            sum(
+                text in str(entry)
+                for key in store.keys
+                if key["session_id"] == session_id
+                for entry in store.entries(key)
+                if entry["type"] == "assistant"
+            )
+            < times
         ):
             await anyio.sleep(0.02)
 
@@ -362,11 +345,17 @@ async def test_what_cannot_be_reopened() -> None:
 
 
 async def test_a_client_is_reopened_once_at_a_time_and_closed_meanwhile() -> None:
+    """A child agent works on until then, and a resumed session does not know it."""
     refused: list[Exception] = []
-    async with ScriptedModel(["one", "two"]) as model:
-        client = Client(model.options())
+    chosen, gate = str(uuid4()), Gate()
+    worker = ChildAgent(AgentDefinition(description="Works", prompt="Work."), id="worker")
+    async with ScriptedModel(["one"], sessions={"wait": [Reply("late", after=gate)]}) as model:
+        client = Client(model.options(session_id=chosen))
         await client.connect()
-        await died(client)
+        child = await client.spawn(worker, "wait")
+        await gate.wait_reached()
+        await died(client)  # before anything of the session is on disk
+        assert child.status is TaskStatus.RUNNING
 
         async def reopen() -> None:
             try:
@@ -378,7 +367,9 @@ async def test_a_client_is_reopened_once_at_a_time_and_closed_meanwhile() -> Non
             workers.start_soon(reopen)
             workers.start_soon(reopen)
         assert [type(error) for error in refused] == [LocalProtocolError]
-        assert (await client.query("hi")).text == "one"
+        assert (await child).status is TaskStatus.STOPPED
+        result = await client.query("hi")
+        assert (result.text, result.session_id) == ("one", chosen)
         await died(client)
         async with anyio.create_task_group() as workers:
             workers.start_soon(reopen)
@@ -389,23 +380,7 @@ async def test_a_client_is_reopened_once_at_a_time_and_closed_meanwhile() -> Non
         assert not processes_with(f"HOME={model.sandbox.home}", "--output-format=stream-json")
         with pytest.raises(ConnectionClosedError):
             await client.reopen()
-
-
-async def test_a_child_agent_works_on_until_reopen_and_a_resumed_session_does_not_know_it() -> None:
-    gate = Gate()
-    worker = ChildAgent(AgentDefinition(description="Works", prompt="Work."), id="worker")
-    async with ScriptedModel(["one", "two"], sessions={"wait": [Reply("late", after=gate)]}) as model:
-        async with Client(model.options()) as client:
-            await client.query("go")
-            session = client.session_id
-            child = await client.spawn(worker, "wait")
-            await gate.wait_reached()
-            await died(client)
-            assert child.status is TaskStatus.RUNNING
-            await client.reopen()
-            assert (await child).status is TaskStatus.STOPPED
-        async with Client(model.options(resume=session)) as client:
-            await client.query("and now")
+        async with Client(model.options(resume=chosen)) as client:
             assert list(client.tasks) == []
         gate.open()
         assert not model.requests_of("main")[-1].contains("task-notification")

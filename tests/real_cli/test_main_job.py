@@ -56,7 +56,7 @@ async def test_the_main_job_shows_every_task_from_start_to_output() -> None:
                 outcomes = {task.description: await task.wait(timeout=60) for task in client.tasks}
                 outputs = {task.description: await task.read_output() for task in client.tasks}
                 while len(told) < 3:
-                    await anyio.lowlevel.checkpoint()
+                    await anyio.sleep(0.02)
             said = [m for m in result.messages if isinstance(m, AssistantMessage) and m.is_subagent]
             assert said
             assert {m.agent_id for m in said} <= {task.id for task in client.tasks}

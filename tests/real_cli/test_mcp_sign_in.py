@@ -20,21 +20,7 @@ async def state_of(client: Client, state: str) -> None:
         await anyio.sleep(0.05)
 
 
-async def test_the_browser_of_this_machine_completes_a_sign_in() -> None:
-    with oauth_server() as server, anyio.fail_after(60):
-        async with ScriptedModel() as model:
-            servers = {"guarded": MCPHTTPServer(url=f"{server.url}/mcp")}
-            async with Client(model.options(mcp_servers=servers)) as client:
-                await state_of(client, "needs-auth")
-                begun = await client.mcp.authenticate("guarded", timeout=60)
-                url = f"http://127.0.0.1:{begun.callback_port}/callback?code=abc&state={begun.state}"
-                with await anyio.to_thread.run_sync(urlopen, url) as page:  # the browser
-                    assert page.status == 200
-                await state_of(client, "connected")
-    assert server.codes == ["abc"]
-
-
-async def test_a_user_signs_in_and_out() -> None:
+async def test_a_user_signs_in_and_out_and_in_again_with_the_browser_of_this_machine() -> None:
     with oauth_server() as server, anyio.fail_after(60):
         async with ScriptedModel() as model:
             servers = {"guarded": MCPHTTPServer(url=f"{server.url}/mcp")}
@@ -59,3 +45,10 @@ async def test_a_user_signs_in_and_out() -> None:
                 await client.mcp.clear_auth("guarded", timeout=60)
                 assert TOKEN in server.revoked
                 await state_of(client, "needs-auth")
+
+                begun = await client.mcp.authenticate("guarded", timeout=60)
+                url = f"http://127.0.0.1:{begun.callback_port}/callback?code=xyz&state={begun.state}"
+                with await anyio.to_thread.run_sync(urlopen, url) as page:  # the browser
+                    assert page.status == 200
+                await state_of(client, "connected")
+                assert server.codes == ["abc", "xyz"]

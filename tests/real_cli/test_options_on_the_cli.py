@@ -7,9 +7,7 @@ from one_session import OneSession
 
 from claude_agent_py import (
     AgentDefinition,
-    AssistantMessage,
     Client,
-    CLIStartError,
     InterruptedRunError,
     OptionsError,
     tool,
@@ -19,20 +17,14 @@ from claude_agent_py.testing import Gate, Reply, ScriptedModel, tool_use
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
 
 
-async def test_a_session_is_the_agent_it_names_or_nothing() -> None:
+async def test_a_session_is_the_agent_it_names_also_one_of_the_project_or_nothing() -> None:
+    """That it is an agent of the options is tested in `test_agent_fields.py`."""
     reviewer = AgentDefinition(description="Reviews code", prompt="You are the reviewer.")
     async with ScriptedModel(["fine"]) as model:
         with pytest.raises(OptionsError, match=r"agent: unknown agent 'Reviewer'.*reviewer") as caught:
             await Client(model.options(agents={"reviewer": reviewer}, agent="Reviewer")).connect()
         assert caught.value.option == "agent"  # the CLI would run without its prompt and its restrictions
-        async with Client(model.options(agents={"reviewer": reviewer}, agent="reviewer")) as client:
-            await client.query("hi")
-    [request] = model.requests
-    assert "You are the reviewer." in request.system
 
-
-async def test_a_session_may_be_an_agent_of_the_project() -> None:
-    async with ScriptedModel(["fine"]) as model:
         options = model.options(agent="auditor")
         file = Path(str(options.cwd)) / ".claude/agents/auditor.md"
         file.parent.mkdir(parents=True)
@@ -82,16 +74,3 @@ async def test_what_options_tell_the_model_and_its_subagents() -> None:
         await client.set_permission_mode("plan")
         await one.ask("a plan")
         assert one.requests_of()[0].contains("Plan a journey.")
-
-
-async def test_resuming_refuses_to_drop_more_than_the_turn_that_is_named() -> None:
-    async with ScriptedModel(["one", "two", "three"]) as model:
-        async with Client(model.options()) as client:
-            kept, dropped = await client.query("first"), await client.query("second")
-        (answer,) = [message for message in kept.messages if isinstance(message, AssistantMessage)]
-        options = model.options(resume=kept.session_id, fork_session=True, resume_session_at=answer.uuid)
-        async with Client(options.replace(resume_drops_turn=dropped.prompts[0])) as client:
-            assert (await client.query("third")).text == "three"
-        with pytest.raises(CLIStartError, match="Resume rejected by --resume-drops-turn"):
-            await Client(options.replace(resume_drops_turn=kept.prompts[0])).connect()
-    assert not model.requests[-1].contains("second")

@@ -1,13 +1,14 @@
 """What a policy sees of a path, and what the tool opens: the gap between the two is where a fence opens."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
+from one_session import OneSession
 
 from claude_agent_py import Client, HookContext, HookMatcher, PreToolUseOutput, ToolServer, tool, within
 from claude_agent_py._guards import guard
@@ -248,8 +249,21 @@ class Trial:
     """What the server's tool was given."""
 
 
-async def go(place: Place, rows: list[Row], *first: Any, **options: Any) -> Trial:
-    """Let the model call all of it in one message, after what comes `first`."""
+async def go(place: Place, rows: list[Row], **options: Any) -> Trial:
+    """Let the model call all of it in one message."""
+    (trial,) = await go_often(place, rows, **options)
+    return trial
+
+
+async def go_often(
+    place: Place,
+    rows: list[Row],
+    *,
+    first: Sequence[Any] = (),
+    then: Sequence[Callable[[Client], Awaitable[object]]] = (),
+    **options: Any,
+) -> list[Trial]:
+    """Let the model call all of it in one message, after what comes `first`, and again after each of `then`."""
     seen: dict[str | None, dict[str, Any]] = {}
     echoed: list[str] = []
 
@@ -266,16 +280,13 @@ async def go(place: Place, rows: list[Row], *first: Any, **options: Any) -> Tria
     def look(input: Any, context: HookContext) -> None:
         seen[input.tool_use_id] = dict(input.tool_input)
 
-    def script(request: RecordedRequest) -> Any:
-        place.home = place.home or str(model.sandbox.home)
-        step = sum(message["role"] == "assistant" for message in request.messages)
-        if step < len(first):
-            return first[step]
-        if step > len(first):
-            return text("done")
+    def call_all(request: RecordedRequest) -> Any:
         return Reply([tool_use(row.tool, place.filled(row.input)) for row in rows])
 
-    with ScriptedModel(script) as model:
+    trials: list[Trial] = []
+    one = OneSession()
+    with one.model as model:
+        place.home = str(model.sandbox.home)
         hooks = {"PreToolUse": [HookMatcher(None, look), *options.pop("guards", ())]}
         own = {
             "cwd": place.repo,
@@ -284,18 +295,22 @@ async def go(place: Place, rows: list[Row], *first: Any, **options: Any) -> Tria
             "mcp_servers": {"own": ToolServer("own", [echo])},
             "env": {"OUT": str(place.out), "LINK": "link"},
         }
-        with anyio.fail_after(240):  # more than a hundred calls
-            async with Client(model.options(**own | options)) as client:
-                await client.query("go")
-        last = model.requests_of("main")[-1]
-    (calls,) = [
-        [block for block in message["content"] if block["type"] == "tool_use"] for message in last.messages[-2:-1]
-    ]
-    results = {result["tool_use_id"]: result for result in last.tool_results}
-    answers = [results[call["id"]] for call in calls]
-    saw = [seen.get(call["id"], {}) for call in calls]
-    opened = [place.opened(*one) for one in zip(rows, answers, saw, strict=True)]
-    return Trial(opened, saw, answers, echoed)
+        async with Client(model.options(**own | options)) as one.client:
+            for change in (None, *then):
+                if change is not None:
+                    await change(one.client)
+                await one.ask(*first, call_all, "done", until="result")  # more than a hundred calls
+                last = one.requests_of()[-1]
+                (calls,) = [
+                    [block for block in message["content"] if block["type"] == "tool_use"]
+                    for message in last.messages[-2:-1]
+                ]
+                results = {result["tool_use_id"]: result for result in last.tool_results}
+                answers = [results[call["id"]] for call in calls]
+                saw = [seen.get(call["id"], {}) for call in calls]
+                opened = [place.opened(*called) for called in zip(rows, answers, saw, strict=True)]
+                trials.append(Trial(opened, saw, answers, echoed))
+    return trials
 
 
 async def test_what_a_tool_opens_and_what_a_policy_sees(place: Place) -> None:
@@ -327,18 +342,31 @@ async def test_no_way_to_write_a_path_leads_out_of_within(place: Place, how: str
     assert (place.out / "secret.txt").read_text() == SECRET
 
 
-@pytest.mark.parametrize("how", ["a guard", "can_use_tool"])
-async def test_a_search_without_a_path_stays_inside_after_the_shell_went_outside(place: Place, how: str) -> None:
+@pytest.mark.filterwarnings("ignore:can_use_tool will not be called")
+async def test_a_search_without_a_path_stays_inside_after_the_shell_went_outside(place: Place) -> None:
     rows = [grep(None, None), grep("", None), glob("*", None), glob("**/*", None, "")]
     policy = first_of(allow_tools("Bash"), within(place.repo))
-    options: dict[str, Any] = {"guards": [guard(policy)], "permission_mode": "bypassPermissions"}
-    if how == "can_use_tool":  # it only hears of a search there if something wants it asked
-        options = {"guards": [ask_about_searches], "permission_mode": "default", "can_use_tool": policy}
-    leave = Reply(tool_use("Bash", {"command": f"cd {place.out}", "description": "Leave"}))
-    options["additional_directories"] = [place.out]
-    trial = await go(place, rows, leave, **options)
+    fence = guard(policy)
+
+    async def ask_instead(client: Client) -> None:
+        """Have `can_use_tool` decide, which only hears of a search there if something wants it asked."""
+        assert await client.hooks.remove(fence)
+        await client.hooks.add("PreToolUse", ask_about_searches)
+        await client.set_permission_mode("default")
+
+    guarded, asked = await go_often(
+        place,
+        rows,
+        first=[Reply(tool_use("Bash", {"command": f"cd {place.out}", "description": "Leave"}))],
+        then=[ask_instead],
+        guards=[fence],
+        can_use_tool=policy,
+        permission_mode="bypassPermissions",
+        additional_directories=[place.out],
+    )
     # a guard knows where the shell is, and denies; the other one does not, and says where to search
-    assert trial.opened == [None if how == "a guard" else "inside"] * len(rows), trial.results
+    assert guarded.opened == [None] * len(rows), guarded.results
+    assert asked.opened == ["inside"] * len(rows), asked.results
 
 
 def ask_about_searches(input: Any, context: HookContext) -> PreToolUseOutput | None:
@@ -368,20 +396,3 @@ async def test_what_a_prompt_or_a_skill_mentions_is_read_without_a_tool_that_is_
         last = model.requests_of("main")[-1]
     assert last.contains(SECRET) != is_closed
     assert last.contains("also outside") != is_closed
-
-
-async def test_a_guard_sees_the_input_before_another_hook_changes_it(place: Place) -> None:
-    def lead_outside(input: Any, context: HookContext) -> PreToolUseOutput:
-        return PreToolUseOutput(updated_input={"file_path": str(place.out / "secret.txt")})
-
-    both = [guard(within(place.repo)), HookMatcher("Read", lead_outside)]
-    trial = await go(place, [read("<repo>/plain.txt", None)], guards=both, permission_mode="bypassPermissions")
-    assert trial.opened == ["outside"]
-    trial = await go(
-        place,
-        [read("<repo>/plain.txt", None)],
-        guards=both[1:],
-        can_use_tool=within(place.repo),
-        permission_mode="default",
-    )
-    assert trial.opened == [None]

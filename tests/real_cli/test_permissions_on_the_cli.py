@@ -155,10 +155,11 @@ def has_no_opinion(request: Any, context: Any) -> Any:
 async def a_dangerous_command_does_not_run_when_its_handler_fails(one: Asking) -> None:
     for failing in (raises, returns_true, returns_the_wire_reply, has_no_opinion):
         one.decide = failing
-        result = await one.ask(shell("touch main-ran"), agent("Do it"), "done")
+        in_agent = [agent("Do it")] if failing is raises else []
+        result = await one.ask(shell("touch main-ran"), *in_agent, "done")
         assert result.text == "done", failing
         assert one.made() == [], failing
-        assert len(one.requests_of("Do it")) == 2
+        assert len(one.requests_of("Do it")) == 2 * len(in_agent)
         assert "sk-secret" not in "".join(str(request.body) for request in one.model.requests)
 
 

@@ -91,12 +91,12 @@ async def test_the_hostile_home_shows_in_a_session_that_is_not_isolated(hostile:
     assert len(list(hostile.traces.iterdir())) == 5
 
 
-@pytest.mark.parametrize("where", [".", "projects/shop"])
-async def test_a_private_home_shows_nothing_of_the_users(hostile: HostileHome, where: str) -> None:
+async def test_a_private_home_shows_nothing_of_the_users(hostile: HostileHome) -> None:
+    """In the user's home itself; the next test is below it."""
     before = hostile.files()
     command = "echo $HOME $CLAUDE_CONFIG_DIR $EVIL"
     async with ScriptedModel([tool_use("Bash", {"command": command}), "done"]) as model:
-        servers, agents = await run_once(options_for(model, hostile.path / where, home=True))
+        servers, agents = await run_once(options_for(model, hostile.path, home=True))
     assert not shown(model)
     assert "evil" not in servers
     assert "evil" not in agents
@@ -112,9 +112,12 @@ async def test_a_named_home_is_kept_for_this_user_only_and_its_session_goes_on(
     hostile: HostileHome, tmp_path: Path
 ) -> None:
     home = tmp_path / "homes/one"
-    async with ScriptedModel(["one", "two"]) as model:
+    before = hostile.files()
+    async with ScriptedModel([tool_use("Bash", {"command": "echo $EVIL"}), "one", "two"]) as model:
         options = options_for(model, hostile.work, home=home)
         async with Client(options) as client:
+            assert "evil" not in [server.name for server in await client.mcp.ready(timeout=60)]
+            assert "evil" not in [agent.name for agent in client.info.agents or ()]
             first = await client.query("first words")
             session_id = client.session_id
         async with Client(options.replace(resume=session_id)) as client:
@@ -123,6 +126,8 @@ async def test_a_named_home_is_kept_for_this_user_only_and_its_session_goes_on(
     assert first.text == "one"
     assert model.requests[-1].contains("first words")
     assert not shown(model)
+    assert not list(hostile.traces.iterdir())
+    assert hostile.files() == before
     assert [stat.S_IMODE(path.stat().st_mode) for path in (home, home / ".claude")] == [0o700, 0o700]
 
 

@@ -65,6 +65,7 @@ async def test_what_the_options_became_reaches_the_cli_that_another_program_star
             tools=["Bash"],
             settings={"outputStyle": "Explanatory"},
             system_prompt="You are elsewhere.",
+            max_turns=3,
         )
         async with Client(options) as client:
             result = await client.query("hi")
@@ -77,6 +78,7 @@ async def test_what_the_options_became_reaches_the_cli_that_another_program_star
     assert "You are elsewhere." in model.requests[0].system
     assert result.text == "done"
     [plan] = plans
+    assert "--max-turns=3" in plan.argv
     assert not plan.env  # its secrets are forgotten once the CLI has them
     assert not any(path.exists() for path in plan.files)
 
@@ -147,9 +149,10 @@ async def test_a_session_from_a_store_goes_on_in_a_container(
         (model.sandbox.config_dir / ".credentials.json").write_text("{}")
         env = {**model.environment(), "HOME": "/tmp/home", "CLAUDE_CONFIG_DIR": str(model.sandbox.config_dir)}
         env = {name: value for name, value in env.items() if not name.endswith(("TMPDIR", "TMP", "TEMP", "PATH"))}
-        store, seen = Failing(), list[Path]()
+        store, seen, plans = Failing(), list[Path](), list[LaunchPlan]()
 
         def spawn(plan: LaunchPlan) -> Any:
+            plans.append(plan)
             seen.extend(plan.files)
             return transport(plan, container)
 
@@ -168,6 +171,7 @@ async def test_a_session_from_a_store_goes_on_in_a_container(
         store.fails = True
         last = await run("And this?", options.replace(on_store_error=errors.append))
         store.fails = False
+        assert len(plans) == 3  # each session spawns anew
         [key] = [error.key for error in errors if error.kept_in]
         assert await push(store, last.session_id, config_dir=errors[-1].kept_in, project_key=key["project_key"])
         told = [str(entry.get("message")) for entry in store.entries(key)]
@@ -184,15 +188,6 @@ class Failing(MemoryStore):
         if self.fails:
             raise OSError("no route to the store")
         await super().append(key, entries, epoch=epoch)
-
-
-async def test_run_query_and_each_session_spawn_anew() -> None:
-    spawn, plans = elsewhere()
-    async with ScriptedModel(["one", "two"]) as model:
-        options = model.options(spawn=spawn, max_turns=3)
-        assert [(await run("hi", options)).text for _ in range(2)] == ["one", "two"]
-    assert len(plans) == 2
-    assert all("--max-turns=3" in plan.argv for plan in plans)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from uuid import uuid4
 import anyio
 import pytest
 from one_session import OneSession
+from peers import read_into
 from pydantic import BaseModel
 
 import claude_agent_py
@@ -86,6 +87,21 @@ async def a_run_is_iterated_awaited_and_left(one: OneSession) -> None:
     sent = str(one.requests_of()[-1].messages[-1])
     assert "part one" in sent
     assert "part two" in sent
+
+
+async def a_prompt_may_be_blocks_of_the_api(one: OneSession) -> None:
+    blocks: list[dict[str, Any]] = [
+        {"type": "text", "text": "Read this."},
+        {
+            "type": "document",
+            "source": {"type": "text", "media_type": "text/plain", "data": "It is raining."},
+            "title": "Weather",
+        },
+    ]
+    assert (await one.ask("Wet.", prompt=blocks)).text == "Wet."
+    messages = one.requests_of()[0].messages
+    sent = [block for message in messages for block in message["content"] if isinstance(block, dict)]
+    assert all(any(given.items() <= block.items() for block in sent) for given in blocks)
 
 
 async def a_prompt_that_arrives_in_pieces_is_one_run_with_every_answer(one: OneSession) -> None:
@@ -297,6 +313,7 @@ async def test_the_runs_of_one_session(partial: bool) -> None:
     checks = [
         a_prompt_that_could_not_be_sent_can_be_sent_again,
         a_run_is_iterated_awaited_and_left,
+        a_prompt_may_be_blocks_of_the_api,
         a_prompt_that_arrives_in_pieces_is_one_run_with_every_answer,
         a_message_that_is_only_added_is_read_with_the_next_prompt,
         a_prompt_says_how_it_is_queued,
@@ -342,22 +359,15 @@ class Verdict(BaseModel):
     reasons: list[str]
 
 
-async def test_structured_output_is_an_instance_of_the_output_type_or_an_error() -> None:
-    one = OneSession()
-    async with one.open(output_type=Verdict):
-        result = await one.ask(Reply(tool_use("StructuredOutput", {"ok": True, "reasons": ["tests pass"]})))
-        assert result.output == Verdict(ok=True, reasons=["tests pass"])
-        with pytest.raises(StructuredOutputError) as caught:
-            await one.ask("no", *["still no"] * 20)
-        assert caught.value.result.text
-
-
 async def test_limits_of_turns_and_of_the_budget() -> None:
-    endless = Reply(tool_use("Bash", {"command": "true"}))
+    endless = Reply([text("Working."), tool_use("Bash", {"command": "true"})])
+    pieces: list[str] = []
     one = OneSession()
-    async with one.open(max_turns=2, max_budget_usd=1.0):
-        with pytest.raises(MaxTurnsError):
-            await one.ask(*[endless] * 5)
+    async with one.open(max_turns=2, max_budget_usd=1.0) as client:
+        one.answers(*[endless] * 5)
+        with anyio.fail_after(60), pytest.raises(MaxTurnsError):
+            await read_into(pieces, client.query("go").text())
+        assert "".join(pieces) == "Working.Working."  # text() gives what was said before the error
         with pytest.raises(BudgetExceededError):
             await one.ask(Reply(endless.blocks, usage=Usage(input_tokens=1_000_000)))
 
@@ -385,9 +395,15 @@ FAILURES: list[tuple[Failure, type[RunError]]] = [
 ]
 
 
-async def test_an_api_failure_is_a_typed_error() -> None:
+async def test_an_output_is_of_its_type_or_an_error_and_an_api_failure_is_a_typed_error() -> None:
     one = OneSession()
-    async with one.open(env={"CLAUDE_CODE_MAX_RETRIES": "0"}) as client:
+    async with one.open(output_type=Verdict, env={"CLAUDE_CODE_MAX_RETRIES": "0"}) as client:
+        result = await one.ask(Reply(tool_use("StructuredOutput", {"ok": True, "reasons": ["tests pass"]})))
+        assert result.output == Verdict(ok=True, reasons=["tests pass"])
+        with pytest.raises(StructuredOutputError) as no_output:
+            await one.ask("no", *["still no"] * 20)
+        assert no_output.value.result.text
+
         for failure, error in FAILURES:
             one.answers(*[failure] * 20)
             with anyio.fail_after(60):
@@ -420,14 +436,6 @@ async def test_run_waits_for_background_tasks_and_their_follow_up_turn(tmp_path:
             result = await run("go", model.options(hooks={"Stop": [end_the_shell]}))
     assert result.text == "the command said: out"
     assert [r.result for r in result.results] == ["started", "the command said: out"]
-
-
-async def test_query_gives_messages_without_a_client() -> None:
-    with ScriptedModel([text("hello")]) as model:
-        with anyio.fail_after(60):
-            kinds = [type(m).__name__ async for m in query("hi", model.options())]
-    assert kinds[-1] in {"ResultMessage", "SessionStateChangedMessage", "CommandLifecycleMessage"}
-    assert "AssistantMessage" in kinds
 
 
 async def test_run_sync_inside_a_running_loop() -> None:

@@ -23,18 +23,7 @@ async def test_a_session_that_is_not_there_cannot_be_resumed() -> None:
             assert unknown in caught.value.__cause__.stderr_tail
 
 
-async def test_an_id_that_is_in_use_makes_no_new_session() -> None:
-    chosen = str(uuid.uuid4())
-    async with ScriptedModel(["one"]) as model:
-        async with Client(model.options(session_id=chosen)) as client:
-            await client.query("hi")
-            with pytest.raises(SessionInUseError, match=chosen) as caught:
-                await Client(model.options(session_id=chosen)).connect()
-        assert caught.value.session_id == chosen
-        assert isinstance(caught.value.__cause__, CLIStartError)
-
-
-async def test_the_id_is_known_before_the_first_turn_where_it_was_given() -> None:
+async def test_the_id_is_known_before_the_first_turn_where_it_was_given_unless_it_is_in_use() -> None:
     chosen, copied = str(uuid.uuid4()), str(uuid.uuid4())
     async with ScriptedModel(["one", "two", "three", "four"]) as model:
         cases: list[tuple[dict[str, Any], str | None]] = [
@@ -49,3 +38,8 @@ async def test_the_id_is_known_before_the_first_turn_where_it_was_given() -> Non
                 result = await client.query("hi")
                 assert result.session_id == client.session_id
                 assert known in (None, client.session_id)
+                if "session_id" in given and "resume" not in given:
+                    with pytest.raises(SessionInUseError, match=chosen) as caught:
+                        await Client(model.options(session_id=chosen)).connect()
+                    assert caught.value.session_id == chosen
+                    assert isinstance(caught.value.__cause__, CLIStartError)

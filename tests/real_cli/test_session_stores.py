@@ -22,7 +22,6 @@ from claude_agent_py import Client, ClientOptions, Timeouts, query, run, run_syn
 from claude_agent_py.errors import ClaudeAgentError, OptionsError, SessionLeasedError, SessionNotFoundError, StoreError
 from claude_agent_py.messages import MirrorErrorMessage, TranscriptMirrorMessage
 from claude_agent_py.sessions import (
-    DirectoryStore,
     Lease,
     MemoryStore,
     SessionKey,
@@ -81,6 +80,13 @@ class Begun:
         """Put the session into a store, as a session of the model's directory."""
         await store.append(key_of(model, self.session_id), self.entries)
 
+    def put_on_disk(self, model: ScriptedModel) -> None:
+        """Put the session where the CLI keeps those of the model's directory."""
+        folder = model.sandbox.config_dir / "projects" / project_key_for_directory(model.sandbox.cwd)
+        folder.mkdir(parents=True)
+        lines = [json.dumps(entry) for entry in self.entries]
+        (folder / f"{self.session_id}.jsonl").write_text("\n".join([*lines, ""]), encoding="utf-8")
+
 
 @pytest.fixture(scope="module")
 def begun() -> Begun:
@@ -114,20 +120,6 @@ async def test_the_store_has_all_when_close_returns() -> None:
         assert not any(isinstance(message, TranscriptMirrorMessage) for message in seen)
 
 
-async def test_run_and_iteration_leave_nothing_behind() -> None:
-    async with ScriptedModel(lambda request: "answered") as model:
-        store = MemoryStore()
-        options = model.options(session_store=store, timeouts=PATIENT)
-        ids = [(await run("one", options)).session_id]
-        async for message in query("three", options):
-            last = message.raw
-        ids.append(last["session_id"])
-        for session_id in ids:
-            stored = store.entries(key_of(model, session_id))
-            assert stored == on_disk(model.sandbox.config_dir, session_id)
-            assert stored[-1]["type"] == "cost-state"
-
-
 RESUME = """
 import json, sys, anyio
 from claude_agent_py import Client, ClientOptions, Timeouts
@@ -157,14 +149,15 @@ anyio.run(main)
 
 @pytest.fixture
 def kept(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, tuple[str, Any]]:
-    """Return where another process finds each kind of store that this machine has, and the store."""
-    found: dict[str, tuple[str, Any]] = {
-        "directory": (str(tmp_path / "d"), DirectoryStore(tmp_path / "d")),
-        "sqlite": (str(tmp_path / "s.db"), SQLiteStore(tmp_path / "s.db")),
-    }
-    for server in ("postgres", "redis", "s3"):
+    """Return where another process finds a store in a file, and one on a server if this machine has one.
+
+    That the others keep the same contract is tested in `tests/sessions/test_stores.py`.
+    """
+    found: dict[str, tuple[str, Any]] = {"sqlite": (str(tmp_path / "s.db"), SQLiteStore(tmp_path / "s.db"))}
+    for server in ("redis", "postgres", "s3"):
         with suppress(pytest.skip.Exception):
             found[server] = request.getfixturevalue(f"a_{server}_store")
+            break
     return found
 
 
@@ -182,7 +175,7 @@ class Everywhere(MemoryStore):
 
 
 async def test_a_fresh_process_resumes_in_another_directory(kept: dict[str, tuple[str, Any]], tmp_path: Path) -> None:
-    """From every kind of store, one after the other."""
+    """From one store after the other."""
 
     def answer(
         request: RecordedRequest,
@@ -223,23 +216,21 @@ async def test_a_fresh_process_resumes_in_another_directory(kept: dict[str, tupl
             assert texts.count("What did I say in ") > 0, kind
             assert f"You said kumquat in {kind}." in texts, kind
             assert await there.find_session(first.session_id) == [key["project_key"]], kind
-    missing = {"postgres", "redis", "s3"} - set(kept)
-    if missing:
-        pytest.skip(f"done without {', '.join(sorted(missing))}: not installed")
 
 
-async def test_the_private_folder_has_the_login_and_is_removed(tmp_path: Path) -> None:
+async def test_the_private_folder_has_the_login_and_is_removed(begun: Begun, tmp_path: Path) -> None:
     store = MemoryStore()
     async with ScriptedModel(lambda request: "answered") as model:
+        await begun.put_into(store, model)
+        begun.put_on_disk(model)
         config = model.sandbox.config_dir
         login = {"claudeAiOauth": {"accessToken": "at", "refreshToken": "rt"}}
         (config / ".credentials.json").write_text(json.dumps(login))
         (config / "CLAUDE.md").write_text("Say the word persimmon.")
-        first = await run("one", model.options(session_store=store))
         leading_away = {"env": {"CLAUDE_CONFIG_DIR": str(tmp_path / "away")}, "apiKeyHelper": "echo k"}
         (config / "settings.json").write_text(json.dumps(leading_away))
         before = private_folders()
-        async with Client(model.options(session_store=store, resume=first.session_id)) as client:
+        async with Client(model.options(session_store=store, resume=begun.session_id)) as client:
             [name] = private_folders() - before
             folder = Path(model.sandbox.temp).parent.parent / name
             assert folder.stat().st_mode & 0o077 == 0
@@ -252,44 +243,49 @@ async def test_the_private_folder_has_the_login_and_is_removed(tmp_path: Path) -
         assert json.loads((config / ".credentials.json").read_text()) == login
         assert len(list(config.rglob("*.jsonl"))) == 1
         assert not (tmp_path / "away").exists()
-        options = model.options(session_store=store, resume=first.session_id, extra_args={"no-such-flag": None})
+        options = model.options(session_store=store, resume=begun.session_id, extra_args={"no-such-flag": None})
         with pytest.raises(ClaudeAgentError):
             await run("three", options)
         assert private_folders() == before
 
 
-async def test_continue_and_fork_and_what_is_not_there() -> None:
+async def test_continue_and_fork_and_what_is_not_there(begun: Begun) -> None:
     async with ScriptedModel(lambda request: "answered") as model:
         store = MemoryStore()
-        options = model.options(session_store=store)
-        first = await run("apple", options)
-        second = await run("banana", options)
+        options = model.options(session_store=store, timeouts=PATIENT)
+        await begun.put_into(store, model)
+        async for message in query("banana", options):
+            second = message.raw["session_id"]
+        stored = store.entries(key_of(model, second))  # the iteration leaves nothing behind
+        assert stored == on_disk(model.sandbox.config_dir, second)
+        assert stored[-1]["type"] == "cost-state"
         third = await run("more", options.replace(continue_conversation=True))
-        assert third.session_id == second.session_id
+        assert third.session_id == second
         assert "banana" in json.dumps(model.requests_of("main")[-1].body["messages"])
-        forked = await run("FORKED", options.replace(resume=first.session_id, fork_session=True))
-        assert forked.session_id not in (first.session_id, second.session_id)
+        forked = await run("FORKED", options.replace(resume=begun.session_id, fork_session=True))
+        assert forked.session_id not in (begun.session_id, second)
         own = json.dumps(store.entries(key_of(model, forked.session_id)))
-        assert "apple" in own
+        assert "base" in own
         assert "FORKED" in own
-        assert "FORKED" not in json.dumps(store.entries(key_of(model, first.session_id)))
+        assert store.entries(key_of(model, begun.session_id)) == begun.entries
         with pytest.raises(SessionNotFoundError):
             await run("x", options.replace(resume="11111111-1111-4111-8111-111111111111"))
         with pytest.raises(OptionsError, match=r"^resume: 'a title' .*titles are not looked up"):
             await run("x", options.replace(resume="a title"))
 
 
-async def test_a_session_that_only_this_machine_has_is_stored_whole() -> None:
+async def test_a_session_that_only_this_machine_has_is_stored_whole(begun: Begun) -> None:
     async with ScriptedModel(lambda request: "answered") as model:
-        first = await run("apple", model.options())
+        begun.put_on_disk(model)
         store = MemoryStore()
-        await run("banana", model.options(session_store=store, resume=first.session_id))
-        stored = store.entries(key_of(model, first.session_id))
+        await run("banana", model.options(session_store=store, resume=begun.session_id, timeouts=PATIENT))
+        stored = store.entries(key_of(model, begun.session_id))
         assert [entry for entry in stored if "uuid" in entry] == [
-            entry for entry in on_disk(model.sandbox.config_dir, first.session_id) if "uuid" in entry
+            entry for entry in on_disk(model.sandbox.config_dir, begun.session_id) if "uuid" in entry
         ]
-        assert "apple" in json.dumps(stored)
+        assert "base" in json.dumps(stored)
         assert "banana" in json.dumps(stored)
+        assert stored[-1]["type"] == "cost-state"  # run() leaves nothing behind
 
 
 class Broken(MemoryStore):
@@ -316,6 +312,19 @@ async def test_what_cannot_be_delivered_is_reported_and_can_be_pushed(failure: s
         store = Broken(failure)
         options = model.options(session_store=store, on_store_error=errors.append, load_timeout=0.5)
         async with Client(options) as client:
+            if failure == "fails":  # a store that recovers catches up in order
+                first = await client.query("one")
+                with anyio.fail_after(60):
+                    while store.calls < 3:
+                        await anyio.sleep(0.02)
+                    store.failure = "mended"
+                    await client.query("two")
+                    while "two" not in json.dumps(store.entries(key_of(model, first.session_id))):
+                        await anyio.sleep(0.02)
+                stored = store.entries(key_of(model, first.session_id))
+                assert stored == on_disk(model.sandbox.config_dir, first.session_id)[: len(stored)]
+                store.failure = "fails"
+                errors.clear()
             seen: list[object] = []
 
             async def read() -> None:
@@ -335,44 +344,12 @@ async def test_what_cannot_be_delivered_is_reported_and_can_be_pushed(failure: s
         assert [error.kept_in for error in errors] == [None, str(model.sandbox.config_dir)]
         assert ("no route to the store" if failure == "fails" else "in time") in str(errors[-1])
         store.failure = "mended"
+        before = await store.load(key_of(model, first.session_id)) or []
         count = await push(store, first.session_id, config_dir=errors[-1].kept_in)
         whole = on_disk(model.sandbox.config_dir, first.session_id)
         assert store.entries(key_of(model, first.session_id)) == whole
-        assert count == len(whole)
+        assert count == len(whole) - len(before)
         assert await push(store, first.session_id, config_dir=errors[-1].kept_in) == 0
-
-
-async def test_a_store_that_recovers_catches_up_in_order() -> None:
-    async with ScriptedModel(lambda request: "answered") as model:
-        store = Broken()
-        async with Client(model.options(session_store=store)) as client:
-            first = await client.query("one")
-            with anyio.fail_after(60):
-                while store.calls < 3:
-                    await anyio.sleep(0.05)
-            store.failure = "mended"
-            await client.query("two")
-        stored = store.entries(key_of(model, first.session_id))
-        written = on_disk(model.sandbox.config_dir, first.session_id)
-        assert stored == written
-
-
-async def test_entries_of_a_resumed_session_are_kept_until_they_are_pushed(begun: Begun) -> None:
-    errors: list[StoreError] = []
-    async with ScriptedModel(lambda request: "answered") as model:
-        store = Broken("mended")
-        options = model.options(session_store=store, on_store_error=errors.append)
-        await begun.put_into(store, model)
-        store.failure = "fails"
-        await run("two", options.replace(resume=begun.session_id))
-        kept_in = errors[-1].kept_in
-        assert kept_in is not None
-        assert sorted(os.listdir(kept_in)) == ["projects"]  # no credentials
-        store.failure = "mended"
-        third = await run("three", options.replace(resume=begun.session_id))  # brings what was kept
-        assert "two" in json.dumps(model.requests_of("main")[-1].body["messages"])
-        assert third.session_id == begun.session_id
-        assert not os.path.exists(kept_in)
 
 
 @pytest.mark.parametrize("how", ["closed", "died"])
@@ -404,70 +381,85 @@ async def test_entries_of_a_private_home_outlive_it(how: str) -> None:
         assert not list(Path(tempfile.gettempdir()).rglob("*.jsonl"))
 
 
-async def test_the_model_sees_what_this_machine_has_while_the_store_takes_nothing(begun: Begun) -> None:
-    async with ScriptedModel(lambda request: "answered") as model:
-        store = Broken("mended")
-        options = model.options(session_store=store)
-        await begun.put_into(store, model)
-        store.failure = "fails"
-        await run("undelivered", options.replace(resume=begun.session_id))
-        async with Client(options.replace(resume=begun.session_id)) as client:
-            await client.query("now")
-            store.failure = "mended"
-            await client.query("then")
-        seen = json.dumps(model.requests_of("main")[-1].body["messages"])
-        assert all(text in seen for text in ("base", "undelivered", "now", "then"))
-        session = await get_session_from_store(store, begun.session_id, project_key=store.keys[0]["project_key"])
-        prompts = [message.text for message in session.messages if message.type == "user"]
-        assert prompts == ["base", "undelivered", "now", "then"]
-
-
-async def test_what_arrives_late_does_not_hide_the_turns_of_another_machine(begun: Begun) -> None:
+async def test_entries_of_a_resumed_session_are_kept_until_they_are_pushed(begun: Begun) -> None:
+    """Each process leaves the store in the state that the next one finds."""
     errors: list[StoreError] = []
     async with ScriptedModel(lambda request: "answered") as model:
         store = Broken("mended")
-        options = model.options(session_store=store, on_store_error=errors.append)
         await begun.put_into(store, model)
+        options = model.options(session_store=store, on_store_error=errors.append, resume=begun.session_id)
+
+        def kept_in() -> str:
+            """Return where the last process kept what it could not deliver, which is no more than transcripts."""
+            folder = errors[-1].kept_in
+            assert folder is not None
+            assert sorted(os.listdir(folder)) == ["projects"]  # no credentials
+            return folder
+
         store.failure = "fails"
-        await run("undelivered", options.replace(resume=begun.session_id))
-        kept_in = errors[-1].kept_in
-        assert kept_in is not None
-        aside = Path(kept_in).rename(Path(kept_in).with_name("another-machine"))
+        await run("first", options)
+        folders = [kept_in()]
+
+        async with Client(options) as client:  # which sees what this machine has while the store takes nothing
+            await client.query("second")
+            store.failure = "mended"
+            await client.query("third")
+            seen = json.dumps(model.requests_of("main")[-1].body["messages"])
+            assert all(text in seen for text in ("base", "first", "second", "third"))
+            with anyio.fail_after(60):
+                while "third" not in json.dumps(store.entries(store.keys[0])):
+                    await anyio.sleep(0.02)
+            session = await get_session_from_store(store, begun.session_id, project_key=store.keys[0]["project_key"])
+            prompts = [message.text for message in session.messages if message.type == "user"]
+            assert prompts == ["base", "first", "second", "third"]
+            store.failure = "fails"
+            await client.query("fourth")
+        folders.append(kept_in())
         store.failure = "mended"
-        await run("meanwhile", options.replace(resume=begun.session_id))
+        async with Client(options) as client:  # brings what was kept
+            await client.query("fifth")
+            assert "fourth" in json.dumps(model.requests_of("main")[-1].body["messages"])
+            assert client.session_id == begun.session_id
+            assert not any(map(os.path.exists, folders))
+            with anyio.fail_after(60):
+                while "fifth" not in json.dumps(store.entries(store.keys[0])):
+                    await anyio.sleep(0.02)
+            store.failure = "fails"
+            await client.query("undelivered")
+
+        # What arrives late does not hide the turns of another machine.
+        aside = Path(kept_in()).rename(Path(kept_in()).with_name("another-machine"))
+        store.failure = "mended"
+        await run("meanwhile", options)
         project = errors[-1].key["project_key"]
         assert await push(store, begun.session_id, config_dir=aside, project_key=project)
-        await run("now", options.replace(resume=begun.session_id))
+        await run("now", options)
         seen = json.dumps(model.requests_of("main")[-1].body["messages"])
-        assert [text in seen for text in ("base", "undelivered", "meanwhile", "now")] == [True, False, True, True]
+        found = [text in seen for text in ("base", "fifth", "undelivered", "meanwhile", "now")]
+        assert found == [True, True, False, True, True]
 
 
-async def test_one_of_two_processes_gets_the_lease(begun: Begun, tmp_path: Path) -> None:
+async def test_one_of_two_processes_has_the_lease_and_writes_no_more_once_it_lost_it(
+    begun: Begun, tmp_path: Path
+) -> None:
     path = tmp_path / "s.db"
+    errors: list[StoreError] = []
     async with ScriptedModel(lambda request: "answered") as model:
         options = model.options(session_store=SQLiteStore(path))
         await begun.put_into(options.session_store, model)
         async with Client(options.replace(resume=begun.session_id)) as client:
             await client.query("two")
-            other = model.options(session_store=SQLiteStore(path), resume=begun.session_id)
+            store = SQLiteStore(path)
+            other = model.options(session_store=store, resume=begun.session_id, on_store_error=errors.append)
             with pytest.raises(SessionLeasedError, match=str(os.getpid())) as caught:
                 await run("three", other)
             assert caught.value.session_id == begun.session_id
             assert "three" not in json.dumps([r.body for r in model.requests])
-        await run("four", other)  # it was given back
-
-
-async def test_who_lost_the_lease_writes_no_more(begun: Begun, tmp_path: Path) -> None:
-    errors: list[StoreError] = []
-    async with ScriptedModel(lambda request: "answered") as model:
-        store = SQLiteStore(tmp_path / "s.db")
-        options = model.options(session_store=store, on_store_error=errors.append)
-        await begun.put_into(store, model)
         key = key_of(model, begun.session_id)
-        async with Client(options.replace(resume=begun.session_id)) as client:
+        async with Client(other) as client:  # it was given back
             taken = await store.acquire_lease(key, "another", steal=True)
             before = await store.load(key)
-            await client.query("two")
+            await client.query("four")
         assert await store.load(key) == before
         assert "written by another" in str(errors[-1])
         assert errors[-1].kept_in is not None
@@ -527,22 +519,26 @@ async def test_a_killed_process_loses_nothing_that_the_cli_had_written(begun: Be
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
-async def test_a_store_of_the_official_sdk_works_here(tmp_path: Path, anyio_backend: str) -> None:
+async def test_a_store_of_the_official_sdk_works_here(begun: Begun, anyio_backend: str) -> None:
     from claude_agent_sdk import InMemorySessionStore
 
     store = InMemorySessionStore()
     async with ScriptedModel([a_subagent(), "done", "again"], agents={"Look": "looked"}) as model:
-        async with Client(model.options(session_store=store)) as client:
-            first = await client.query("apple", until="idle")
-        assert store.get_entries(key_of(model, first.session_id)) == on_disk(model.sandbox.config_dir, first.session_id)
-        await run("banana", model.options(session_store=store, resume=first.session_id))
-        said = json.dumps(model.requests_of("main")[-1].body["messages"])
-        assert "apple" in said
-        assert "banana" in json.dumps(store.get_entries(key_of(model, first.session_id)))
+        await begun.put_into(store, model)
+        key = key_of(model, begun.session_id)
+        async with Client(model.options(session_store=store, resume=begun.session_id, timeouts=PATIENT)) as client:
+            await client.query("apple", until="idle")
+        assert "base" in json.dumps(model.requests_of("main")[0].body["messages"])
+        stored = store.get_entries(key)
+        assert stored[: len(begun.entries)] == begun.entries
+        assert "apple" in json.dumps(stored)
+        assert stored[-1]["type"] == "cost-state"
+        [subagent] = await store.list_subkeys(key)
+        assert "looked" in json.dumps(store.get_entries({**key, "subpath": subagent}))
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
-async def test_a_store_from_here_works_with_the_official_sdk(tmp_path: Path, anyio_backend: str) -> None:
+async def test_a_store_from_here_works_with_the_official_sdk(begun: Begun, tmp_path: Path, anyio_backend: str) -> None:
     import claude_agent_sdk
 
     from claude_agent_py._launch.locate import find_cli
@@ -559,15 +555,15 @@ async def test_a_store_from_here_works_with_the_official_sdk(tmp_path: Path, any
                     session_id = message.session_id
             return session_id
 
-        session_id = await ask("apple")
-        assert await ask("banana", resume=session_id) == session_id
-        assert "apple" in json.dumps(model.requests_of("main")[-1].body["messages"])
+        await begun.put_into(store, model)
+        assert await ask("banana", resume=begun.session_id) == begun.session_id
+        assert "base" in json.dumps(model.requests_of("main")[-1].body["messages"])
         listed = await claude_agent_sdk.list_sessions_from_store(store, directory=str(model.sandbox.cwd))
-        assert [info.first_prompt for info in listed] == ["apple"]
-        result = await run("cherry", model.options(session_store=store, resume=session_id))
-        assert result.session_id == session_id
+        assert [info.first_prompt for info in listed] == ["base"]
+        result = await run("cherry", model.options(session_store=store, resume=begun.session_id))
+        assert result.session_id == begun.session_id
         said = json.dumps(model.requests_of("main")[-1].body["messages"])
-        assert "apple" in said
+        assert "base" in said
         assert "banana" in said
 
 
@@ -624,9 +620,11 @@ async def test_what_does_not_go_with_a_store() -> None:
 
 
 @pytest.mark.parametrize("is_new", [True, False], ids=["a new home", "a home"])
-async def test_a_session_with_a_private_home_is_resumed(is_new: bool, tmp_path: Path) -> None:
+async def test_a_session_with_a_private_home_is_resumed(begun: Begun, is_new: bool, tmp_path: Path) -> None:
     store = MemoryStore()
     async with ScriptedModel(lambda request: "answered") as model:
+        await begun.put_into(store, model)
+        session_id = begun.session_id
         config = model.sandbox.config_dir
         (config / "CLAUDE.md").write_text("HOSTILE")
         names = ("HOME", "USERPROFILE", "CLAUDE_CONFIG_DIR")
@@ -636,11 +634,12 @@ async def test_a_session_with_a_private_home_is_resumed(is_new: bool, tmp_path: 
             inherit_env=False, env=env, home=home, cwd=model.sandbox.cwd, session_store=store,
             permission_mode="bypassPermissions",
         )  # fmt: skip
-        first = await run("apple", options)
-        await run("banana", options.replace(resume=first.session_id))
+        if not is_new:  # the session is in the home, too
+            session_id = (await run("base", options)).session_id
+        await run("banana", options.replace(resume=session_id))
         said = json.dumps(model.requests_of("main")[-1].body)
-        assert "apple" in said
+        assert "base" in said
         assert "HOSTILE" not in said
-        assert "banana" in json.dumps(store.entries(key_of(model, first.session_id)))
+        assert "banana" in json.dumps(store.entries(key_of(model, session_id)))
         if not is_new:
-            assert "banana" not in json.dumps(on_disk(tmp_path / "home" / ".claude", first.session_id))
+            assert "banana" not in json.dumps(on_disk(tmp_path / "home" / ".claude", session_id))

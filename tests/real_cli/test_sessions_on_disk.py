@@ -12,7 +12,7 @@ import anyio
 import pytest
 from anyio import to_thread
 
-from claude_agent_py import AssistantMessage, Client, TaskStatus
+from claude_agent_py import Client, CLIStartError, TaskStatus
 from claude_agent_py.errors import SessionBusyError
 from claude_agent_py.sessions import (
     archive_session,
@@ -149,19 +149,24 @@ async def test_a_long_session_is_read_and_renamed_while_the_cli_writes_it() -> N
         assert hit.message.text == "Turn 7"
 
 
-async def test_changed_and_copied_sessions_are_resumed() -> None:
-    async with ScriptedModel(["one", "two", "three", "four", "five", "six"]) as model:
+async def test_changed_archived_and_copied_sessions_are_resumed() -> None:
+    async with ScriptedModel(["one", "two", "three", "four", "five"]) as model:
         config = config_of(model)
         async with Client(model.options()) as client:
             for prompt in ("first prompt", "second prompt", "third prompt"):
                 await client.query(prompt)
             original = str(client.session_id)
             early = fork_session(original, config_dir=config)
+            with pytest.raises(SessionBusyError) as caught:
+                archive_session(original, config_dir=config)
+            assert caught.value.pid == json.loads(next((config / "sessions").glob("*.json")).read_text())["pid"]
         rename_session(original, "The original", config_dir=config)
-        messages = get_session(original, config_dir=config).messages
-        second = next(m for m in messages if isinstance(m, AssistantMessage) and m.text == "two")
-        copy = fork_session(original, None, second.uuid, config_dir=config)
-        assert copy.custom_title == "The original (fork)"
+        rename_session(early.session_id, "The whole copy", config_dir=config)
+        messages = get_session(early.session_id, config_dir=config).messages
+        texts = [message.text for message in messages]
+        assert texts == ["first prompt", "one", "second prompt", "two", "third prompt", "three"]
+        copy = fork_session(early.session_id, None, messages[3].uuid, config_dir=config)
+        assert copy.custom_title == "The whole copy (fork)"
 
         async with Client(model.options(resume=copy.session_id)) as client:
             await client.query("after the copy")
@@ -172,63 +177,49 @@ async def test_changed_and_copied_sessions_are_resumed() -> None:
         texts = [message.text for message in get_session(copy.session_id, config_dir=config).messages]
         assert texts == ["first prompt", "one", "second prompt", "two", "after the copy", "four"]
 
-        async with Client(model.options(resume=early.session_id)) as client:
-            await client.query("after the whole copy")
-        assert model.requests[-1].contains("third prompt")
-
         sent = get_session(original, config_dir=config).to_api_messages()
+        archive_session(original, config_dir=config)
+        assert get_session(original, config_dir=config).info.archived
         async with Client(model.options(resume=original)) as client:
             await client.query("goes on")
         assert texts_of([*sent, {"role": "user", "content": "goes on"}]) == texts_of(model.requests[-1].messages)
         info = next(info for info in list_sessions(config_dir=config) if info.session_id == original)
         assert info.custom_title == "The original"
-        async with Client(model.options(resume=original, fork_session=True)) as client:
-            await client.query("forked by the CLI")
-            forked = str(client.session_id)
-        assert [message.text for message in get_session(forked, config_dir=config).messages][-2:] == [
-            "forked by the CLI",
-            "Done.",
-        ]
-        assert get_session(forked, config_dir=config).info.custom_title == "The original"
+        with anyio.fail_after(60):  # the prompt unarchives it
+            while get_session(original, config_dir=config).info.archived:
+                await anyio.sleep(0.02)
+        archive_session(original, config_dir=config)
+        unarchive_session(original, config_dir=config)
+        assert list_sessions(archived=True, config_dir=config) == []
         delete_session(copy.session_id, config_dir=config)
         left = {info.session_id for info in list_sessions(config_dir=config)}
-        assert left == {original, early.session_id, forked}
+        assert left == {original, early.session_id}
 
 
-async def test_a_resumption_at_an_earlier_message_leaves_a_branch() -> None:
-    async with ScriptedModel(["one", "two", "three"]) as model:
+async def test_resuming_at_an_earlier_message_forks_or_leaves_a_branch_and_drops_no_more_than_is_named() -> None:
+    async with ScriptedModel(["one", "two", "three", "four"]) as model:
         config = config_of(model)
         async with Client(model.options()) as client:
-            await client.query("first prompt")
-            await client.query("left behind")
-            session = str(client.session_id)
+            kept, dropped = await client.query("first prompt"), await client.query("left behind")
+        session = kept.session_id
+        rename_session(session, "The original", config_dir=config)
         answer = get_session(session, config_dir=config).messages[1]
-        async with Client(model.options(resume=session, resume_session_at=answer.uuid)) as client:
+        options = model.options(resume=session, resume_session_at=answer.uuid)
+        forking = options.replace(fork_session=True)
+        with pytest.raises(CLIStartError, match="Resume rejected by --resume-drops-turn"):
+            await Client(forking.replace(resume_drops_turn=kept.prompts[0])).connect()
+        async with Client(forking.replace(resume_drops_turn=dropped.prompts[0])) as client:
+            await client.query("forked by the CLI")
+            forked = get_session(str(client.session_id), config_dir=config)
+        assert not model.requests[-1].contains("left behind")
+        assert [message.text for message in forked.messages] == ["first prompt", "one", "forked by the CLI", "three"]
+        assert forked.info.custom_title == "The original"
+
+        async with Client(options) as client:
             await client.query("instead")
         messages = get_session(session, config_dir=config).messages
-        assert [message.text for message in messages] == ["first prompt", "one", "instead", "three"]
+        assert [message.text for message in messages] == ["first prompt", "one", "instead", "four"]
         assert messages.damage == []
-
-
-async def test_a_prompt_unarchives_a_session() -> None:
-    async with ScriptedModel(["one", "two"]) as model:
-        config = config_of(model)
-        async with Client(model.options()) as client:
-            await client.query("hi")
-            session = str(client.session_id)
-            with pytest.raises(SessionBusyError) as caught:
-                archive_session(session, config_dir=config)
-            assert caught.value.pid == json.loads(next((config / "sessions").glob("*.json")).read_text())["pid"]
-        archive_session(session, config_dir=config)
-        assert get_session(session, config_dir=config).info.archived
-        async with Client(model.options(resume=session)) as client:
-            await client.query("again")
-        with anyio.fail_after(60):
-            while get_session(session, config_dir=config).info.archived:
-                await anyio.sleep(0.02)
-        archive_session(session, config_dir=config)
-        unarchive_session(session, config_dir=config)
-        assert list_sessions(archived=True, config_dir=config) == []
 
 
 async def test_background_shells_are_told_from_the_transcript(tmp_path: Path) -> None:

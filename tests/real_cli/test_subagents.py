@@ -4,6 +4,7 @@ from typing import Any, TypeAlias
 
 import anyio
 import pytest
+from one_session import OneSession
 
 from claude_agent_py import AgentDefinition, AssistantMessage, Client, HookContext, TaskStatus, UserMessage, query
 from claude_agent_py.agents import load_agents
@@ -28,46 +29,42 @@ def told(request: RecordedRequest) -> str:
     return f"{request.system} {request.messages}"
 
 
-async def test_agents_from_code_and_from_files_are_offered_and_used() -> None:
-    scripts: Scripts = {"WRITE": text("written"), "REVIEW": text("reviewed")}
-    with ScriptedModel([launch("coder", "WRITE"), launch("reviewer", "REVIEW"), text("ok")], agents=scripts) as model:
+async def test_two_megabytes_of_agents_from_code_and_from_files_are_offered_and_used() -> None:
+    many = {
+        f"agent-{n}": AgentDefinition(description=f"Knows part {n}", prompt=f"You are number {n}. " + "x" * 20_000)
+        for n in range(100)
+    }
+    assert sum(len(agent.prompt) for agent in many.values()) > 2_000_000
+    scripts: Scripts = {"WRITE": text("written"), "REVIEW": text("reviewed"), "PART": text("known")}
+    calls = [launch("coder", "WRITE"), launch("reviewer", "REVIEW"), launch("agent-77", "PART")]
+    with ScriptedModel([calls, text("ok")], agents=scripts) as model:
         folder = model.sandbox.cwd / ".claude" / "agents"
         folder.mkdir(parents=True)
         (folder / "reviewer.md").write_text(REVIEWER.to_markdown("reviewer"))
         found = load_agents(folder)
-        async with Client(model.options(agents={"coder": CODER})) as client:
+        async with Client(model.options(agents={"coder": CODER, **many})) as client:
             with anyio.fail_after(60):
                 offered = {agent.name: agent.description for agent in client.info.agents or ()}
                 run = client.query("go", until="idle")
                 result = await run
                 known = {agent.name: (agent.definition, agent.report()) for agent in run.agents}
-        main, write, review = (model.requests_of(name)[0] for name in ("main", "WRITE", "REVIEW"))
+        main, write, review, part = (model.requests_of(name)[0] for name in ("main", "WRITE", "REVIEW", "PART"))
+    assert set(many) <= set(offered)
+    assert part.system.count("You are number 77.") == 1
+    assert len(part.system) > 20_000
     assert (offered["coder"], offered["reviewer"]) == ("Writes code", "Reviews code")
     assert "coder: Writes code" in told(main)
     assert "reviewer: Reviews code" in told(main)
     assert "You write code." in write.system
     assert "You review code." in review.system
     assert {tool["name"] for tool in review.body["tools"]} & {"Read", "Write", "Bash"} == {"Read"}
-    assert known == {"coder": (CODER, "written"), "reviewer": (None, "reviewed")}
+    assert known == {
+        "coder": (CODER, "written"),
+        "reviewer": (None, "reviewed"),
+        "agent-77": (many["agent-77"], "known"),
+    }
     assert result.agents == run.agents
     assert found == {"reviewer": REVIEWER}
-
-
-async def test_two_megabytes_of_agents_start_and_are_used() -> None:
-    agents = {
-        f"agent-{n}": AgentDefinition(description=f"Knows part {n}", prompt=f"You are number {n}. " + "x" * 20_000)
-        for n in range(100)
-    }
-    assert sum(len(agent.prompt) for agent in agents.values()) > 2_000_000
-    with ScriptedModel([launch("agent-77", "PART"), text("ok")], agents={"PART": text("known")}) as model:
-        async with Client(model.options(agents=agents)) as client:
-            with anyio.fail_after(60):
-                offered = {agent.name for agent in client.info.agents or ()}
-                await client.query("go", until="idle")
-        asked = model.requests_of("PART")[0]
-    assert set(agents) <= offered
-    assert asked.system.count("You are number 77.") == 1
-    assert len(asked.system) > 20_000
 
 
 async def test_what_a_subagent_reads_does_not_reach_the_main_conversation() -> None:
@@ -160,28 +157,23 @@ async def test_the_agents_of_a_run(options: dict[str, Any], said: dict[str, list
 # Limits ----------------------------------------------------------------------------------------------------------
 
 
-async def test_a_subagent_beyond_the_depth_is_refused_and_seen() -> None:
-    with ScriptedModel([launch("general-purpose", "OUTER"), text("ok")], agents=NESTED) as model:
-        async with Client(model.options(max_subagent_depth=1)) as client:
-            with anyio.fail_after(60):
-                result = await client.query("go", until="idle")
-        assert "Agent" not in model.requests_of("OUTER")[0].tool_names
-    assert [agent.description for agent in result.agents] == ["outer"]
-    refused = [(call.agent_id, call.input["prompt"]) for call in result.refused_agents]
-    assert refused == [(result.agents[0].id, "INNER")]
-    assert all("No such tool available: Agent" in call.text for call in result.refused_agents)
-
-
-async def test_one_subagent_too_many_at_a_time_is_refused_and_seen() -> None:
+async def test_a_subagent_beyond_the_depth_and_one_too_many_at_a_time_are_refused_and_seen() -> None:
     gate = Gate()
-    scripts: Scripts = {"FIRST": Reply("first report", after=gate)}
-    calls = Reply([launch("general-purpose", name, background=True) for name in ("FIRST", "SECOND")])
-    with ScriptedModel([calls, text("one is under way"), text("ok")], agents=scripts) as model:
-        async with Client(model.options(max_concurrent_subagents=1)) as client:
-            with anyio.fail_after(60):
-                result = await client.query("go")
-                gate.open()
-                await client.tasks.wait_all()
+    one = OneSession(agents={**NESTED, "FIRST": Reply("first report", after=gate)})
+    async with one.open(max_subagent_depth=1, max_concurrent_subagents=1) as client:
+        deep = await one.ask(launch("general-purpose", "OUTER"), "ok")
+        assert "Agent" not in one.requests_of("OUTER")[0].tool_names
+
+        calls = Reply([launch("general-purpose", name, background=True) for name in ("FIRST", "SECOND")])
+        result = await one.ask(calls, "one is under way", "ok", until="result")
+        gate.open()
+        with anyio.fail_after(60):
+            await client.tasks.wait_all()
+    assert [agent.description for agent in deep.agents] == ["outer"]
+    (too_deep,) = deep.refused_agents
+    assert (too_deep.agent_id, too_deep.input["prompt"]) == (deep.agents[0].id, "INNER")
+    assert "No such tool available: Agent" in too_deep.text
+
     assert [agent.description for agent in result.agents] == ["first"]
     (refused,) = result.refused_agents
     assert refused.input["prompt"] == "SECOND"

@@ -141,7 +141,7 @@ class Tools(OneSession):
             self.server.add(one)
         with anyio.fail_after(60):
             while not {one.name for one in tools} <= await offered(self.client):
-                await anyio.lowlevel.checkpoint()
+                await anyio.sleep(0.02)
 
 
 async def offered(client: Client) -> set[str]:

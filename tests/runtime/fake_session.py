@@ -1,11 +1,15 @@
 """The seam of the control requests: a session that records what is sent and answers what the test says."""
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import anyio
 
+from claude_agent_py._runtime.controls.mcp import MCPControls
 from claude_agent_py._runtime.controls.session_controls import SessionControls
+from claude_agent_py._runtime.controls.usage import UsageControls
+from claude_agent_py.tools.host import MCPHost
 
 Body: TypeAlias = dict[str, Any]
 Answer: TypeAlias = Body | BaseException | Callable[[Body], Body]
@@ -14,10 +18,19 @@ Answer: TypeAlias = Body | BaseException | Callable[[Body], Body]
 class FakeSession(SessionControls):
     """Answers with `answer`: a payload, an error to raise, or a function of the request's body."""
 
-    def __init__(self, answer: Answer | None = None) -> None:
+    def __init__(self, answer: Answer | None = None, host: MCPHost | None = None) -> None:
+        self.host = host
         self.sent: list[Body] = []
         self.timeouts: list[float | None] = []
         self._answer: Answer = {} if answer is None else answer
+
+    @cached_property
+    def mcp(self) -> MCPControls:
+        return MCPControls(self, self.host)
+
+    @cached_property
+    def usage(self) -> UsageControls:
+        return UsageControls(self)
 
     @property
     def _port(self) -> "FakeSession":

@@ -11,7 +11,6 @@ import pytest
 from fake_session import Answer, Body, FakeSession
 from recordings_loader import frames
 
-from claude_agent_py._runtime.controls.session_controls import SessionControls
 from claude_agent_py.errors import ControlRejectedError, OptionsError
 from claude_agent_py.tools.host import MCPHost
 from claude_agent_py.tools.server import ToolServer
@@ -21,7 +20,7 @@ from claude_agent_py.wire.settings.mcp_servers import MCPHTTPServer, MCPStdioSer
 
 pytestmark = [pytest.mark.anyio, pytest.mark.one_backend]
 
-Call: TypeAlias = Callable[[SessionControls], Awaitable[Any]]
+Call: TypeAlias = Callable[[FakeSession], Awaitable[Any]]
 FILE = "/home/user/project/a.txt"
 PROMPT = "6e2043f6-a51e-41ec-a056-61162184fe21"
 QUEUED = "d4d2a37a-0369-4dcd-b80b-ab57f578e432"
@@ -617,16 +616,12 @@ class Hosting(FakeSession):
     """A session that can host servers; it records which were hosted when the request came."""
 
     def __init__(self, answer: Answer, **servers: ToolServer) -> None:
-        super().__init__(answer)
-        self.host = MCPHost(servers, lambda name, message: None)
+        self.hosting = MCPHost(servers, lambda name, message: None)
+        super().__init__(answer, self.hosting)
         self.hosted_when_asked: list[str] = []
 
-    @property
-    def _mcp_host(self) -> MCPHost:
-        return self.host
-
     async def control(self, subtype: str, /, *, timeout: float | None = None, **fields: Any) -> Body:
-        self.hosted_when_asked = sorted(self.host.servers)
+        self.hosted_when_asked = sorted(self.hosting.servers)
         return await super().control(subtype, timeout=timeout, **fields)
 
 
@@ -641,15 +636,15 @@ async def test_a_server_in_this_process_is_hosted_before_the_cli_is_told() -> No
         "out": {"type": "stdio", "command": "/bin/srv", "args": []},
     }
     assert session.hosted_when_asked == ["kept", "new", "old"]
-    assert session.host.servers == {"new": new, "kept": kept}
+    assert session.hosting.servers == {"new": new, "kept": kept}
 
 
 async def test_a_server_that_stays_keeps_its_conversation() -> None:
     kept = ToolServer("kept")
     session = Hosting({}, kept=kept)
-    before = session.host._get_session("kept")
+    before = session.hosting._get_session("kept")
     await session.mcp.set_servers({"kept": kept})
-    assert session.host._get_session("kept") is before
+    assert session.hosting._get_session("kept") is before
 
 
 async def test_another_server_under_the_same_name_is_told_as_one_gone_and_one_come() -> None:
@@ -662,7 +657,7 @@ async def test_another_server_under_the_same_name_is_told_as_one_gone_and_one_co
     both = {name: {"type": "sdk", "name": name, **new.config()} for name in ("one", "new")}
     assert [body["servers"] for body in session.sent] == [{}, both]
     assert (reply.added, reply.removed) == (["one"], ["one", "tools"])
-    assert session.host.servers == {"one": other, "new": new}
+    assert session.hosting.servers == {"one": other, "new": new}
 
 
 async def test_after_a_refusal_the_same_servers_are_hosted_as_before() -> None:
@@ -676,7 +671,7 @@ async def test_after_a_refusal_the_same_servers_are_hosted_as_before() -> None:
     with pytest.raises(ControlRejectedError):
         await session.mcp.set_servers({"one": other, "two": ToolServer("two")})
     assert session.hosted_when_asked == ["one", "two"]
-    assert session.host.servers == {"one": one}
+    assert session.hosting.servers == {"one": one}
 
 
 async def test_where_nothing_is_hosted_a_server_in_this_process_is_refused() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from claude_agent_py._protocol.open_runs import RunEnded
 from claude_agent_py._runtime.runs.mailbox import Mailbox
+from claude_agent_py._runtime.runs.run import Run
 from claude_agent_py._runtime.runs.run_state import RunState
 from claude_agent_py.testing import frames
 from claude_agent_py.wire.codec import decode
@@ -39,13 +40,12 @@ async def read(mailbox: Mailbox, number: int) -> list[Any]:
 
 
 async def test_the_first_end_counts() -> None:
-    mailbox = Mailbox(1000)
-    run = RunState(mailbox)
+    run = RunState(1000)
+    mailbox = run.mailbox
     failures = [ValueError(), KeyError()]
-    run.finish(frozenset({"a1"}), failure=lambda: failures[0])
-    run.finish(frozenset(), RunEnded(run, "result"), lambda: failures[1])
+    run.finish(failure=lambda: failures[0])
+    run.finish(RunEnded(run, "result"), lambda: failures[1])
     assert run.is_over
-    assert run.task_ids == {"a1"}
     assert run.reason is None
     assert run.failure is not None
     assert run.failure() is failures[0]
@@ -55,8 +55,8 @@ async def test_the_first_end_counts() -> None:
 
 
 async def test_all_but_the_deltas_are_recorded() -> None:
-    mailbox = Mailbox(1000)
-    run = RunState(mailbox)
+    run = RunState(1000)
+    mailbox = run.mailbox
     sent = put(run, frames.text_stream("h")[1], frames.assistant("hi"), RESULT)
     assert list(mailbox.recorded) == sent[1:]
     assert run.results == sent[2:]
@@ -68,8 +68,8 @@ async def test_all_but_the_deltas_are_recorded() -> None:
 @pytest.mark.parametrize("before", [0, 1, 2, 3, 200])
 async def test_deltas_keep_their_place_wherever_a_reader_takes_up(before: int) -> None:
     """Behind, the reader gets recorded messages and deltas from two logs."""
-    mailbox = Mailbox(1 << 20)
-    run = RunState(mailbox)
+    run = RunState(1 << 20)
+    mailbox = run.mailbox
     said = [part for n in range(100) for part in (frames.text_stream(str(n))[1], frames.assistant(str(n)))]
     sent = put(run, *said)
     got = await read(mailbox, before)
@@ -82,8 +82,8 @@ async def test_deltas_keep_their_place_wherever_a_reader_takes_up(before: int) -
 
 
 async def test_a_run_that_is_awaited_first_keeps_no_deltas() -> None:
-    mailbox = Mailbox(1000)
-    run = RunState(mailbox)
+    run = RunState(1000)
+    mailbox = run.mailbox
     delta, said = frames.text_stream("h")[1], frames.assistant("hi")
     put(run, delta, said)
     mailbox.skip_unrecorded()
@@ -94,8 +94,8 @@ async def test_a_run_that_is_awaited_first_keeps_no_deltas() -> None:
 
 
 async def test_awaiting_takes_no_deltas_from_a_reader_who_has_begun() -> None:
-    mailbox = Mailbox(1000)
-    run = RunState(mailbox)
+    run = RunState(1000)
+    mailbox = run.mailbox
     sent = put(run, frames.assistant("hi"), frames.text_stream("h")[1])
     assert await mailbox.get() == sent[0]
     mailbox.skip_unrecorded()
@@ -105,15 +105,16 @@ async def test_awaiting_takes_no_deltas_from_a_reader_who_has_begun() -> None:
 
 @pytest.mark.usefixtures("no_collector")
 async def test_a_run_that_nobody_has_is_gone_with_its_file_at_once() -> None:
-    mailbox = Mailbox(0)
-    run = RunState(mailbox)
+    run = RunState(0)
+    view = Run(None, run)
     [sent] = put(run, frames.assistant("hi"))
-    assert list(mailbox.recorded) == [sent]
-    messages, state = weakref.ref(mailbox), weakref.ref(run)
-    del mailbox
+    assert list(run.mailbox.recorded) == [sent]
+    messages, state = weakref.ref(run.mailbox.recorded), weakref.ref(run)
+    del view
     assert messages() is None  # although the session still has the run
     [result] = put(run, RESULT)
-    run.finish(frozenset(), RunEnded(run, "result"))
+    assert len(run.mailbox.recorded) == 0
+    run.finish(RunEnded(run, "result"))
     assert (run.results, run.is_over) == ([result], True)
     del run
     assert state() is None

@@ -6,7 +6,6 @@ import anyio
 import pytest
 
 from claude_agent_py import Client, ClientOptions, ConnectionClosedError, Timeouts
-from claude_agent_py._runtime.runs.mailbox import Mailbox
 from claude_agent_py._runtime.runs.run_state import RunState
 from claude_agent_py._runtime.session.session import Session
 from claude_agent_py.testing import FakeCLI, Gate, frames, steps
@@ -61,7 +60,7 @@ async def test_a_queued_prompt_is_sent_again_even_if_the_cli_reports_its_turn_af
         initialize=frames.initialize_response(session_state="running"),
     )
     options = ClientOptions(resume=SESSION, resume_interrupted_turn=True, timeouts=Timeouts(connect=1.0))
-    carried = RunState(Mailbox(1 << 20))
+    carried = RunState(1 << 20)
     carried.is_sealed = True
     carried.sent.append(UserMessage(message=UserContent(role="user", content="queued before"), uuid="p1"))
     with anyio.fail_after(60):

@@ -84,6 +84,20 @@ async def test_what_arrives_late_does_not_hide_what_was_said_meanwhile(stored: S
     assert [message.text for message in session.messages] == ["said there", "more"]
 
 
+async def test_the_rest_of_a_conversation_continues_what_the_store_has(stored: Stored, tmp_path: Path) -> None:
+    """A CLI on another machine: here are only the entries that the store did not accept."""
+    store = MemoryStore()
+    stored.entry("attachment", attachment={"type": "todo"})
+    await import_session(store, SESSION, config_dir=stored.config)
+    kept = Stored(tmp_path / "kept", project="undelivered")
+    uuid = str(uuid4())
+    kept.user("next", after=str(store.entries(store.keys[0])[-1]["uuid"]), uuid=uuid)
+    kept.assistant("next answer", after=uuid, uuid=str(uuid4()))
+    assert await push(store, SESSION, config_dir=kept.config, project_key="-work") == 2
+    session = await get_session_from_store(store, SESSION, project_key="-work")
+    assert [message.text for message in session.messages][1:] == ["first answer", "next", "next answer"]
+
+
 async def test_what_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(SessionNotFoundError):
         await import_session(MemoryStore(), SESSION, config_dir=tmp_path)

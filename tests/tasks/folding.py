@@ -4,9 +4,12 @@ import json
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeAlias
 
+import anyio
+from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint
 from recordings_loader import records
 
+from claude_agent_py._callbacks import Report, log_failure
 from claude_agent_py.tasks import Grace, TaskEvent, TaskIntake, TaskManager
 from claude_agent_py.testing import frames
 from claude_agent_py.wire.codec import decode
@@ -83,6 +86,18 @@ def kinds(events: Iterable[TaskEvent]) -> list[str]:
 def intake_of(manager: TaskManager) -> TaskIntake:
     """Return the intake of a manager."""
     return manager._intake
+
+
+async def deliver(manager: TaskManager, report: Report = log_failure) -> None:
+    """Call the listeners until their queues are empty. The session must have ended."""
+    with anyio.fail_after(60):
+        async with anyio.create_task_group() as workers:
+            deliver_in(workers, manager, report)
+
+
+def deliver_in(workers: TaskGroup, manager: TaskManager, report: Report = log_failure) -> None:
+    """Call the listeners from now on, in these workers."""
+    intake_of(manager).listeners.deliver_with(lambda queue: workers.start_soon(queue.deliver), report)
 
 
 def tracking(manager: TaskManager, *frames: Frame) -> TaskManager:

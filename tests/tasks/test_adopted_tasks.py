@@ -6,7 +6,7 @@ from pathlib import Path
 import anyio
 import pytest
 from anyio.lowlevel import checkpoint
-from folding import intake_of, message, text_of
+from folding import deliver_in, intake_of, message, text_of
 
 from claude_agent_py import Task, TaskEvent, TaskManager, TaskStatus
 from claude_agent_py.tasks import TaskFinished, TaskOutputAvailable
@@ -47,7 +47,7 @@ async def test_the_end_of_the_process_is_not_the_end_of_an_adopted_task() -> Non
     with anyio.fail_after(30):
         async with anyio.create_task_group() as workers:
             workers.start_soon(listen)
-            workers.start_soon(intake_of(manager).listeners.deliver_forever)
+            deliver_in(workers, manager)
             await checkpoint()
             intake_of(manager).process_exited("it crashed")
             assert (manager["a1"].status, task.status) == (TaskStatus.FAILED, TaskStatus.PENDING)

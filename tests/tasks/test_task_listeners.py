@@ -6,7 +6,7 @@ from typing import Any, Literal, assert_type, get_args, get_origin, get_overload
 import anyio
 import pytest
 from anyio import wait_all_tasks_blocked
-from folding import HASTY, intake_of, kinds, level, message, tracking
+from folding import HASTY, deliver, deliver_in, intake_of, kinds, level, message, tracking
 
 from claude_agent_py import TaskEvent, TaskManager
 from claude_agent_py.errors import HandlerError, OptionsError
@@ -91,13 +91,12 @@ def test_an_unknown_kind_of_event_is_refused() -> None:
 # Listeners
 
 
-async def deliver(manager: TaskManager, *later: dict[str, Any]) -> list[HandlerError]:
+async def play(manager: TaskManager, *later: dict[str, Any]) -> list[HandlerError]:
     """Track frames, end the session, and run the listeners until their queues are empty."""
     reported: list[HandlerError] = []
     tracking(manager, *later)
     intake_of(manager).process_exited("over")
-    with anyio.fail_after(30):
-        await intake_of(manager).listeners.deliver_forever(reported.append)
+    await deliver(manager, reported.append)
     return reported
 
 
@@ -122,7 +121,7 @@ async def test_plain_and_async_listeners_of_all_and_of_some() -> None:
         seen["decorated"].append(event.activity)
 
     manager.on("notification", seen["notified"].append)
-    assert await deliver(manager, *LIFE) == []
+    assert await play(manager, *LIFE) == []
     assert seen["all"] == ["started", "progressed", "status_changed", "finished"]
     assert (seen["some"], seen["word"], seen["decorated"]) == (["fine"], ["a1"], ["Running"])
     assert [type(one) for one in seen["notified"]] == [TaskNotificationMessage]
@@ -134,7 +133,7 @@ async def test_a_notification_is_told_once_however_often_it_comes() -> None:
     told: list[TaskNotificationMessage] = []
     manager.on("notification", told.append)
     end = frames.task_notification("a1", summary="fine")
-    await deliver(manager, frames.task_started("a1"), end, end, end)
+    await play(manager, frames.task_started("a1"), end, end, end)
     assert [(one.task_id, one.status, one.summary) for one in told] == [("a1", "completed", "fine")]
     assert told[0].uuid == end["uuid"]
 
@@ -145,7 +144,7 @@ async def test_a_notification_that_never_came_is_told_all_the_same() -> None:
     manager.on("notification", told.append)
     tracking(manager, level("a1"), frames.task_started("a1"), level())
     await manager.wait("a1")
-    await deliver(manager, frames.task_started("a2"))
+    await play(manager, frames.task_started("a2"))
     assert [(one.task_id, one.status, one.summary) for one in told] == [
         ("a1", "completed", ""),
         ("a2", "failed", "over"),
@@ -173,7 +172,7 @@ async def test_a_listener_that_raises_is_reported_and_harms_nobody(caplog: pytes
 
     manager.on(broken)
     manager.on(lambda event: seen.append(event.kind))
-    reported = await deliver(manager, *LIFE)
+    reported = await play(manager, *LIFE)
     assert seen == ["started", "progressed", "status_changed", "finished"]
     assert len(reported) == 4  # it goes on being told
     assert isinstance(reported[0], HandlerError)
@@ -190,8 +189,7 @@ async def test_without_anyone_to_report_to_a_listener_that_raises_is_logged(capl
     manager.on("started", broken)
     tracking(manager, *LIFE)
     intake_of(manager).process_exited("over")
-    with anyio.fail_after(30):
-        await intake_of(manager).listeners.deliver_forever()
+    await deliver(manager)
     assert caplog.text.count("ValueError: broken on purpose\n") == 2  # the line, and the end of its traceback
     assert len(caplog.records) == 1
 
@@ -215,7 +213,7 @@ async def test_a_slow_listener_delays_only_itself() -> None:
     manager.on(at_once)
     with anyio.fail_after(30):
         async with anyio.create_task_group() as workers:
-            workers.start_soon(intake_of(manager).listeners.deliver_forever)
+            deliver_in(workers, manager)
             tracking(manager, *LIFE)
             await all_told.wait()
             assert slow == []
@@ -235,7 +233,7 @@ async def test_listeners_may_come_and_go_while_the_session_runs() -> None:
 
     with anyio.fail_after(30):
         async with anyio.create_task_group() as workers:
-            workers.start_soon(intake_of(manager).listeners.deliver_forever)
+            deliver_in(workers, manager)
             await wait_all_tasks_blocked()
             manager.on("started", listener)
             tracking(manager, frames.task_started("a1"))
@@ -255,18 +253,9 @@ async def test_a_listener_that_falls_behind_is_not_told_of_progress_only(
     seen: list[str] = []
     manager.on(lambda event: seen.append(event.kind))
     progress = [frames.task_progress("a1", f"step {number}") for number in range(10)]
-    await deliver(manager, frames.task_started("a1"), *progress, *frames.task_end("a1"))
+    await play(manager, frames.task_started("a1"), *progress, *frames.task_end("a1"))
     assert seen == ["started", *["progressed"] * 4, "status_changed", "finished"]
     assert "was not told 6 items" in caplog.text
-
-
-async def test_listeners_hear_of_the_next_process_too() -> None:
-    manager = TaskManager()
-    seen: list[str] = []
-    manager.on("started", lambda event: seen.append(event.task_id))
-    await deliver(manager, frames.task_started("a1"))
-    await deliver(manager, frames.task_started("a2"))
-    assert seen == ["a1", "a2"]
 
 
 async def test_waiting_for_a_listener_does_not_hold_up_tracking() -> None:
@@ -278,7 +267,7 @@ async def test_waiting_for_a_listener_does_not_hold_up_tracking() -> None:
     manager.on(never)
     with anyio.fail_after(30):
         async with anyio.create_task_group() as workers:
-            workers.start_soon(intake_of(manager).listeners.deliver_forever)
+            deliver_in(workers, manager)
             await wait_all_tasks_blocked()
             for number in range(1000):
                 manager.track(message(frames.task_started(f"a{number}")))

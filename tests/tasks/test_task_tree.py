@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from folding import Desk, fold_recording, intake_of, shell_started, tracking
+from folding import Desk, deliver, fold_recording, intake_of, shell_started, tracking
 from recordings_loader import lines
 
 from claude_agent_py import TaskManager
@@ -84,7 +84,7 @@ async def test_who_acted_is_told_again_to_a_listener_that_came_late(manager: Tas
     listener = manager.on(lambda event: heard.append((event.task_id, event.kind, event.author)))
     manager.catch_up(listener)
     intake_of(manager).process_exited("gone")
-    await intake_of(manager).listeners.deliver_forever()
+    await deliver(manager)
     assert heard[:4] == [
         ("a1", "started", ""),
         ("a1", "finished", "planner"),

@@ -6,7 +6,6 @@ import pytest
 
 from claude_agent_py.wire.base import dump
 from claude_agent_py.wire.control import permissions as p
-from claude_agent_py.wire.fitting import Misfit, fit
 
 RULE = {"toolName": "Bash", "ruleContent": "npm test:*"}
 
@@ -64,15 +63,3 @@ def test_a_rule_has_a_tool_and_a_content() -> None:
 def test_what_is_no_rule(text: str) -> None:
     with pytest.raises(ValueError, match="invalid permission rule"):
         p.PermissionRuleValue.parse(text)
-
-
-def test_replies() -> None:
-    assert dump(p.PermissionAllowReply()) == {"behavior": "allow"}
-    assert dump(p.PermissionAllowReply(updated_input={"a": 1})) == {"behavior": "allow", "updatedInput": {"a": 1}}
-    assert dump(p.PermissionDenyReply(message="no")) == {"behavior": "deny", "message": "no"}
-    assert dump(p.PermissionDenyReply(message="no", interrupt=True))["interrupt"] is True
-    assert dump(p.ElicitationReply(action="accept", content={"a": 1})) == {"action": "accept", "content": {"a": 1}}
-    assert dump(p.UserDialogReply(behavior="cancelled")) == {"behavior": "cancelled"}
-    assert dump(p.UserDialogReply(behavior="completed", result=None)) == {"behavior": "completed", "result": None}
-    with pytest.raises(Misfit, match="message"):
-        fit(p.PermissionDenyReply, {"behavior": "deny"})

@@ -4,17 +4,11 @@ Features load only when the options need them. One that is needed later loads wi
 """
 
 import importlib
-from collections.abc import Callable, Iterable, Mapping
-from typing import Final
+from collections.abc import Iterable
 
 from claude_agent_py._event_loop import run_file_work
 from claude_agent_py.options.client_options import ClientOptions, is_any_given
 from claude_agent_py.options.delegation import depends_on_hooks
-
-
-def needs_session(options: ClientOptions) -> bool:
-    """Return True: there is always a session."""
-    return True
 
 
 def needs_hooks(options: ClientOptions) -> bool:
@@ -33,27 +27,27 @@ def needs_servers(options: ClientOptions) -> bool:
     return bool(options.custom_tools or options.hosted_mcp_servers)
 
 
-PARTS: Final[Mapping[Callable[[ClientOptions], bool], tuple[str, ...]]] = {
-    needs_session: ("claude_agent_py._runtime.session.startup",),
-    needs_hooks: ("claude_agent_py._runtime.answering.delegating", "claude_agent_py.hooks.dispatcher"),
-    depends_on_hooks: ("claude_agent_py.hooks.live",),
-    needs_permissions: ("claude_agent_py.permissions.dispatcher",),
-    needs_servers: ("claude_agent_py.tools.host", "claude_agent_py.tools.server"),
-}
-"""The modules that a start imports, by the function that says whether the options need them."""
-
 _loaded: set[str] = set()
 """Not `sys.modules`, which also has modules that another thread is still loading."""
 
 
+def list_parts(options: ClientOptions) -> list[str]:
+    """Return the modules that a start with these options imports."""
+    modules = ["claude_agent_py._runtime.session.startup"]
+    if needs_hooks(options):
+        modules += ["claude_agent_py._runtime.answering.delegating", "claude_agent_py.hooks.dispatcher"]
+    if depends_on_hooks(options):
+        modules.append("claude_agent_py.hooks.live")
+    if needs_permissions(options):
+        modules.append("claude_agent_py.permissions.dispatcher")
+    if needs_servers(options):
+        modules += ["claude_agent_py.tools.host", "claude_agent_py.tools.server"]
+    return modules
+
+
 async def load_parts(options: ClientOptions) -> None:
     """Import what these options need, in a thread unless it is loaded."""
-    missing = [
-        module
-        for is_needed, modules in PARTS.items()
-        if not _loaded.issuperset(modules) and is_needed(options)
-        for module in modules
-    ]
+    missing = [module for module in list_parts(options) if module not in _loaded]
     if missing:
         await run_file_work(_load, missing)
 

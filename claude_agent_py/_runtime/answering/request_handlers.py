@@ -210,7 +210,7 @@ class RequestHandlers:
             self._options.hooks,
             report=self._report,
             # The CLI reports only the command hooks of settings files.
-            on_run=self._session.readers.announce if self._options.include_hook_events else None,
+            on_run=self._session.readers.put if self._options.include_hook_events else None,
             builtin=delegation.matchers(),
             final_filter=delegation.last_word,
         )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
+    from claude_agent_py._listeners import ListenerQueue
     from claude_agent_py._protocol.events import Event
     from claude_agent_py._protocol.open_runs import Verdict
     from claude_agent_py._runtime.answering.failures import FailureLog
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from claude_agent_py._runtime.session.facts import SessionFacts
     from claude_agent_py._runtime.session.launching import Launched
     from claude_agent_py._runtime.session.storing import Storing
-    from claude_agent_py._streams import LazyEvent
     from claude_agent_py.observe.observer import Observer
     from claude_agent_py.options import ClientOptions
     from claude_agent_py.tasks import TaskIntake, TaskManager
@@ -33,7 +33,7 @@ class SessionPort(Protocol):
     tasks: "TaskManager"
     observers: "tuple[Observer, ...]"
     workers: "TaskGroup | None"
-    listeners_done: "LazyEvent | None"
+    listening: "set[ListenerQueue]"
 
     def start_worker(self, function: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
         """Run an async function as a worker. A failure ends the session."""

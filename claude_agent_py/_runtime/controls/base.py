@@ -1,4 +1,4 @@
-"""`Asking` builds control requests and reads replies by their models; `Controls` is the base of the groups."""
+"""`Controls` builds control requests and reads replies by their models; it is the base of the groups."""
 
 from __future__ import annotations
 
@@ -12,13 +12,16 @@ if TYPE_CHECKING:
     from claude_agent_py.wire.base import JSONObject, WireModel
 
 
-class Asking:
-    """Sends control requests by their models."""
+class Controls:
+    """A group of control requests, by their models."""
+
+    def __init__(self, port: ControlPort) -> None:
+        self._sender = port
 
     @property
     def _port(self) -> ControlPort:
         """Sends the requests. Not the client itself: the groups refer to it and would keep the client alive."""
-        raise NotImplementedError
+        return self._sender
 
     async def _ask(
         self, request: type[WireModel], reply: type[Reply], /, *, timeout: float | None = None, **fields: Any
@@ -34,17 +37,6 @@ class Asking:
         """Send a request whose reply has no model, and return the payload."""
         body = _body(request, fields)
         return await self._port.control(body.pop("subtype"), timeout=timeout, **body)
-
-
-class Controls(Asking):
-    """A group of control requests."""
-
-    def __init__(self, port: ControlPort) -> None:
-        self._sender = port
-
-    @property
-    def _port(self) -> ControlPort:
-        return self._sender
 
 
 def omit_unset(**fields: Any) -> dict[str, Any]:

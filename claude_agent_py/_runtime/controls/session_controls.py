@@ -11,22 +11,19 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from claude_agent_py import control  # loads its models on first use, to keep the import of the client fast
-from claude_agent_py._runtime.controls.base import Asking, omit_unset
+from claude_agent_py._runtime.controls.base import Controls, omit_unset
 
 if TYPE_CHECKING:
     from claude_agent_py._runtime.controls.conversation import ConversationControls
     from claude_agent_py._runtime.controls.files import FileControls
-    from claude_agent_py._runtime.controls.mcp import MCPControls
     from claude_agent_py._runtime.controls.settings import SettingsControls
-    from claude_agent_py._runtime.controls.usage import UsageControls
     from claude_agent_py._runtime.runs.run import InterruptReceipt
-    from claude_agent_py.tools.host import MCPHost
     from claude_agent_py.wire.control.permissions import PermissionMode
 
 ThinkingDisplay: TypeAlias = Literal["summarized", "omitted", "highlights"]
 
 
-class SessionControls(Asking):
+class SessionControls(Controls):
     """Control requests to a running session, between turns or during one.
 
     Each method sends one control request and returns when the CLI has replied, usually within milliseconds. Fields of
@@ -45,23 +42,6 @@ class SessionControls(Asking):
         ConnectionClosedError: The session is not open, or was closed before the reply.
         CLIExitError: The CLI has exited.
     """
-
-    @property
-    def _max_budget_usd(self) -> float | None:
-        """The option of that name."""
-        return None
-
-    @property
-    def _mcp_host(self) -> MCPHost | None:
-        """The host of the MCP servers in this process, if any."""
-        return None
-
-    @cached_property
-    def mcp(self) -> MCPControls:
-        """The MCP servers of the session."""
-        from claude_agent_py._runtime.controls.mcp import MCPControls
-
-        return MCPControls(self._port, self._mcp_host)
 
     @cached_property
     def settings(self) -> SettingsControls:
@@ -83,13 +63,6 @@ class SessionControls(Asking):
         from claude_agent_py._runtime.controls.conversation import ConversationControls
 
         return ConversationControls(self._port)
-
-    @cached_property
-    def usage(self) -> UsageControls:
-        """The context window and the cost of the session."""
-        from claude_agent_py._runtime.controls.usage import UsageControls
-
-        return UsageControls(self._port, self._max_budget_usd)
 
     async def interrupt(self, *, cancel_queued: bool = False) -> InterruptReceipt:
         """Interrupt the running turn, if any. Its result follows and reports the interruption.

@@ -10,11 +10,11 @@ from collections import deque
 from time import monotonic
 from typing import Any, Final
 
-import anyio
 from anyio.lowlevel import checkpoint
 
 from claude_agent_py._errors import LocalProtocolError
 from claude_agent_py._runtime.runs.message_log import MessageLog
+from claude_agent_py._streams import RepeatingEvent
 
 DECODED_BYTES: Final = 1024 * 1024
 """How many bytes wait as messages, by the length of their lines; the rest waits as lines. A line takes a tenth of the
@@ -28,8 +28,8 @@ class Mailbox:
     """The messages for one reader.
 
     Args:
-        max_bytes: How many bytes of messages (as on the wire) may wait in memory, and how many may be recorded there;
-            as many again if the temporary file cannot be written.
+        max_bytes: How many bytes of messages (as on the wire) may wait in memory, and how many may be recorded there,
+            if the temporary file cannot be written (see `MessageLog`).
     """
 
     def __init__(self, max_bytes: int) -> None:
@@ -48,7 +48,7 @@ class Mailbox:
         self._decoded_bytes = 0
         self._most_decoded = min(max_bytes, DECODED_BYTES)
         self._is_closed = False
-        self._wakeup: anyio.Event | None = None
+        self._changed = RepeatingEvent()
         self._is_waiting = False
         self._slice_ends = 0.0
 
@@ -75,17 +75,23 @@ class Mailbox:
             self._unrecorded.append(message, line)
             if len(self._places) <= len(self._unrecorded):
                 self._places.append(len(self.recorded))
-        if self._wakeup is not None:
-            self._wake()
+        self._changed.set()
 
     def close(self) -> None:
         """End the mailbox: the reader stops after the last message."""
         self._is_closed = True
-        self._wake()
+        self._changed.set()
 
     def reopen(self) -> None:
         """Take in messages again after `close`."""
         self._is_closed = False
+
+    def discard(self) -> None:
+        """Close the mailbox and drop its messages, which nobody will read."""
+        self._is_closed = True
+        self.recorded = MessageLog(0)  # a result may have the other one
+        self._decoded.clear()
+        self._forget_unrecorded()
 
     def skip_unrecorded(self) -> None:
         """Deliver only recorded messages, unless reading has begun."""
@@ -123,17 +129,12 @@ class Mailbox:
     async def _wait(self) -> None:
         if self._is_waiting:
             raise LocalProtocolError("another coroutine is already reading these messages")
-        self._is_waiting, self._wakeup = True, anyio.Event()
+        self._is_waiting = True
         try:
-            await self._wakeup.wait()
+            await self._changed.wait()
         finally:
-            self._is_waiting, self._wakeup = False, None
+            self._is_waiting = False
             self._slice_ends = monotonic() + SLICE
-
-    def _wake(self) -> None:
-        if self._wakeup is not None:
-            self._wakeup.set()
-            self._wakeup = None  # once is enough
 
     def _take(self) -> Any | None:
         """Return the next message, or None if the reader has read all."""

@@ -4,44 +4,64 @@ Messages are kept as wire lines and decoded on access: most are never read again
 of its message. A decoded message is equal to the received one, but not the same object.
 """
 
+import contextlib
+import logging
 import mmap
+import os
 import sys
+import tempfile
+import threading
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar, Final, overload
+from typing import IO, Any, ClassVar, Final, TypeAlias, overload
 
 from claude_agent_py._errors import BacklogError
-from claude_agent_py._runtime.runs.spill import Spill
+
+logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 BLOCK_BYTES: Final = 64 * 1024
-"""How many bytes of lines share a block of memory."""
+"""How many bytes of lines share a block."""
+
+MEMORY_BYTES: Final = 4 * 1024 * 1024
+"""How many bytes of a log stay in memory. Further ones go to the file: a host has many runs, and reads few twice."""
+
+SPARE_BYTES: Final = 256 * 1024
+"""How many more bytes may at least stay in memory if the temporary file cannot be written."""
+
+_positioning: Final = threading.Lock()
+
+Block: TypeAlias = mmap.mmap | range
+"""A block in memory, or its place in the temporary file."""
 
 
 class MessageLog(Sequence[Any]):
     """An append-only sequence of messages.
 
     Args:
-        max_bytes: How many bytes of messages (as on the wire) to hold in memory; as many again if the temporary file
-            cannot be written. Further messages are dropped, and iterating raises BacklogError after the last one kept.
+        max_bytes: How many bytes of messages (as on the wire) to hold in memory, besides the first `MEMORY_BYTES`, if
+            the temporary file cannot be written. Further messages are dropped, and iterating raises BacklogError after
+            the last one kept.
     """
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self._failure: BacklogError | None = None
         """Why messages were dropped."""
-        self._spill: Spill | None = None
-        """The blocks that follow those in memory."""
+        self._file: IO[bytes] | None = None
         self.clear()
+
+    def __del__(self) -> None:
+        self._close_file()
 
     def clear(self) -> None:
         """Forget the messages. `check` still reports those that were dropped."""
-        if self._spill is not None:
-            self._spill.close()
-            self._spill = None
-        self._blocks: list[mmap.mmap] = []
+        self._close_file()
+        self._file_bytes = 0
+        self._blocks: list[Block] = []
         """The first lines."""
-        self._block_bytes = 0
+        self._memory_bytes = 0
+        """How many bytes of them are in memory."""
         self._last: mmap.mmap | None = None
         """The last lines."""
         self._room = 0
@@ -49,7 +69,7 @@ class MessageLog(Sequence[Any]):
         self._length = 0
         self._starts = array("Q", [0])
         """The position of the first line of each block, up to the last one."""
-        self._read: tuple[int, list[bytes]] = (0, [])
+        self._lines: tuple[int, list[bytes]] = (0, [])
         """The position of the first line of the block that was read last, and its lines. Replaced, never mutated:
         several threads may read the messages of a result."""
         self._without_line: dict[int, Any] = {}
@@ -58,10 +78,10 @@ class MessageLog(Sequence[Any]):
     def __repr__(self) -> str:
         return f"<log of {len(self)} messages>"
 
-    def append(self, message: Any, line: bytes) -> bool:
-        """Add a message as its line, and return whether there was room. Without a line, it is kept as it is."""
+    def append(self, message: Any, line: bytes) -> None:
+        """Add a message as its line, unless messages were dropped. Without a line, it is kept as it is."""
         if self._failure is not None:
-            return False
+            return
         if not line:
             self._without_line[self._length] = message
         size = len(line) + 1
@@ -69,29 +89,69 @@ class MessageLog(Sequence[Any]):
             try:
                 self._end_block()
             except BacklogError as error:
-                self._failure = error.again()  # the traceback of the other one refers to the spill
-                return False
+                self._failure = error.again()  # the traceback of the other one refers to the log
+                return
             self._room = max(BLOCK_BYTES, size)
             self._last = _new_block(self._room)
         assert self._last is not None  # noqa: S101 - it has room
         self._last.write(line + b"\n")
         self._room -= size
         self._length += 1
-        return True
 
     def _end_block(self) -> None:
         """Keep the last block, in memory or in the file."""
         if self._last is None:
             return
         size = self._last.tell()
-        if self._spill is None and self._block_bytes + size <= self._max_bytes:
-            self._blocks.append(self._last)
-            self._block_bytes += size
-        else:
-            if self._spill is None:
-                self._spill = Spill(self._max_bytes)
-            self._spill.append(self._last[:size])
+        self._blocks.append(self._place(self._last, size))
         self._starts.append(self._length)
+
+    def _place(self, block: mmap.mmap, size: int) -> Block:
+        """Return where the block stays. Raises BacklogError if there is no room."""
+        memory, spare = min(self._max_bytes, MEMORY_BYTES), max(self._max_bytes, SPARE_BYTES)
+        if self._memory_bytes + size > memory:
+            try:
+                return self._write(block[:size])
+            except OSError as error:
+                if self._memory_bytes <= memory:  # the first of them
+                    logger.warning("waiting messages stay in memory: the temporary file cannot be written (%s)", error)
+                if self._memory_bytes + size > memory + spare:
+                    raise BacklogError(error.strerror or type(error).__name__, spare) from None
+        self._memory_bytes += size
+        return block
+
+    def _write(self, data: bytes) -> range:
+        """Write data to the end of the temporary file, and return its place there."""
+        if self._file is None:
+            self._file = tempfile.TemporaryFile(prefix="claude-agent-py-", buffering=0)  # noqa: SIM115 - `clear` closes it
+        start = end = self._file_bytes
+        while end < start + len(data):
+            end += _write_at(self._file, data[end - start :], end)
+        self._file_bytes = end
+        return range(start, end)
+
+    def _read(self, place: range) -> bytes:
+        """Return the data at a place of the temporary file.
+
+        Raises:
+            BacklogError: It cannot be read.
+        """
+        assert self._file is not None  # noqa: S101 - it has the data
+        data, problem = b"", "the temporary file was truncated"
+        try:
+            while len(data) < len(place) and (part := _read_at(self._file, place[len(data) :])):
+                data += part
+        except OSError as error:
+            problem = error.strerror or type(error).__name__
+        if len(data) < len(place):
+            raise BacklogError(problem, max(self._max_bytes, SPARE_BYTES))
+        return data
+
+    def _close_file(self) -> None:
+        if self._file is not None:
+            with contextlib.suppress(OSError):  # the descriptor is closed all the same
+                self._file.close()
+            self._file = None
 
     @property
     def is_full(self) -> bool:
@@ -135,22 +195,18 @@ class MessageLog(Sequence[Any]):
     def _get(self, position: int) -> Any:
         from claude_agent_py.wire.codec import decode  # loads while the CLI starts
 
-        start, lines = self._read
+        start, lines = self._lines
         if not 0 <= position - start < len(lines):
-            start, lines = self._read = self._read_block(position)
+            start, lines = self._lines = self._read_block(position)
         line = lines[position - start]
         return decode(line, report=False) if line else self._without_line[position]
 
     def _read_block(self, position: int) -> tuple[int, list[bytes]]:
         """Return the lines of the block that has the line at this position, after the position of the first of them."""
         number = bisect_right(self._starts, position) - 1
-        if len(self._blocks) <= number < len(self._starts) - 1:
-            assert self._spill is not None  # noqa: S101 - it has the blocks between
-            data = self._spill.read(number - len(self._blocks))
-        else:
-            block = self._last if number == len(self._starts) - 1 else self._blocks[number]
-            assert block is not None  # noqa: S101 - it has the position
-            data = block[: block.tell()]
+        block = self._blocks[number] if number < len(self._blocks) else self._last
+        assert block is not None  # noqa: S101 - it has the position
+        data = self._read(block) if isinstance(block, range) else block[: block.tell()]
         return self._starts[number], data.split(b"\n")[:-1]
 
 
@@ -159,3 +215,22 @@ def _new_block(size: int) -> mmap.mmap:
     if sys.platform == "win32":
         return mmap.mmap(-1, size)
     return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+
+
+# The position of a file is shared by all threads, and by the processes that `os.fork` makes.
+
+
+def _read_at(file: IO[bytes], place: range) -> bytes:
+    if sys.platform == "win32":
+        with _positioning:
+            file.seek(place.start)
+            return file.read(len(place))
+    return os.pread(file.fileno(), len(place), place.start)
+
+
+def _write_at(file: IO[bytes], data: bytes, position: int) -> int:
+    if sys.platform == "win32":
+        with _positioning:
+            file.seek(position)
+            return file.write(data)
+    return os.pwrite(file.fileno(), data, position)

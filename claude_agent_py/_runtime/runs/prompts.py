@@ -4,12 +4,16 @@ The CLI forwards empty prompts, silently drops those of some wrong types and cra
 refused before anything is sent.
 """
 
+import inspect
+import logging
 import uuid
-from collections.abc import AsyncIterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, Union
+from collections.abc import AsyncIterable, AsyncIterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, Union
 
+import anyio
 from typing_extensions import TypeIs
 
+from claude_agent_py._callbacks import is_not_the_functions
 from claude_agent_py._errors import OptionsError
 from claude_agent_py.wire.base import WireModel, dump, keep_source
 from claude_agent_py.wire.fitting import Misfit, check, fit
@@ -17,6 +21,11 @@ from claude_agent_py.wire.messages.content import Block, ContentBlock, TextBlock
 
 if TYPE_CHECKING:
     from claude_agent_py.wire.messages.conversation import UserMessage
+
+logger: logging.Logger = logging.getLogger("claude_agent_py")
+
+GENERATOR_GRACE: Final = 1.0
+"""How many seconds a generator of prompts may take to close."""
 
 # A string, because the module of `UserMessage` is loaded with the first prompt.
 PromptContent: TypeAlias = Union[str, Sequence[ContentBlock | Mapping[str, Any]], Mapping[str, Any], "UserMessage"]
@@ -42,6 +51,18 @@ def check_run_arguments(until: Any, timeout: Any) -> None:
 def is_stream(prompt: Any) -> TypeIs[AsyncIterable[Any]]:
     """Return whether a prompt is an async iterable of prompts."""
     return isinstance(prompt, AsyncIterable)
+
+
+async def close_stream(iterator: AsyncIterator[Any] | None) -> None:
+    """Close a generator of prompts. Python would do so later, and trio only with a warning."""
+    if inspect.isasyncgen(iterator):
+        with anyio.move_on_after(GENERATOR_GRACE, shield=True):
+            try:
+                await iterator.aclose()
+            except BaseException as error:
+                if is_not_the_functions(error):
+                    raise
+                logger.exception("closing the prompts failed")
 
 
 def prompt_message(prompt: Any, *, verbatim: bool) -> "UserMessage":

@@ -36,12 +36,19 @@ class Readers:
         self._open: dict[str, Interaction] = {}
         """The questions that wait for a person."""
 
-    def put(self, message: Any, line: bytes, *, is_of_run: bool) -> None:
-        """Deliver a message to every reader. Without readers, keep it unless a run has received it."""
+    def put(self, message: Any, line: bytes = b"", *, is_of_run: bool = False) -> None:
+        """Deliver a message, or an item that the CLI did not send, to every reader.
+
+        Without readers, keep it for the first one unless a run has received it, and drop the oldest beyond the limits.
+        """
         for mailbox in self._mailboxes:
             mailbox.put(message, line)
-        if not is_of_run and not self._mailboxes:
-            self._keep(message, line)
+        if is_of_run or self._mailboxes:
+            return
+        self._unclaimed.append((message, line))
+        self._unclaimed_bytes += len(line)
+        while len(self._unclaimed) > self._most_unclaimed or self._unclaimed_bytes > self._mailbox_bytes:
+            self._unclaimed_bytes -= len(self._unclaimed.popleft()[1])
 
     @property
     def has_event_readers(self) -> bool:
@@ -65,20 +72,6 @@ class Readers:
         else:
             self._open.pop(event.interaction.id, None)
         self.put_events([event])
-
-    def announce(self, thing: Any) -> None:
-        """Deliver an item that is not a message of the CLI."""
-        for mailbox in self._mailboxes:
-            mailbox.put(thing, b"")
-        if not self._mailboxes:
-            self._keep(thing, b"")
-
-    def _keep(self, message: Any, line: bytes) -> None:
-        """Keep a message for the first reader, and drop the oldest ones beyond the limits."""
-        self._unclaimed.append((message, line))
-        self._unclaimed_bytes += len(line)
-        while len(self._unclaimed) > self._most_unclaimed or self._unclaimed_bytes > self._mailbox_bytes:
-            self._unclaimed_bytes -= len(self._unclaimed.popleft()[1])
 
     def add(self, *, events: bool = False) -> Mailbox:
         """Return a mailbox that receives every message from now on. The first one also receives the kept messages.

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Generator, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Literal, Self
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar
 
 from claude_agent_py._errors import RunFailed
 from claude_agent_py._runtime.runs.result import InterruptedRunError, StructuredOutputError
 from claude_agent_py.options.output_shape import Output
 
 if TYPE_CHECKING:
-    from claude_agent_py._runtime.runs.mailbox import Mailbox
     from claude_agent_py._runtime.runs.message_types import RunMessage
     from claude_agent_py._runtime.runs.result import RunResult
     from claude_agent_py._runtime.runs.run_state import RunState
@@ -22,6 +21,8 @@ if TYPE_CHECKING:
     from claude_agent_py._runtime.session.session import Session
     from claude_agent_py.tasks.task import Task
     from claude_agent_py.tools.traffic import ToolCallRecord
+
+Part = TypeVar("Part")
 
 logger: logging.Logger = logging.getLogger("claude_agent_py")
 
@@ -51,20 +52,23 @@ class Run(Generic[Output]):
     may iterate at a time; any number may await.
     """
 
-    def __init__(self, client: Any, state: RunState, mailbox: Mailbox) -> None:
+    def __init__(self, client: Any, state: RunState) -> None:
         self._client = client
         """The `Client`, which its runs keep alive; None before the run has started."""
         self._state = state
-        self._mailbox = mailbox
         self._is_exhausted = False
         """Whether an iteration has reached the end, so that the next one starts over."""
         self._result: RunResult[Output] | None = None
+
+    def __del__(self) -> None:
+        if not self._state.is_resumed:
+            self._state.mailbox.discard()
 
     def __repr__(self) -> str:
         if self._client is None:
             return "<Run not started>"
         state = (self._state.reason or "failed") if self.done else "running"
-        return f"<Run {state}, {len(self._mailbox.recorded)} messages>"
+        return f"<Run {state}, {len(self._state.mailbox.recorded)} messages>"
 
     @property
     def tasks(self) -> Sequence[Task]:
@@ -72,8 +76,7 @@ class Run(Generic[Output]):
         if self._client is None:
             return []
         session = self._state.session
-        ids = session.get_task_ids(self._state)
-        return [task for task in session.tasks if task.id in ids]
+        return [task for task in session.tasks if task.id in self._state.tasks]
 
     @property
     def agents(self) -> Sequence[Subagent]:
@@ -93,21 +96,22 @@ class Run(Generic[Output]):
 
     # Messages ----------------------------------------------------------------------------------------------------
 
-    def __aiter__(self) -> AsyncIterator[RunMessage]:
-        self._begin_again()
-        return _Messages(self)
-
-    def _begin_again(self) -> None:
-        """After the last message, restart with the recorded messages, unless the run has been resumed."""
-        if self._is_exhausted and self.done and len(self._mailbox) == 0:
-            self._mailbox.rewind()
+    def __aiter__(self) -> Self:
+        """After the last message, begin again with the recorded messages, unless the run has been resumed."""
+        if self._is_exhausted and self.done and len(self._state.mailbox) == 0:
+            self._state.mailbox.rewind()
         self._is_exhausted = False
+        return self
+
+    async def __anext__(self) -> RunMessage:
+        message: RunMessage | None = self._state.mailbox.ready()
+        return await self._next() if message is None else message
 
     async def _next(self) -> RunMessage:
         if self._client is None:
             await self._start()
         try:
-            message: RunMessage = await self._mailbox.get()
+            message: RunMessage = await self._state.mailbox.get()
         except StopAsyncIteration:
             self._is_exhausted = True
             await self._release()
@@ -125,13 +129,15 @@ class Run(Generic[Output]):
         It ends as `await run` does: after the last text it raises the `RunError` of an error result. API error messages
         of the CLI are in that error, not in the text.
         """
-        self._begin_again()
-        return _Text(self, _Messages(self))
+        from claude_agent_py._protocol.text import TextFold
+
+        return _Parts("text", aiter(self), TextFold().feed, raises=True)
 
     def tool_calls(self) -> AsyncIterator[ToolCallRecord]:
         """Iterate over the run's tool calls as their results arrive. Consumes the run's messages."""
-        self._begin_again()
-        return _ToolCalls(self, _Messages(self))
+        from claude_agent_py.tools.traffic import ToolTraffic
+
+        return _Parts("tool calls", aiter(self), ToolTraffic().fold)
 
     # Result ------------------------------------------------------------------------------------------------------
 
@@ -149,7 +155,7 @@ class Run(Generic[Output]):
         """
         if self._client is None:
             await self._start()
-        self._mailbox.skip_unrecorded()
+        self._state.mailbox.skip_unrecorded()
         await self._state.wait()
         await self._release()
         if self._state.failure is not None:
@@ -178,7 +184,7 @@ class Run(Generic[Output]):
         from claude_agent_py._runtime.runs.result import make_result
 
         options = self._state.session.options
-        result = make_result(self._state, self._mailbox.recorded, self.tasks, self.agents, options)
+        result = make_result(self._state, self._state.mailbox.recorded, self.tasks, self.agents, options)
         if result.unfinished_tasks and not self._state.late_tasks:  # the session has logged late tasks
             names = ", ".join(repr(task.description) for task in result.unfinished_tasks)
             logger.info("a run ended while its background tasks are still running: %s", names)
@@ -207,7 +213,7 @@ class Run(Generic[Output]):
         state, session = self._state, self._state.session
         if state.is_over:
             if stop_tasks:
-                await session.stop_tasks(state.task_ids)
+                await session.stop_tasks(state.tasks)
             return InterruptReceipt(outcome="too_late")
         queued = session.queued_prompts(state)
         dequeued = tuple([prompt for prompt in queued if await _dequeue(session, prompt)])
@@ -218,7 +224,7 @@ class Run(Generic[Output]):
         if session.waits_for_idle(state):
             session.fail_run(state, lambda: InterruptedRunError("the run was interrupted"))
         if stop_tasks:
-            await session.stop_tasks(session.get_task_ids(state))
+            await session.stop_tasks(state.tasks)
         return InterruptReceipt(
             outcome="interrupted",
             still_queued=tuple(reply.get("still_queued") or ()),
@@ -246,63 +252,29 @@ async def _dequeue(session: Session, prompt: str) -> bool:
     return reply.get("cancelled") is True
 
 
-class _Messages:
-    def __init__(self, run: Run) -> None:
+class _Parts(Generic[Part]):
+    """What a fold finds in the messages of a run, for example its text. It `raises` as awaiting the run does."""
+
+    def __init__(self, what: str, run: Run, fold: Callable[[Any], Iterable[Part]], *, raises: bool = False) -> None:
+        self._what = what
         self._run = run
+        self._fold = fold
+        self._raises = raises
+        self._waiting: deque[Part] = deque()
 
     def __repr__(self) -> str:
-        return f"<messages of {self._run!r}>"
+        return f"<{self._what} of {self._run!r}>"
 
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> RunMessage:
-        message = self._run._mailbox.ready()
-        return await self._run._next() if message is None else message
-
-
-class _Text:
-    def __init__(self, run: Run, messages: _Messages) -> None:
-        from claude_agent_py._protocol.text import TextFold
-
-        self._run = run
-        self._messages = messages
-        self._fold = TextFold()
-        self._pieces: deque[str] = deque()
-
-    def __repr__(self) -> str:
-        return f"<text of {self._run!r}>"
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> str:
-        while not self._pieces:
+    async def __anext__(self) -> Part:
+        while not self._waiting:
             try:
-                message = await anext(self._messages)
+                message = await anext(self._run)
             except StopAsyncIteration:
-                await self._run  # raises for an error result
+                if self._raises:
+                    await self._run
                 raise
-            self._pieces.extend(self._fold.feed(message))
-        return self._pieces.popleft()
-
-
-class _ToolCalls:
-    def __init__(self, run: Run, messages: _Messages) -> None:
-        from claude_agent_py.tools.traffic import ToolTraffic
-
-        self._run = run
-        self._messages = messages
-        self._traffic = ToolTraffic()
-        self._calls: deque[ToolCallRecord] = deque()
-
-    def __repr__(self) -> str:
-        return f"<tool calls of {self._run!r}>"
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> ToolCallRecord:
-        while not self._calls:
-            self._calls.extend(self._traffic.fold(await anext(self._messages)))
-        return self._calls.popleft()
+            self._waiting.extend(self._fold(message))
+        return self._waiting.popleft()

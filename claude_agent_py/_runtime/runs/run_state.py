@@ -1,11 +1,11 @@
 """`RunState`: the session's view of a run. `run.py` is the user's view."""
 
-import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import anyio
 
+from claude_agent_py._protocol.open_runs import OpenRun
 from claude_agent_py._runtime.runs.mailbox import Mailbox
 from claude_agent_py._streams import LazyEvent
 from claude_agent_py.wire.messages.conversation import ResultMessage, UserMessage
@@ -15,21 +15,21 @@ if TYPE_CHECKING:
     from claude_agent_py._protocol.open_runs import EndReason, RunEnded, Until
 
 
-class RunState:
-    """What a session knows of a run: its prompts, its results and its end.
+class RunState(OpenRun):
+    """What a session knows of a run: its prompts, its messages, its results and its end.
 
     Args:
-        mailbox: Where its messages go. It belongs to the user's view: without that, nobody will read them.
+        mailbox_bytes: How many bytes of its messages may wait in memory.
         until: When the run ends.
         timeout: Seconds for the whole run; None means `Timeouts.run`.
     """
 
-    def __init__(self, mailbox: Mailbox, until: "Until" = "result", timeout: float | None = None) -> None:
-        self._find_mailbox = weakref.ref(mailbox)
-        self.until: Until = until
+    def __init__(self, mailbox_bytes: int, until: "Until" = "result", timeout: float | None = None) -> None:
+        super().__init__(until)
         self.timeout = timeout
-        self.is_sealed = False
-        """Whether it has all its prompts."""
+        self.mailbox: Mailbox = Mailbox(mailbox_bytes)
+        self.is_resumed = False
+        """Whether it is the turn of an earlier process, which `Client.resumed_run` may ask for at any time."""
         self.session: Any = None
         """The session that the run is in, which `reopen` replaces; None before the run has started."""
         self.sent: list[UserMessage] = []
@@ -44,8 +44,6 @@ class RunState:
         """The ids of the tasks that were running when `Timeouts.idle` expired."""
         self.failure: Callable[[], BaseException] | None = None
         """Makes the error of a run that did not complete, anew for each waiter."""
-        self.task_ids: frozenset[str] = frozenset()
-        """The tasks of the run; set when it ends."""
         self._over = LazyEvent()
 
     def put(self, message: Any, line: bytes) -> None:
@@ -53,31 +51,23 @@ class RunState:
         kind = type(message)
         if kind is ResultMessage:
             self.results.append(message)
-        mailbox = self._find_mailbox()
-        if mailbox is not None:
-            mailbox.put(message, line, is_recorded=kind is not StreamEventMessage)
+        self.mailbox.put(message, line, is_recorded=kind is not StreamEventMessage)
 
-    def finish(
-        self, tasks: frozenset[str], end: "RunEnded | None" = None, failure: Callable[[], BaseException] | None = None
-    ) -> None:
+    def finish(self, end: "RunEnded | None" = None, failure: Callable[[], BaseException] | None = None) -> None:
         """End the run. Only the first call has an effect."""
         if self.is_over:
             return
-        self.task_ids, self.failure = self.task_ids | tasks, failure
+        self.failure = failure
         if end is not None:  # not kept: it refers to this run
             self.reason, self.late_tasks = end.reason, end.late_tasks
-        mailbox = self._find_mailbox()
-        if mailbox is not None:
-            mailbox.close()
+        self.mailbox.close()
         if self.sending is not None:
             self.sending.cancel()
         self._over.set()
 
     def reopen(self) -> None:
         """Begin again in another process: the run was cut off, and is not over."""
-        mailbox = self._find_mailbox()
-        if mailbox is not None:
-            mailbox.reopen()
+        self.mailbox.reopen()
         self.failure = self.reason = None
         self._over = LazyEvent()
 

@@ -11,9 +11,10 @@ from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.options.output_shape import Output
 from claude_agent_py.sessions.folders import find_session
 from claude_agent_py.sessions.index import list_sessions
-from claude_agent_py.sessions.session import Session as StoredSession, get_session
-from claude_agent_py.sessions.stored_tasks import StoredTask
+from claude_agent_py.sessions.session import get_session
+from claude_agent_py.sessions.stored_tasks import load_tasks
 from claude_agent_py.tasks import TaskIntake
+from claude_agent_py.tasks.ledger.record import Record, TaskRun
 from claude_agent_py.wire.messages.conversation import UserMessage
 
 logger: logging.Logger = logging.getLogger("claude_agent_py")
@@ -32,25 +33,32 @@ class Earlier:
     """A session as its last process left it. Making one blocks."""
 
     def __init__(self, session_id: str, config_dir: Path) -> None:
-        self._session: StoredSession = get_session(session_id, config_dir=config_dir)
-        self.tasks: Sequence[StoredTask] = self._session.tasks_of_ended_process()
+        session = self._session = get_session(session_id, config_dir=config_dir)
+        # The process that runs now has not launched any of them.
+        self.tasks = load_tasks(session.snapshot, session.id, session.subagents, is_running=False)
 
     def recall_tasks(self, intake: TaskIntake) -> None:
         """Add the tasks to the resumed session."""
         for task in self.tasks:
-            agent = task.subagent
-            if task.outcome is not None:
-                intake.recall(
-                    task.outcome,
-                    task_type=task.type,
-                    prompt=task.prompt,
-                    tool_use_id=task.tool_use_id,
-                    subagent_type=agent.agent_type if agent else None,
-                    spawn_depth=agent.spawn_depth if agent else None,
-                    transcript_path=agent.path if agent else None,
-                    parent_id=task.parent_id,
-                    spent=task.spent,
-                )
+            outcome, agent = task.outcome, task.subagent
+            if outcome is None:
+                continue
+            run = TaskRun.of_earlier_process(outcome)
+            run.prompt = task.prompt
+            run.tool_use_id = task.tool_use_id
+            run.spent.exact = dict(task.spent)
+            record = Record(
+                id=outcome.task_id,
+                type=task.type,
+                description=outcome.description,
+                subagent_type=agent.agent_type if agent else None,
+                spawn_depth=agent.spawn_depth if agent else None,
+                is_confirmed=True,
+                output_file=outcome.output_file,
+                transcript_path=agent.path if agent else None,
+                runs=[run],
+            )
+            intake.recall(record, task.parent_id)
 
     async def prompts(self, uuids: Sequence[str]) -> dict[str, UserMessage]:
         """Return the prompts with these uuids that are on disk, by uuid."""

@@ -237,9 +237,9 @@ class Ending:
         if self._session.storing is not None:
             await self._session.storing.drain(self._closing.deadline)
         self._session.end_everything()
-        if (listeners_done := self._session.listeners_done) is not None:
-            with self._at_most(LISTENER_GRACE):
-                await listeners_done.wait()
+        with self._at_most(LISTENER_GRACE):
+            for queue in list(self._session.listening):
+                await queue.over.wait()
 
     async def _let_it_finish(self, transport: "Transport") -> None:
         self._session.dismiss()

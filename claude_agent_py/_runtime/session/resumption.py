@@ -12,7 +12,6 @@ from claude_agent_py._errors import CLIExitError
 from claude_agent_py._protocol.engine import Engine
 from claude_agent_py._protocol.open_runs import TurnResumed
 from claude_agent_py._protocol.turns import TurnRouter
-from claude_agent_py._runtime.runs.mailbox import Mailbox
 from claude_agent_py._runtime.runs.run_state import RunState
 from claude_agent_py._runtime.session.live_changes import LiveChanges
 from claude_agent_py._streams import LazyEvent
@@ -37,8 +36,6 @@ class Resumption:
         self._router = router
         self.run: RunState | None = None
         """The run of the interrupted turn, once the CLI has resumed it."""
-        self.mailbox: Mailbox | None = None
-        """Has its messages."""
         self.carried: list[RunState] = []
         """The unfinished runs of the session's last process."""
         self.changes: LiveChanges = LiveChanges()
@@ -58,8 +55,8 @@ class Resumption:
     def begin(self) -> None:
         """Register the runs whose turn the CLI may resume. Call it before the CLI writes anything."""
         if self._session.options.resume_interrupted_turn:
-            self.mailbox = Mailbox(self._session.options.limits.mailbox_bytes)
-            run = RunState(self.mailbox)
+            run = RunState(self._session.options.limits.mailbox_bytes)
+            run.is_resumed = True
             self._session.open_run(run)
             self._router.expect_resumed_turn(run)
         for run in self.carried:
@@ -84,15 +81,15 @@ class Resumption:
         """Wait until the CLI has reported whether it resumes a turn, or the session has ended."""
         await self._is_known.wait()
 
-    def on_turn_resumed(self, event: TurnResumed[RunState]) -> None:
+    def on_turn_resumed(self, event: TurnResumed) -> None:
         """Note which turn the CLI has resumed, if any."""
-        run = event.run
+        run: RunState = event.run
         self._prompts = event.prompts
         if event.adopted:
-            self.run, run.is_sealed = run, True
+            self.run = run
             run.sent += [UserMessage(message=UserContent(role="user", content=""), uuid=p) for p in event.adopted]
         else:
-            run.finish(frozenset())
+            run.finish()
         self._is_known.set()
 
     def give_up(self) -> None:

@@ -17,14 +17,24 @@ decided in `_protocol`: `engine.py` for frames and requests, `turns.py` for runs
 import functools
 import logging
 import math
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import (
+    AsyncIterable,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Coroutine,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import anyio
 from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint
 
-from claude_agent_py._callbacks import callback_name
+from claude_agent_py._callbacks import callback_name, make_handler_error
 from claude_agent_py._errors import (
     ClaudeAgentError,
     ConnectionClosedError,
@@ -46,7 +56,6 @@ from claude_agent_py._protocol.events import (
     RequestReceived,
     RequestTimedOut,
     ResultUnreadable,
-    StrayReply,
     StreamEnded,
 )
 from claude_agent_py._protocol.open_runs import RunEnded, RunLimits, RunWaits, TurnResumed, Verdict
@@ -54,6 +63,7 @@ from claude_agent_py._protocol.state import State, Step
 from claude_agent_py._protocol.turns import TurnRouter
 from claude_agent_py._runtime.answering.failures import FailureLog
 from claude_agent_py._runtime.answering.request_handlers import RequestHandlers
+from claude_agent_py._runtime.runs.prompts import close_stream, is_stream, prompt_message
 from claude_agent_py._runtime.runs.readers import Readers
 from claude_agent_py._runtime.runs.result import AuthenticationError, RunTimeoutError, UnreadableResultError
 from claude_agent_py._runtime.runs.run_state import RunState
@@ -61,7 +71,6 @@ from claude_agent_py._runtime.session.ending import Ending, describe_tasks
 from claude_agent_py._runtime.session.facts import SessionFacts
 from claude_agent_py._runtime.session.launching import Launched
 from claude_agent_py._runtime.session.resumption import Resumption
-from claude_agent_py._runtime.session.waiter import Waiter
 from claude_agent_py._runtime.session.wire_log import WireLog, wire_log
 from claude_agent_py._streams import LazyEvent
 from claude_agent_py.observe.telemetry import resolve_telemetry
@@ -90,6 +99,32 @@ SHOWN_GARBAGE_BYTES: Final = 200
 """How much of a program's output that is not JSON an error quotes."""
 
 
+class Waiter:
+    """A future for the reply to a request."""
+
+    def __init__(self) -> None:
+        self._done = LazyEvent()
+        self._payload: dict[str, Any] = {}
+        self._error: ClaudeAgentError | None = None
+
+    def resolve(self, payload: dict[str, Any]) -> None:
+        """Set the payload."""
+        self._payload = payload
+        self._done.set()
+
+    def fail(self, error: ClaudeAgentError) -> None:
+        """Set the error."""
+        self._error = error
+        self._done.set()
+
+    async def wait(self) -> dict[str, Any]:
+        """Wait for the payload and return it, or raise the error."""
+        await self._done.wait()
+        if self._error is not None:
+            raise self._error
+        return self._payload
+
+
 class Session:
     """A session with one CLI process. Used once: `open`, then `close`.
 
@@ -115,8 +150,8 @@ class Session:
         """Whether a writer is running."""
         self._timer: anyio.CancelScope | None = None
         """The scope in which the timer sleeps; moving its deadline wakes it earlier."""
-        self.listeners_done: LazyEvent | None = None
-        """Set when the listeners have received everything; None without listeners."""
+        self.listening: set[ListenerQueue] = set()
+        """The queues of the listeners that are called."""
         self.children: set[Callable[[], None]] = set()
         """Functions that each cancel a child agent."""
         self.agents: dict[str, AgentDefinition] = definitions(options)
@@ -128,7 +163,7 @@ class Session:
         self.facts: SessionFacts = SessionFacts(options)
         self.readers: Readers = Readers(options.limits.mailbox_bytes, options.limits.unclaimed_messages)
         self.failures: FailureLog = FailureLog(
-            self.readers.announce, parent=parent.note_failure if parent is not None else None
+            self.readers.put, parent=parent.note_failure if parent is not None else None
         )
         self.stderr: ListenerQueue | None = None
         """Calls `on_stderr`; None without it."""
@@ -202,9 +237,9 @@ class Session:
                 if self.storing is not None:
                     self.start_worker(self._run_logged, self.storing.run)
                 self.intake.reconcile_with(self._reconcile)
-                self.intake.listeners.deliver_with(self._start_delivering)
+                self.intake.listeners.deliver_with(self._deliver, self.failures.report)
                 if self.stderr is not None:
-                    self._start_delivering()
+                    self._deliver(self.stderr)
                 self.flush()
                 await self._keep_time()
                 if not launched.is_forked:  # in a fork, the CLI belongs to the parent process
@@ -371,18 +406,15 @@ class Session:
         if self.workers is not None:
             self.start_worker(self._run_logged, self.intake.reconcile_forever)
 
-    def _start_delivering(self) -> None:
-        if self.workers is not None and self.listeners_done is None:
-            self.listeners_done = LazyEvent()
-            self.start_worker(self._deliver_to_listeners, self.listeners_done)
+    def _deliver(self, queue: ListenerQueue) -> None:
+        """Call a listener until the session has ended and its queue is empty."""
+        if self.workers is not None:
+            self.listening.add(queue)
+            self.start_worker(self._run_logged, self._deliver_all, queue)
 
-    async def _deliver_to_listeners(self, done: LazyEvent) -> None:
-        """Call the listeners until the session has ended and their queues are empty."""
-        async with anyio.create_task_group() as listeners:
-            listeners.start_soon(self._run_logged, self.intake.listeners.deliver_forever, self.failures.report)
-            if self.stderr is not None:
-                listeners.start_soon(self._run_logged, self.stderr.deliver)
-        done.set()
+    async def _deliver_all(self, queue: ListenerQueue) -> None:
+        await queue.deliver()
+        self.listening.discard(queue)
 
     # Events ------------------------------------------------------------------------------------------------------
 
@@ -535,6 +567,32 @@ class Session:
 
     # Runs --------------------------------------------------------------------------------------------------------
 
+    def start_run(self, run: RunState, prompt: UserMessage | AsyncIterable[Any]) -> None:
+        """Open a run and send its prompt, or begin to send its iterable of prompts. Raises as `open_run` does."""
+        if not is_stream(prompt):
+            self.open_run(run, prompt)
+            return
+        run.sending = anyio.CancelScope()
+        self.start_logged(self._send_each, run, prompt, run.sending)
+        self.open_run(run)
+
+    async def _send_each(self, run: RunState, prompts: AsyncIterable[Any], scope: anyio.CancelScope) -> None:
+        """Send the prompts of an async iterable as they come. Its errors fail the run."""
+        iterator: AsyncIterator[Any] | None = None
+        try:
+            with scope:
+                iterator = aiter(prompts)
+                async for prompt in iterator:
+                    self.send_prompt(run, prompt_message(prompt, verbatim=self.options.verbatim_prompts))
+                if not run.prompts:
+                    raise OptionsError("the iterable yielded no prompt", option="prompt")
+                self.act(self._router.seal_run(run, self._now()))
+        except BaseException as error:
+            failure = error if isinstance(error, Exception) else make_handler_error("the prompts", error)
+            self.fail_run(run, lambda: failure)
+        finally:
+            await close_stream(iterator)
+
     def open_run(self, run: RunState, prompt: UserMessage | None = None) -> None:
         """Open a run and send its only prompt. Without one, its unanswered prompts have been sent, or will be.
 
@@ -550,14 +608,13 @@ class Session:
             run.is_sealed = True
         run.session = self
         timeouts = self.options.timeouts
-        limits = RunLimits(
+        run.limits = RunLimits(
             run=timeouts.run if run.timeout is None else run.timeout,
             first_message=timeouts.first_message,
             silence=timeouts.silence,
             idle=timeouts.idle,
         )
-        prompts = [prompt.uuid for prompt in run.unanswered]
-        self._router.open_run(run, run.until, limits, self._now(), prompts, is_sealed=run.is_sealed)
+        self._router.open_run(run, self._now(), [prompt.uuid for prompt in run.unanswered])
         self.act()
 
     def send_prompt(self, run: RunState, prompt: UserMessage) -> None:
@@ -581,16 +638,10 @@ class Session:
         for observer in self.observers:
             observer.sent(prompt)
 
-    def seal_run(self, run: RunState) -> None:
-        """Note that the run has all its prompts."""
-        run.is_sealed = True
-        self.act(self._router.seal_run(run, self._now()))
-
     def fail_run(self, run: RunState, failure: Callable[[], BaseException]) -> None:
         """End a run with an error, for example because its iterable of prompts failed."""
-        tasks = self._router.get_task_ids(run)
         self._router.drop_run(run)
-        run.finish(tasks, failure=failure)
+        run.finish(failure=failure)
 
     async def _fail_login(self, why: str) -> None:
         """End the runs of the current turn with an `AuthenticationError`, and stop the turn."""
@@ -598,9 +649,9 @@ class Session:
             self.fail_run(run, functools.partial(AuthenticationError, why))
             self._stop_work(run, was_in_turn=True)
 
-    def _on_run_ended(self, end: RunEnded[RunState]) -> None:
+    def _on_run_ended(self, end: RunEnded) -> None:
         """End a run as the engine decided: answered, timed out, unreadable or closed."""
-        run = end.run
+        run: RunState = end.run
         failure: Callable[[], BaseException] | None = None
         if end.reason == "timeout":
             failure = functools.partial(RunTimeoutError, end.kind or "run", end.limit or 0.0)
@@ -610,7 +661,7 @@ class Session:
         elif end.reason == "closed":
             failure = self._end_error
             self.resumption.cut_off.append(run)
-        run.finish(end.tasks, end, failure)
+        run.finish(end, failure)
         if end.reason == "timeout":
             self._stop_work(run, was_in_turn=end.was_in_turn)
         if end.late_tasks:
@@ -637,11 +688,11 @@ class Session:
             describe_tasks(self.tasks, end.late_tasks),
         )
         if is_stop and self.is_open:
-            self.start_logged(self.stop_tasks, end.tasks)
+            self.start_logged(self.stop_tasks, end.run.tasks)
 
-    async def stop_tasks(self, task_ids: frozenset[str]) -> None:
+    async def stop_tasks(self, task_ids: Collection[str]) -> None:
         """Stop those of these tasks that are running."""
-        for task_id in task_ids & self.tasks.live_ids():
+        for task_id in self.tasks.live_ids().intersection(task_ids):
             try:
                 await self.tasks.stop(task_id)
             except (TaskError, ControlError):
@@ -657,10 +708,6 @@ class Session:
             self.post("cancel_async_message", message_uuid=prompt)
         if was_in_turn and not self._router.turn_runs:
             self.post("interrupt")
-
-    def get_task_ids(self, run: RunState) -> frozenset[str]:
-        """Return the ids of the tasks that belong to a run."""
-        return run.task_ids if run.is_over else self._router.get_task_ids(run)
 
     def waits_for_idle(self, run: RunState) -> bool:
         """Return whether a run has its answers and only waits for the session to become idle."""
@@ -679,7 +726,6 @@ class Session:
         RunEnded: _on_run_ended,
         RunWaits: _on_run_waits,
         TurnResumed: lambda self, event: self.resumption.on_turn_resumed(event),
-        StrayReply: lambda self, event: logger.debug("stray reply: %r", event),
         ResultUnreadable: _on_unreadable_result,
         StreamEnded: _on_end_of_stream,
     }

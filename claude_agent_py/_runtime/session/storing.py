@@ -2,16 +2,16 @@
 
 import logging
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import anyio
 
-from claude_agent_py._callbacks import Callback, make_handler_error
+from claude_agent_py._callbacks import Callback, Report, log_failure, make_handler_error
 from claude_agent_py._errors import OptionsError, StoreError
 from claude_agent_py._event_loop import run_file_work
 from claude_agent_py._launch.environment import config_directory, environment
-from claude_agent_py._runtime.answering.failures import FailureLog
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.sessions.folders import find_session, is_id, project_key_for_directory
 from claude_agent_py.sessions.stores.access import (
@@ -56,19 +56,6 @@ LISTENER_SECONDS: Final = 10.0
 """How long `on_store_error` may take, in seconds."""
 
 
-class Mirrored(Protocol):
-    """What a store needs of its session."""
-
-    @property
-    def failures(self) -> FailureLog:
-        """Where errors of listeners go."""
-        ...
-
-    def inject(self, message: Any) -> None:
-        """Take a message that the CLI did not send."""
-        ...
-
-
 def _check_resumed(session_id: str) -> None:
     if not is_id(session_id):
         problem = f"{session_id!r} is not the id of a session (a uuid): in a store, titles are not looked up"
@@ -93,7 +80,8 @@ class Storing:
         self._project: str = options.session_store_project or project_key_for_directory(options.cwd)
         self._folder: PrivateFolder | None = None
         self._lease: Lease | None = None
-        self._session: Mirrored | None = None
+        self._inject: Callable[[MirrorErrorMessage], object] | None = None
+        self._report_failure: Report = log_failure
         self._holder = new_holder()
         self.mirror: Mirror = self._make_mirror()
         self._has_ended = False
@@ -207,9 +195,9 @@ class Storing:
 
     # While it runs -----------------------------------------------------------------------------------------------
 
-    def attach(self, session: Mirrored) -> None:
-        """Mirror this session from now on."""
-        self._session = session
+    def report_to(self, inject: Callable[[MirrorErrorMessage], object], report_failure: Report) -> None:
+        """Send messages about errors of the store to the session, and errors of `on_store_error` to its log."""
+        self._inject, self._report_failure = inject, report_failure
 
     def take(self, message: object, size: int) -> bool:
         """Take entries of the transcript, and return whether the message is nothing for readers."""
@@ -242,18 +230,15 @@ class Storing:
                 logger.error("%s; they are lost", error)
         else:
             logger.warning("%s; it is tried again", error)
-        session = self._session
-        if session is not None:
+        if self._inject is not None:
             key = error.key or {}
             at = MirrorKey(**key) if key else None
-            session.inject(MirrorErrorMessage(error=str(error), key=at))
+            self._inject(MirrorErrorMessage(error=str(error), key=at))
         if self._given.on_store_error is not None:
             try:
                 await Callback(self._given.on_store_error).call_within(LISTENER_SECONDS, None, error)
             except BaseException as failure:
-                problem = make_handler_error("on_store_error", failure)
-                if session is not None:
-                    session.failures.report(problem)
+                self._report_failure(make_handler_error("on_store_error", failure))
 
     async def _find_kept(self, error: StoreError) -> str | None:
         """Return the folder that still has the entries that the store lacks, or None."""

@@ -4,10 +4,13 @@ At level DEBUG: direction, kind, id and size; at `BODIES` also the body, without
 session begins, so that a disabled log costs nothing.
 """
 
+import contextlib
 import json
 import logging
 from collections.abc import Mapping
 from typing import Any, Final
+
+from claude_agent_py._protocol.lines import LineBuffer, OversizeLine
 
 logger: logging.Logger = logging.getLogger("claude_agent_py.wire")
 
@@ -27,8 +30,7 @@ class WireLog:
     """Logs the frames of one session."""
 
     def __init__(self) -> None:
-        self._rest = {"<-": b"", "->": b""}
-        self._size = {"<-": 0, "->": 0}
+        self._lines = {direction: LineBuffer(_LONGEST) for direction in ("<-", "->")}
 
     def received(self, data: bytes) -> None:
         """Log data that the CLI wrote."""
@@ -39,21 +41,18 @@ class WireLog:
         self._take("->", data)
 
     def _take(self, direction: str, data: bytes) -> None:
-        *ends, rest = data.split(b"\n")
-        for end in ends:
-            self._log(direction, self._rest[direction] + end, self._size[direction] + len(end))
-            self._rest[direction], self._size[direction] = b"", 0
-        self._size[direction] += len(rest)
-        if len(self._rest[direction]) <= _LONGEST:
-            self._rest[direction] += rest
+        for line in self._lines[direction].feed(data):
+            if line:
+                self._log(direction, line)
 
-    def _log(self, direction: str, line: bytes, size: int) -> None:
-        if not size:
-            return
-        try:
-            frame = json.loads(line) if size <= _LONGEST else None
-        except (ValueError, RecursionError):
-            frame = None
+    def _log(self, direction: str, line: bytes | OversizeLine) -> None:
+        frame = None
+        if isinstance(line, OversizeLine):
+            size = line.length
+        else:
+            size = len(line)
+            with contextlib.suppress(ValueError, RecursionError):
+                frame = json.loads(line)
         kind, name = "?", "-"
         if isinstance(frame, dict):
             kind, name = _identify_frame(frame)

@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any, Final, NamedTuple, cast
 
 from claude_agent_py._untrusted import read_bytes
+from claude_agent_py.cli.interactions import NO_PLAN, list_form
 from claude_agent_py.cli.terminal import one_line
 from claude_agent_py.permissions.decisions import Allow, Deny
 from claude_agent_py.permissions.elicitation import ElicitationRequest
@@ -28,7 +29,7 @@ SHOWN_LINES: Final = 400
 
 
 def build_diff(tool_name: str, tool_input: Mapping[str, Any]) -> list[str]:
-    """Return the changes of an Edit, MultiEdit, Write or NotebookEdit call; empty for other tools.
+    """Return the changes of an Edit, Write or NotebookEdit call; empty for other tools.
 
     Lines begin with `-`, `+`, a blank or `@@`, and contain no control characters. Reads the file on disk.
     """
@@ -47,28 +48,15 @@ def shorten(lines: Sequence[str], limit: int) -> list[str]:
 
 
 def _diff_edit(tool_input: Mapping[str, Any]) -> Iterator[str]:
-    yield from _diff_edits(_get_text(tool_input, "file_path"), [tool_input])
-
-
-def _diff_multi_edit(tool_input: Mapping[str, Any]) -> Iterator[str]:
-    edits = tool_input.get("edits")
-    yield from _diff_edits(_get_text(tool_input, "file_path"), edits if isinstance(edits, list) else [])
-
-
-def _diff_edits(path: str, edits: Sequence[Any]) -> Iterator[str]:
-    """Yield the diff of edits to a file. If they do not match the file, compare only the texts of the edits."""
-    valid = [edit for edit in edits if isinstance(edit, Mapping)]
-    before = _read_text(path)
-    after = before
-    for edit in valid:
-        old = _get_text(edit, "old_string")
-        if not old or old not in after:
-            before = "\n".join(_get_text(each, "old_string") for each in valid)
-            after = "\n".join(_get_text(each, "new_string") for each in valid)
-            yield "@@ not at these lines @@"
-            break
-        after = after.replace(old, _get_text(edit, "new_string"), -1 if edit.get("replace_all") else 1)
-    yield from _compare(before, after)
+    """Yield the diff of an edit to a file. If it does not match the file, compare only the texts of the edit."""
+    old = _get_text(tool_input, "old_string")
+    new = _get_text(tool_input, "new_string")
+    before = _read_text(_get_text(tool_input, "file_path"))
+    if old and old in before:
+        yield from _compare(before, before.replace(old, new, -1 if tool_input.get("replace_all") else 1))
+    else:
+        yield "@@ not at these lines @@"
+        yield from _compare(old, new)
 
 
 def _diff_write(tool_input: Mapping[str, Any]) -> Iterator[str]:
@@ -82,7 +70,6 @@ def _diff_notebook(tool_input: Mapping[str, Any]) -> Iterator[str]:
 
 _DIFFS: Final = {
     "Edit": _diff_edit,
-    "MultiEdit": _diff_multi_edit,
     "Write": _diff_write,
     "NotebookEdit": _diff_notebook,
 }
@@ -116,7 +103,7 @@ VALUE_CHARS: Final = 20_000
 TITLE_CHARS: Final = 1000
 CONTINUED: Final = "\n    | "
 """Prefix of a value's continuation lines, so that none of them looks like another value."""
-DIFFED: Final = frozenset({"old_string", "new_string", "edits", "content", "new_source"})
+DIFFED: Final = frozenset({"old_string", "new_string", "content", "new_source"})
 """Fields of a tool input that the diff already shows."""
 ACCEPT_EDITS: Final = SetMode(mode="acceptEdits", destination="session")
 
@@ -163,14 +150,15 @@ def describe_question(interaction: Interaction) -> QuestionText:
         diff = build_diff(subject.tool_name, subject.raw_input)
         return QuestionText(_clean_title(f"Allow {subject.tool_name}?{by}"), lines, diff, always=_clean_title(always))
     if isinstance(subject, Plan):
-        text = subject.text or "(the plan was not written down)"
+        text = subject.text or NO_PLAN
         always = _describe_update(ACCEPT_EDITS)
         return QuestionText(
             _clean_title(f"Proceed with this plan?{by}"), markdown=_clean(text, len(text)), always=always
         )
     if isinstance(subject, ElicitationRequest):
         title = _clean_title(f"{subject.server_name} asks{by}")
-        return QuestionText(title, list(_list_form(subject)), steps=[Step(HELP["elicitation"])])
+        lines = [_clean(line) for line in (subject.message, *list_form(subject))]
+        return QuestionText(title, lines, steps=[Step(HELP["elicitation"])])
     steps = [_build_step(question) for question in subject] if interaction.kind == "question" else []
     return QuestionText(_clean_title(interaction.summary + by), steps=steps or [Step(HELP[interaction.kind])])
 
@@ -258,16 +246,6 @@ def _list_input(request: PermissionRequest) -> Iterator[str]:
             yield f"{name}: {value}".replace("\n", CONTINUED)
     if request.decision_reason:
         yield f"because: {request.decision_reason}"
-
-
-def _list_form(request: ElicitationRequest) -> Iterator[str]:
-    yield _clean(request.message)
-    if request.url:
-        yield _clean(request.url)
-    for entry in request.form.fields.values():
-        choices = f" ({', '.join(entry.choices)})" if entry.choices else ""
-        required = ", required" if entry.required else ""
-        yield _clean(f"{entry.name}: {entry.type}{choices}{required}")
 
 
 def _clean_title(text: str) -> str:

@@ -52,11 +52,15 @@ class TypedLines:
         except OSError:
             # The terminal was closed.
             pass
-        self._lines.append(None)
-        self._wakeup.set()
+        self.end()
 
     def _put(self, *lines: bytes) -> None:
         self._lines.extend(line.decode("utf-8", errors="replace") for line in lines)
+        self._wakeup.set()
+
+    def end(self) -> None:
+        """End the input, from any thread."""
+        self._lines.append(None)
         self._wakeup.set()
 
 
@@ -119,11 +123,12 @@ class LineChat:
             self._send(first, group)
         while not self.has_ended.is_set():
             if self._run is not None and not self._conversation.pending:
-                await self._wait_for_change()
+                self._changed = anyio.Event()
+                await self._changed.wait()
                 continue
             if sys.stdin.isatty() and not self._conversation.pending:
                 print("> ", end="", file=sys.stderr, flush=True)
-            line = await self._next_line()
+            line = await self._typed.next()
             if self.has_ended.is_set():
                 return
             if self._conversation.pending:
@@ -132,24 +137,6 @@ class LineChat:
                 return
             elif line.strip():
                 self._send(line.strip(), group)
-
-    async def _next_line(self) -> str | None:
-        """Return the next line, or None at the end of the input or the session."""
-        line: str | None = None
-        async with anyio.create_task_group() as group:
-
-            async def stop_at_end() -> None:
-                await self.has_ended.wait()
-                group.cancel_scope.cancel()
-
-            group.start_soon(stop_at_end)
-            line = await self._typed.next()
-            group.cancel_scope.cancel()
-        return line
-
-    async def _wait_for_change(self) -> None:
-        self._changed = anyio.Event()
-        await self._changed.wait()
 
     def _send(self, prompt: str, group: Any) -> None:
         self._conversation.prompt(prompt)
@@ -283,6 +270,7 @@ class LineChat:
             self._end_line()
             self.has_ended.set()
             self._changed.set()
+            self._typed.end()
 
     def say(self, text: str) -> None:
         """Print a text to stderr."""

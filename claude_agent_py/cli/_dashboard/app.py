@@ -3,7 +3,7 @@
 import shlex
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar, Final
 
 from rich.text import Text
@@ -11,7 +11,6 @@ from textual import on
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
-from textual.message import Message
 from textual.screen import ModalScreen
 from textual.widgets import Button, Footer, Input, Label, SelectionList, Static, Tree
 from textual.widgets.selection_list import Selection
@@ -165,22 +164,6 @@ NO_QUESTION: Final = "no question here is in an inbox or a fleet; a program answ
 NO_TASK: Final = "only the program that runs a session can stop a single task; press s on the session to end it"
 
 
-@dataclass
-class SourceRead(Message):
-    """A thread has read a source."""
-
-    name: str
-    state: SourceState
-
-
-@dataclass
-class WorkDone(Message):
-    """A thread has finished its work."""
-
-    then: Callable[[Any], None]
-    result: Any
-
-
 class Dashboard(App[None]):
     """The dashboard. A thread per source reads it, so that no source delays the others or the keys."""
 
@@ -232,16 +215,15 @@ class Dashboard(App[None]):
         wakeup = self._wakeups[name]
         while not self._is_closing.is_set():
             wakeup.clear()
-            self.post_message(SourceRead(name, self.model.read_source(name)))
+            self.call_later(self._apply_state, name, self.model.read_source(name))
             wakeup.wait(self._every)
 
     def _poll_now(self) -> None:
         for wakeup in self._wakeups.values():
             wakeup.set()
 
-    @on(SourceRead)
-    def _apply_state(self, event: SourceRead) -> None:
-        self.model.states[event.name] = event.state
+    def _apply_state(self, name: str, state: SourceState) -> None:
+        self.model.states[name] = state
         self._draw()
 
     def _draw(self) -> None:
@@ -270,15 +252,11 @@ class Dashboard(App[None]):
                 result = work()
             except Exception as error:
                 text = one_line(str(error), 300) or type(error).__name__
-                self.post_message(WorkDone(lambda text: self._say(text, "error"), text))
+                self.call_later(self._say, text, "error")
             else:
-                self.post_message(WorkDone(then, result))
+                self.call_later(then, result)
 
         threading.Thread(target=run, daemon=True).start()
-
-    @on(WorkDone)
-    def _finish_work(self, event: WorkDone) -> None:
-        event.then(event.result)
 
     def _say(self, text: str, severity: Any = "information") -> None:
         self.notify(text, severity=severity, markup=False)
@@ -318,43 +296,36 @@ class Dashboard(App[None]):
         row = self._get_row()
         if row is None:
             return
+        fleet = self.model.fleet
+        process = row.process
         if row.kind == "task":
             self._say(NO_TASK, "warning")
-        elif row.fleet_id and self.model.fleet is not None:
+        elif row.fleet_id and fleet is not None:
             text = f"Cancel {row.title} permanently, with all its prompts?"
-            self._confirm(text, "Cancel it", lambda: self._cancel(row.fleet_id))
-        elif row.process is not None:
+            self._confirm(text, "Cancel it", lambda: fleet.cancel(row.fleet_id), "cancelled")
+        elif process is not None:
             text = (
-                f"End {row.title}?\n\nThis ends process {row.process.pid} and everything it started. "
+                f"End {row.title}?\n\nThis ends process {process.pid} and everything it started. "
                 "The program that runs it gets an error."
             )
-            self._confirm(text, "End it", lambda: self._end(row))
+            self._confirm(text, "End it", lambda: terminate_tree(process), f"process {process.pid} has ended")
         elif row.kind == "session":
             self._say("the process of this session cannot be identified reliably, so it is not ended", "warning")
         else:
             self._say("select a session")
 
-    def _confirm(self, text: str, verb: str, then: Callable[[], None]) -> None:
+    def _confirm(self, text: str, verb: str, stop: Callable[[], bool], done: str) -> None:
+        """Ask whether to stop a session, stop it in a thread, and report it."""
+
         def act(is_confirmed: bool | None) -> None:
             if is_confirmed:
-                then()
+                self._work(stop, report)
+
+        def report(did: bool) -> None:
+            self._say(done if did else "it has already ended")
+            self._poll_now()
 
         self.push_screen(ConfirmScreen(text, verb), act)
-
-    def _cancel(self, session_id: str) -> None:
-        fleet = self.model.fleet
-        assert fleet is not None  # noqa: S101 - only a fleet has rows with a `fleet_id`
-        self._work(lambda: fleet.cancel(session_id), lambda did: self._report_stop(did, "cancelled"))
-
-    def _end(self, row: Row) -> None:
-        process = row.process
-        assert process is not None  # noqa: S101 - checked before asking
-        done = f"process {process.pid} has ended"
-        self._work(lambda: terminate_tree(process), lambda did: self._report_stop(did, done))
-
-    def _report_stop(self, did: bool, text: str) -> None:
-        self._say(text if did else "it has already ended")
-        self._poll_now()
 
     def action_open(self) -> None:
         """Write the timeline of the session, and open it."""

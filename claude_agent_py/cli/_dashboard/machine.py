@@ -4,8 +4,7 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
-from functools import partial
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from claude_agent_py._errors import SessionError
@@ -38,30 +37,21 @@ class TranscriptTailer:
         path: The transcript.
         launches: The tasks found in the transcripts of the session. This transcript adds its own.
         agent_id: The id of the subagent; None for the main agent.
-        on_cost: Called with each cost that the CLI has recorded.
     """
 
-    def __init__(
-        self,
-        path: str,
-        launches: Launches,
-        agent_id: str | None = None,
-        on_cost: Callable[[CostNote], object] = lambda note: None,
-    ) -> None:
+    def __init__(self, path: str, launches: Launches, agent_id: str | None = None) -> None:
         self.path = path
         self.is_partial = False
         """Whether the last read stopped before the end of the file."""
-        self.reported: float | None = None
-        """The last cost that the CLI recorded."""
         self._launches = launches
         self._agent_id = agent_id
-        self._on_cost = on_cost
         self._tail = Tail()
         self._reset()
 
     def _reset(self) -> None:
+        self.cost = CostNote()
+        """The last cost that the CLI recorded, or an empty one."""
         self._lines = Lines()
-        self.reported = None
         self._spending = Spending()
         self._calls: dict[str, str] = {}
         self._reader = LaunchReader(self._launches, self._agent_id)
@@ -99,8 +89,7 @@ class TranscriptTailer:
     def _read_line(self, line: bytes) -> None:
         self._launches.record_ends(line)
         if (cost := read_cost(line)) is not None:
-            self.reported = cost.total_cost_usd
-            self._on_cost(cost)
+            self.cost = cost
         elif _is_message(line):
             with contextlib.suppress(ValueError):
                 self._read_message(read_message(line)[0])
@@ -205,14 +194,16 @@ class _SessionReader:
         try:
             if not self._path:
                 self._path = find_session(self._session_id, None, self._config_dir)
-                self._tailers[""] = TranscriptTailer(self._path, self._launches, on_cost=partial(_learn, self._prices))
+                self._tailers[""] = TranscriptTailer(self._path, self._launches)
         except (SessionError, ValueError):
             # The CLI has not written a transcript yet.
             return
-        has_new = self._tailers[""].read_new(deadline)
+        main = self._tailers[""]
+        has_new = main.read_new(deadline)
         if has_new or self._tasks or not is_idle:
             self._read_agents(deadline)
         if has_new:
+            _learn(self._prices, main.cost)
             try:
                 self._title = describe_session(self._path, self._session_id).summary
             except OSError:
@@ -240,7 +231,7 @@ class _SessionReader:
             title=one_line(self._title) or f"no prompt yet ({running.session_id[:8]})",
             state=process.status or "?",
             since=running.started_at,
-            spent=self._sum_spent(self._tailers.values(), main.reported if main else None),
+            spent=self._sum_spent(self._tailers.values(), main.cost.total_cost_usd if main else None),
             calls=_describe_wait(process, main.calls if main else ""),
             about=(f"pid {process.pid}", one_line(running.cwd)),
             children=nest_tasks(
@@ -299,12 +290,8 @@ class _SessionReader:
 
 def _describe_wait(process: RunningProcess, calls: str) -> str:
     """Return what a process waits for: the reason that it reports, and its tool calls."""
-    parts = []
-    if process.waiting_for:
-        parts.append(one_line(process.waiting_for))
-    if calls and process.status != "idle":
-        parts.append(calls)
-    return ": ".join(parts)
+    reason = one_line(process.waiting_for or "")
+    return ": ".join(filter(None, [reason, calls if process.status != "idle" else ""]))
 
 
 # Prices -----------------------------------------------------------------------------------------------------------

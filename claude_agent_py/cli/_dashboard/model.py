@@ -188,36 +188,30 @@ def _merge_local(row: Row, local: Row | None) -> Row:
 
 def attach_questions(row: Row, questions: Iterable[Interaction]) -> Row:
     """Return a session's row with its questions, each in the row of the agent that asked it."""
-    pending = list(questions)
-    if not pending:
-        return row
-    agents = {child.key.rpartition(":")[2] for child in row.walk() if child.kind == "task"}
-    own = tuple(question for question in pending if question.agent_id not in agents)
-    return replace(
-        row,
-        questions=(*row.questions, *own),
-        children=tuple(_attach_to_task(child, pending) for child in row.children),
-    )
+    agents = {_get_agent(child) for child in row.walk() if child.kind == "task"}
+    by_agent: dict[str | None, list[Interaction]] = {}
+    for question in questions:
+        agent = question.agent_id if question.agent_id in agents else None
+        by_agent.setdefault(agent, []).append(question)
+
+    def attach(row: Row, agent: str | None) -> Row:
+        children = tuple(attach(child, _get_agent(child)) for child in row.children)
+        return replace(row, questions=(*row.questions, *by_agent.get(agent, ())), children=children)
+
+    return attach(row, None) if by_agent else row
 
 
-def _attach_to_task(task: Row, questions: list[Interaction]) -> Row:
-    own = tuple(question for question in questions if question.agent_id == task.key.rpartition(":")[2])
-    children = tuple(_attach_to_task(child, questions) for child in task.children)
-    return replace(task, questions=own, children=children)
+def _get_agent(task: Row) -> str:
+    return task.key.rpartition(":")[2]
 
 
 def group_by_host(rows: Iterable[Row]) -> list[Row]:
     """Return the rows in their order. Several sessions of one program, such as a pool, become children of one row."""
-    ungrouped = list(rows)
-    hosts = [row.facts["host"] for row in ungrouped]
-    counts = Counter(host["pid"] for host in hosts if host)
     groups: dict[str, list[Row]] = {}
-    for row, host in zip(ungrouped, hosts, strict=True):
-        key = row.key
-        if host is not None and counts[host["pid"]] > 1:
-            key = f"host:{host['pid']}"
-        groups.setdefault(key, []).append(row)
-    return [group[0] if key == group[0].key else _build_host_row(key, group) for key, group in groups.items()]
+    for row in rows:
+        host = row.facts["host"]
+        groups.setdefault(f"host:{host['pid']}" if host else row.key, []).append(row)
+    return [group[0] if len(group) == 1 else _build_host_row(key, group) for key, group in groups.items()]
 
 
 def _build_host_row(key: str, rows: list[Row]) -> Row:

@@ -9,7 +9,7 @@ from claude_agent_py.cli.terminal import one_line
 from claude_agent_py.permissions.interactions import Interaction
 from claude_agent_py.transport.processes import ProcessID
 
-Kind: TypeAlias = Literal["host", "session", "task", "fleet", "fleet_session", "inbox", "question", "problem"]
+Kind: TypeAlias = Literal["host", "session", "task", "fleet", "fleet_session", "inbox", "question"]
 
 MARKS: Final[Mapping[str, tuple[str, str]]] = {
     "asks": ("?", "bold yellow"),
@@ -19,8 +19,6 @@ MARKS: Final[Mapping[str, tuple[str, str]]] = {
     "queued": ("·", "blue"),
     "failed": ("✗", "red"),
     "cancelled": ("■", "magenta"),
-    "problem": ("!", "red"),
-    "group": ("▸", "bold"),
 }
 """The character and colour of each state. Other states are inactive."""
 LINE_CHARS: Final = 200
@@ -110,7 +108,7 @@ class Row:
 
     def line(self) -> str:
         """Return the row as one line, without its mark."""
-        if self.kind in ("host", "fleet", "inbox", "problem"):
+        if self.kind in ("host", "fleet", "inbox"):
             return one_line(" · ".join((self.title, *self.about)), LINE_CHARS)
         tokens, cost = self.spent.format()
         texts = [*self.about[:1]]

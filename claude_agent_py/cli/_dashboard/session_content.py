@@ -9,8 +9,8 @@ import re
 import sys
 import tempfile
 import webbrowser
-from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Any, Final
 
 from rich.text import Text
@@ -42,9 +42,9 @@ def load_conversation(row: Row, fleet: FleetView | None) -> list[str]:
         FleetError: The database does not respond.
     """
     if row.path:
-        messages = list(_read_last_messages(row.path))[::-1]
+        messages = _read_last_messages(row.path)[::-1]
     elif row.fleet_id and fleet is not None:
-        messages = list(fleet.messages(row.fleet_id, last=MAX_MESSAGES))
+        messages = fleet.messages(row.fleet_id, last=MAX_MESSAGES)
     else:
         messages = []
     return [displayable(line, 20_000) for line in render_conversation(messages)]
@@ -58,27 +58,20 @@ def get_version(row: Row) -> object:
     return row.facts.get("events", row.since)
 
 
-def _read_last_messages(path: str) -> Iterator[Any]:
-    """Yield the last messages of a transcript in reverse order, including abandoned branches."""
+def _read_last_messages(path: str) -> list[Any]:
+    """Return the last messages of a transcript in reverse order, including abandoned branches."""
     status = regular_file(path)
     snapshot = Snapshot(path, status.st_size if status else 0)
-    try:
-        yield from islice(_read_backwards(snapshot), MAX_MESSAGES)
-    except OSError:
-        # The file has been removed in the meantime.
-        return
-
-
-def _read_backwards(snapshot: Snapshot) -> Iterator[Any]:
-    for at, line in snapshot.backwards():
-        if snapshot.size - at > MAX_BYTES:
-            return
-        if line is None or line.startswith(b'{"type":"') or b'"message":' not in line:
-            continue
-        try:
-            yield read_message(line)[0]
-        except ValueError:
-            continue
+    messages: list[Any] = []
+    # The file may have been removed in the meantime. A line that is not a message is skipped.
+    with suppress(OSError):
+        for at, line in snapshot.backwards():
+            if snapshot.size - at > MAX_BYTES or len(messages) == MAX_MESSAGES:
+                break
+            if line is not None and not line.startswith(b'{"type":"') and b'"message":' in line:
+                with suppress(ValueError):
+                    messages.append(read_message(line)[0])
+    return messages
 
 
 def write_timeline(row: Row, fleet: FleetView | None, config_dir: str | None) -> str:

@@ -1,6 +1,6 @@
 """`RowTree`: the rows as a textual tree with columns. Texts of agents are never interpreted as markup."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from rich.cells import cell_len, set_cell_size
@@ -108,15 +108,16 @@ def render_columns(row: Row, width: int, total: int) -> Text:
         "cost": (cost, ""),
         WAITS: (waits_for, "yellow" if row.questions else "dim"),
     }
-    text = Text(fit(_join_facts(row, name_width), name_width))
+    return _join_columns(fit(_join_facts(row, name_width), name_width), values, widths)
+
+
+def _join_columns(name: str, values: Mapping[str, tuple[str, str]], widths: Mapping[str, int]) -> Text:
+    """Return a line of the name and the columns. Each column has a text and a style."""
+    text = Text(name)
     for column, size in widths.items():
         value, style = values[column]
-        if column in _LEFT_ALIGNED:
-            text.append(fit(f" {value}", size), style)
-        elif len(value) < size:
-            text.append(value.rjust(size), style)
-        else:
-            text.append(fit(value, size), style)
+        aligned = f" {value}" if column in _LEFT_ALIGNED else value.rjust(size)
+        text.append(fit(aligned, size), style)
     return text
 
 
@@ -145,15 +146,9 @@ def compute_widths(total: int) -> dict[str, int]:
 def render_heading(total: int, count: int) -> Text:
     """Return the number of sessions and the names of the columns."""
     widths = compute_widths(total)
-    text = Text(fit(f"  {count} session{'s' * (count != 1)}", max(1, total - sum(widths.values()))))
-    for column, size in widths.items():
-        if column == WAITS:
-            text.append(fit(f"  {column}", size))
-        elif column in _LEFT_ALIGNED:
-            text.append(fit(f" {column}", size))
-        else:
-            text.append(column.rjust(size))
-    return text
+    name = fit(f"  {count} session{'s' * (count != 1)}", max(1, total - sum(widths.values())))
+    titles = {column: (column, "") for column in widths} | {WAITS: (f" {WAITS}", "")}
+    return _join_columns(name, titles, widths)
 
 
 def fit(text: str, width: int) -> str:

@@ -10,7 +10,10 @@ import html
 import json
 from functools import cache
 from importlib.resources import files
+from string import Template
 from typing import Any, Final
+
+import msgspec
 
 from claude_agent_py.observe.spans import Span, Summary, Used
 
@@ -24,21 +27,15 @@ def build_page(spans: list[Span], summary: Summary, *, title: str, source: str, 
     """Return the page."""
     data = json.dumps(_encode_page(spans, summary, title, source, dropped), separators=(",", ":"), ensure_ascii=False)
     style, script = _read_asset("page.css"), _read_asset("page.js")
-    parts = {
-        "@SCRIPT_HASH@": _hash_source(script),
-        "@STYLE_HASH@": _hash_source(style),
-        "@TITLE@": html.escape(title),
-        "@STYLE@": style,
-        "@SCRIPT@": script,
-        "@DATA@": _escape_json(data).encode("utf-8", "replace").decode(),
-    }
-    pieces = []
-    rest = _read_asset("page.html")
-    # Replace each mark once, from left to right, because the inserted texts may contain marks.
-    for mark, text in sorted(parts.items(), key=lambda part: rest.index(part[0])):
-        before, _, rest = rest.partition(mark)
-        pieces += [before, text]
-    return "".join([*pieces, rest])
+    # The inserted texts are not searched for placeholders.
+    return Template(_read_asset("page.html")).substitute(
+        script_hash=_hash_source(script),
+        style_hash=_hash_source(style),
+        title=html.escape(title),
+        style=style,
+        script=script,
+        data=_escape_json(data).encode("utf-8", "replace").decode(),
+    )
 
 
 def _escape_json(data: str) -> str:
@@ -48,10 +45,10 @@ def _escape_json(data: str) -> str:
     return data
 
 
-def build_iframe(page: str, height: int = 620) -> str:
+def build_iframe(page: str) -> str:
     """Return a page in an iframe that isolates it from the surrounding notebook."""
     return (
-        f'<iframe sandbox="allow-scripts" srcdoc="{html.escape(page)}" width="100%" height="{height}" '
+        f'<iframe sandbox="allow-scripts" srcdoc="{html.escape(page)}" width="100%" height="620" '
         'style="border:1px solid #8884;border-radius:8px"></iframe>'
     )
 
@@ -89,13 +86,11 @@ def _encode_page(spans: list[Span], summary: Summary, title: str, source: str, d
 
 
 def _encode_usage(used: Used) -> dict[str, Any]:
-    tokens = used.tokens
-    counts = [tokens.input, tokens.output, tokens.cache_read, tokens.cache_write]
+    counts = msgspec.structs.astuple(used.tokens)
     return {"calls": used.calls, "tools": used.tools, "tokens": counts, "cost": used.cost_usd}
 
 
 def _encode_span(span: Span, start: float, limit: int | None) -> list[Any]:
-    tokens = span.tokens
     return [
         span.id,
         _KINDS.index(span.kind),
@@ -105,7 +100,7 @@ def _encode_span(span: Span, start: float, limit: int | None) -> list[Any]:
         round(max(0.0, span.start - start), 6),
         None if span.duration is None else round(span.duration, 6),
         span.status,
-        None if tokens is None else [tokens.input, tokens.output, tokens.cache_read, tokens.cache_write],
+        None if span.tokens is None else msgspec.structs.astuple(span.tokens),
         span.cost_usd,
         {key: _shorten(value, limit) for key, value in span.attributes.items() if key != "models"},
         list(span.links),

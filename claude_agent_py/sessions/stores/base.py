@@ -160,7 +160,7 @@ def drop_duplicates(entries: list[SessionStoreEntry]) -> list[SessionStoreEntry]
     seen: set[str] = set()
     kept = []
     for entry in entries:
-        uuid = _read_uuid(entry)
+        uuid = read_uuid(entry)
         if uuid not in seen:
             kept.append(entry)
         if uuid is not None:
@@ -202,7 +202,7 @@ class BlockingStore:
 
     def _append_all(self, place: Place, entries: list[SessionStoreEntry], epoch: int | None) -> None:
         self._append(
-            place, [Row(_read_uuid(entry), encode_entry(entry), entry) for entry in drop_duplicates(entries)], epoch
+            place, [Row(read_uuid(entry), encode_entry(entry), entry) for entry in drop_duplicates(entries)], epoch
         )
 
     async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
@@ -346,7 +346,8 @@ class SummarisingStore(BlockingStore):
         raise NotImplementedError
 
 
-def _read_uuid(entry: SessionStoreEntry) -> str | None:
+def read_uuid(entry: SessionStoreEntry) -> str | None:
+    """Return the uuid of an entry, or None if it has none."""
     uuid = entry.get("uuid")
     return None if uuid is None else str(uuid)
 

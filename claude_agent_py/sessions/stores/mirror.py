@@ -41,7 +41,7 @@ from claude_agent_py.sessions.stores.transfers import (
     Append,
     Mark,
     ReportCursor,
-    Tail,
+    encode_line,
     identify,
     join_subpath,
     parse_place,
@@ -50,8 +50,6 @@ from claude_agent_py.sessions.stores.transfers import (
 from claude_agent_py.tasks.files.transcript import notes_path
 
 PROJECT: Final = "undelivered"
-SENDING: Final = "sending"
-"""The folder of a transcript that is being sent."""
 
 
 class Spool:
@@ -65,11 +63,11 @@ class Spool:
         self.folder: PrivateFolder | None = None
         """The folder; None until the first transcript is added."""
 
-    def prepare_path(self, place: Place, project: str = PROJECT) -> str:
+    def prepare_path(self, place: Place) -> str:
         """Return the path of a transcript. Creates its folder."""
         if self.folder is None:
             self.folder = make_folder(None)
-        session = os.path.join(self.folder.projects, project, place.session)
+        session = os.path.join(self.folder.projects, PROJECT, place.session)
         path = join_subpath(session, place.subpath) if place.subpath else session + SUFFIX
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         return path
@@ -77,9 +75,10 @@ class Spool:
     def add(self, place: Place, entries: Sequence[SessionStoreEntry], *, is_older: bool = False) -> str:
         """Add entries to the end of a transcript, or older entries to its start. Return its path."""
         path = self.prepare_path(place)
-        lines = b"".join(json.dumps(entry, separators=(",", ":")).encode() + b"\n" for entry in entries)
+        lines = b"".join(map(encode_line, entries))
         if is_older:
-            self._prepend(place, lines)
+            newer = Path(path).read_bytes() if os.path.isfile(path) else b""
+            write_atomically(path, [lines, newer], replace=True)
             return path
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as file:
             file.write(lines)
@@ -88,37 +87,21 @@ class Spool:
     async def send(self, place: Place, append: Append) -> int:
         """Move the entries of a transcript to the store, in order. Return how many.
 
-        Entries added during the call stay, as do the entries that a failing store did not accept.
+        The entries that a failing store did not accept stay, and so may entries added during the call.
         """
-        sending = self.prepare_path(place, SENDING)
+        path = self.prepare_path(place)
         sent = 0
         count = 0
-        os.replace(self.prepare_path(place), sending)
         try:
-            while batch := await run_file_work(_read_batch, sending, sent):
+            while batch := await run_file_work(_read_batch, path, sent):
                 entries, end = batch
                 await append(place.key, entries)
                 sent = end
                 count += len(entries)
         finally:
-            self._restore_unsent(place, sending, sent)
+            # Does not use a thread, so that it also works when cancelled.
+            _drop_start(path, sent)
         return count
-
-    def _restore_unsent(self, place: Place, sending: str, sent: int) -> None:
-        """Put the unsent entries before the entries added since.
-
-        Does not use a thread, so that it also works when cancelled.
-        """
-        with open(sending, "rb") as file:
-            file.seek(sent)
-            self._prepend(place, file.read())
-        os.unlink(sending)
-
-    def _prepend(self, place: Place, lines: bytes) -> None:
-        if lines:
-            path = self.prepare_path(place)
-            rest = Path(path).read_bytes() if os.path.isfile(path) else b""
-            write_atomically(path, [lines, rest], replace=True)
 
     def has(self, place: Place) -> bool:
         """Return whether the spool has entries of a transcript."""
@@ -132,11 +115,21 @@ class Spool:
             shutil.copyfile(notes_path(transcript), notes_path(path))
 
 
+def _drop_start(path: str, size: int) -> None:
+    """Remove the first bytes of a file, and the file if nothing remains."""
+    rest = Path(path).read_bytes()[size:]
+    if rest:
+        write_atomically(path, [rest], replace=True)
+    else:
+        os.unlink(path)
+
+
 def _read_batch(path: str, start: int) -> tuple[list[SessionStoreEntry], int] | None:
     """Return the next entries of a transcript and their end position, or None at the end of the file."""
     with open(path, "rb") as file:
         file.seek(start)
-        lines = file.readlines(BATCH_CHARS)[:BATCH_ENTRIES]
+        # The last line may not be complete yet.
+        lines = [line for line in file.readlines(BATCH_CHARS)[:BATCH_ENTRIES] if line.endswith(b"\n")]
     if not lines:
         return None
     return [json.loads(line) for line in lines], start + sum(map(len, lines))
@@ -428,18 +421,21 @@ class Mirror:
 
     async def _send_spooled(self, place: Place) -> int:
         sent = await self.spool.send(place, self._append)
-        # If the spool has the transcript again, entries were added during the sending.
+        # Entries added during the sending were also sent, or are still there.
         if not self.spool.has(place):
             self._spooled.discard(place)
+            self._behind.pop(place, None)
         return sent
 
     async def _send_file(self, place: Place) -> int:
         reported = self._reported.setdefault(place, ReportCursor()).copy()
-        tail = Tail(reported.last)
+        marks: list[Mark] = []
         with anyio.fail_after(self._timeout):
             stored = await self._store.load(place.key)
-        sent = await send_missing(self._files[place], place.key, stored or [], self._append, tail.add)
-        self._drop_sent(place, reported.with_sent(tail.marks))
+        sent = await send_missing(
+            self._files[place], place.key, stored or [], self._append, lambda entry: marks.append(identify(entry))
+        )
+        self._drop_sent(place, reported.with_sent(marks))
         return sent
 
     def _drop_queued(self, place: Place) -> list[SessionStoreEntry]:

@@ -60,7 +60,8 @@ class RedisStore(SummarisingStore):
         self._redis.close()
 
     def _key(self, kind: str, *parts: str) -> str:
-        return ":".join((f"{self._prefix}{kind}", *(_quote_part(part) for part in parts)))
+        # `quote` escapes the colons of a part.
+        return ":".join((f"{self._prefix}{kind}", *(quote(encode_utf8(part), safe="/~@+=, ") for part in parts)))
 
     def _check_version(self) -> None:
         if self._is_ready:
@@ -189,8 +190,3 @@ def _parse_lease(text: bytes | None) -> LeaseState:
 
 def _decode(data: bytes) -> str:
     return data.decode(errors="surrogatepass")
-
-
-def _quote_part(part: str) -> str:
-    """Return a part of a key without colons."""
-    return quote(encode_utf8(part), safe="/~@+=, ")

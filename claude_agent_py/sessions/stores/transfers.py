@@ -3,7 +3,7 @@
 import json
 import os
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Any, Final, TypeAlias, cast
 
@@ -13,18 +13,12 @@ from claude_agent_py._untrusted import read_bytes
 from claude_agent_py.sessions.files import write_atomically
 from claude_agent_py.sessions.folders import parse_session_id, regular_file
 from claude_agent_py.sessions.lines import Snapshot
-from claude_agent_py.sessions.stores.base import drop_duplicates
+from claude_agent_py.sessions.stores.base import drop_duplicates, read_uuid
 from claude_agent_py.sessions.stores.protocol import Place, SessionKey, SessionStoreEntry
 from claude_agent_py.tasks.files.transcript import MOST_NOTES_BYTES, notes_path
 
 Mark: TypeAlias = str | int
 """Identifies an entry: its uuid, or a hash of its content."""
-
-
-def read_uuid(entry: SessionStoreEntry) -> str | None:
-    """Return the uuid of an entry, or None if it has none."""
-    uuid: object = entry.get("uuid")
-    return uuid if isinstance(uuid, str) else None
 
 
 def identify(entry: SessionStoreEntry) -> Mark:
@@ -78,12 +72,15 @@ class ReportCursor:
         """Return a copy."""
         return ReportCursor(self.last, self.notes, self._ahead)
 
-    def with_sent(self, tail: Sequence[Mark]) -> "ReportCursor":
-        """Return a copy for after sending the whole file. `tail` has the file's entries after `last`."""
+    def with_sent(self, marks: Sequence[Mark]) -> "ReportCursor":
+        """Return a copy for after sending the whole file, which has these entries."""
         known = Counter(self.notes)
         ahead: list[Mark] = []
-        for mark in tail:
-            if known[mark] > 0:
+        for mark in marks:
+            if mark == self.last:
+                known = Counter(self.notes)
+                ahead.clear()
+            elif known[mark] > 0:
                 known[mark] -= 1
             else:
                 ahead.append(mark)
@@ -188,30 +185,38 @@ def add_missing(source: str, target: str, stored: list[SessionStoreEntry]) -> bo
     if not tip.is_known:
         return False
     with open(target, "ab") as file:
-        file.writelines(_encode_line(entry) for entry in entries)
+        file.writelines(encode_line(entry) for entry in entries)
     return True
 
 
 class _TipWatcher:
-    """Checks whether a transcript has the current message of the store's conversation."""
+    """Checks whether a transcript has the current message of the store's conversation, or continues it."""
 
     def __init__(self, stored: list[SessionStoreEntry]) -> None:
-        self.uuid: str | None = _find_tip(stored)
+        self.uuid, self._newest = _find_tip(stored)
         self.is_known: bool = self.uuid is None
 
-    def watch(self, entry: SessionStoreEntry) -> None:
+    def watch(self, entry: Mapping[str, Any]) -> None:
         """Process an entry of the transcript."""
-        self.is_known = self.is_known or entry.get("uuid") == self.uuid
+        parents = (entry.get("parentUuid"), entry.get("logicalParentUuid"))
+        self.is_known |= entry.get("uuid") == self.uuid or any(parent in self._newest for parent in parents)
 
 
-def _find_tip(stored: list[SessionStoreEntry]) -> str | None:
-    """Return the uuid of a conversation's current message, or None if there are no messages."""
+def _find_tip(stored: list[SessionStoreEntry]) -> tuple[str | None, list[str]]:
+    """Return the uuid of a conversation's current message, or None if there are no messages; and the newest uuids.
+
+    The newest uuids are that message's and those of the entries after it, for example attachments.
+    """
+    newest: list[str] = []
     for entry in reversed(cast("list[dict[str, Any]]", stored)):
         if entry["type"] == TIP and entry.get("explicit") is True and isinstance(entry.get("leafUuid"), str):
-            return str(entry["leafUuid"])
-        if entry["type"] in ("user", "assistant") and isinstance(entry.get("uuid"), str):
-            return None if entry.get("isSidechain") is True else str(entry["uuid"])
-    return None
+            return entry["leafUuid"], [*newest, entry["leafUuid"]]
+        uuid = read_uuid(cast("SessionStoreEntry", entry))
+        if uuid is not None:
+            newest.append(uuid)
+            if entry["type"] in ("user", "assistant"):
+                return None if entry.get("isSidechain") is True else uuid, newest
+    return None, newest
 
 
 def _iter_batches(entries: Iterator[tuple[SessionStoreEntry, int]]) -> Iterator[list[SessionStoreEntry]]:
@@ -226,22 +231,6 @@ def _iter_batches(entries: Iterator[tuple[SessionStoreEntry, int]]) -> Iterator[
             size = 0
     if batch:
         yield batch
-
-
-class Tail:
-    """Collects the entries of a file after the entry with the uuid `last`; None collects all."""
-
-    def __init__(self, last: str | None) -> None:
-        self.marks: list[Mark] = []
-        self._last = last
-
-    def add(self, entry: SessionStoreEntry) -> None:
-        """Process the next entry of the file."""
-        mark = identify(entry)
-        if mark == self._last:
-            self.marks.clear()
-        else:
-            self.marks.append(mark)
 
 
 def read_cursor(path: str) -> ReportCursor:
@@ -326,13 +315,14 @@ def write_transcript(path: str, entries: list[SessionStoreEntry]) -> None:
     for entry in entries:
         if entry.get("type") == METADATA:
             described = {name: value for name, value in entry.items() if name != "type"}
-    lines = (_encode_line(entry) for entry in entries if entry.get("type") != METADATA)
+    lines = (encode_line(entry) for entry in entries if entry.get("type") != METADATA)
     write_atomically(path, lines)
     if described is not None:
         write_atomically(notes_path(path), [json.dumps(described).encode()])
 
 
-def _encode_line(entry: SessionStoreEntry) -> bytes:
+def encode_line(entry: SessionStoreEntry) -> bytes:
+    """Return an entry as a line of a transcript."""
     return json.dumps(entry, separators=(",", ":")).encode("ascii") + b"\n"
 
 

@@ -106,7 +106,7 @@ class AgentDecoder:
     def feed(self, piece: Piece) -> list[str]:
         """Return the texts that this piece completes."""
         if piece.restarted:
-            self._lines.reset()
+            self._lines = Lines()
         texts: list[str] = []
         for message in map(parse_entry, self._lines.feed(piece.data)):
             if message is not None:

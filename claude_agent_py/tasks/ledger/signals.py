@@ -2,7 +2,7 @@
 
 Signals are the five task messages, messages of subagents, results of tools and of turns, hooks, and permission prompts.
 They may arrive early, late, twice or never, in any order, and concern unannounced tasks. `ledger` does the
-bookkeeping, `state` moves the status, and `waiting.reconcile` adds evidence from files. `now` is in seconds since the
+bookkeeping, `state` moves the status, and `reconcile` adds evidence from files. `now` is in seconds since the
 epoch. See also `_protocol/turns.py`, which does the same for turns.
 """
 

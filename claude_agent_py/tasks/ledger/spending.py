@@ -58,13 +58,11 @@ class Prices:
         """Derive prices from the totals of a result. Return whether a model got its first price."""
         known = len(self._implied)
         for name, usage in spent.items():
-            cache_written = usage.cache_creation_input_tokens
-            written_1h = min(usage.cache_creation_ephemeral_1h_input_tokens or 0, cache_written)
-            counts = (
+            counts = _to_counts(
                 usage.input_tokens,
                 usage.output_tokens,
-                cache_written - written_1h,
-                written_1h,
+                usage.cache_creation_input_tokens,
+                usage.cache_creation_ephemeral_1h_input_tokens or 0,
                 usage.cache_read_input_tokens,
             )
             units = sum(count * weight for count, weight in zip(counts, _WEIGHTS, strict=True))
@@ -107,14 +105,12 @@ class Spending(Struct):
             return
         key = message.message.id or message.uuid
         model = message.message.model or ""
-        cache_written = usage.cache_creation_input_tokens or 0
         by_duration = usage.cache_creation
-        written_1h = min(by_duration.ephemeral_1h_input_tokens, cache_written) if by_duration else 0
-        counts = (
+        counts = _to_counts(
             usage.input_tokens or 0,
             usage.output_tokens or 0,
-            cache_written - written_1h,
-            written_1h,
+            usage.cache_creation_input_tokens or 0,
+            by_duration.ephemeral_1h_input_tokens if by_duration else 0,
             usage.cache_read_input_tokens or 0,
         )
         earlier = self._messages.get(key)
@@ -261,18 +257,21 @@ def add_counts(one: Counts, other: Counts) -> Counts:
 
 
 def _read_counts(usage: Mapping[str, Any]) -> Counts:
-    cache_written = _read_number(usage, "cache_creation_input_tokens")
     by_duration = usage.get("cache_creation")
-    written_1h: float = 0
-    if isinstance(by_duration, dict):
-        written_1h = min(_read_number(by_duration, "ephemeral_1h_input_tokens"), cache_written)
-    return (
+    return _to_counts(
         _read_number(usage, "input_tokens"),
         _read_number(usage, "output_tokens"),
-        cache_written - written_1h,
-        written_1h,
+        _read_number(usage, "cache_creation_input_tokens"),
+        _read_number(by_duration, "ephemeral_1h_input_tokens") if isinstance(by_duration, dict) else 0,
         _read_number(usage, "cache_read_input_tokens"),
     )
+
+
+def _to_counts(
+    input_tokens: float, output_tokens: float, cache_written: float, written_1h: float, cache_read: float
+) -> Counts:
+    written_1h = min(written_1h, cache_written)
+    return input_tokens, output_tokens, cache_written - written_1h, written_1h, cache_read
 
 
 def _read_number(values: Mapping[str, Any], name: str) -> float:

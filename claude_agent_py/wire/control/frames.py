@@ -81,18 +81,6 @@ class ControlResponse(FrameModel):
         """Id of the request."""
         return self.response.request_id
 
-    @classmethod
-    def success(cls, request_id: str, payload: JSONObject | None = None) -> "ControlResponse":
-        """Create the response to a request that succeeded."""
-        return cls(response=ControlSuccess(request_id=request_id, response=payload or {}))
-
-    @classmethod
-    def failure(cls, request_id: str, error: str, error_code: str | None = None) -> "ControlResponse":
-        """Create the response to a request that failed."""
-        if error_code is None:
-            return cls(response=ControlFailure(request_id=request_id, error=error))
-        return cls(response=ControlFailure(request_id=request_id, error=error, error_code=error_code))
-
 
 class ControlCancelRequest(FrameModel):
     """Cancels a pending control request. It has no response."""

@@ -1,4 +1,4 @@
-"""Permission rules and updates, and the replies to permission requests, elicitations and dialogs.
+"""Permission rules and updates.
 
 The CLI silently drops an update that it does not understand and still allows the call. `PermissionUpdate.problem`
 reports such updates.
@@ -8,9 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, Self, TypeAlias, get_args
 
-import msgspec
-
-from claude_agent_py.wire.base import CamelModel, FrameModel, Open, UnknownModel, WireModel, keep_source
+from claude_agent_py.wire.base import CamelModel, FrameModel, Open, UnknownModel, keep_source
 from claude_agent_py.wire.fitting import Misfit, fit
 from claude_agent_py.wire.messages.modes import (
     KnownPermissionMode as KnownPermissionMode,
@@ -47,8 +45,7 @@ class PermissionRuleValue(CamelModel):
         match = _RULE.fullmatch(text.strip())
         if match is None:
             raise ValueError(f"invalid permission rule {text!r}; it must be Tool or Tool(content)")
-        content = match["content"]
-        return cls(tool_name=match["tool"]) if content is None else cls(tool_name=match["tool"], rule_content=content)
+        return cls(tool_name=match["tool"], rule_content=match["content"])
 
     def __str__(self) -> str:
         return self.tool_name if self.rule_content is None else f"{self.tool_name}({self.rule_content})"
@@ -122,11 +119,6 @@ class RemoveDirectories(_DirectoriesUpdate):
 class UnknownPermissionUpdate(UnknownModel, tag_field="type"):
     """An update of an unknown type, or of a known type with invalid fields."""
 
-    @property
-    def type(self) -> str:
-        """The update's type; empty if it has none."""
-        return str(self.raw.get("type", ""))
-
     @classmethod
     def _validate(cls, value: Any) -> Self:
         return cls(raw=dict(value)) if isinstance(value, Mapping) else super()._validate(value)
@@ -156,40 +148,3 @@ def read_update(data: Mapping[str, Any]) -> PermissionUpdate:
 
 def _unknown(field: str, value: str, known: tuple[str, ...]) -> str | None:
     return None if value in known else f"{field} {value!r} is not one of {', '.join(known)}"
-
-
-# Replies ---------------------------------------------------------------------------------------------------------
-
-
-class PermissionAllowReply(CamelModel, WireModel):
-    """Allow a tool call, with its original input unless `updated_input` is set."""
-
-    behavior: ClassVar[Literal["allow"]] = "allow"
-    updated_input: dict[str, Any] | None = None
-    updated_permissions: list[PermissionUpdate] | None = None
-    decision_classification: PermissionDecisionClassification | None = None
-
-
-class PermissionDenyReply(CamelModel, WireModel):
-    """Deny a tool call. The CLI requires a message."""
-
-    behavior: ClassVar[Literal["deny"]] = "deny"
-    message: str
-    interrupt: bool | None = None
-    """Also end the turn or, in a subagent, the subagent. The model does not see the message then."""
-    decision_classification: PermissionDecisionClassification | None = None
-
-
-class ElicitationReply(CamelModel):
-    """The reply to an MCP server's question. The CLI does not validate `content` against the server's schema."""
-
-    action: Literal["accept", "decline", "cancel"]
-    content: dict[str, Any] | None = None
-
-
-class UserDialogReply(CamelModel):
-    """The reply to a dialog. After `cancelled` the CLI takes the dialog's default action."""
-
-    behavior: Literal["completed", "cancelled"]
-    result: Any = msgspec.UNSET
-    """The dialog's result, which may be None; left out if unset."""

@@ -272,31 +272,26 @@ def parse_hook_output(event: str, value: Any) -> HookOutput | AsyncHookOutput:
     Raises:
         ValueError: The value has another type, belongs to another event, or has a field unknown to this event.
     """
-    if value is None:
-        return HookOutput()
-    if isinstance(value, AsyncHookOutput):
-        return value
-    if isinstance(value, HookOutput):
-        return _stopping(event, _for_event(event, value))
+    output = HookOutput() if value is None else value
     if isinstance(value, Mapping):
-        return _stopping(event, _from_mapping(event, value))
-    raise ValueError(f"a hook must return its output model, a dict or None, not {type(value).__name__}")
+        output = _from_mapping(event, value)
+    if isinstance(output, AsyncHookOutput):
+        return output
+    if not isinstance(output, HookOutput):
+        raise ValueError(f"a hook must return its output model, a dict or None, not {type(value).__name__}")
+    if output.EVENT not in (None, event):
+        raise ValueError(f"{type(output).__name__} is an output for {output.EVENT}, not {event}")
+    return _deny_if_stopping(output) if event == "PreToolUse" else output
 
 
-def _for_event(event: str, value: HookOutput) -> HookOutput:
-    if value.EVENT not in (None, event):
-        raise ValueError(f"{type(value).__name__} is an output for {value.EVENT}, not {event}")
-    return value
-
-
-def _stopping(event: str, value: HookOutput | AsyncHookOutput) -> HookOutput | AsyncHookOutput:
+def _deny_if_stopping(output: HookOutput) -> HookOutput:
     """Deny the tool call if `continue_` is False: the CLI would run the tool before it ends the turn."""
-    if event != "PreToolUse" or not isinstance(value, HookOutput) or value.continue_ is not False or value.decision:
-        return value
-    if isinstance(value, PreToolUseOutput) and value.permission_decision is not None:
-        return value
-    fields = value.model_dump(exclude_unset=True)
-    reason = fields.get("permission_decision_reason") or value.stop_reason or "Stopped by a hook."
+    if output.continue_ is not False or output.decision:
+        return output
+    fields = output.model_dump(exclude_unset=True)
+    if fields.get("permission_decision") is not None:
+        return output
+    reason = fields.get("permission_decision_reason") or output.stop_reason or "Stopped by a hook."
     denial = {"permission_decision": "deny", "permission_decision_reason": reason}
     return PreToolUseOutput.model_validate({**fields, **denial})
 

@@ -158,11 +158,6 @@ class MCPServerStatus(DiscreetModel, rename="camel"):
     tools: list[MCPToolInfo] | None = None
     tool_count: Number | None = None
 
-    @property
-    def is_connected(self) -> bool:
-        """Whether the server is connected, so its tools can be called."""
-        return self.status == "connected"
-
 
 class SettingsError(WireModel):
     """An error in a settings file."""

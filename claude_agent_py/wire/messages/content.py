@@ -127,22 +127,28 @@ class ToolUseBlock(Block):
         return typed_input(self.name, self.input)
 
 
-class ToolResultBlock(Block):
-    """The result of a tool call as the model sees it. `UserMessage.tool_use_result` has the structured form."""
+class AnyToolResult(Block):
+    """Base of the results of tools that the CLI or the MCP connector of the API ran."""
 
-    type: ClassVar[Literal["tool_result"]] = "tool_result"
     tool_use_id: str
     content: "str | list[ContentBlock] | None" = None
     is_error: bool | None = False
     """Whether the call failed. Left out on the wire unless it is true."""
 
     def __post_init__(self) -> None:
-        _without_null(self)
+        if self.is_error is None:  # unlike False, None would be encoded
+            msgspec.structs.force_setattr(self, "is_error", False)
 
     @property
     def text(self) -> str:
         """The text of the result; text blocks are joined by line breaks."""
         return text_of(self.content)
+
+
+class ToolResultBlock(AnyToolResult):
+    """The result of a tool call as the model sees it. `UserMessage.tool_use_result` has the structured form."""
+
+    type: ClassVar[Literal["tool_result"]] = "tool_result"
 
 
 class ToolReferenceBlock(Block):
@@ -176,8 +182,7 @@ class DocumentBlock(Block):
     @classmethod
     def from_bytes(cls, data: bytes, media_type: str = "application/pdf", title: str | None = None) -> "DocumentBlock":
         """Create a block from a document's bytes."""
-        source = base64_source(data, media_type)
-        return cls(source=source) if title is None else cls(source=source, title=title)
+        return cls(source=base64_source(data, media_type), title=title)
 
 
 class SearchResultBlock(Block):
@@ -289,21 +294,11 @@ class MCPToolUseBlock(Block):
     input: JSONObject = field(default_factory=dict)
 
 
-class MCPToolResultBlock(ServerToolResult):
+class MCPToolResultBlock(AnyToolResult):
     """The result of an MCP tool that the API ran."""
 
     type: ClassVar[Literal["mcp_tool_result"]] = "mcp_tool_result"
-    content: "str | list[ContentBlock] | None" = None
-    is_error: bool | None = False
-    """Whether the call failed. Left out on the wire unless it is true."""
-
-    def __post_init__(self) -> None:
-        _without_null(self)
-
-    @property
-    def text(self) -> str:
-        """The text of the result; text blocks are joined by line breaks."""
-        return text_of(self.content)
+    caller: JSONObject | None = None
 
 
 class MCPToolListingBlock(Block):
@@ -314,22 +309,11 @@ class MCPToolListingBlock(Block):
     tools: list[JSONObject] = field(default_factory=list)
 
 
-def _without_null(block: ToolResultBlock | MCPToolResultBlock) -> None:
-    """Replace an `is_error` of None by False, which is not encoded."""
-    if block.is_error is None:
-        msgspec.structs.force_setattr(block, "is_error", False)
-
-
 # The union -------------------------------------------------------------------------------------------------------
 
 
 class UnknownBlock(UnknownModel, tag_field="type"):
     """A block of a type unknown to this version."""
-
-    @property
-    def type(self) -> str:
-        """The block's type."""
-        return str(self.raw.get("type", ""))
 
 
 ContentBlock: TypeAlias = (

@@ -60,11 +60,6 @@ class CompactionDelta(WireModel):
 class UnknownDelta(UnknownModel, tag_field="type"):
     """A delta of a type unknown to this version."""
 
-    @property
-    def type(self) -> str:
-        """The delta's type."""
-        return str(self.raw.get("type", ""))
-
 
 Delta: TypeAlias = (
     TextDelta | InputJSONDelta | ThinkingDelta | SignatureDelta | CitationsDelta | CompactionDelta | UnknownDelta
@@ -142,11 +137,6 @@ class StreamErrorEvent(WireModel):
 
 class UnknownStreamEvent(UnknownModel, tag_field="type"):
     """A stream event of a type unknown to this version."""
-
-    @property
-    def type(self) -> str:
-        """The event's type."""
-        return str(self.raw.get("type", ""))
 
 
 StreamEvent: TypeAlias = (

@@ -1,6 +1,6 @@
 """Configuration of MCP servers, and its conversion between Python (seconds) and the wire (milliseconds)."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
 from urllib.parse import urlsplit
 
@@ -102,11 +102,6 @@ KINDS: Final[Mapping[str, type[MCPServerConfig]]] = {
     "sse": MCPSSEServer,
 }
 
-_FROM_WIRE: Final[Mapping[str, tuple[str, Callable[[Any], Any]]]] = {
-    "alwaysLoad": ("always_load", lambda value: value),
-    "timeout": ("timeout", lambda value: value / MILLISECONDS if isinstance(value, int | float) else value),
-}
-
 
 def mcp_server_from_wire(config: Mapping[str, Any], *, name: str = "") -> MCPServerConfig:
     """Create a server from its JSON configuration (`.mcp.json`, the official SDKs), with `timeout` in milliseconds.
@@ -117,11 +112,10 @@ def mcp_server_from_wire(config: Mapping[str, Any], *, name: str = "") -> MCPSer
     kind = config.get("type", "stdio")
     if kind not in KINDS:
         raise _invalid(name, f"unknown type {kind!r}; use one of {', '.join(KINDS)}{suggest(str(kind), KINDS)}")
-    fields = dict(config)
+    fields = {"always_load" if field == "alwaysLoad" else field: value for field, value in config.items()}
     fields.pop("type", None)
-    for wire_name, (field, convert) in _FROM_WIRE.items():
-        if wire_name in fields:
-            fields[field] = convert(fields.pop(wire_name))
+    if isinstance(fields.get("timeout"), int | float):
+        fields["timeout"] /= MILLISECONDS
     try:
         return KINDS[kind](**fields)
     except OptionsError as error:

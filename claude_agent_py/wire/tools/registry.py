@@ -3,76 +3,82 @@
 The models are imported on first use.
 """
 
-import contextlib
 import difflib
 import importlib
 import re
 from collections.abc import Mapping
-from types import UnionType
-from typing import Any, NamedTuple, get_args
+from typing import Any
 
 import msgspec
 
 from claude_agent_py.wire.base import FrameModel, WireModel, keep_source
 
-BUILTIN_TOOL_NAMES: tuple[str, ...] = (
-    "Agent",
+_MODULES: Mapping[str, tuple[str, ...]] = {
+    "agent": ("Agent", "ListAgents", "ReportFindings", "SendMessage", "Skill", "Workflow"),
+    "bash": ("Bash", "Monitor", "PowerShell", "TaskOutput", "TaskStop"),
+    "files": ("Edit", "NotebookEdit", "Read", "Write"),
+    "planning": (
+        "CronCreate",
+        "CronDelete",
+        "CronList",
+        "EnterPlanMode",
+        "EnterWorktree",
+        "ExitPlanMode",
+        "ExitWorktree",
+        "ScheduleWakeup",
+    ),
+    "questions": ("AskUserQuestion",),
+    "search": (
+        "Glob",
+        "Grep",
+        "ListMcpResourcesTool",
+        "LSP",
+        "ReadMcpResourceTool",
+        "ToolSearch",
+        "WebFetch",
+        "WebSearch",
+    ),
+    "task_list": ("TaskCreate", "TaskGet", "TaskList", "TaskUpdate", "TodoWrite"),
+}
+"""The tools that have models, by the module of their models."""
+
+_MODULE_OF: Mapping[str, str] = {tool: module for module, tools in _MODULES.items() for tool in tools}
+
+_STEMS: Mapping[str, str] = {
+    "Edit": "FileEdit",
+    "ListMcpResourcesTool": "ListMCPResources",
+    "Read": "FileRead",
+    "ReadMcpResourceTool": "ReadMCPResource",
+    "Write": "FileWrite",
+}
+"""What the names of models begin with, where it is not the name of the tool."""
+
+_WITHOUT_MODELS: tuple[str, ...] = (
     "Artifact",
-    "AskUserQuestion",
-    "Bash",
     "ClaudeDesign",
-    "CronCreate",
-    "CronDelete",
-    "CronList",
-    "Edit",
     "EndConversation",
-    "EnterPlanMode",
-    "EnterWorktree",
-    "ExitPlanMode",
-    "ExitWorktree",
-    "Glob",
-    "Grep",
-    "ListAgents",
-    "ListMcpResourcesTool",
-    "LSP",
-    "Monitor",
-    "NotebookEdit",
     "OfferChromeSetup",
-    "PowerShell",
     "Projects",
     "propose_skills",
     "PushNotification",
-    "Read",
     "ReadMcpResourceDirTool",
-    "ReadMcpResourceTool",
     "ReadNotifications",
     "RemoteTrigger",
-    "ReportFindings",
-    "ScheduleWakeup",
     "SendFeedback",
-    "SendMessage",
     "SendUserFile",
     "SendUserMessage",
     "SetGoal",
     "ShareOnboardingGuide",
     "ShowOnboardingRolePicker",
-    "Skill",
     "SubagentHandback",
-    "TaskCreate",
-    "TaskGet",
-    "TaskList",
-    "TaskStop",
-    "TaskUpdate",
-    "TodoWrite",
-    "ToolSearch",
     "WaitForMcpServers",
-    "WebFetch",
-    "WebSearch",
-    "Workflow",
-    "Write",
 )
-"""The names that CLI 2.1.328 publishes. It has more tools; `InitMessage.tools` lists the tools of a session. Those that
-only other programs offer (claude.ai, the desktop app, cloud sessions) have no models: their inputs stay dicts."""
+"""Tools that only other programs offer (claude.ai, the desktop app, cloud sessions): their inputs stay dicts."""
+
+BUILTIN_TOOL_NAMES: tuple[str, ...] = tuple(
+    sorted({*_MODULE_OF, *_WITHOUT_MODELS} - {"TaskOutput"}, key=str.lower)  # this one is not published
+)
+"""The names that CLI 2.1.328 publishes. It has more tools; `InitMessage.tools` lists the tools of a session."""
 
 STRUCTURED_OUTPUT = "StructuredOutput"
 """The tool with which the model delivers structured output. It has no other effect."""
@@ -95,57 +101,6 @@ LEGACY_TOOL_NAME_ALIASES: Mapping[str, str] = {
 the former names (`Task`)."""
 
 
-class _Models(NamedTuple):
-    module: str
-    input: str
-    output: str | None = None
-
-
-def _pair(module: str, stem: str) -> _Models:
-    return _Models(module, f"{stem}Input", f"{stem}Output")
-
-
-_TABLE: Mapping[str, _Models] = {
-    "Agent": _Models("agent", "TaskInput", "AgentOutput"),
-    "Workflow": _pair("agent", "Workflow"),
-    "SendMessage": _pair("agent", "SendMessage"),
-    "ListAgents": _pair("agent", "ListAgents"),
-    "Skill": _Models("agent", "SkillInput"),
-    "Bash": _pair("bash", "Bash"),
-    "PowerShell": _pair("bash", "PowerShell"),
-    "Monitor": _pair("bash", "Monitor"),
-    "TaskStop": _pair("bash", "TaskStop"),
-    "TaskOutput": _pair("bash", "TaskOutput"),
-    "Read": _pair("files", "FileRead"),
-    "Write": _pair("files", "FileWrite"),
-    "Edit": _pair("files", "FileEdit"),
-    "NotebookEdit": _pair("files", "NotebookEdit"),
-    "Glob": _pair("search", "Glob"),
-    "Grep": _pair("search", "Grep"),
-    "LSP": _Models("search", "LSPInput"),
-    "ToolSearch": _pair("search", "ToolSearch"),
-    "WebFetch": _pair("search", "WebFetch"),
-    "WebSearch": _pair("search", "WebSearch"),
-    "TaskCreate": _pair("task_list", "TaskCreate"),
-    "TaskGet": _pair("task_list", "TaskGet"),
-    "TaskUpdate": _pair("task_list", "TaskUpdate"),
-    "TaskList": _pair("task_list", "TaskList"),
-    "TodoWrite": _pair("task_list", "TodoWrite"),
-    "CronCreate": _pair("planning", "CronCreate"),
-    "CronDelete": _pair("planning", "CronDelete"),
-    "CronList": _pair("planning", "CronList"),
-    "ScheduleWakeup": _pair("planning", "ScheduleWakeup"),
-    "ListMcpResourcesTool": _pair("search", "ListMCPResources"),
-    "ReadMcpResourceTool": _pair("search", "ReadMCPResource"),
-    "EnterPlanMode": _pair("planning", "EnterPlanMode"),
-    "ExitPlanMode": _pair("planning", "ExitPlanMode"),
-    "EnterWorktree": _pair("planning", "EnterWorktree"),
-    "ExitWorktree": _pair("planning", "ExitWorktree"),
-    "AskUserQuestion": _pair("questions", "AskUserQuestion"),
-    "ReportFindings": _pair("agent", "ReportFindings"),
-}
-
-
 def canonical_name(name: str) -> str:
     """Return the current name of a tool."""
     return LEGACY_TOOL_NAME_ALIASES.get(name, name)
@@ -166,13 +121,12 @@ def suggested_tool(name: str) -> str:
 
 def has_models(name: str) -> bool:
     """Return whether the tool with this current or former name has models."""
-    return canonical_name(name) in _TABLE
+    return canonical_name(name) in _MODULE_OF
 
 
 def typed_input(name: str, data: dict[str, Any]) -> WireModel | dict[str, Any]:
     """Convert the input of a tool to its model, or return `data` if no model matches it."""
-    tool = _TABLE.get(canonical_name(name))
-    return data if tool is None else _fit(tool.module, tool.input, data)
+    return _fit(name, "Input", data)  # type: ignore[no-any-return]
 
 
 def typed_output(name: str, data: Any) -> Any:
@@ -180,16 +134,19 @@ def typed_output(name: str, data: Any) -> Any:
 
     `data` is a `tool_use_result`, or the `tool_response` of a hook. The text of a failed call matches no model.
     """
-    tool = _TABLE.get(canonical_name(name))
-    return data if tool is None or tool.output is None else _fit(tool.module, tool.output, data)
+    return _fit(name, "Output", data)
 
 
-def _fit(module: str, model: str, data: Any) -> Any:
-    kind = getattr(importlib.import_module(f"{__package__}.{module}"), model)
-    for member in get_args(kind) if isinstance(kind, UnionType) else (kind,):
-        with contextlib.suppress(msgspec.ValidationError, RecursionError):
-            value = msgspec.convert(data, member)
-            if isinstance(value, FrameModel):
-                keep_source(value, "_source", data)
-            return value
-    return data
+def _fit(tool: str, suffix: str, data: Any) -> Any:
+    name = canonical_name(tool)
+    if name not in _MODULE_OF:
+        return data
+    models = importlib.import_module(f"{__package__}.{_MODULE_OF[name]}")
+    model = getattr(models, _STEMS.get(name, name) + suffix, None)
+    try:
+        value = msgspec.convert(data, model)
+    except (msgspec.ValidationError, RecursionError):
+        return data
+    if isinstance(value, FrameModel):
+        keep_source(value, "_source", data)
+    return value

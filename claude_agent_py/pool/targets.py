@@ -1,0 +1,129 @@
+"""The spares that a pool keeps, its statistics and waiting callers, and checks of its arguments."""
+
+import math
+import random
+from dataclasses import dataclass
+from typing import Any, Final
+
+import anyio
+
+from claude_agent_py._errors import OptionsError
+from claude_agent_py._memory import can_measure, read_size
+from claude_agent_py.options.client_options import ClientOptions
+from claude_agent_py.pool.compatibility import SessionRequest
+from claude_agent_py.pool.pooled_process import PooledProcess
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoolStats:
+    """The current processes of a pool, and its counters."""
+
+    spares: int
+    """Processes that are ready."""
+    starting: int
+    """Processes that are starting."""
+    used: int
+    """Processes that serve a session."""
+    closing: int
+    """Processes that are closing."""
+    waiting: int
+    """Callers in the queue."""
+    memory_bytes: int | None
+    """The last measured resident memory of all processes and their descendants; None without a `memory` limit."""
+    warm: int
+    """How many sessions got a ready process."""
+    cold: int
+    """How many sessions had to wait for a process to start or to become free."""
+    timeouts: int
+    """How many callers gave up after their timeout."""
+    failed: int
+    """How many starts failed."""
+    lost: int
+    """How many spares died or stopped answering."""
+    expired: int
+    """How many spares were closed because of `idle` or `memory`, or to make room for a caller."""
+    last_error: Exception | None
+    """The error of the last failed start or lost spare; None before the first."""
+
+    @property
+    def processes(self) -> int:
+        """All processes of the pool."""
+        return self.spares + self.starting + self.used + self.closing
+
+
+FIRST_PAUSE: Final = 1.0
+LONGEST_PAUSE: Final = 60.0
+"""Seconds before spares are started again after a failure; doubled with each further one."""
+
+
+class Waiter:
+    """A caller that waits for a process."""
+
+    def __init__(self, request: SessionRequest) -> None:
+        self.request = request
+        self.served: anyio.Event = anyio.Event()
+        self.process: PooledProcess | None = None
+        """The process that is reserved for it."""
+        self.error: Exception | None = None
+
+    def fail(self, error: Exception) -> None:
+        """Raise an error to the caller."""
+        self.error = error
+        self.served.set()
+
+
+class SpareTarget:
+    """How many spares to keep for some options."""
+
+    def __init__(self, options: ClientOptions, size: int, *, is_parked: bool = False) -> None:
+        self.options = options
+        self.size = size
+        self.is_parked = is_parked
+        """Whether the spares wait for their directory."""
+        self.failures: int = 0
+        """How many starts have failed in a row."""
+        self.not_before: float = -math.inf
+        """When to start the next spare, on the clock of the event loop."""
+
+    def build_request(self) -> SessionRequest:
+        """Return the request to start a spare for."""
+        return SessionRequest.for_options(self.options, is_parked=self.is_parked)
+
+    def note_failure(self) -> None:
+        """Wait before the next start, longer after each failure."""
+        self.failures += 1
+        pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(self.failures - 1, 60))
+        self.not_before = anyio.current_time() + pause * (0.75 + 0.5 * random.random())  # noqa: S311 - no secret
+
+    def note_success(self) -> None:
+        """Start the next spare without a pause."""
+        self.failures = 0
+        self.not_before = -math.inf
+
+
+def read_memory_limit(memory: Any) -> int | None:
+    """Return a memory limit in bytes.
+
+    Raises:
+        OptionsError: The limit is invalid, or the system does not report the memory of processes.
+    """
+    if memory is None:
+        return None
+    if not can_measure():
+        raise OptionsError("needs a system that reports the memory of processes", option="memory")
+    return read_size(memory, option="memory")
+
+
+def check_count(value: Any, option: str, least: int) -> None:
+    """Raise OptionsError unless the value is an integer of at least `least`."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise OptionsError(f"must be a number of at least {least}, not {value!r}", option=option)
+
+
+def check_seconds(value: Any, option: str) -> float | None:
+    """Return seconds, or None for no limit. Raises OptionsError for anything else."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+        raise OptionsError(f"must be a positive number of seconds, or None, not {value!r}", option=option)
+    return float(value)
