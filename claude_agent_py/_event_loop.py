@@ -37,6 +37,7 @@ PipeWriter: TypeAlias = "asyncio.StreamWriter"
 """Writes to a pipe without waiting."""
 
 AsyncioLoop: TypeAlias = "asyncio.AbstractEventLoop"
+AsyncioWaiter: TypeAlias = "asyncio.Future[None]"
 AnyEvent: TypeAlias = "anyio.Event | asyncio.Event"
 
 FILE_THREADS = 40

@@ -188,11 +188,11 @@ class ChildRun:
     """One run of a child, from start to report."""
 
     def __init__(self, assignment: Assignment, node: TreeNode, options: ClientOptions) -> None:
-        self.assignment = assignment
-        self.node = node
+        self.assignment: Assignment = assignment
+        self.node: TreeNode = node
         self._parent = node.client
         self._options = options
-        self.usage = ChildUsage()
+        self.usage: ChildUsage = ChildUsage()
         self._scope = anyio.CancelScope()
         self._finished = anyio.Event()
         self._began: float | None = None

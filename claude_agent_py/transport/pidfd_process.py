@@ -11,16 +11,17 @@ import os
 import subprocess
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import IO, Any, Final, cast
+from typing import IO, Any, Final, TypeAlias, cast
 
 import anyio
 
-from claude_agent_py._event_loop import AsyncioLoop
-from claude_agent_py._streams import RepeatingEvent
+from claude_agent_py._event_loop import AsyncioLoop, AsyncioWaiter
 from claude_agent_py.transport.base import DRAIN_GRACE, READ_BYTES
 
 UNKNOWN_STATUS: Final = 255
 """The exit status of a process that other code has reaped, as in asyncio."""
+
+Waiters: TypeAlias = list[AsyncioWaiter]
 
 
 @cache
@@ -65,10 +66,10 @@ class PidfdProcess:
         """Whether the process exited `DRAIN_GRACE` ago. More output, which is a descendant's, is dropped."""
         self._unsent = bytearray()
         self._is_broken = self._input_ended = False
-        self._stdout_changed = RepeatingEvent()
-        self._stderr_changed = RepeatingEvent()
-        self._written = RepeatingEvent()
-        self._exited = RepeatingEvent()
+        self._readers: Waiters = []
+        self._writers: Waiters = []
+        self._exit_waiters: Waiters = []
+        self._stderr_waiters: Waiters = []
         try:
             for stream in (self._stdin, self._stdout, self._stderr):
                 os.set_blocking(stream.fileno(), False)
@@ -100,10 +101,18 @@ class PidfdProcess:
         """The exit status, or None while the process runs."""
         return self._popen.returncode
 
+    async def _wait(self, waiters: Waiters) -> None:
+        waiter = self._loop.create_future()
+        waiters.append(waiter)
+        try:
+            await waiter
+        finally:
+            waiters.remove(waiter)
+
     async def wait(self) -> int:
         """Wait until the process has exited, but not its descendants, and return its exit status."""
         while self._popen.returncode is None:
-            await self._exited.wait()
+            await self._wait(self._exit_waiters)
         return self._popen.returncode
 
     def _reap(self) -> None:
@@ -116,21 +125,21 @@ class PidfdProcess:
                 return
             self._popen.returncode = os.waitstatus_to_exitcode(status)
         self._close(self._pidfd)
-        self._exited.set()
+        _wake(self._exit_waiters)
         if not (self._stdout.closed and self._stderr.closed):
             self._loop.call_later(DRAIN_GRACE, self._end_output)
 
     def _end_output(self) -> None:
         self._is_over = True
-        self._stdout_changed.set()
-        self._stderr_changed.set()
+        _wake(self._readers)
+        _wake(self._stderr_waiters)
 
     # Output ------------------------------------------------------------------------------------------------------
 
     async def receive(self) -> bytes:
         """Return the next bytes of stdout; `b""` at its end."""
         while self._received is None and not self._stdout.closed and not self._is_over:
-            await self._stdout_changed.wait()
+            await self._wait(self._readers)
         received, self._received = self._received, None
         if self._is_paused:
             self._is_paused = False
@@ -147,7 +156,7 @@ class PidfdProcess:
             self._received = data
         elif data == b"":
             self._close(self._stdout)
-        self._stdout_changed.set()
+        _wake(self._readers)
 
     def _read_stderr(self) -> None:
         data = _read(self._stderr)
@@ -159,12 +168,12 @@ class PidfdProcess:
     def _end_stderr(self) -> None:
         self._close(self._stderr)
         self._on_stderr(b"")
-        self._stderr_changed.set()
+        _wake(self._stderr_waiters)
 
     async def read_stderr(self) -> None:
         """Wait for the end of stderr."""
         while not self._stderr.closed and not self._is_over:
-            await self._stderr_changed.wait()
+            await self._wait(self._stderr_waiters)
 
     # Input -------------------------------------------------------------------------------------------------------
 
@@ -190,7 +199,7 @@ class PidfdProcess:
         """
         self.send_nowait(data)
         while self._unsent:
-            await self._written.wait()
+            await self._wait(self._writers)
         if self._is_broken:
             raise anyio.BrokenResourceError
 
@@ -206,7 +215,7 @@ class PidfdProcess:
         self._write()
         if not self._unsent:
             self._loop.remove_writer(self._stdin.fileno())
-            self._written.set()
+            _wake(self._writers)
             if self._input_ended:
                 self._stdin.close()
 
@@ -235,8 +244,8 @@ class PidfdProcess:
             self._unsent.clear()
         self._stdin.close()
         self._is_broken, self._is_paused = True, False
-        self._stdout_changed.set()
-        self._written.set()
+        _wake(self._readers)
+        _wake(self._writers)
 
 
 def _read(stream: IO[bytes]) -> bytes | None:
@@ -247,3 +256,9 @@ def _read(stream: IO[bytes]) -> bytes | None:
         return None
     except OSError:
         return b""
+
+
+def _wake(waiters: Waiters) -> None:
+    for waiter in waiters:
+        if not waiter.done():
+            waiter.set_result(None)

@@ -95,8 +95,13 @@ async def test_watch_shows_what_a_running_session_does(capsys: pytest.CaptureFix
             assert row["title"] == "Review everything"
             [task] = row["tasks"]
             assert (task["type"], task["description"]) == ("local_agent", "auth")
-            assert await anyio.to_thread.run_sync(main, [*arguments, "--once"]) == 0
-            assert f"● auth (general-purpose) [running] {task['id']}" in capsys.readouterr().out
+            # The row has the name of the agent once the CLI has written the agent's files.
+            shown = ""
+            with anyio.fail_after(60):
+                while f"● auth (general-purpose) [running] {task['id']}" not in shown:
+                    assert await anyio.to_thread.run_sync(main, [*arguments, "--once"]) == 0
+                    shown = capsys.readouterr().out
+                    await anyio.sleep(0.05)
             gate.open()
             assert [one.id for one in (await run).tasks] == [task["id"]]
         assert running_sessions(config_dir) == []

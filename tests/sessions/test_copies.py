@@ -91,7 +91,7 @@ async def test_the_rest_of_a_conversation_continues_what_the_store_has(stored: S
     await import_session(store, SESSION, config_dir=stored.config)
     kept = Stored(tmp_path / "kept", project="undelivered")
     uuid = str(uuid4())
-    kept.user("next", after=str(store.entries(store.keys[0])[-1]["uuid"]), uuid=uuid)
+    kept.user("next", after=store.entries(store.keys[0])[-1].get("uuid"), uuid=uuid)
     kept.assistant("next answer", after=uuid, uuid=str(uuid4()))
     assert await push(store, SESSION, config_dir=kept.config, project_key="-work") == 2
     session = await get_session_from_store(store, SESSION, project_key="-work")

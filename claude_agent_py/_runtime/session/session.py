@@ -497,13 +497,16 @@ class Session:
                 waiter.fail(ControlRejectedError("initialize", f"it printed {shown!r} instead of an answer"))
 
     def _on_reply(self, event: ReplyReceived) -> None:
+        request = event.request
         if event.error is None:
-            event.waiter.resolve(event.payload)
+            request.waiter.resolve(event.payload)
         else:
-            event.waiter.fail(ControlRejectedError(event.subtype, event.error, event.error_code, event.request_id))
+            error = ControlRejectedError(request.subtype, event.error, event.error_code, request.request_id)
+            request.waiter.fail(error)
 
     def _on_request_timed_out(self, event: RequestTimedOut) -> None:
-        event.waiter.fail(ControlTimeoutError(event.subtype, event.timeout, event.request_id))
+        request = event.request
+        request.waiter.fail(ControlTimeoutError(request.subtype, request.timeout or 0.0, request.request_id))
 
     # Requests to the CLI -----------------------------------------------------------------------------------------
 
