@@ -6,7 +6,6 @@ Features load when the options need them or on their first request. Without a ha
 import logging
 import os
 from collections.abc import Callable, Coroutine, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
 import anyio
@@ -73,6 +72,9 @@ class RequestHandlers:
         self._options = options = session.options
         self._report = session.failures.report
         self._pending: dict[str, _Pending] = {}
+        self._hooks: HookDispatcher | None = None
+        self._permissions: PermissionDispatcher | None = None
+        self._mcp: MCPHost | None = None
         if needs_hooks(options):  # load them now, and raise their errors early
             _ = self.hooks
         if needs_permissions(options):
@@ -195,9 +197,11 @@ class RequestHandlers:
         known = self._parent.find_task(agent_id) if self._parent is not None else None
         return known or self._session.tasks.get(agent_id)
 
-    @cached_property
+    @property
     def hooks(self) -> "HookDispatcher":
         """Answers hook callbacks."""
+        if self._hooks is not None:
+            return self._hooks
         from claude_agent_py._runtime.answering.delegating import DelegationHooks
         from claude_agent_py.hooks.dispatcher import HookDispatcher
 
@@ -206,7 +210,7 @@ class RequestHandlers:
             return () if info is None else info.agents
 
         delegation = DelegationHooks(self._options, get_agents)
-        return HookDispatcher(
+        self._hooks = HookDispatcher(
             self._options.hooks,
             report=self._report,
             # The CLI reports only the command hooks of settings files.
@@ -214,14 +218,17 @@ class RequestHandlers:
             builtin=delegation.matchers(),
             final_filter=delegation.last_word,
         )
+        return self._hooks
 
-    @cached_property
+    @property
     def permissions(self) -> "PermissionDispatcher":
         """Answers permission prompts, questions, elicitations and dialogs with the handlers of this session."""
+        if self._permissions is not None:
+            return self._permissions
         from claude_agent_py.permissions.dispatcher import HANDLERS, PermissionDispatcher
 
         options = self._options
-        return PermissionDispatcher(
+        self._permissions = PermissionDispatcher(
             {name: getattr(options, name) for name in HANDLERS.values()},
             report=self._report,
             interactions=options.interactions,
@@ -230,65 +237,67 @@ class RequestHandlers:
             on_answered=self._note_answer,
             on_interaction=self._session.readers.announce_interaction,
         )
+        return self._permissions
 
     @property
     def permission_answers(self) -> "PermissionAnswers":
         """The parent's handlers if this is a child's session that shares them, otherwise `permissions`."""
         return (self._parent.permissions if self._parent is not None else None) or self.permissions
 
-    @cached_property
+    @property
     def mcp(self) -> "MCPHost":
         """Answers for the MCP servers in this process."""
+        if self._mcp is not None:
+            return self._mcp
         from claude_agent_py.tools.host import MCPHost
 
         def send(server_name: str, message: Payload) -> None:
             self._session.post("mcp_message", server_name=server_name, message=message)
 
         cwd = os.path.abspath(self._options.cwd or os.curdir)
-        host = MCPHost(collect_hosted_servers(self._options), send, report=self._report, cwd=cwd)
-        host.workers = self._session.workers
-        return host
+        self._mcp = MCPHost(collect_hosted_servers(self._options), send, report=self._report, cwd=cwd)
+        self._mcp.workers = self._session.workers
+        return self._mcp
 
     # Lifecycle --------------------------------------------------------------------------------------------------------
-
-    def _get_if_loaded(self, part: str) -> Any:
-        """Return a feature if it is loaded, otherwise None."""
-        return vars(self).get(part)
 
     @property
     def has_hooks(self) -> bool:
         """Whether the session has hooks, from the options or added later."""
-        hooks = self._get_if_loaded("hooks")
-        return hooks is not None and bool(hooks)
+        return bool(self._hooks)
 
     @property
     def has_servers(self) -> bool:
         """Whether MCP servers run in this process."""
-        return self._get_if_loaded("mcp") is not None
+        return self._mcp is not None
 
     def initialize_fields(self) -> Payload:
         """Return the fields of `initialize` that come from hooks and from the servers in this process."""
-        hooks = self.hooks.initialize_field() if self._get_if_loaded("hooks") is not None else {}
-        servers = self.mcp.initialize_fields() if self._get_if_loaded("mcp") is not None else {}
-        return {**({"hooks": hooks} if hooks else {}), **servers}
+        fields: Payload = {}
+        if self._hooks:
+            fields["hooks"] = self._hooks.initialize_field()
+        if self._mcp is not None:
+            fields |= self._mcp.initialize_fields()
+        return fields
 
     def prepare(self) -> None:
         """Build the models of hooks, which the first hook would otherwise wait for."""
-        if self._get_if_loaded("hooks") is not None:
-            self.hooks.prepare()
+        if self._hooks is not None:
+            self._hooks.prepare()
 
     def start(self, workers: TaskGroup) -> None:
         """Let the servers of the package `mcp` run in these workers."""
-        if self.has_servers:
-            self.mcp.workers = workers
+        if self._mcp is not None:
+            self._mcp.workers = workers
 
     def end(self) -> None:
         """Cancel the handlers and tools, because the CLI reads no more answers. Close the inbox that they made."""
         for pending in self._pending.values():
             pending.cancel()
-        for part in (self._get_if_loaded("mcp"), self._get_if_loaded("permissions")):
-            if part is not None:
-                part.close()
+        if self._mcp is not None:
+            self._mcp.close()
+        if self._permissions is not None:
+            self._permissions.close()
 
     def _note_waiting(self, request_id: str, agent_id: str | None, asked: "Asked | None") -> None:
         """Record the question that a task asks a person, or, with None, that the wait has ended."""
