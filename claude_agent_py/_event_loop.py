@@ -195,21 +195,22 @@ def spawn_detached(function: Callable[[], Coroutine[Any, Any, None]], *, name: s
 
 
 @types.coroutine
-def run_until_wait(coroutine: Coroutine[Any, Any, T], on_wait: Callable[[], object]) -> Generator[Any, Any, T]:
-    """Await a coroutine in a copy of the context, and call `on_wait` once, when it first has to wait for anything.
+def run_until_wait(coroutine: Coroutine[Any, Any, None], on_wait: Callable[[], object]) -> Generator[Any, Any, bool]:
+    """Await a coroutine in a copy of the context, and return whether it had to wait for anything.
 
-    All of it runs in the calling worker, so that cancel scopes and timeouts in it are sound.
+    `on_wait` is called once, when it first has to wait. The coroutine runs in the calling worker, so that cancel scopes
+    and timeouts in it are sound.
     """
-    context, is_first = contextvars.copy_context(), True
+    context, has_waited = contextvars.copy_context(), False
     step: Callable[[Any], Any] = coroutine.send
     value: Any = None
     while True:
         try:
             awaited = context.run(step, value)
-        except StopIteration as end:
-            return end.value  # type: ignore[no-any-return]
-        if is_first:
-            is_first = False
+        except StopIteration:
+            return has_waited
+        if not has_waited:
+            has_waited = True
             on_wait()
         try:
             value, step = (yield awaited), coroutine.send

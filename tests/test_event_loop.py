@@ -210,17 +210,28 @@ def test_asyncio_inside_of_a_thread_is_no_trio() -> None:
 async def test_what_never_waits_is_run_in_place() -> None:
     told: list[str] = []
 
-    async def work() -> str:
-        return "done"
+    async def work() -> None:
+        told.append("works")
 
-    assert await run_until_wait(work(), lambda: told.append("waits")) == "done"
-    assert told == []
+    assert not await run_until_wait(work(), lambda: told.append("waits"))
+    assert told == ["works"]
+
+
+async def test_what_waits_says_so() -> None:
+    told: list[str] = []
+
+    async def work() -> None:
+        await anyio.sleep(0)
+        await anyio.sleep(0)
+
+    assert await run_until_wait(work(), lambda: told.append("waits"))
+    assert told == ["waits"]
 
 
 async def test_what_waits_says_so_once_and_can_be_cancelled() -> None:
     told: list[str] = []
 
-    async def work(at_end: anyio.Event) -> str:
+    async def work(at_end: anyio.Event) -> None:
         for _ in range(3):
             await anyio.sleep(0)
         with anyio.move_on_after(0.01):
@@ -233,7 +244,6 @@ async def test_what_waits_says_so_once_and_can_be_cancelled() -> None:
             await anyio.sleep_forever()
         finally:
             told.append("cancelled")
-        return "never"
 
     at_end = anyio.Event()
 

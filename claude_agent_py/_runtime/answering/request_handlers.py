@@ -97,21 +97,14 @@ class RequestHandlers:
 
         Many handlers finish without waiting. Once one has to wait, another pump is started; return whether one was.
         """
-        is_replaced = False
-
-        def replace() -> None:
-            nonlocal is_replaced
-            is_replaced = True
-            start_pump()
-
         pending = self._begin(event, scope)
-        if pending is not None:
-            await run_until_wait(self._answer(event, pending.cancellation), replace)
-        return is_replaced
+        if pending is None:
+            return False
+        return await run_until_wait(self._answer(event, pending.cancellation), start_pump)
 
     def _begin(self, event: RequestReceived, scope: anyio.CancelScope) -> _Pending | None:
         """Note a request, or refuse it if it is not supported."""
-        if type(event.request) in self._ANSWERS and self._session.workers is not None:
+        if type(event.request) in self._ANSWERS:
             pending = self._pending[event.request_id] = _Pending(Cancellation(), scope)
             return pending
         problem = f"Unsupported control request subtype: {event.request.subtype}"
@@ -131,20 +124,21 @@ class RequestHandlers:
 
     async def _answer(self, event: RequestReceived, cancellation: Cancellation) -> None:
         """Call the handler of a request, and send its answer."""
-        request_id, payload, failed = event.request_id, None, False
+        request_id, request = event.request_id, event.request
+        payload, failed = None, False
         observers = self._session.observers
         for observer in observers:
-            observer.asked(request_id, event.request)
+            observer.asked(request_id, request)
         if (parent := self._parent) is not None:
             for observer in parent.observers:
-                observer.asked(request_id, event.request, parent.agent_id)
+                observer.asked(request_id, request, parent.agent_id)
             observers += parent.observers
         try:
-            payload = await self._ANSWERS[type(event.request)](self, event, cancellation)
+            payload = await self._ANSWERS[type(request)](self, request_id, request, cancellation)
             self._engine.answer(request_id, payload)
         except Exception as error:
             failed = True
-            logger.exception("answering %s failed", type(event.request).__name__)
+            logger.exception("answering %s failed", type(request).__name__)
             self._engine.answer_error(request_id, f"{type(error).__name__}: {error}")
         finally:
             self._pending.pop(request_id, None)
@@ -152,23 +146,20 @@ class RequestHandlers:
             for observer in observers:
                 observer.answered(request_id, payload, failed)
 
-    async def _answer_hook(self, event: RequestReceived, cancellation: Cancellation) -> Payload:
-        request = event.request
+    async def _answer_hook(self, request_id: str, request: HookCallbackRequest, cancellation: Cancellation) -> Payload:
         name = request.input.get("hook_event_name")
         if isinstance(name, str):  # tracked first: it may be the first sign of a subagent
             self._session.intake.track_hook(name, request.input)
-        context = self._make_context(event.request_id, request.input.get("agent_id"), cancellation)
+        context = self._make_context(request_id, request.input.get("agent_id"), cancellation)
         return await self.hooks.answer(request.callback_id, request.input, request.tool_use_id, context)
 
-    async def _answer_mcp(self, event: RequestReceived, cancellation: Cancellation) -> Payload:
-        request = event.request
+    async def _answer_mcp(self, request_id: str, request: MCPMessageRequest, cancellation: Cancellation) -> Payload:
         caller = self._session.facts.find_caller(tool_use_id_of(request.message) or "")
-        context = self._make_context(event.request_id, caller, cancellation)
+        context = self._make_context(request_id, caller, cancellation)
         return await self.mcp.answer(request.server_name, request.message, context)
 
-    async def _answer_permission(self, event: RequestReceived, cancellation: Cancellation) -> Payload:
-        request = event.request
-        context = self._make_context(event.request_id, getattr(request, "agent_id", None), cancellation)
+    async def _answer_permission(self, request_id: str, request: Any, cancellation: Cancellation) -> Payload:
+        context = self._make_context(request_id, getattr(request, "agent_id", None), cancellation)
         return await self.permission_answers.answer(request, context)
 
     _ANSWERS: ClassVar[dict[type, Callable[..., Coroutine[Any, Any, Payload]]]] = {
