@@ -223,8 +223,6 @@ class MCPHost:
         self._cwd = cwd
         self._servers: dict[str, Any] = {}
         self._sessions: dict[str, ServerSession | PackageSession] = {}
-        self.workers: TaskGroup | None = None
-        """The task group for servers of the `mcp` package. Without it, they answer with an error."""
         for name, server in servers.items():
             self.add(name, server)
 
@@ -236,10 +234,13 @@ class MCPHost:
         """The servers by name."""
         return dict(self._servers)
 
-    async def answer(self, server_name: str, message: JSONObject, context: HandlerContext) -> JSONObject:
+    async def answer(
+        self, server_name: str, message: JSONObject, context: HandlerContext, workers: TaskGroup | None = None
+    ) -> JSONObject:
         """Handle a message for a server and return the payload of the reply. Never raises.
 
-        Concurrent calls are safe. Cancelling cancels the running tool.
+        A server of the `mcp` package runs in `workers`; without them, it answers with an error. Concurrent calls are
+        safe. Cancelling cancels the running tool.
         """
         reply: JSONObject | None
         if server_name not in self._servers:
@@ -247,22 +248,22 @@ class MCPHost:
             reply = jsonrpc.error(jsonrpc.get_request_id(message), jsonrpc.METHOD_NOT_FOUND, problem)
         else:
             try:
-                reply = await self._get_session(server_name).handle(message, context)
+                reply = await self._get_session(server_name, workers).handle(message, context)
             except Exception as error:
                 logger.exception("the server %s failed", server_name)
                 problem = failure_text(server_name, error)
                 reply = jsonrpc.error(jsonrpc.get_request_id(message), jsonrpc.INTERNAL_ERROR, problem)
         return {"mcp_response": ACK if reply is None else reply}
 
-    def _get_session(self, name: str) -> ServerSession | PackageSession:
+    def _get_session(self, name: str, workers: TaskGroup | None = None) -> ServerSession | PackageSession:
         """Return the session of a server, which its first message opens."""
         session = self._sessions.get(name)
         if session is None:
             server, send = self._servers[name], partial(self._send, name)
             if isinstance(server, ToolServer):
                 session = ServerSession(server, send, self._report, cwd=self._cwd)
-            elif self.workers is not None:
-                session = PackageSession(server, send, self.workers)
+            elif workers is not None:
+                session = PackageSession(server, send, workers)
             else:
                 raise OptionsError("requires a running session", option=f"server {name!r}")
             self._sessions[name] = session
@@ -273,7 +274,6 @@ class MCPHost:
         sessions, self._sessions = self._sessions, {}
         for session in sessions.values():
             session.close()
-        self.workers = None
 
     # The servers
 

@@ -9,7 +9,6 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
 import anyio
-from anyio.abc import TaskGroup
 
 from claude_agent_py._cancellation import Cancellation
 from claude_agent_py._errors import OptionsError
@@ -156,7 +155,7 @@ class RequestHandlers:
     async def _answer_mcp(self, request_id: str, request: MCPMessageRequest, cancellation: Cancellation) -> Payload:
         caller = self._session.facts.find_caller(tool_use_id_of(request.message) or "")
         context = self._make_context(request_id, caller, cancellation)
-        return await self.mcp.answer(request.server_name, request.message, context)
+        return await self.mcp.answer(request.server_name, request.message, context, self._session.workers)
 
     async def _answer_permission(self, request_id: str, request: Any, cancellation: Cancellation) -> Payload:
         context = self._make_context(request_id, getattr(request, "agent_id", None), cancellation)
@@ -247,7 +246,6 @@ class RequestHandlers:
 
         cwd = os.path.abspath(self._options.cwd or os.curdir)
         self._mcp = MCPHost(collect_hosted_servers(self._options), send, report=self._report, cwd=cwd)
-        self._mcp.workers = self._session.workers
         return self._mcp
 
     # Lifecycle --------------------------------------------------------------------------------------------------------
@@ -275,11 +273,6 @@ class RequestHandlers:
         """Build the models of hooks, which the first hook would otherwise wait for."""
         if self._hooks is not None:
             self._hooks.prepare()
-
-    def start(self, workers: TaskGroup) -> None:
-        """Let the servers of the package `mcp` run in these workers."""
-        if self._mcp is not None:
-            self._mcp.workers = workers
 
     def end(self) -> None:
         """Cancel the handlers and tools, because the CLI reads no more answers. Close the inbox that they made."""

@@ -229,7 +229,6 @@ class Session:
         try:
             async with anyio.create_task_group() as workers:
                 self.workers = workers
-                self.handlers.start(workers)
                 if transport.needs_run:
                     self.start_worker(self.ending.run_transport, transport)
                     self.start_worker(self.ending.watch_process, transport)
