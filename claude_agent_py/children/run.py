@@ -7,6 +7,7 @@ closing the parent ends it.
 
 import logging
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from claude_agent_py.client import Client
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.permissions.prompts import WireRequest
 from claude_agent_py.permissions.requests import PermissionContext
-from claude_agent_py.tasks import Answered, Asked, Evidence, TaskEvent, TaskFinished, TaskRevised
+from claude_agent_py.tasks import Evidence, TaskEvent, TaskFinished, TaskIntake, TaskRevised
 from claude_agent_py.tasks.files.paths import project_slug
 from claude_agent_py.tasks.outcome import EndedBy
 from claude_agent_py.tasks.task import Task
@@ -90,18 +91,9 @@ class ParentLink:
         """Record the failure of a handler in the parent's session."""
         self._parent.client.session.failures.take(error)
 
-    def note_waiting(self, prompt_id: str, agent_id: str, asked: Asked | None) -> None:
-        """Notify the ancestors that an agent waits for a person, or with None that the wait has ended."""
-        for intake in self._parent.intakes():
-            if asked is not None:
-                intake.track_prompt(prompt_id, agent_id, asked)
-            else:
-                intake.track_prompt_end(prompt_id)
-
-    def note_answer(self, agent_id: str, answered: Answered) -> None:
-        """Notify the ancestors of a person's answer to an agent."""
-        for intake in self._parent.intakes():
-            intake.track_answer(agent_id, answered)
+    def intakes(self) -> Iterator[TaskIntake]:
+        """Return the task intakes of the parent and its ancestors."""
+        return self._parent.intakes()
 
     # Messages ----------------------------------------------------------------------------------------------------
 

@@ -1,10 +1,11 @@
 """The interface of a child agent's session to its parent. `children/run.py` implements it."""
 
+from collections.abc import Iterable
 from typing import Any, Protocol
 
 from claude_agent_py._errors import HandlerError
 from claude_agent_py._handler_context import HandlerContext
-from claude_agent_py.tasks.events import Answered, Asked
+from claude_agent_py.tasks import TaskIntake
 
 
 class PermissionAnswers(Protocol):
@@ -45,10 +46,6 @@ class ParentSession(Protocol):
         """Receive an error of a handler or listener of the child's session. It has been logged."""
         ...
 
-    def note_waiting(self, prompt_id: str, agent_id: str, asked: Asked | None) -> None:
-        """Note that an agent of the child waits for a person whom the child asks itself, or (None) no longer."""
-        ...
-
-    def note_answer(self, agent_id: str, answered: Answered) -> None:
-        """Note what that person answered."""
+    def intakes(self) -> Iterable[TaskIntake]:
+        """Return the task intakes of the parent and its ancestors."""
         ...

@@ -5,7 +5,7 @@ Features load when the options need them or on their first request. Without a ha
 
 import logging
 import os
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
 import anyio
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from claude_agent_py._runtime.answering.session_port import SessionPort
     from claude_agent_py.hooks.dispatcher import HookDispatcher
     from claude_agent_py.permissions.dispatcher import PermissionDispatcher
+    from claude_agent_py.tasks import TaskIntake
     from claude_agent_py.tasks.events import Answered, Asked
     from claude_agent_py.tools.host import MCPHost
 
@@ -286,18 +287,21 @@ class RequestHandlers:
     def _note_waiting(self, request_id: str, agent_id: str | None, asked: "Asked | None") -> None:
         """Record the question that a task asks a person, or, with None, that the wait has ended."""
         prompt = f"{request_id} {agent_id}"  # request ids are only unique within a session
-        if asked is not None:
-            self._session.intake.track_prompt(prompt, agent_id, asked)
-        else:
-            self._session.intake.track_prompt_end(prompt)
-        if self._parent is not None and agent_id is not None:
-            self._parent.note_waiting(prompt, agent_id, asked)
+        for intake in self._intakes():
+            if asked is not None:
+                intake.track_prompt(prompt, agent_id, asked)
+            else:
+                intake.track_prompt_end(prompt)
 
     def _note_answer(self, agent_id: str | None, answered: "Answered") -> None:
         """Tell the tasks what a person answered."""
-        self._session.intake.track_answer(agent_id, answered)
-        if self._parent is not None and agent_id is not None:
-            self._parent.note_answer(agent_id, answered)
+        for intake in self._intakes():
+            intake.track_answer(agent_id, answered)
+
+    def _intakes(self) -> "Iterable[TaskIntake]":
+        """Return the task intakes of this session and, for a child agent, of its ancestors."""
+        own = self._session.intake
+        return [own] if self._parent is None else [own, *self._parent.intakes()]
 
 
 def collect_hosted_servers(options: ClientOptions) -> dict[str, Any]:
