@@ -8,7 +8,6 @@ from __future__ import annotations
 import warnings
 import weakref
 from collections.abc import AsyncIterator, Callable, Sequence
-from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self
 
@@ -103,20 +102,24 @@ class Client(SessionControls, Generic[Output]):
             check_ready_made(self._options, check_transport(transport, option="transport"))
         self._transport = transport
         self._parent: ParentSession | None = None
+        self._session: Session | None = None
+        self._hooks: LiveHooks | None = None
         self._connected: LazyEvent | None = None
         """Set once `connect` or `reopen` has succeeded or failed; None before `connect`."""
         self._is_closed = False
         """Whether `close` or `abort` was called."""
 
-    @cached_property
+    @property
     def session(self) -> Session:
         """The session behind the client. Internal to this package, and not covered by semantic versioning."""
-        from claude_agent_py._runtime.session.session import Session
+        if self._session is None:
+            from claude_agent_py._runtime.session.session import Session
 
-        return Session(self._options, parent=self._parent)
+            self._session = Session(self._options, parent=self._parent)
+        return self._session
 
     def __repr__(self) -> str:
-        session: Session | None = vars(self).get("session")
+        session = self._session
         if session is None or session.state is State.NEW:
             return "<Client not connected>"
         return f"<Client {session.state.value}, {len(session.tasks)} tasks>"
@@ -185,8 +188,7 @@ class Client(SessionControls, Generic[Output]):
         return storing
 
     def _check_not_closed(self) -> None:
-        session: Session | None = vars(self).get("session")
-        if self._is_closed or (session is not None and session.state is not State.NEW):
+        if self._is_closed or (self._session is not None and self._session.state is not State.NEW):
             raise ConnectionClosedError(CLOSED)
 
     @property
@@ -242,11 +244,7 @@ class Client(SessionControls, Generic[Output]):
                 raise ConnectionClosedError(CLOSED)
             session = Session(options, parent=self._parent)
             session.resumption.follow(old.resumption)
-            # The groups of controls refer to the old session; they are created again when they are used.
-            for name in list(vars(self)):
-                if name != "session" and isinstance(getattr(type(self), name, None), cached_property):
-                    del vars(self)[name]
-            vars(self)["session"] = session
+            self._session, self._hooks = session, None
             with running_client(self):
                 await self._connect(options)
             await session.resumption.changes.repeat(session.control)
@@ -296,9 +294,8 @@ class Client(SessionControls, Generic[Output]):
         Child agents are cancelled. To wait for the end, `await close()`.
         """
         self._warns, self._is_closed = False, True
-        session: Session | None = vars(self).get("session")
-        if session is not None:
-            session.ending.abort()
+        if self._session is not None:
+            self._session.ending.abort()
 
     def __del__(self) -> None:
         if self._warns and (launched := self.session.launched) is not None and not launched.is_forked:
@@ -509,8 +506,7 @@ class Client(SessionControls, Generic[Output]):
     @property
     def is_open(self) -> bool:
         """Whether prompts and control requests can be sent."""
-        session: Session | None = vars(self).get("session")
-        return session is not None and session.is_open
+        return self._session is not None and self._session.is_open
 
     @property
     def is_closed(self) -> bool:
@@ -544,26 +540,28 @@ class Client(SessionControls, Generic[Output]):
         transport = self.session.transport
         return None if transport is None else transport.pid
 
-    @cached_property
+    @property
     def mcp(self) -> MCPControls:
         """The MCP servers of the session."""
         from claude_agent_py._runtime.controls.mcp import MCPControls
 
         return MCPControls(self.session, self.session.handlers.mcp)
 
-    @cached_property
+    @property
     def usage(self) -> UsageControls:
         """The context window and the cost of the session."""
         from claude_agent_py._runtime.controls.usage import UsageControls
 
         return UsageControls(self.session, self._options.max_budget_usd)
 
-    @cached_property
+    @property
     def hooks(self) -> LiveHooks:
         """The hooks of the session. Change them with `await client.hooks.add(event, handler)` and `remove`."""
-        from claude_agent_py.hooks.live import LiveHooks
+        if self._hooks is None:
+            from claude_agent_py.hooks.live import LiveHooks
 
-        return LiveHooks(self.session.handlers.hooks, self.session)
+            self._hooks = LiveHooks(self.session.handlers.hooks, self.session)
+        return self._hooks
 
     @property
     def _port(self) -> Session:

@@ -68,7 +68,7 @@ class PooledProcess:
     @property
     def pid(self) -> int | None:
         """The process id; None before the start and after the exit."""
-        session = vars(self.client).get("session")
+        session = self.client._session  # `session` would create one
         transport = None if session is None else session.transport
         if transport is None or transport.exit_code is not None:
             return None

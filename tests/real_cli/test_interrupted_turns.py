@@ -219,6 +219,7 @@ async def test_a_reopened_client_goes_on_with_its_runs_and_what_was_changed_live
             await client.set_permission_mode("acceptEdits")
             await client.settings.apply({"outputStyle": "Explanatory", "env": {"A": "1"}})
             await client.settings.apply({"env": {"A": "2"}})
+            hooks = client.hooks
             run = client.query("Do it")
             queued = None
             for number in (1, 2):
@@ -251,6 +252,9 @@ async def test_a_reopened_client_goes_on_with_its_runs_and_what_was_changed_live
             assert (await run).text == "next"
             settings = (await client.settings.get()).effective
             assert (settings["outputStyle"], settings["env"]["A"]) == ("Explanatory", "2")
+            with pytest.raises(ConnectionClosedError):
+                await hooks.add("Stop", lambda *_: None)
+            assert await client.hooks.remove(await client.hooks.add("Stop", lambda *_: None))
             assert client.is_open
         requests = model.requests_of("main")[before:]
         assert len(requests) == 3

@@ -1,7 +1,6 @@
 """The seam of the control requests: a session that records what is sent and answers what the test says."""
 
 from collections.abc import Callable
-from functools import cached_property
 from typing import Any, TypeAlias
 
 import anyio
@@ -24,11 +23,11 @@ class FakeSession(SessionControls):
         self.timeouts: list[float | None] = []
         self._answer: Answer = {} if answer is None else answer
 
-    @cached_property
+    @property
     def mcp(self) -> MCPControls:
         return MCPControls(self, self.host)
 
-    @cached_property
+    @property
     def usage(self) -> UsageControls:
         return UsageControls(self)
 

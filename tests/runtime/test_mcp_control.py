@@ -103,8 +103,3 @@ async def test_a_request_of_mcp_has_its_own_limit(
 
 async def test_status_gives_the_servers() -> None:
     assert [server.name for server in await FakeSession(servers(a="connected")).mcp.status()] == ["a"]
-
-
-def test_the_same_object_is_given_each_time() -> None:
-    session = FakeSession()
-    assert session.mcp is session.mcp

@@ -7,7 +7,6 @@ Left out on purpose, but possible with `Client.control`: requests that a local C
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from claude_agent_py import control  # loads its models on first use, to keep the import of the client fast
@@ -43,21 +42,21 @@ class SessionControls(Controls):
         CLIExitError: The CLI has exited.
     """
 
-    @cached_property
+    @property
     def settings(self) -> SettingsControls:
         """The settings, plugins, skills and output styles of the session."""
         from claude_agent_py._runtime.controls.settings import SettingsControls
 
         return SettingsControls(self._port)
 
-    @cached_property
+    @property
     def files(self) -> FileControls:
         """Files and directories as the CLI sees them, and restoring files (`rewind`)."""
         from claude_agent_py._runtime.controls.files import FileControls
 
         return FileControls(self._port)
 
-    @cached_property
+    @property
     def conversation(self) -> ConversationControls:
         """The title, transcript and plan of the conversation, and the queued prompts."""
         from claude_agent_py._runtime.controls.conversation import ConversationControls
