@@ -103,7 +103,7 @@ class Mailbox:
         """Continue with the first recorded message."""
         self._position = 0
 
-    def ready(self) -> Any | None:
+    def get_nowait(self) -> Any | None:
         """Return the next message, or None if the reader has to await `get`."""
         return self._take() if monotonic() < self._slice_ends else None
 

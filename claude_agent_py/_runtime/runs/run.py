@@ -104,7 +104,7 @@ class Run(Generic[Output]):
         return self
 
     async def __anext__(self) -> RunMessage:
-        message: RunMessage | None = self._state.mailbox.ready()
+        message: RunMessage | None = self._state.mailbox.get_nowait()
         return await self._next() if message is None else message
 
     async def _next(self) -> RunMessage:

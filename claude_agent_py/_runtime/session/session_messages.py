@@ -32,7 +32,7 @@ class SessionMessages:
         return self
 
     async def __anext__(self) -> Any:
-        message = self._mailbox.ready()
+        message = self._mailbox.get_nowait()
         return await self._next() if message is None else message
 
     async def _next(self) -> Any:
