@@ -63,7 +63,7 @@ from claude_agent_py._protocol.state import State, Step
 from claude_agent_py._protocol.turns import TurnRouter
 from claude_agent_py._runtime.answering.failures import FailureLog
 from claude_agent_py._runtime.answering.request_handlers import RequestHandlers
-from claude_agent_py._runtime.runs.prompts import close_stream, is_stream, prompt_message
+from claude_agent_py._runtime.runs.prompts import close_stream, prompt_message
 from claude_agent_py._runtime.runs.readers import Readers
 from claude_agent_py._runtime.runs.result import AuthenticationError, RunTimeoutError, UnreadableResultError
 from claude_agent_py._runtime.runs.run_state import RunState
@@ -574,12 +574,21 @@ class Session:
     # Runs --------------------------------------------------------------------------------------------------------
 
     def start_run(self, run: RunState, prompt: UserMessage | AsyncIterable[Any]) -> None:
-        """Open a run and send its prompt, or begin to send its iterable of prompts. Raises as `open_run` does."""
-        if not is_stream(prompt):
-            self.open_run(run, prompt)
-            return
-        run.sending = anyio.CancelScope()
-        self.start_logged(self._send_each, run, prompt, run.sending)
+        """Open a run and send its prompt, or begin to send its iterable of prompts.
+
+        Returns before the prompt is written.
+
+        Raises:
+            OptionsError: An earlier prompt had the same uuid, or the prompt is not JSON.
+            ConnectionClosedError: The session is not open.
+            CLIExitError: The CLI has ended.
+        """
+        if isinstance(prompt, UserMessage):
+            self._send_prompt(run, prompt)
+            run.is_sealed = True
+        else:
+            run.sending = anyio.CancelScope()
+            self.start_logged(self._send_each, run, prompt, run.sending)
         self.open_run(run)
 
     async def _send_each(self, run: RunState, prompts: AsyncIterable[Any], scope: anyio.CancelScope) -> None:
@@ -599,19 +608,8 @@ class Session:
         finally:
             await close_stream(iterator)
 
-    def open_run(self, run: RunState, prompt: UserMessage | None = None) -> None:
-        """Open a run and send its only prompt. Without one, its unanswered prompts have been sent, or will be.
-
-        Returns before the prompt is written.
-
-        Raises:
-            OptionsError: An earlier prompt had the same uuid, or the prompt is not JSON.
-            ConnectionClosedError: The session is not open.
-            CLIExitError: The CLI has ended.
-        """
-        if prompt is not None:
-            self._send_prompt(run, prompt)
-            run.is_sealed = True
+    def open_run(self, run: RunState) -> None:
+        """Open a run. Its unanswered prompts have been sent, or will be."""
         run.session = self
         timeouts = self.options.timeouts
         run.limits = RunLimits(
@@ -624,7 +622,7 @@ class Session:
         self.act()
 
     def send_prompt(self, run: RunState, prompt: UserMessage) -> None:
-        """Send another prompt of a run, unless it has ended. Returns before it is written. Raises like `open_run`."""
+        """Send another prompt of a run, unless it has ended. Returns before it is written. Raises like `start_run`."""
         if run.is_over:
             return
         self._send_prompt(run, prompt)
