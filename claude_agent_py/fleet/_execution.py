@@ -300,7 +300,7 @@ class Execution:
         return outcome
 
     async def _find_prompt(self, options: ClientOptions[Any]) -> PromptStatus:
-        """Find the prompt in the store. A session that only this machine has is imported first."""
+        """Find the prompt in the store. If it is not there, import this machine's session and look again."""
         uuid = self.claim.run["uuid"]
         status = await find_prompt(self._store, self._cli_session, uuid)
         if not status.exists:

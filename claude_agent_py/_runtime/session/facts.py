@@ -90,7 +90,7 @@ class SessionFacts:
     def _on_retry(self, message: APIRetryMessage) -> str | None:
         """Fail the turn if the API keeps rejecting the key. The CLI would retry ten times, for more than a minute."""
         if message.error_status == UNAUTHORIZED and message.attempt >= PATIENCE:
-            return f"the API refuses the key or login (HTTP {UNAUTHORIZED}), asked {message.attempt} times"
+            return f"the API refuses the key or login (HTTP {UNAUTHORIZED}) after {message.attempt} attempts"
         return None
 
     _HANDLERS: ClassVar[Mapping[type, Callable[[Any, Any], str | None]]] = {
