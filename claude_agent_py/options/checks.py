@@ -1,4 +1,4 @@
-"""Validation of options: readers of single values, conflicts between options, and warnings about useless ones.
+"""Validation of options: readers of single values, conflicts between options, and warnings.
 
 The readers also accept the shapes of the official SDKs.
 """

@@ -350,7 +350,7 @@ class ClientOptions(ConfigModel, Generic[Output]):
     """With `resume_interrupted_turn`: show the model the interrupted tool calls, with an unknown outcome. False:
     drop them, so that the model is likely to repeat them."""
     persist_session: StrictBool = True
-    """False: do not save the session to disk; it cannot be resumed."""
+    """False: the session is not saved to disk and cannot be resumed."""
     session_mirror: StrictBool = False
     """Send every entry of the session's transcript as a `TranscriptMirrorMessage`, so that you can store a copy
     elsewhere. Needs `persist_session`."""

@@ -58,8 +58,8 @@ class SessionFacts:
             while len(self._agents_of_calls) > CALLS_KEPT:
                 del self._agents_of_calls[next(iter(self._agents_of_calls))]
         elif message.error == "authentication_failed" and message.api_error_status is None and not message.is_subagent:
-            # The CLI has neither key nor login. That is its answer, but the result follows up to 10 s later where name
-            # servers do not answer (CLI 2.1.328).
+            # The CLI has neither a key nor a login. This message is its answer; if no name server can be reached, the
+            # result follows up to 10 s later (CLI 2.1.328).
             return message.text
         return None
 

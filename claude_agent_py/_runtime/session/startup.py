@@ -211,7 +211,7 @@ class _Startup:
             )
 
     async def check_settings(self) -> None:
-        """Refuse to continue without the given settings: one invalid value makes the CLI drop a whole file."""
+        """Raise OptionsError if the CLI rejected settings: one invalid value makes it ignore the whole file."""
         if not self._plan.files or not self._follows_plan:
             return
         reply = await self._session.control("get_settings", timeout=self._options.timeouts.connect)
@@ -222,7 +222,7 @@ class _Startup:
             raise OptionsError(f"the CLI rejected them ({problems})", option="settings")
 
     async def check_hooks(self, info: InitializeReply) -> None:
-        """Refuse to continue without the given hooks: they may guard tools."""
+        """Raise OptionsError unless the hooks are in force: they may guard tools."""
         if not depends_on_hooks(self._options):
             return
         if info.hooks_applied is False:
