@@ -12,7 +12,7 @@ from claude_agent_py.options.delegation import depends_on_hooks
 
 
 def needs_hooks(options: ClientOptions) -> bool:
-    """Return whether the options have hooks, or are hooks themselves."""
+    """Return whether the options contain hooks, or need hooks of the package."""
     return bool(options.delegation_guide) or depends_on_hooks(options)
 
 

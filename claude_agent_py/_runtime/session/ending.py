@@ -214,7 +214,7 @@ class Ending:
             await transport.run()
 
     async def watch_process(self, transport: "Transport") -> None:
-        """Notice that the process exited although a grandchild keeps its pipe open."""
+        """Detect that the process has exited, even if a grandchild keeps its pipe open."""
         if await transport.wait() is None:
             return
         self._engine.advance(Step.END_OF_STREAM)
