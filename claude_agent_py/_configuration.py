@@ -95,7 +95,7 @@ def _trim_description(schema: dict[str, Any], model: type[BaseModel]) -> None:
 
 
 class ConfigModel(_Model):
-    """A frozen value. Unknown names and wrong types raise `OptionsError`."""
+    """Base class of frozen configuration objects. Unknown names and wrong types raise `OptionsError`."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(
         frozen=True,

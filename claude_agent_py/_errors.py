@@ -437,7 +437,7 @@ class StoreError(SessionError):
 
 
 class SessionLeasedError(StoreError, RunFailed):
-    """Another process writes the session."""
+    """Another process is writing to the session."""
 
     def __init__(
         self, message: str, *, session_id: str | None = None, holder: str = "", expires_at: float = 0.0

@@ -271,7 +271,7 @@ class Wakeup:
 
 
 def clock() -> Callable[[], float]:
-    """Return the clock of this event loop, as `anyio.current_time` reads it, which first looks for the loop."""
+    """Return the clock of this event loop; unlike `anyio.current_time`, it does not look up the loop at each call."""
     if in_trio():
         return sys.modules["trio"].current_time  # type: ignore[no-any-return]
     import asyncio

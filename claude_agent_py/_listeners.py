@@ -128,6 +128,6 @@ class ListenerQueue:
     def _warn(self) -> None:
         if self.dropped > self._warned_of:
             logger.warning(
-                "%s was not told %d items: it fell too far behind", self._callback.name, self.dropped - self._warned_of
+                "%s missed %d items: it fell too far behind", self._callback.name, self.dropped - self._warned_of
             )
             self._warned_of = self.dropped

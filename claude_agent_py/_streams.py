@@ -66,10 +66,14 @@ class RepeatingEvent:
 
     async def wait(self, timeout: float | None = None) -> None:
         """Wait for the next `set`, at most `timeout` seconds."""
+        deadline = math.inf
+        if timeout is not None:
+            now = clock()
+            deadline = now() + timeout
         waiter = new_event()
         self._waiters.append(waiter)
         try:
-            await waiter.wait(math.inf if timeout is None else clock()() + timeout)
+            await waiter.wait(deadline)
         finally:
             if waiter in self._waiters:
                 self._waiters.remove(waiter)

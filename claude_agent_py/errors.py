@@ -47,7 +47,7 @@
         ├── SessionInUseError           the id of a new session is in use
         ├── SessionBusyError            a process is at work on it                               .pid .status
         └── StoreError                  a session store failed                                   .key .kept_in
-            ├── SessionLeasedError      another process writes the session                       .holder .expires_at
+            ├── SessionLeasedError      another process is writing to the session                .holder .expires_at
             └── StaleLeaseError         another process took the session over                    .holder
 
 The text of an error is built from its attributes, and every error can be pickled.

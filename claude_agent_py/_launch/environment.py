@@ -7,10 +7,9 @@ are removed, because a CLI that inherits them takes itself for a part of that se
 import logging
 import os
 import sys
-from collections import ChainMap
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from claude_agent_py._configuration import Unshown, plain_copy
 from claude_agent_py._errors import OptionsError
@@ -159,18 +158,21 @@ def check_exporters(env: Mapping[str, str], options: ClientOptions) -> None:
     Raises:
         OptionsError: There is one.
     """
-    given = options.settings.get("env") if isinstance(options.settings, Mapping) else None
-    settings = given if isinstance(given, Mapping) else None
-    for option, variables in (("settings", settings), ("env", env)):
-        if not variables:
-            continue
-        merged: Mapping[str, Any] = ChainMap(cast("Any", variables), cast("Any", env))
-        if str(merged.get("CLAUDE_CODE_ENABLE_TELEMETRY", "")).strip().lower() not in TRUE_WORDS:
-            continue
-        for name in EXPORTERS:
-            if "console" in str(merged.get(name, "")).lower().split(","):
-                problem = f"{name}=console would make the CLI print telemetry among its messages; use otlp"
-                raise OptionsError(problem, option=option)
+    if isinstance(options.settings, Mapping):
+        settings = options.settings.get("env")
+        if isinstance(settings, Mapping) and settings:
+            _check_exporters({**env, **settings}, option="settings")
+    _check_exporters(env, option="env")
+
+
+def _check_exporters(variables: Mapping[str, Any], *, option: str) -> None:
+    is_enabled = str(variables.get("CLAUDE_CODE_ENABLE_TELEMETRY", "")).strip().lower() in TRUE_WORDS
+    if not is_enabled:
+        return
+    for name in EXPORTERS:
+        if "console" in str(variables.get(name, "")).lower().split(","):
+            problem = f"{name}=console would make the CLI print telemetry among its messages; use otlp"
+            raise OptionsError(problem, option=option)
 
 
 def config_directory(env: Mapping[str, str]) -> Path:

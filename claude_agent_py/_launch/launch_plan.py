@@ -119,7 +119,7 @@ class LaunchPlan:
 
     @property
     def _scratch(self) -> Path | None:
-        """The directory of the files and of a new home; None if there are none."""
+        """The directory that holds the files and the new home; None if there are neither."""
         ours = [*self.files, *([self.home] if self.home is not None and self.is_new_home else [])]
         return ours[0].parent if ours else None
 

@@ -252,7 +252,10 @@ def _dialog_kinds(kinds: Sequence[str] | None, on_user_dialog: Any) -> list[str]
 
 
 def _setting_sources(sources: Sequence[str] | None, home: Path | bool | None) -> str | None:
-    """Return the sources; none with a private home, where the CLI would treat the user's `.claude` as a project's."""
+    """Return the sources; none with a private home.
+
+    The CLI would treat the user's `.claude` as a project's there.
+    """
     return ",".join(sources or ()) if sources is not None or home else None
 
 

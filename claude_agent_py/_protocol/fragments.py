@@ -13,7 +13,7 @@ _TOKEN: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[{}\[\]:,]', re.DOTALL)
 def readable_strings(line: bytes) -> dict[str, str]:
     """Return the string members of a JSON object, and members of nested objects as `"outer.inner"`.
 
-    Deeper ones are left out: a tool's input must not pass for a field of the frame.
+    Deeper members are left out, so that a tool's input is not mistaken for a field of the frame.
     """
     found: dict[str, str] = {}
     depth, keys, last, is_value = 0, ["", ""], "", False

@@ -66,7 +66,7 @@ class _Turn:
     def __init__(self) -> None:
         self.prompts: dict[str, None] = {}
         self.assumed: tuple[str, ...] = ()
-        """The prompts that it may be working on, if the CLI did not say."""
+        """The prompts that it may be working on, if the CLI has not named them."""
         self.audience: tuple[OpenRun, ...] = ()
 
 

@@ -135,7 +135,7 @@ class Database:
             return work(connection, *args)
 
     def run_once(self, work: Callable[..., T], *args: Any, write: bool = True) -> T:
-        """Run a transaction, as `run`. Raises FleetError if the database fails."""
+        """Run a transaction like `run`, but raise FleetError if the database fails."""
         try:
             return self.run(work, *args, write=write)
         except SQLAlchemyError as error:

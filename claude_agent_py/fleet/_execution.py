@@ -119,13 +119,13 @@ def build_entry(event: Any) -> Entry | None:
 
 StopReason: TypeAlias = Literal["lost", "cancelled", "released", "waiting"]
 """Why an execution stops before its run ends: another worker claimed the session, the session was cancelled, the worker
-shuts down, or a person has to answer."""
+is shutting down, or a person has to answer."""
 
 STORED_SECONDS: Final = 10.0
-"""Seconds to wait until the store has the tool call of a question."""
+"""How many seconds to wait for the tool call of a question to reach the store."""
 LISTENER_SECONDS: Final = 10.0
 PUSH_SECONDS: Final = 60.0
-"""Seconds during which writing rejected entries to the store is retried, before the run is retried."""
+"""How many seconds to keep sending rejected entries to the store before the run is retried."""
 RESUME_PROMPT: Final = (
     "You were interrupted while waiting for a person's answer, which has now arrived. Continue where you left off: "
     "repeat the pending calls to receive the answers."
@@ -300,7 +300,7 @@ class Execution:
         return outcome
 
     async def _find_prompt(self, options: ClientOptions[Any]) -> PromptStatus:
-        """Find the prompt in the store. A session that only this machine has is imported first."""
+        """Find the prompt in the store. If it is not there, import this machine's session and look again."""
         uuid = self.claim.run["uuid"]
         status = await find_prompt(self._store, self._cli_session, uuid)
         if not status.exists:

@@ -106,7 +106,7 @@ async def find_prompt(store: SessionStore, session: str, prompt: str) -> PromptS
 
 
 async def import_local_session(store: SessionStore, session: str, options: ClientOptions[Any]) -> None:
-    """Add entries to the store that only this machine has; nothing if it has no files of the session."""
+    """Add the entries that only this machine has to the store. Does nothing if it has no files of the session."""
     if options.home is True:
         return
     folder = config_directory(environment(options, os.environ))

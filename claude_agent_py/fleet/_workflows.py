@@ -75,7 +75,7 @@ Fire = Callable[[datetime, Mapping[str, Any]], Awaitable[None]]
 _executions: Mapping[str, Execution] = {}
 """The executions of the worker in this process, by session id."""
 _fire: Fire | None = None
-"""Starts a scheduled session; None without a worker."""
+"""Starts a scheduled session; None if no worker is running."""
 
 
 @DBOS.workflow(name=DBOS_WORKFLOWS[0])

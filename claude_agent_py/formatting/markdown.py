@@ -186,7 +186,7 @@ class MarkdownReader:
         return self._builder.outline().specs is not None
 
     def _read_after_fence(self, offset: int, line: str) -> None:
-        """Read a line after a fence: if it is the header of a section, the code block is around the sections."""
+        """Read a line after a fence: if it is the header of a section, the code block wraps the sections."""
         if not line.strip():
             self._wrapper_candidate.append((offset, line))
             return

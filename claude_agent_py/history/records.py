@@ -51,8 +51,8 @@ class TaskRecord:
     run_id: str | None = None
     author: str = ""
     """The name of the agent that acted; empty for the main agent and its program. A subagent is the author of its
-    actions. Its launcher is the author of its creation, resumption, move and cancellation, and of all steps of a shell.
-    """
+    actions. Its launcher is the author of its start, resumption, move to the background and cancellation, and of all
+    steps of a shell."""
     parent_task_id: str | None = None
     summary: str = ""
     failure_reason: str | None = None

@@ -57,7 +57,7 @@ class TaskHistory:
 
     Every method raises SessionError if the file cannot be opened, read or written, or a value cannot be stored. An
     unreadable row (written by another program or a newer version) is skipped, logged and counted in `skipped_rows`.
-    Lone surrogates, which a file cannot hold, become U+FFFD.
+    Lone surrogates, which UTF-8 cannot encode, become U+FFFD.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:

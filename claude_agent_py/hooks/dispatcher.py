@@ -152,7 +152,7 @@ class HookDispatcher:
     async def answer(
         self, callback_id: str, data: Mapping[str, Any], tool_use_id: str | None, context: HandlerContext
     ) -> JSONObject:
-        """Run the handler and return the reply. A failing handler does not raise here.
+        """Run the handler and return the reply. A handler's failure is reported and does not raise.
 
         Cancelling cancels the handler.
         """

@@ -75,7 +75,7 @@ def _get_tool_name(data: Mapping[str, Any]) -> str:
 
 
 def _get_null_fields(old: Any) -> JSONObject:
-    """Return the null fields of the old output, which models built in Python leave out."""
+    """Return the null fields of the old output, because a replacement built from a model lacks them."""
     if not isinstance(old, Mapping):
         return {}
     return {key: None for key, value in old.items() if value is None}

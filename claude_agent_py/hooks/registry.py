@@ -116,13 +116,13 @@ def check_hook(event: str, matcher: Any) -> HookMatcher:
     check_event_name(event)
     checked = read_matcher(matcher)
     check_event(event, checked)
-    for doubt in _find_doubts(event, checked):
-        _warn(event, doubt)
+    for text in _find_warnings(event, checked):
+        _warn(event, text)
     return checked
 
 
-def _warn(event: str, doubt: str) -> None:
-    warnings.warn(f"hooks[{event!r}]: {doubt}", HookWarning, stacklevel=_find_stack_level())
+def _warn(event: str, text: str) -> None:
+    warnings.warn(f"hooks[{event!r}]: {text}", HookWarning, stacklevel=_find_stack_level())
 
 
 def check_event_name(event: str) -> None:
@@ -142,15 +142,15 @@ def _check_list(event: str, matchers: Any) -> Iterable[Any]:
     return matchers
 
 
-def _find_doubts(event: str, matcher: HookMatcher) -> Iterator[str]:
+def _find_warnings(event: str, matcher: HookMatcher) -> Iterator[str]:
     facts = HOOK_EVENT_FACTS[event]
     if facts.delivery == "never":
         yield f"the CLI never sends this event to callbacks. {facts.note} Use a command hook in the settings."
     if facts.delivery == "unseen":
         yield f"the CLI has not been observed to send this event to callbacks. {facts.note}"
-    doubt = find_likely_mistake(event, matcher.pattern or "")
-    if doubt is not None:
-        yield doubt
+    mistake = find_likely_mistake(event, matcher.pattern or "")
+    if mistake is not None:
+        yield mistake
 
 
 def _find_stack_level() -> int:

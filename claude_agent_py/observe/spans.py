@@ -62,7 +62,7 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
     """For a `model` span, the tokens of its API message; for a `turn`, the main agent's tokens as counted by the CLI.
     A live message reports only the output tokens of its start; it has the attribute `output_tokens_so_far`."""
     cost_usd: float | None = None
-    """US dollars, as estimated by the CLI; None if the source has no cost."""
+    """The cost in US dollars, as estimated by the CLI; None if the source has no cost."""
     attributes: dict[str, Any] = {}
     """Other fields, as JSON values. Texts (`prompt`, `input`, `output`, ...) are shortened, and secrets are removed."""
     links: tuple[str, ...] = ()

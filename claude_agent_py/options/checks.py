@@ -1,4 +1,4 @@
-"""Validation of options: readers of single values, conflicts between options, and warnings about useless ones.
+"""Validation of options: readers of single values, conflicts between options, and warnings.
 
 The readers also accept the shapes of the official SDKs.
 """
@@ -527,8 +527,8 @@ IDLE_LIMIT: Final = "CLAUDE_CODE_SDK_MCP_TOOL_IDLE_TIMEOUT"
 """The only limit of the CLI for calls of our servers that a server's own settings cannot raise."""
 
 
-def find_doubts(options: Any) -> Iterator[str]:
-    """Yield warnings about options that have no effect or a surprising one."""
+def find_warnings(options: Any) -> Iterator[str]:
+    """Yield warnings about options with no effect, or a surprising one."""
     yield from _find_unknown_tools(options)
     if options.delegation_guide and not guide_text(options):
         yield f"delegation_guide is left out: {why_no_agent_tool(options)}"

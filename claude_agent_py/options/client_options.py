@@ -350,7 +350,7 @@ class ClientOptions(ConfigModel, Generic[Output]):
     """With `resume_interrupted_turn`: show the model the interrupted tool calls, with an unknown outcome. False:
     drop them, so that the model is likely to repeat them."""
     persist_session: StrictBool = True
-    """False: do not save the session to disk; it cannot be resumed."""
+    """False: the session is not saved to disk and cannot be resumed."""
     session_mirror: StrictBool = False
     """Send every entry of the session's transcript as a `TranscriptMirrorMessage`, so that you can store a copy
     elsewhere. Needs `persist_session`."""
@@ -362,8 +362,8 @@ class ClientOptions(ConfigModel, Generic[Output]):
     """The project in the store, such as the name of a tenant. None means the key of `cwd`; `resume` then also finds a
     session of another directory, if the store supports it."""
     session_store_flush: Literal["batched", "eager"] = "batched"
-    """`batched` sends entries to the store at the end of a turn, after a second at the latest; `eager` sends them
-    immediately."""
+    """`batched` sends entries to the store at the end of a turn or after one second, whichever comes first; `eager`
+    sends them immediately."""
     load_timeout: Annotated[float, Field(gt=0, strict=True)] = 60.0
     """How many seconds one call of the session store may take."""
     on_store_error: Annotated[Callable[[StoreError], object] | None, _reads(read.function_of("error"))] = None
@@ -386,8 +386,8 @@ class ClientOptions(ConfigModel, Generic[Output]):
     def model_post_init(self, context: Any, /) -> None:
         """Check for conflicts and warn about useless options."""
         read.check_conflicts(self)
-        for doubt in read.find_doubts(self):
-            warnings.warn(doubt, OptionsWarning, stacklevel=4)
+        for text in read.find_warnings(self):
+            warnings.warn(text, OptionsWarning, stacklevel=4)
 
     @overload
     def replace(self, *, output_type: type[Other], **changes: Any) -> "ClientOptions[Other]": ...

@@ -277,7 +277,7 @@ class ElicitationRequest:
 
     @property
     def display_name(self) -> str | None:
-        """The short name of the server or its tool."""
+        """A short name for the server or its tool."""
         return self.wire.display_name
 
     @property

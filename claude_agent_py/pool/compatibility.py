@@ -148,7 +148,7 @@ def find_change(made: SessionRequest, wanted: SessionRequest) -> Change | None:
 
 
 def _find_differences(one: ClientOptions, other: ClientOptions) -> set[str]:
-    """Return the names of the options that differ. Handlers are the same only if they are equal."""
+    """Return the names of the options that differ. Two handlers differ unless they compare equal."""
     if one is other:
         return set()
     named = one.model_fields_set | other.model_fields_set

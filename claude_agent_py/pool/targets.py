@@ -37,7 +37,7 @@ class PoolStats:
     timeouts: int
     """How many callers gave up after their timeout."""
     failed: int
-    """How many starts failed."""
+    """How many starts have failed."""
     lost: int
     """How many spares died or stopped answering."""
     expired: int

@@ -74,7 +74,7 @@ def find_project_folders(
     if all(len(key) <= SLUG_CHARS for key in keys):
         found = [key for key in keys if _is_inside(root, key)]
     else:
-        # Earlier versions of the CLI used another hash, so compare the truncated names without it.
+        # Earlier versions of the CLI used a different hash, so compare the truncated names without it.
         cut = {key[: SLUG_CHARS + 1] for key in keys if len(key) > SLUG_CHARS}
         found = [name for name in _list_folders(root) if name in keys or name[: SLUG_CHARS + 1] in cut]
     return [os.path.join(root, key) for key in found]

@@ -152,7 +152,7 @@ class TaskIntake:
         Args:
             message: The message about its start.
             stop: Called to stop the task, instead of a request to the CLI.
-            brief: Its input besides the prompt, for `Task.brief`.
+            brief: Its input other than the prompt, for `Task.brief`.
             author: The agent that launched it; None means the agent of its parent.
         """
         self.stoppers[message.task_id] = stop

@@ -175,11 +175,9 @@ class AgentAssertions:
         # With this local, the traceback of pytest ends at the line of the test.
         __tracebackhide__ = True
         pairs = align(expected, actual)
-        is_missing = any(found is None for _, found in pairs)
-        is_unexpected = is_all and any(wanted is None for wanted, _ in pairs)
-        matched = [(wanted, found) for wanted, found in pairs if wanted is not None and found is not None]
-        if is_missing or is_unexpected or any(wanted.find_differences(found) for wanted, found in matched):
-            raise AssertionError("\n".join([f"the {what} are not as expected:", *_format_diff(pairs, is_all)]))
+        if not all(_is_expected(wanted, found, is_all=is_all) for wanted, found in pairs):
+            lines = [f"the {what} are not as expected:", *_format_diff(pairs, is_all=is_all)]
+            raise AssertionError("\n".join(lines))
         return self
 
 
@@ -232,18 +230,30 @@ def align(expected: Sequence[Any], actual: Sequence[Any]) -> list[tuple[Any, Any
     return pairs
 
 
-def _format_diff(pairs: Sequence[tuple[Any, Any]], is_all: bool) -> list[str]:
+def _is_expected(wanted: Any, found: Any, *, is_all: bool) -> bool:
+    """Return whether a pair is as expected. With `is_all`, unexpected items are not."""
+    if found is None:
+        return False
+    if wanted is None:
+        return not is_all
+    return not wanted.find_differences(found)
+
+
+def _format_diff(pairs: Sequence[tuple[Any, Any]], *, is_all: bool) -> list[str]:
     """Return a line for each pair: `-` marks a missing item, `+` an unexpected one, `!` a different one."""
-    lines = ["(- missing, + not expected, ! different)" if is_all else "(- missing, ! different)"]
+    lines = ["(- missing, ! different)"]
+    if is_all:
+        lines = ["(- missing, + not expected, ! different)"]
     for wanted, found in pairs:
-        if wanted is None:
-            lines.append(f"{'+' if is_all else ' '} {_format_found(found)}")
-        elif found is None:
+        if found is None:
             lines.append(f"- {wanted}")
+        elif _is_expected(wanted, found, is_all=is_all):
+            lines.append(f"  {_format_found(found)}")
+        elif wanted is None:
+            lines.append(f"+ {_format_found(found)}")
         else:
-            wrong = wanted.find_differences(found)
-            lines.append(f"{'!' if wrong else ' '} {_format_found(found)}")
-            lines += [f"      {difference}" for difference in wrong]
+            lines.append(f"! {_format_found(found)}")
+            lines += [f"      {difference}" for difference in wanted.find_differences(found)]
     return lines
 
 

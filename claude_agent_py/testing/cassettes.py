@@ -58,9 +58,9 @@ class Entry:
     answer: dict[str, Any] = field(default_factory=dict)
     """`{"message": ...}` of the Messages API, or `{"status": ..., "error": ...}`."""
     asked: int = 0
-    """The step of the recording at which the request came, counting requests and answers."""
+    """When the request arrived, as a step of the recording; each request and each answer is one step."""
     answered: int = 0
-    """The step at which the answer came."""
+    """The step at which the answer arrived."""
 
 
 class Matching:
@@ -85,7 +85,7 @@ class Matching:
     def find(self, asked: Entry, entries: Sequence[Entry], played: Collection[int]) -> int | None:
         """Return the position of the matching entry, or None.
 
-        Entries that were not played yet come first. If all were played, the request is a retry of the last one.
+        Entries that have not been played yet come first. If all have been, the request is a retry of the last one.
         """
         matching = [at for at, entry in enumerate(entries) if self._matches(asked, entry)]
         for at in matching:

@@ -19,7 +19,7 @@ from typing_extensions import override
 
 from claude_agent_py._version import CLI_VERSION
 from claude_agent_py.testing import fake_player, frames, steps
-from claude_agent_py.testing.fake_player import POLL, Action, Player
+from claude_agent_py.testing.fake_player import POLL, TERMINATED, Action, Player
 from claude_agent_py.testing.frames import JSONObject
 from claude_agent_py.testing.steps import LooseStep, Step
 from claude_agent_py.transport.base import Transport
@@ -239,14 +239,21 @@ class FakeTransport(Transport):
     @override
     async def close(self, *, grace: float = 5.0) -> None:
         self._end_input()
-        with anyio.CancelScope(shield=True), anyio.move_on_after(grace):
-            while self._exit_code is None and self._player.polls and not self._ignores_end:
-                await anyio.sleep(POLL)
-                self._advance()
+        if not self._ignores_end:
+            await self._play_rest(grace)
         if self._exit_code is None:
-            self._exit_code = -signal.SIGKILL if self._ignores_term else 143
+            self._exit_code = TERMINATED
+            if self._ignores_term:
+                self._exit_code = -signal.SIGKILL
         self._wake()
         await lowlevel.cancel_shielded_checkpoint()
+
+    async def _play_rest(self, grace: float) -> None:
+        """Play the steps that wait for a gate or the clock, for at most `grace` seconds, even if cancelled."""
+        with anyio.CancelScope(shield=True), anyio.move_on_after(grace):
+            while self._exit_code is None and self._player.polls:
+                await anyio.sleep(POLL)
+                self._advance()
 
     @property
     @override

@@ -24,6 +24,9 @@ from typing import Any, Final, NamedTuple
 POLL: Final = 0.005
 """Seconds between two checks of a gate or the clock."""
 
+TERMINATED: Final = 143
+"""The exit code of a CLI that SIGTERM ends: 128 and the number of the signal."""
+
 READ_BYTES: Final = 65536
 MCP_PROTOCOL: Final = "2025-11-25"
 GONE: Final = object()
@@ -258,7 +261,7 @@ class _Process:
         self._eof = False
         signal.signal(signal.SIGPIPE, signal.SIG_IGN)
         signal.signal(signal.SIGINT, lambda *_: os._exit(0))
-        term = signal.SIG_IGN if scenario["ignore_sigterm"] else (lambda *_: os._exit(143))
+        term = signal.SIG_IGN if scenario["ignore_sigterm"] else (lambda *_: os._exit(TERMINATED))
         signal.signal(signal.SIGTERM, term)
 
     def log(self, entry: Mapping[str, Any]) -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from claude_agent_py._runtime.runs.result import RunResult
-from claude_agent_py.tasks.task import Task
 from claude_agent_py.testing.assertions import sort_tasks
 from claude_agent_py.testing.requests import shorten_result
 from claude_agent_py.testing.scrubbing import Places, build_path_placeholders, find_ids, mask_times
@@ -29,48 +28,48 @@ def run_as_text(result: "RunResult[Any]", *, results: bool = True) -> str:
         result: The run.
         results: Whether to include the results of tools.
     """
-    calls = {record.id: record for record in result.tool_calls}
-    lines = [*_format_main_agent(result, calls, results)]
+    calls = {record.id: _format_call(record, with_result=results) for record in result.tool_calls}
+    lines = [*_format_main_agent(result, calls)]
     for task in sort_tasks(result):
-        own_calls = [call for call in calls.values() if call.agent_id == task.id]
-        lines += ["", *_format_task(task, own_calls, results)]
+        lines += ["", f"{task.subagent_type or task.type}: {task.description}"]
+        for record in result.tool_calls:
+            if record.agent_id == task.id:
+                lines += _indent(calls[record.id])
+        lines += _indent(_format_block(task.status.value, task.summary))
     lines += ["", *_format_block("answer", result.text)]
     return _replace_volatile_parts("\n".join(lines), result) + "\n"
 
 
-def _format_main_agent(result: "RunResult[Any]", calls: dict[str, ToolCallRecord], results: bool) -> Iterator[str]:
+def _format_main_agent(result: "RunResult[Any]", calls: dict[str, list[str]]) -> Iterator[str]:
+    """Yield the prompts, and the texts and calls of the main agent; `calls` has the lines of each call, by id."""
     for prompt in result.sent:
-        content = prompt.content
-        yield from _format_block("prompt", content if isinstance(content, str) else prompt.text)
-    is_own_turn = True
+        yield from _format_block("prompt", prompt.text)
+    is_follow_up = False
     for message in result.messages:
         if isinstance(message, ResultMessage):
-            is_own_turn = False
+            is_follow_up = True
         elif isinstance(message, AssistantMessage) and not message.is_subagent:
-            if message.text and is_own_turn:
+            if message.text and not is_follow_up:
                 yield from _format_block("says", message.text)
             for used in message.tool_uses:
-                yield from _format_call(calls[used.id], results)
+                yield from calls[used.id]
 
 
-def _format_task(task: Task, calls: list[ToolCallRecord], results: bool) -> Iterator[str]:
-    yield f"{task.subagent_type or task.type}: {task.description}"
-    for record in calls:
-        yield from (f"  {line}" for line in _format_call(record, results))
-    yield from (f"  {line}" for line in _format_block(task.status.value, task.summary))
-
-
-def _format_call(record: ToolCallRecord, results: bool) -> Iterator[str]:
+def _format_call(record: ToolCallRecord, *, with_result: bool) -> list[str]:
     arguments = json.dumps(record.input, sort_keys=True, ensure_ascii=False)
-    yield f"calls {record.name} {arguments}: {record.status.value}"
-    if results and record.done:
-        yield from (f"  | {line}" for line in shorten_result(record.text).splitlines())
+    lines = [f"calls {record.name} {arguments}: {record.status.value}"]
+    if with_result and record.done:
+        lines += [f"  | {line}" for line in shorten_result(record.text).splitlines()]
+    return lines
 
 
-def _format_block(title: str, text: str) -> Iterator[str]:
+def _format_block(title: str, text: str) -> list[str]:
     first, *more = text.splitlines() or [""]
-    yield f"{title}: {first}"
-    yield from (f"  {line}" for line in more)
+    return [f"{title}: {first}", *_indent(more)]
+
+
+def _indent(lines: list[str]) -> list[str]:
+    return [f"  {line}" for line in lines]
 
 
 def _replace_volatile_parts(text: str, result: "RunResult[Any]") -> str:

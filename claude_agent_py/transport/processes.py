@@ -148,7 +148,7 @@ def kill_each(processes: Collection[ProcessID]) -> None:
 
 
 async def find_descendants(pid: int, within: float) -> list[ProcessID]:
-    """Call `descendants`, in a thread if it is slow. Empty if it takes longer than this many seconds."""
+    """Call `descendants`, in a thread if it is slow. Return an empty list if it takes longer than `within` seconds."""
     if tells_children():
         return descendants(pid)
     with anyio.move_on_after(within):

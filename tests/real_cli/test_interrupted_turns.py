@@ -104,8 +104,11 @@ async def test_a_fresh_client_goes_on_with_an_interrupted_turn() -> None:
                 continue_conversation=True, resume_interrupted_turn=True, show_cut_off_calls=False
             ),
             "forked": resumed.replace(fork_session=True),
+            "newest forked": resumed.replace(resume=None, continue_conversation=True, fork_session=True),
         }
         for how, options in ways.items():
+            for fork in path.parent.glob("*.jsonl"):
+                fork.unlink()  # so that the session is the newest one
             path.write_bytes(whole[: whole.index(b"$(seq 100)")] if how == "half a line" else whole)
             before = len(model.requests)
             async with Client(options) as client:
@@ -117,7 +120,7 @@ async def test_a_fresh_client_goes_on_with_an_interrupted_turn() -> None:
                 assert (await client.resumed_run).text == "It went on."
                 assert [m.text async for m in run if isinstance(m, AssistantMessage)] == ["It went on."]
                 assert conversation(result) == [("user", "Do it"), ("assistant", "It went on.")]
-                assert (client.session_id == session) is (how != "forked")
+                assert (client.session_id == session) is ("forked" not in how)
                 [request] = model.requests[before:]
                 if how == "resumed":
                     assert (await client.query("and now")).text == "next"

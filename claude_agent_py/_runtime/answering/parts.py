@@ -12,7 +12,7 @@ from claude_agent_py.options.delegation import depends_on_hooks
 
 
 def needs_hooks(options: ClientOptions) -> bool:
-    """Return whether the options have hooks, or are hooks themselves."""
+    """Return whether the options contain hooks, or need hooks of the package."""
     return bool(options.delegation_guide) or depends_on_hooks(options)
 
 
@@ -46,7 +46,7 @@ def list_parts(options: ClientOptions) -> list[str]:
 
 
 async def load_parts(options: ClientOptions) -> None:
-    """Import what these options need, in a thread unless it is loaded."""
+    """Import the modules that these options need, in a thread unless all are loaded."""
     missing = [module for module in list_parts(options) if module not in _loaded]
     if missing:
         await run_file_work(_load, missing)

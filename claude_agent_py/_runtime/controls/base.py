@@ -40,7 +40,7 @@ class Controls:
 
 
 def omit_unset(**fields: Any) -> dict[str, Any]:
-    """Return the fields without None and False, for requests that treat a missing field the same way."""
+    """Return the fields that are neither None nor False, for requests in which a missing field means the same."""
     return {name: value for name, value in fields.items() if value is not None and value is not False}
 
 

@@ -89,7 +89,7 @@ def prompt_message(prompt: Any, *, verbatim: bool) -> "UserMessage":
 
 
 def prepare_prompt(prompt: Prompt, *, verbatim: bool) -> "UserMessage | AsyncIterable[PromptContent]":
-    """Return the user message of one prompt, or the iterable that it is. Raises as `prompt_message` does."""
+    """Return one prompt as a user message, and an iterable unchanged. Raises as `prompt_message` does."""
     return prompt if is_stream(prompt) else prompt_message(prompt, verbatim=verbatim)
 
 

@@ -242,9 +242,9 @@ class RunResult(Generic[Output]):
     def to_api_messages(self) -> list[JSONObject]:
         """Return the prompts of the run and the main agent's answers as `messages` for the Messages API.
 
-        The list can be continued: append a user message, or pass it to `ToolChain.loop`. What came before this run in
-        the session is not in it, nor are the system prompt and the CLI's reminders. See `to_api_messages` in
-        `claude_agent_py.messages` for what is left out.
+        You can extend the list: append a user message, or pass it to `ToolChain.loop`. It does not include earlier runs
+        of the session, the system prompt or the CLI's reminders. See `to_api_messages` in `claude_agent_py.messages`
+        for what else is left out.
 
         Raises:
             BacklogError: Messages of the run were dropped for lack of space.

@@ -66,7 +66,7 @@ class RunState(OpenRun):
         self._over.set()
 
     def reopen(self) -> None:
-        """Begin again in another process: the run was cut off, and is not over."""
+        """Reopen a run that was cut off, to continue it in a new process."""
         self.mailbox.reopen()
         self.failure = self.reason = None
         self._over = LazyEvent()

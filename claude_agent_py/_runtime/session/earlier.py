@@ -11,7 +11,7 @@ from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.options.output_shape import Output
 from claude_agent_py.sessions.folders import find_session
 from claude_agent_py.sessions.index import list_sessions
-from claude_agent_py.sessions.session import get_session
+from claude_agent_py.sessions.session import Session, get_session
 from claude_agent_py.sessions.stored_tasks import load_tasks
 from claude_agent_py.tasks import TaskIntake
 from claude_agent_py.tasks.ledger.record import Record, TaskRun
@@ -69,12 +69,7 @@ class Earlier:
 
     async def find_prompts(self, uuids: Sequence[str]) -> frozenset[str]:
         """Return which of these prompt uuids are anywhere in the transcript."""
-        return await run_file_work(self._search, uuids, abandon_on_cancel=True)
-
-    def _search(self, uuids: Sequence[str]) -> frozenset[str]:
-        marks = {uuid: f'"uuid":"{uuid}"'.encode() for uuid in uuids}
-        lines = (line for _, line in self._session.snapshot.forwards() if line is not None)
-        return frozenset(uuid for line in lines for uuid, mark in marks.items() if mark in line)
+        return await run_file_work(_find_uuids, self._session, uuids, abandon_on_cancel=True)
 
     def _find(self, uuids: frozenset[str]) -> dict[str, UserMessage]:
         found: dict[str, UserMessage] = {}
@@ -94,6 +89,36 @@ def find_title(title: str, cwd: str | os.PathLike[str] | None, config_dir: Path)
     listed = list_sessions(cwd or os.curdir, config_dir=config_dir)
     found = [info.session_id for info in listed if (info.custom_title or "").casefold() == title.strip().casefold()]
     return found[0] if len(found) == 1 else None
+
+
+def find_session_with(
+    prompts: Sequence[str], copy: str | None, cwd: str | os.PathLike[str] | None, config_dir: Path
+) -> str | None:
+    """Return the id of the newest session of a directory that holds one of these prompts, or None. Blocks.
+
+    Args:
+        prompts: The uuids of the prompts.
+        copy: The id of a session to leave out, because it is a copy.
+        cwd: The working directory of the session.
+        config_dir: The CLI's configuration folder.
+    """
+    for info in list_sessions(cwd or os.curdir, include_worktrees=False, config_dir=config_dir):
+        if info.session_id == copy:
+            continue
+        try:
+            session = get_session(info.session_id, config_dir=config_dir)
+            if _find_uuids(session, prompts):
+                return session.id
+        except ClaudeAgentError:
+            continue  # deleted since it was listed
+    return None
+
+
+def _find_uuids(session: Session, uuids: Sequence[str]) -> frozenset[str]:
+    """Return which of these uuids are anywhere in the transcript of a session."""
+    marks = {uuid: f'"uuid":"{uuid}"'.encode() for uuid in uuids}
+    lines = (line for _, line in session.snapshot.forwards() if line is not None)
+    return frozenset(uuid for line in lines for uuid, mark in marks.items() if mark in line)
 
 
 async def options_to_go_on(

@@ -29,7 +29,7 @@ logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 TasksAtClose: TypeAlias = Literal["stop", "wait", "leave"]
 
-ADVICE: Final = 'await them before (client.tasks.wait_all()), or close(tasks="wait")'
+ADVICE: Final = 'await them first (client.tasks.wait_all()), or close(tasks="wait")'
 
 LOOK_EVERY: Final = 0.1
 """Seconds between checks whether a CLI closed with `tasks="leave"` is idle."""
@@ -178,7 +178,7 @@ class Ending:
                     await tasks.wait_all()
                     return
                 if names := describe_tasks(tasks, tasks.live_ids() - self.reported_tasks):
-                    logger.warning("closing ends background tasks that run: %s; %s", names, self.advice)
+                    logger.warning("closing stops running background tasks: %s; %s", names, self.advice)
                 await tasks.stop_all()
             except ClaudeAgentError:
                 return  # the end of the process stops the rest
@@ -214,7 +214,7 @@ class Ending:
             await transport.run()
 
     async def watch_process(self, transport: "Transport") -> None:
-        """Notice that the process exited although a grandchild keeps its pipe open."""
+        """Detect that the process has exited, even if a grandchild keeps its pipe open."""
         if await transport.wait() is None:
             return
         self._engine.advance(Step.END_OF_STREAM)

@@ -58,8 +58,8 @@ class SessionFacts:
             while len(self._agents_of_calls) > CALLS_KEPT:
                 del self._agents_of_calls[next(iter(self._agents_of_calls))]
         elif message.error == "authentication_failed" and message.api_error_status is None and not message.is_subagent:
-            # The CLI has neither key nor login. That is its answer, but the result follows up to 10 s later where name
-            # servers do not answer (CLI 2.1.328).
+            # The CLI has neither a key nor a login. This message is its answer; if no name server can be reached, the
+            # result follows up to 10 s later (CLI 2.1.328).
             return message.text
         return None
 
@@ -90,7 +90,7 @@ class SessionFacts:
     def _on_retry(self, message: APIRetryMessage) -> str | None:
         """Fail the turn if the API keeps rejecting the key. The CLI would retry ten times, for more than a minute."""
         if message.error_status == UNAUTHORIZED and message.attempt >= PATIENCE:
-            return f"the API refuses the key or login (HTTP {UNAUTHORIZED}), asked {message.attempt} times"
+            return f"the API refuses the key or login (HTTP {UNAUTHORIZED}) after {message.attempt} attempts"
         return None
 
     _HANDLERS: ClassVar[Mapping[type, Callable[[Any, Any], str | None]]] = {

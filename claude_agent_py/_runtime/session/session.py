@@ -675,8 +675,8 @@ class Session:
         """Log which tasks a run waits for, because the program may look as if it hangs."""
         if names := describe_tasks(self.tasks, self.tasks.live_ids()):
             logger.warning(
-                "a run has its answer and has been waiting %.0f s for background tasks: %s; Timeouts(idle=...) limits "
-                'that, and until="result" does without',
+                "a run has its answer and has been waiting %.0f s for background tasks: %s; limit the "
+                'time with Timeouts(idle=...), or use until="result"',
                 event.seconds,
                 names,
             )

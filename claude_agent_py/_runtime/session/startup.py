@@ -94,32 +94,40 @@ class _Startup:
         self._earlier: Earlier | None = None
 
     async def recall(self) -> None:
-        """Take in the tasks of the session's earlier processes, while the CLI starts. Needs its id or title."""
-        config_dir, options = self._plan.config_dir, self._options
+        """Take in the tasks of the session's earlier processes. Does nothing until the session is known."""
+        config_dir = self._plan.config_dir
         if self._earlier is not None or config_dir is None or self._cli_path is None:
             return
-        session_id = self._find_resumed_id()
-        if session_id is None and options.resume is None:
-            return
-        from claude_agent_py._runtime.session.earlier import find_title, read_earlier
-
-        if session_id is None and options.resume is not None:
-            session_id = await run_file_work(
-                find_title, options.resume, options.cwd, config_dir, abandon_on_cancel=True
-            )
+        session_id = await self._find_resumed_session(config_dir)
         if session_id is None:
             return
+        from claude_agent_py._runtime.session.earlier import read_earlier
+
         self._earlier = await read_earlier(session_id, config_dir)
         if self._earlier is not None:
             self._earlier.recall_tasks(self._session.intake)
 
-    def _find_resumed_id(self) -> str | None:
-        """Return the id of the session that is resumed, if it is known."""
-        if self._options.resume is None and not self._options.continue_conversation:
+    async def _find_resumed_session(self, config_dir: Path) -> str | None:
+        """Return the id of the session that is resumed, or of the one that is forked, if it is known yet."""
+        options, own_id = self._options, self._session.facts.session_id
+        if options.resume is None and not options.continue_conversation:
             return None
-        if self._options.fork_session:
-            return parse_session_id(self._options.resume)
-        return self._session.facts.session_id
+        if own_id is not None and not options.fork_session:
+            return own_id
+        from claude_agent_py._runtime.session.earlier import find_session_with, find_title
+
+        if options.resume is not None:
+            session_id = parse_session_id(options.resume)
+            if session_id is not None:
+                return session_id
+            return await run_file_work(find_title, options.resume, options.cwd, config_dir, abandon_on_cancel=True)
+        resumed = self._session.resumption.run
+        if resumed is None:
+            return None
+        # The CLI forks the newest session and reports only the id of the copy, which is not on disk yet.
+        return await run_file_work(
+            find_session_with, resumed.prompts, own_id, options.cwd, config_dir, abandon_on_cancel=True
+        )
 
     async def initialize(self) -> InitializeReply:
         """Send the `initialize` request and return its reply."""
@@ -203,7 +211,7 @@ class _Startup:
             )
 
     async def check_settings(self) -> None:
-        """Refuse to continue without the given settings: one invalid value makes the CLI drop a whole file."""
+        """Raise OptionsError if the CLI rejected settings: one invalid value makes it ignore the whole file."""
         if not self._plan.files or not self._follows_plan:
             return
         reply = await self._session.control("get_settings", timeout=self._options.timeouts.connect)
@@ -214,7 +222,7 @@ class _Startup:
             raise OptionsError(f"the CLI rejected them ({problems})", option="settings")
 
     async def check_hooks(self, info: InitializeReply) -> None:
-        """Refuse to continue without the given hooks: they may guard tools."""
+        """Raise OptionsError unless the hooks are in force: they may guard tools."""
         if not depends_on_hooks(self._options):
             return
         if info.hooks_applied is False:

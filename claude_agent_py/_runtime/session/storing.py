@@ -108,7 +108,7 @@ class Storing:
 
         Raises:
             OptionsError: `resume` is not an id.
-            SessionLeasedError: Another process writes the session.
+            SessionLeasedError: Another process is writing to the session.
             StoreError: The store failed, or took too long.
         """
         options = self._given

@@ -260,7 +260,7 @@ class BlockingStore:
         """Become the writer of a session. See `LeasingStore.acquire_lease`.
 
         Raises:
-            SessionLeasedError: Another process writes the session.
+            SessionLeasedError: Another process is writing to the session.
             StoreError: The store failed.
         """
         place = _parse_session(key)

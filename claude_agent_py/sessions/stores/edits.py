@@ -236,7 +236,7 @@ async def rename_session_via_store(
 
     Raises:
         SessionNotFoundError: The store does not have the session.
-        SessionLeasedError: A process writes the session and would restore its own title.
+        SessionLeasedError: A process is writing to the session and would restore its own title.
         StoreError: The store failed or took too long.
         OptionsError: The id is not a UUID, or the title is empty.
     """
@@ -283,7 +283,7 @@ async def delete_session_via_store(
 
     Raises:
         SessionNotFoundError: The store does not have the session.
-        SessionLeasedError: A process writes the session.
+        SessionLeasedError: A process is writing to the session.
         StoreError: The store failed, took too long, or has no `delete`.
         OptionsError: The id is not a UUID.
     """
@@ -311,7 +311,7 @@ async def fork_session_via_store(
     project_key: str | None = None,
     timeout: float = SECONDS,
 ) -> SessionInfo:
-    """Copy a session within its store, even while a process writes it. The copy can be resumed.
+    """Copy a session within its store, even while a process is writing to it. The copy can be resumed.
 
     Args:
         session_store: The store.

@@ -208,11 +208,11 @@ class Mirror:
         self._reported: dict[Place, ReportCursor] = {}
         self._queue: dict[Place, _Queued] = {}
         self._sending: tuple[Place, list[SessionStoreEntry]] | None = None
-        """The transcript and the entries that are neither queued nor delivered."""
+        """The entries being sent, and their transcript: they are no longer queued and not delivered yet."""
         self._catching_up: Place | None = None
         """The transcript whose file is being sent."""
         self._reported_while_sending: list[Mark] = []
-        """Its entries that were reported since the sending began."""
+        """Its entries that were reported after sending began."""
         self._behind: dict[Place, StoreError] = {}
         self._retry_after = BEHIND_SECONDS[0]
         self._has_work = anyio.Event()

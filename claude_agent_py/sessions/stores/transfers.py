@@ -73,7 +73,7 @@ class ReportCursor:
         return ReportCursor(self.last, self.notes, self._ahead)
 
     def with_sent(self, marks: Sequence[Mark]) -> "ReportCursor":
-        """Return a copy for after sending the whole file, which has these entries."""
+        """Return the cursor that applies once the whole file, which has these entries, has been sent."""
         known = Counter(self.notes)
         ahead: list[Mark] = []
         for mark in marks:
@@ -97,7 +97,7 @@ class ReportCursor:
 
     def _consume_sent(self, mark: Mark) -> bool:
         if mark not in self._ahead:
-            # Reports keep the order of the file, so this uuid comes after all entries that were sent.
+            # Entries are reported in the order of the file, so this one comes after all that were sent.
             if isinstance(mark, str):
                 self._ahead.clear()
             return False

@@ -152,7 +152,7 @@ class Record(Struct, eq=False):
     """Its open permission prompts and questions."""
     children: list[str] = field(default_factory=list)
     brief: Mapping[str, Any] = field(default_factory=dict)
-    """A child agent's input besides its prompt."""
+    """A child agent's input other than its prompt."""
     launched_by: str | None = None
     """The agent that launched it, if not its parent."""
     last_reported: tuple[object, ...] | None = None

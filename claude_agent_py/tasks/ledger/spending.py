@@ -114,7 +114,9 @@ class Spending(Struct):
             usage.cache_read_input_tokens or 0,
         )
         earlier = self._messages.get(key)
-        self._messages[key] = (model, counts if earlier is None else max_counts(earlier[1], counts))
+        if earlier is not None:
+            counts = max_counts(earlier[1], counts)
+        self._messages[key] = (model, counts)
         if len(self._messages) > _MAX_MESSAGES:
             old_model, old = self._messages.pop(next(iter(self._messages)))
             self._older[old_model] = add_counts(self._older.get(old_model, _NO_COUNTS), old)
@@ -135,9 +137,9 @@ class Spending(Struct):
         """Tokens by model: the largest known count of each kind."""
         found = dict(self._older)
         for model, counts in self._messages.values():
-            found[model] = add_counts(found[model], counts) if model in found else counts
+            found[model] = add_counts(found.get(model, _NO_COUNTS), counts)
         for model, counts in self.exact.items():
-            found[model] = max_counts(found[model], counts) if model in found else counts
+            found[model] = max_counts(found.get(model, _NO_COUNTS), counts)
         return found
 
     def usage(self, prices: Prices | None) -> TaskUsage | None:

@@ -73,7 +73,7 @@ class GitOperation(WireModel):
 
 
 class BashOutput(FrameModel, rename="camel"):
-    """The output of a command, or the task that it became."""
+    """The output of a command, or the background task that it was turned into."""
 
     stdout: str
     stderr: str
@@ -108,7 +108,7 @@ class PowerShellInput(BashInput):
 
 
 class PowerShellOutput(BashOutput):
-    """The output of a PowerShell command, or the task that it became."""
+    """The output of a PowerShell command, or the background task that it was turned into."""
 
 
 class WebSocketSource(WireModel):
