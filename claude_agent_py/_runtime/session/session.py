@@ -68,7 +68,7 @@ from claude_agent_py._runtime.runs.readers import Readers
 from claude_agent_py._runtime.runs.result import AuthenticationError, RunTimeoutError, UnreadableResultError
 from claude_agent_py._runtime.runs.run_state import RunState
 from claude_agent_py._runtime.session.ending import Ending, describe_tasks
-from claude_agent_py._runtime.session.facts import SessionFacts
+from claude_agent_py._runtime.session.facts import SessionFacts, find_refusal
 from claude_agent_py._runtime.session.launching import Launched
 from claude_agent_py._runtime.session.resumption import Resumption
 from claude_agent_py._runtime.session.wire_log import WireLog, wire_log
@@ -461,25 +461,20 @@ class Session:
             self.readers.put(message, line, is_of_run=bool(runs))
             for observer in self.observers:
                 observer.message(message)
-        why_refused = self.track(message, line)  # its task events follow it
+        self.track(message, line)  # its task events follow it
         if may_end:
             self._handle(self._router.settle(self._now()))
-        if why_refused is not None and self.is_open:
-            self.start_logged(self._fail_login, why_refused)  # after the other messages that have arrived
+        refusal = find_refusal(message)
+        if refusal is not None and self.is_open:
+            self.start_logged(self._fail_login, refusal)  # after the other messages that have arrived
 
-    def track(self, message: Any, line: bytes = b"", /) -> str | None:
-        """Update the tasks and facts from a message.
-
-        `line` is its line if decoding it reproduces the message. Return why the turn fails if the message says that the
-        API refuses the login.
-        """
-        why_refused = None
+    def track(self, message: Any, line: bytes = b"", /) -> None:
+        """Update the tasks and facts from a message; `line` is its line if decoding it reproduces the message."""
         if type(message) is not AssistantMessage or _is_telling(message):  # most messages are plain text
             self.intake.track(message, line)
-            why_refused = self.facts.track(message)
+            self.facts.track(message)
         if self._parent is not None:
             self._parent.take(message)
-        return why_refused
 
     def _note_task_events(self, events: "Sequence[TaskEvent]") -> None:
         """Deliver the events of tasks, and end the runs that waited for the tasks."""
