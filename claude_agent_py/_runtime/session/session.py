@@ -220,7 +220,7 @@ class Session:
         self.launched, self._now = launched, clock()
         self.intake.paths.config_dir = self.facts.task_list.config_dir = launched.plan.config_dir
         self.resumption.begin()
-        self.ending.be_ready()
+        self.ending.be_ready(launched.transport)
         spawn_detached(lambda: self._live(launched), name="claude_agent_py session")
 
     async def _live(self, launched: Launched) -> None:
@@ -231,8 +231,8 @@ class Session:
                 self.workers = workers
                 self.handlers.start(workers)
                 if transport.needs_run:
-                    self.start_worker(self.ending.run_transport, transport)
-                    self.start_worker(self.ending.watch_process, transport)
+                    self.start_worker(self.ending.run_transport)
+                    self.start_worker(self.ending.watch_process)
                 self._start_pump()
                 if self.storing is not None:
                     self.start_worker(self._run_logged, self.storing.run)
@@ -243,7 +243,7 @@ class Session:
                 self.flush()
                 await self._keep_time()
                 if not launched.is_forked:  # in a fork, the CLI belongs to the parent process
-                    await self.ending.end_process(transport)
+                    await self.ending.end_process()
                     is_ended = True
                 if self._running or self.handlers.has_servers:  # a server of the package `mcp` has its own workers
                     workers.cancel_scope.cancel()
@@ -359,7 +359,7 @@ class Session:
                 if self.observers:
                     await self._let_observers_catch_up()
                 del data, events  # otherwise up to 16 KiB, and the last messages, would stay in memory during the wait
-            await self.ending.wait_for_exit(transport)
+            await self.ending.wait_for_exit()
             act(engine.receive_eof())
 
     async def _let_observers_catch_up(self) -> None:
