@@ -476,10 +476,11 @@ class Session:
         if self._parent is not None:
             self._parent.take(message)
 
-    def _note_task_events(self, events: "Sequence[TaskEvent]") -> None:
+    def _note_task_events(self, _: Collection[str], events: "Sequence[TaskEvent]") -> None:
         """Deliver the events of tasks, and end the runs that waited for the tasks."""
-        self.readers.put_events(events)
-        self.act(self._router.settle(self._now()))
+        if events:
+            self.readers.put_events(events)
+            self.act(self._router.settle(self._now()))
 
     def _on_unreadable_result(self, event: ResultUnreadable) -> None:
         self._handle(self._router.spoil(event.frame, self._now()))
