@@ -218,7 +218,7 @@ class TaskIntake:
         """Deliver the events of the ledger, and wake what waits for the tasks that may have changed."""
         ledger = self.ledger
         if ledger.touched:
-            touched, events = ledger.take_changes(self.clock)
+            touched, events = ledger.take_changes(self.clock())
             self._deliver(events)
             for observer, _ in tuple(self._observers):
                 try:

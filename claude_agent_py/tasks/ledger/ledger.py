@@ -93,7 +93,7 @@ class Ledger:
         self.set_parent(record, parent_id)
         record.last_reported = record.reported_fields
 
-    def take_changes(self, clock: Callable[[], float]) -> tuple[set[str], list[TaskEvent]]:
+    def take_changes(self, now: float) -> tuple[set[str], list[TaskEvent]]:
         """Return the ids of the tasks that may have changed since the last call, and the events since then.
 
         The events include a `TaskChanged` for each started task whose reported fields changed.
@@ -103,7 +103,7 @@ class Ledger:
             reported = record.last_reported
             if reported is not None and reported != (fields := record.reported_fields):
                 record.last_reported = fields
-                self.emit(TaskChanged, record, record.run, clock(), *fields, acts=False)
+                self.emit(TaskChanged, record, record.run, now, *fields, acts=False)
         touched, self.touched = self.touched, set()
         events, self.events = self.events, []
         return touched, events
