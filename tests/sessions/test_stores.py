@@ -74,6 +74,7 @@ async def test_it_keeps_the_stricter_contract(make_store: MakeStore, anyio_backe
 
 
 @pytest.mark.one_backend
+@pytest.mark.parametrize("make_store", [*dict.fromkeys(kind for kind, _ in LOCAL), *SERVERS], indirect=True)
 async def test_it_finds_the_projects_of_a_session(make_store: MakeStore) -> None:
     store = make_store()
     for project in ("-work", "-other"):
