@@ -340,4 +340,4 @@ class _ChildClient(Client):
     def __init__(self, options: ClientOptions, run: ChildRun) -> None:
         super().__init__(options)
         self._parent = link = ParentLink(self, run)
-        self.session.intake.observe(link.note_events, wants_progress=lambda: False)
+        self.session.intake.observe(lambda _, events: link.note_events(events), wants_progress=lambda: False)

@@ -37,9 +37,8 @@ _TRACKED: Final = frozenset({*signals.HANDLERS, *_OF_SUBAGENTS, InitMessage})
 _EPOCH: Final = time.time() - time.monotonic()
 _FAILED: Final = "The task ledger failed; the session continues"
 
-Observer = Callable[[list[TaskEvent]], object]
-Watcher = Callable[[set[str], list[TaskEvent]], object]
-"""Receives the ids of the tasks that may have changed, and the events. It must not keep or change them."""
+Observer = Callable[[set[str], list[TaskEvent]], object]
+"""Receives the ids of the tasks that may have changed, and the events, if any. It must not keep or change them."""
 
 
 def steady_time() -> float:
@@ -86,7 +85,6 @@ class TaskIntake:
         self._is_reconciling_over = False
         self._events: dict[str, RepeatingEvent] = {}
         self._observers: list[tuple[Observer, Callable[[], bool]]] = []
-        self._watchers: list[Watcher] = []
         self._streams: weakref.WeakSet[EventStream[Any]] | tuple[()] = ()
         self._is_closed = False
         self._is_orphaned = False
@@ -197,10 +195,10 @@ class TaskIntake:
     # Events
 
     def observe(self, observer: Observer, *, wants_progress: Callable[[], bool] = lambda: True) -> Callable[[], None]:
-        """Call a function synchronously with the events of each change. Returns a function that removes it.
+        """Call a function synchronously on each change, even without an event. Returns a function that removes it.
 
         Args:
-            observer: Receives the events in the thread of the loop.
+            observer: Called in the thread of the loop, after the listeners and streams have their events.
             wants_progress: Returns whether it currently needs `TaskProgressed`.
         """
         entry = (observer, wants_progress)
@@ -216,23 +214,17 @@ class TaskIntake:
         self._streams.add(stream)
         return stream
 
-    def watch(self, watcher: Watcher) -> Callable[[], None]:
-        """Call a function synchronously on each change, even without an event. Returns a function that removes it."""
-        self._watchers.append(watcher)
-        return partial(self._watchers.remove, watcher)
-
     def publish(self) -> None:
         """Deliver the events of the ledger, and wake what waits for the tasks that may have changed."""
         ledger = self.ledger
         if ledger.touched:
-            touched, events = ledger.take_changes(self.clock)
-            for watcher in tuple(self._watchers):
+            touched, events = ledger.take_changes(self.clock())
+            self._deliver(events)
+            for observer, _ in tuple(self._observers):
                 try:
-                    watcher(touched, events)
+                    observer(touched, events)
                 except Exception:
-                    logger.exception("A watcher of tasks failed")
-            if events:
-                self._deliver(events)
+                    logger.exception("An observer of tasks failed")
             for task_id in touched:
                 if task_id in self._events:
                     self._events[task_id].set()
@@ -246,8 +238,6 @@ class TaskIntake:
             self._end_streams()
 
     def _wants_progress(self) -> bool:
-        if self._watchers:
-            return True
         for _, wants_progress in self._observers:
             if wants_progress():
                 return True
@@ -262,11 +252,6 @@ class TaskIntake:
             self.listeners.put(event)
             for stream in self._streams:
                 stream.put(event)
-        for observer, _ in list(self._observers):
-            try:
-                observer(events)
-            except Exception:
-                logger.exception("An observer of task events failed")
 
     def _end_streams(self) -> None:
         self._is_closed = True

@@ -18,7 +18,7 @@ from claude_agent_py._protocol.ports import ControlPort
 from claude_agent_py.tasks.events import TaskEvent, TaskFinished
 from claude_agent_py.tasks.files.output_reader import OutputReader, TaskOutput
 from claude_agent_py.tasks.files.paths import Paths
-from claude_agent_py.tasks.intake import TaskIntake, Watcher, steady_time
+from claude_agent_py.tasks.intake import Observer, TaskIntake, steady_time
 from claude_agent_py.tasks.ledger.ledger import Grace
 from claude_agent_py.tasks.ledger.record import Record
 from claude_agent_py.tasks.ledger.spending import ModelPrice
@@ -152,7 +152,7 @@ class TaskManager:
         memory.
         """
         events: list[TaskEvent] = []
-        stop_observing = self._intake.observe(events.extend)
+        stop_observing = self._intake.observe(lambda _, new: events.extend(new))
         self._intake.track(message, line)
         stop_observing()
         return events
@@ -241,9 +241,9 @@ class TaskManager:
         self._intake.listeners.add(listener, what)
         return listener
 
-    def watch(self, watcher: Watcher) -> Callable[[], None]:
+    def watch(self, watcher: Observer) -> Callable[[], None]:
         """Call a function synchronously on each change, even without an event. Returns a function that removes it."""
-        return self._intake.watch(watcher)
+        return self._intake.observe(watcher)
 
     def so_far(self) -> list[TaskEvent]:
         """Return the start and the end of each run so far."""

@@ -258,7 +258,8 @@ class Task:
 
         For a subagent, this also waits until its transcript has been counted, for at most half a second, so that the
         usage in the outcome is complete. Any number of coroutines may wait. A timeout or a cancellation does not affect
-        the task.
+        the task or the other waiters. If the task has ended by the timeout but its report has not arrived, the outcome
+        lacks the report.
 
         Args:
             timeout: The maximum time to wait, in seconds; None means no limit.
@@ -276,13 +277,11 @@ class Task:
 
         with anyio.move_on_after(timeout):
             await intake.wait_until(has_ended, intake.event(record.id))
-        # The task has ended, but its report is late: return the outcome without it.
-        if run.outcome is None and run.status.is_terminal:
-            intake.ledger.resolve(record, None, intake.clock())
-            intake.publish()
-        if run.outcome is None:
-            raise TaskTimeoutError(record.id, timeout or 0.0)
-        return run.outcome
+        if run.outcome is not None:
+            return run.outcome
+        if run.status.is_terminal:  # its report is late: return the outcome without it, to this waiter alone
+            return intake.ledger.build_outcome(record, run)
+        raise TaskTimeoutError(record.id, timeout or 0.0)
 
     async def stop(self, timeout: float = 10.0) -> TaskOutcome:
         """Stop the task, wait for its end, and return its outcome. An ended task is not affected.

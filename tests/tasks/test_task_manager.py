@@ -145,11 +145,11 @@ def test_an_observer_that_raises_harms_nobody(caplog: pytest.LogCaptureFixture) 
     manager = TaskManager()
     seen: list[Any] = []
 
-    def broken(events: list[Any]) -> None:
+    def broken(touched: set[str], events: list[Any]) -> None:
         raise RuntimeError("no")
 
     intake_of(manager).observe(broken)
-    intake_of(manager).observe(seen.extend)
+    intake_of(manager).observe(lambda _, events: seen.extend(events))
     tracking(manager, frames.task_started("a1"))
     assert [event.kind for event in seen] == ["started"]
     assert "observer" in caplog.text
@@ -160,7 +160,7 @@ def test_events_of_progress_are_made_for_those_who_want_them() -> None:
     intake = intake_of(manager)
     seen: list[Any] = []
     wanted = False
-    stop_observing = intake.observe(seen.extend, wants_progress=lambda: wanted)
+    stop_observing = intake.observe(lambda _, events: seen.extend(events), wants_progress=lambda: wanted)
     intake.track(message(frames.task_progress("a1", "one")))
     ends = manager.events("finished")
     intake.track(message(frames.task_progress("a1", "two")))

@@ -153,6 +153,28 @@ async def test_a_wait_without_time_does_not_wait_for_the_report() -> None:
         assert (await manager.wait("a1", timeout=0)).status is TaskStatus.STOPPED
 
 
+async def test_a_wait_without_time_does_not_take_the_report_from_other_waiters() -> None:
+    manager = TaskManager(grace=Grace(report=600))
+    ends = manager.events("finished")
+    outcomes: list[TaskOutcome] = []
+
+    async def wait() -> None:
+        outcomes.append(await manager.wait("b1"))
+
+    started = frames.task_started("b1", task_type="local_bash")
+    tracking(manager, started, frames.task_updated("b1", "completed"))
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as waiters:
+            waiters.start_soon(wait)
+            await wait_all_tasks_blocked()
+            assert (await manager.wait("b1", timeout=0)).summary == ""
+            await wait_all_tasks_blocked()
+            assert (outcomes, ends.waiting) == ([], 0)
+            tracking(manager, frames.task_notification("b1", summary="the report"))
+    assert [outcome.summary for outcome in outcomes] == ["the report"]
+    assert [ends.take().outcome.summary for _ in range(ends.waiting)] == ["the report"]
+
+
 async def test_a_wait_ends_when_nothing_but_the_list_says_that_the_task_is_over() -> None:
     manager = tracking(running("a1"), level("a1"))
     with anyio.fail_after(30):

@@ -80,6 +80,8 @@ class Ending:
         self._session = session
         self._engine = engine
         self._router = router
+        self._transport: Transport
+        """Set when the session opens."""
         self._closing = _Closing()
         self.requested: LazyEvent = LazyEvent()
         """Set when the client ends the session."""
@@ -100,8 +102,9 @@ class Ending:
 
     # Closing -----------------------------------------------------------------------------------------------------
 
-    def be_ready(self) -> None:
+    def be_ready(self, transport: "Transport") -> None:
         """Enable `close` and `abort`, because the session is open in this event loop."""
+        self._transport = transport
         self._abort_soon = from_any_thread(self._on_abort)
 
     @property
@@ -185,37 +188,37 @@ class Ending:
 
     # The end of the output ---------------------------------------------------------------------------------------
 
-    async def run_transport(self, transport: "Transport") -> None:
+    async def run_transport(self) -> None:
         """Do the background work of a transport that `needs_run`."""
         try:
-            await transport.run()
+            await self._transport.run()
         finally:
             self._transport_over.set()
 
-    async def wait_for_exit(self, transport: "Transport") -> None:
+    async def wait_for_exit(self) -> None:
         """After the end of the output, wait for the exit status and the end of stderr, which errors show."""
         is_closing = self._engine.state is State.CLOSING
         self._engine.advance(Step.END_OF_STREAM)
         self.note()
         if is_closing:  # `close` limits the wait
-            await transport.wait()
-            await self._wait_for_stderr(transport)
+            await self._transport.wait()
+            await self._wait_for_stderr()
             return
         with anyio.move_on_after(EXIT_GRACE) as scope:
-            await transport.wait()
+            await self._transport.wait()
             scope.deadline = min(scope.deadline, anyio.current_time() + DRAIN_GRACE)
-            await self._wait_for_stderr(transport)
+            await self._wait_for_stderr()
 
-    async def _wait_for_stderr(self, transport: "Transport") -> None:
+    async def _wait_for_stderr(self) -> None:
         """Wait for the end of stderr."""
-        if transport.needs_run:
+        if self._transport.needs_run:
             await self._transport_over.wait()
         else:
-            await transport.run()
+            await self._transport.run()
 
-    async def watch_process(self, transport: "Transport") -> None:
+    async def watch_process(self) -> None:
         """Detect that the process has exited, even if a grandchild keeps its pipe open."""
-        if await transport.wait() is None:
+        if await self._transport.wait() is None:
             return
         self._engine.advance(Step.END_OF_STREAM)
         self.note()
@@ -225,12 +228,12 @@ class Ending:
 
     # Ending the process ------------------------------------------------------------------------------------------
 
-    async def end_process(self, transport: "Transport") -> None:
+    async def end_process(self) -> None:
         """End the program; after `close(tasks="leave")` only once it is idle, or at `abort`."""
         if self._engine.state is State.LEFT:
-            await self._let_it_finish(transport)
+            await self._let_it_finish()
         self._session.intake.stop_reconciling()  # its worker ends meanwhile, which is cheaper than to cancel it
-        await transport.close(grace=self._closing.grace)
+        await self._transport.close(grace=self._closing.grace)
         if not self.stream_over.is_set():
             await self.stream_over.wait(self._at_most(DRAIN_GRACE))  # read its last output
         if self._session.storing is not None:
@@ -240,24 +243,24 @@ class Ending:
         for queue in list(self._session.listening):
             await queue.over.wait(deadline)
 
-    async def _let_it_finish(self, transport: "Transport") -> None:
+    async def _let_it_finish(self) -> None:
         self._session.dismiss()
-        while self._is_left(transport) and not self._router.is_idle(anyio.current_time()):
+        while self._is_left() and not self._router.is_idle(anyio.current_time()):
             await self.wait_for_stream(LOOK_EVERY)
-        if self._is_left(transport):
-            await transport.end_input()
-        while self._is_left(transport):
+        if self._is_left():
+            await self._transport.end_input()
+        while self._is_left():
             await self.wait_for_stream(LOOK_EVERY)
-        if self._is_gone(transport):
+        if self._is_gone():
             await self.wait_for_stream(DRAIN_GRACE)
 
-    def _is_left(self, transport: "Transport") -> bool:
+    def _is_left(self) -> bool:
         """Return whether the CLI is finishing its tasks after `close(tasks="leave")`."""
-        return self._engine.state is State.LEFT and not self._is_gone(transport)
+        return self._engine.state is State.LEFT and not self._is_gone()
 
-    def _is_gone(self, transport: "Transport") -> bool:
+    def _is_gone(self) -> bool:
         """Return whether the output or the process has ended. A grandchild may keep the pipe open after the process."""
-        return self.stream_over.is_set() or transport.exit_code is not None
+        return self.stream_over.is_set() or self._transport.exit_code is not None
 
     async def wait_for_stream(self, seconds: float) -> None:
         """Wait for the end of the output, at most this long."""
@@ -292,8 +295,7 @@ class Ending:
     def went_well(self) -> bool:
         """Whether the session ended on request, not because the CLI died or a worker failed."""
         if self._cause is State.EXITED:
-            launched = self._session.launched
-            return launched is not None and launched.transport.exit_code == 0
+            return self._transport.exit_code == 0
         return self._cause is State.CLOSED
 
     @property
@@ -316,8 +318,8 @@ class Ending:
         assert launched is not None  # noqa: S101 - it has run
         return CLIExitError(
             "the CLI ended while the session was in use",
-            exit_code=launched.transport.exit_code,
-            stderr_tail=launched.transport.stderr_tail,
+            exit_code=self._transport.exit_code,
+            stderr_tail=self._transport.stderr_tail,
             cli_path=str(launched.cli_path) if launched.cli_path else None,
             version=info.claude_code_version if info else None,
         )

@@ -45,23 +45,19 @@ class SessionFacts:
         """Return the id of the subagent that made a tool call; None for the main agent, or if unknown."""
         return self._agents_of_calls.get(tool_use_id)
 
-    def track(self, message: Any) -> str | None:
-        """Update the facts. Return why the turn fails if the message says that the API refuses the login."""
+    def track(self, message: Any) -> None:
+        """Update the facts from a message."""
         handler = self._HANDLERS.get(type(message))
-        return None if handler is None else handler(self, message)
+        if handler is not None:
+            handler(self, message)
 
-    def _on_assistant(self, message: AssistantMessage) -> str | None:
+    def _on_assistant(self, message: AssistantMessage) -> None:
         self._on_conversation(message)
         if message.agent_id is not None:
             for call in message.tool_uses:
                 self._agents_of_calls[call.id] = message.agent_id
             while len(self._agents_of_calls) > CALLS_KEPT:
                 del self._agents_of_calls[next(iter(self._agents_of_calls))]
-        elif message.error == "authentication_failed" and message.api_error_status is None and not message.is_subagent:
-            # The CLI has neither a key nor a login. This message is its answer; if no name server can be reached, the
-            # result follows up to 10 s later (CLI 2.1.328).
-            return message.text
-        return None
 
     def _on_conversation(self, message: AssistantMessage | UserMessage) -> None:
         if message.session_id in ("", self.session_id):  # a child agent has its own list
@@ -87,20 +83,28 @@ class SessionFacts:
     def _on_status(self, message: StatusMessage) -> None:
         self.permission_mode = message.permission_mode or self.permission_mode
 
-    def _on_retry(self, message: APIRetryMessage) -> str | None:
-        """Fail the turn if the API keeps rejecting the key. The CLI would retry ten times, for more than a minute."""
-        if message.error_status == UNAUTHORIZED and message.attempt >= PATIENCE:
-            return f"the API refuses the key or login (HTTP {UNAUTHORIZED}) after {message.attempt} attempts"
-        return None
-
-    _HANDLERS: ClassVar[Mapping[type, Callable[[Any, Any], str | None]]] = {
+    _HANDLERS: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = {
         AssistantMessage: _on_assistant,
         UserMessage: _on_conversation,
         InitMessage: _on_init,
         CommandsChangedMessage: _on_commands,
         StatusMessage: _on_status,
-        APIRetryMessage: _on_retry,
     }
+
+
+def find_refusal(message: Any) -> str | None:
+    """Return why the turn fails if the message says that the API refuses the login, or None."""
+    if type(message) is APIRetryMessage:
+        # The CLI would retry ten times, for more than a minute.
+        if message.error_status == UNAUTHORIZED and message.attempt >= PATIENCE:
+            return f"the API refuses the key or login (HTTP {UNAUTHORIZED}) after {message.attempt} attempts"
+    elif type(message) is AssistantMessage:
+        # If the CLI has neither key nor login, that is its answer, but the result follows up to 10 s later where name
+        # servers do not answer (CLI 2.1.328).
+        has_no_login = message.error == "authentication_failed" and message.api_error_status is None
+        if has_no_login and not message.is_subagent:
+            return message.text
+    return None
 
 
 def _find_session_id(options: ClientOptions) -> str | None:

@@ -68,7 +68,7 @@ from claude_agent_py._runtime.runs.readers import Readers
 from claude_agent_py._runtime.runs.result import AuthenticationError, RunTimeoutError, UnreadableResultError
 from claude_agent_py._runtime.runs.run_state import RunState
 from claude_agent_py._runtime.session.ending import Ending, describe_tasks
-from claude_agent_py._runtime.session.facts import SessionFacts
+from claude_agent_py._runtime.session.facts import SessionFacts, find_refusal
 from claude_agent_py._runtime.session.launching import Launched
 from claude_agent_py._runtime.session.resumption import Resumption
 from claude_agent_py._runtime.session.wire_log import WireLog, wire_log
@@ -220,7 +220,7 @@ class Session:
         self.launched, self._now = launched, clock()
         self.intake.paths.config_dir = self.facts.task_list.config_dir = launched.plan.config_dir
         self.resumption.begin()
-        self.ending.be_ready()
+        self.ending.be_ready(launched.transport)
         spawn_detached(lambda: self._live(launched), name="claude_agent_py session")
 
     async def _live(self, launched: Launched) -> None:
@@ -230,8 +230,8 @@ class Session:
             async with anyio.create_task_group() as workers:
                 self.workers = workers
                 if transport.needs_run:
-                    self.start_worker(self.ending.run_transport, transport)
-                    self.start_worker(self.ending.watch_process, transport)
+                    self.start_worker(self.ending.run_transport)
+                    self.start_worker(self.ending.watch_process)
                 self._start_pump()
                 if self.storing is not None:
                     self.start_worker(self._run_logged, self.storing.run)
@@ -242,7 +242,7 @@ class Session:
                 self.flush()
                 await self._keep_time()
                 if not launched.is_forked:  # in a fork, the CLI belongs to the parent process
-                    await self.ending.end_process(transport)
+                    await self.ending.end_process()
                     is_ended = True
                 if self._running or self.handlers.has_servers:  # a server of the package `mcp` has its own workers
                     workers.cancel_scope.cancel()
@@ -358,7 +358,7 @@ class Session:
                 if self.observers:
                     await self._let_observers_catch_up()
                 del data, events  # otherwise up to 16 KiB, and the last messages, would stay in memory during the wait
-            await self.ending.wait_for_exit(transport)
+            await self.ending.wait_for_exit()
             act(engine.receive_eof())
 
     async def _let_observers_catch_up(self) -> None:
@@ -460,30 +460,26 @@ class Session:
             self.readers.put(message, line, is_of_run=bool(runs))
             for observer in self.observers:
                 observer.message(message)
-        why_refused = self.track(message, line)  # its task events follow it
+        self.track(message, line)  # its task events follow it
         if may_end:
             self._handle(self._router.settle(self._now()))
-        if why_refused is not None and self.is_open:
-            self.start_logged(self._fail_login, why_refused)  # after the other messages that have arrived
+        refusal = find_refusal(message)
+        if refusal is not None and self.is_open:
+            self.start_logged(self._fail_login, refusal)  # after the other messages that have arrived
 
-    def track(self, message: Any, line: bytes = b"", /) -> str | None:
-        """Update the tasks and facts from a message.
-
-        `line` is its line if decoding it reproduces the message. Return why the turn fails if the message says that the
-        API refuses the login.
-        """
-        why_refused = None
+    def track(self, message: Any, line: bytes = b"", /) -> None:
+        """Update the tasks and facts from a message; `line` is its line if decoding it reproduces the message."""
         if type(message) is not AssistantMessage or _is_telling(message):  # most messages are plain text
             self.intake.track(message, line)
-            why_refused = self.facts.track(message)
+            self.facts.track(message)
         if self._parent is not None:
             self._parent.take(message)
-        return why_refused
 
-    def _note_task_events(self, events: "Sequence[TaskEvent]") -> None:
+    def _note_task_events(self, _: Collection[str], events: "Sequence[TaskEvent]") -> None:
         """Deliver the events of tasks, and end the runs that waited for the tasks."""
-        self.readers.put_events(events)
-        self.act(self._router.settle(self._now()))
+        if events:
+            self.readers.put_events(events)
+            self.act(self._router.settle(self._now()))
 
     def _on_unreadable_result(self, event: ResultUnreadable) -> None:
         self._handle(self._router.spoil(event.frame, self._now()))

@@ -28,7 +28,7 @@ from claude_agent_py.tasks.ledger.announcements import OpenCalls
 from claude_agent_py.tasks.ledger.record import Record, TaskRun
 from claude_agent_py.tasks.ledger.spending import Counted, Prices, subtract_counts
 from claude_agent_py.tasks.ledger.state import Evidence, Signal, move, signal_for
-from claude_agent_py.tasks.outcome import Finding, differ
+from claude_agent_py.tasks.outcome import Finding, TaskOutcome, differ
 from claude_agent_py.wire.messages.tasks import TaskStatus
 
 _INFERRED_STATUS: Final = {
@@ -93,7 +93,7 @@ class Ledger:
         self.set_parent(record, parent_id)
         record.last_reported = record.reported_fields
 
-    def take_changes(self, clock: Callable[[], float]) -> tuple[set[str], list[TaskEvent]]:
+    def take_changes(self, now: float) -> tuple[set[str], list[TaskEvent]]:
         """Return the ids of the tasks that may have changed since the last call, and the events since then.
 
         The events include a `TaskChanged` for each started task whose reported fields changed.
@@ -103,7 +103,7 @@ class Ledger:
             reported = record.last_reported
             if reported is not None and reported != (fields := record.reported_fields):
                 record.last_reported = fields
-                self.emit(TaskChanged, record, record.run, clock(), *fields, acts=False)
+                self.emit(TaskChanged, record, record.run, now, *fields, acts=False)
         touched, self.touched = self.touched, set()
         events, self.events = self.events, []
         return touched, events
@@ -301,10 +301,8 @@ class Ledger:
         """Publish the outcome of a run, or a better outcome than before."""
         run.correct_start()
         self.touched.add(record.id)
-        parent = self.records.get(record.parent_id) if record.parent_id else None
         old = run.outcome
-        new = record.build_outcome(run, self.prices, parent)
-        run.outcome = new
+        run.outcome = new = self.build_outcome(record, run)
         acts = new.status is not TaskStatus.STOPPED
         if old is None:
             self._cancel_deadline(run)
@@ -319,6 +317,10 @@ class Ledger:
         elif differ(old, new) or (by_counting and old.usage != new.usage):
             self.has_news = True
             self.emit(TaskRevised, record, run, now, old=old, outcome=new, acts=acts)
+
+    def build_outcome(self, record: Record, run: TaskRun) -> TaskOutcome:
+        """Return the outcome of a run that has ended, from what is known so far."""
+        return record.build_outcome(run, self.prices, self.records.get(record.parent_id or ""))
 
     def _schedule_count(self, record: Record, run: TaskRun, now: float) -> None:
         # This count covers an earlier run that was not counted yet.
@@ -359,8 +361,7 @@ class Ledger:
         for record in self.records.values():
             for run in record.runs:
                 if run.outcome is not None and run.outcome.usage is not None and run.outcome.usage.cost_usd is None:
-                    parent = self.records.get(record.parent_id or "")
-                    run.outcome = record.build_outcome(run, self.prices, parent)
+                    run.outcome = self.build_outcome(record, run)
 
     def _suspect_children(self, record: Record, now: float) -> None:
         """Suspect the foreground tasks of an ended subagent, which no longer waits for them."""

@@ -82,7 +82,8 @@ def _on_progress(ledger: Ledger, message: TaskProgressMessage, now: float) -> No
     run.tool_use_id = run.tool_use_id or message.tool_use_id
     _on_activity(ledger, record, run, now)
     if run is not record.run or run.status.is_terminal:
-        run.spent.add_report(message.usage if run.spent.reported is None else None)
+        if run.spent.reported is None:
+            run.spent.add_report(message.usage)
         return
     record.activity = message.description
     record.last_tool_name = message.last_tool_name or record.last_tool_name
