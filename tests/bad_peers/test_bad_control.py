@@ -255,6 +255,26 @@ async def test_what_is_no_json_is_not_sent(start: MakeClient, value: Any) -> Non
     assert fake.requests("x") == []
 
 
+@pytest.mark.parametrize(
+    ("option", "arguments"),
+    [
+        ("timeout", {"timeout": "soon"}),
+        ("timeout", {"timeout": -1}),
+        ("timeout", {"timeout": float("nan")}),
+        ("subtype", {"subtype": "end_session"}),
+    ],
+)
+async def test_wrong_arguments_of_a_request_send_nothing(start: MakeClient, option: str, arguments: Any) -> None:
+    fake = FakeCLI()
+    with anyio.fail_after(60):
+        async with start(fake) as client:
+            with pytest.raises(OptionsError) as caught:
+                await client.control("x", **arguments)
+            assert await client.control("y") == {}
+    assert caught.value.option == option
+    assert fake.requests("x") == fake.requests("end_session") == []
+
+
 async def test_a_prompt_that_is_no_json_is_not_sent(start: MakeClient) -> None:
     fake = FakeCLI(steps.turn("ok"))
     with anyio.fail_after(60):
