@@ -244,7 +244,7 @@ class Client(SessionControls, Generic[Output]):
             session.resumption.follow(old.resumption)
             # The groups of controls refer to the old session; they are created again when they are used.
             for name in list(vars(self)):
-                if name != "session" and isinstance(getattr(type(self), name, None), cached_property):
+                if name != "session" and isinstance(getattr(Client, name, None), cached_property):
                     del vars(self)[name]
             vars(self)["session"] = session
             with running_client(self):
