@@ -12,6 +12,7 @@ from claude_agent_py import (
     ControlTimeoutError,
     MalformedFrame,
     OptionsError,
+    RemoteProtocolError,
     RunTimeoutError,
     TextBlock,
     Timeouts,
@@ -253,6 +254,18 @@ async def test_what_is_no_json_is_not_sent(start: MakeClient, value: Any) -> Non
                 await client.control("x", value=value)
             assert (await client.query("hi")).text == "ok"
     assert fake.requests("x") == []
+
+
+async def test_a_reply_to_an_interrupt_that_makes_no_sense_is_reported_as_such(start: MakeClient) -> None:
+    fake = FakeCLI(steps.wait_for_prompt(), frames.init(), answers={"interrupt": {"response": {"still_queued": 5}}})
+    with anyio.fail_after(60):
+        async with start(fake) as client:
+            run = client.query("hi")
+            await anext(run)
+            for interrupt in (run.interrupt, client.interrupt):
+                with pytest.raises(RemoteProtocolError, match="still_queued") as caught:
+                    await interrupt()
+                assert caught.value.raw == {"still_queued": 5}
 
 
 @pytest.mark.parametrize(

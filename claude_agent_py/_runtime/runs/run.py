@@ -207,7 +207,11 @@ class Run(Generic[Output]):
 
         Raises:
             ControlError: The CLI did not accept the request.
+            RemoteProtocolError: Its reply cannot be read.
         """
+        from claude_agent_py._runtime.session.reply_reading import read_reply
+        from claude_agent_py.wire.control.replies import InterruptReply
+
         if self._client is None:
             await self._start()
         state, session = self._state, self._state.session
@@ -220,15 +224,16 @@ class Run(Generic[Output]):
         if queued and len(dequeued) == len(state.prompts):
             return InterruptReceipt(outcome="dequeued", cancelled=dequeued)
         state.was_interrupted = True
-        reply = await session.control("interrupt", **({"cancel_queued": True} if cancel_queued else {}))
+        payload = await session.control("interrupt", **({"cancel_queued": True} if cancel_queued else {}))
         if session.waits_for_idle(state):
             session.fail_run(state, lambda: InterruptedRunError("the run was interrupted"))
         if stop_tasks:
             await session.stop_tasks(state.tasks)
+        reply = read_reply(InterruptReply, "interrupt", payload)
         return InterruptReceipt(
             outcome="interrupted",
-            still_queued=tuple(reply.get("still_queued") or ()),
-            cancelled=(*dequeued, *(reply.get("cancelled") or ())),
+            still_queued=tuple(reply.still_queued),
+            cancelled=(*dequeued, *(reply.cancelled or ())),
         )
 
     async def __aenter__(self) -> Self:
