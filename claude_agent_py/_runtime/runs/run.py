@@ -64,6 +64,9 @@ class Run(Generic[Output]):
         if not self._state.is_resumed:
             self._state.mailbox.discard()
 
+    def __copy__(self) -> Self:
+        return self  # a copy that is collected would discard the messages of both
+
     def __repr__(self) -> str:
         if self._client is None:
             return "<Run not started>"
