@@ -37,7 +37,7 @@ PipeWriter: TypeAlias = "asyncio.StreamWriter"
 """Writes to a pipe without waiting."""
 
 AsyncioLoop: TypeAlias = "asyncio.AbstractEventLoop"
-AnyEvent: TypeAlias = "anyio.Event | asyncio.Event"
+AsyncioWaiters: TypeAlias = "list[asyncio.Future[None]]"
 
 FILE_THREADS = 40
 """How many threads of one event loop may work on files concurrently."""
@@ -98,13 +98,69 @@ def asyncio_loop() -> AsyncioLoop | None:
     return asyncio.get_running_loop()
 
 
-def new_event() -> AnyEvent:
-    """Return an event of this event loop. It costs a third of what `anyio.Event` does, which looks for the loop."""
-    if in_trio():
-        return anyio.Event()
-    import asyncio
+async def wait_in(loop: AsyncioLoop, waiters: AsyncioWaiters, deadline: float = math.inf) -> None:
+    """Wait among these until `wake`, or until the deadline on the clock of the loop."""
+    waiter = loop.create_future()
+    waiters.append(waiter)
+    timer = loop.call_at(deadline, wake, [waiter]) if deadline < math.inf else None
+    try:
+        await waiter
+    finally:
+        waiters.remove(waiter)
+        if timer is not None:
+            timer.cancel()
 
-    return asyncio.Event()
+
+def wake(waiters: AsyncioWaiters) -> None:
+    """Wake all who wait among these."""
+    for waiter in waiters:
+        if not waiter.done():
+            waiter.set_result(None)
+
+
+class AsyncioEvent:
+    """An event that is set once. Waiting costs a third of `anyio.Event`, a deadline half of a cancel scope."""
+
+    __slots__ = ("_loop", "_waiters")
+
+    def __init__(self, loop: AsyncioLoop) -> None:
+        self._loop = loop
+        self._waiters: AsyncioWaiters = []
+
+    def set(self) -> None:
+        """Wake all waiters."""
+        wake(self._waiters)
+
+    async def wait(self, deadline: float = math.inf) -> None:
+        """Wait until it is set, or until the deadline."""
+        await wait_in(self._loop, self._waiters, deadline)
+
+
+class TrioEvent:
+    """The same under trio."""
+
+    __slots__ = ("_event",)
+
+    def __init__(self) -> None:
+        self._event = anyio.Event()
+
+    def set(self) -> None:
+        """Wake all waiters."""
+        self._event.set()
+
+    async def wait(self, deadline: float = math.inf) -> None:
+        """Wait until it is set, or until the deadline."""
+        if deadline == math.inf:
+            await self._event.wait()
+            return
+        with anyio.CancelScope(deadline=deadline):
+            await self._event.wait()
+
+
+def new_event() -> AsyncioEvent | TrioEvent:
+    """Return an event of this event loop, for those who wait before it is set."""
+    loop = asyncio_loop()
+    return TrioEvent() if loop is None else AsyncioEvent(loop)
 
 
 def spawn_detached(function: Callable[[], Coroutine[Any, Any, None]], *, name: str) -> None:

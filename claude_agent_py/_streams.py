@@ -3,6 +3,7 @@
 All can be created outside of an event loop, and are set and filled from its thread.
 """
 
+import math
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final, Generic, Protocol, Self, TypeVar
@@ -10,7 +11,7 @@ from typing import Final, Generic, Protocol, Self, TypeVar
 import anyio
 from anyio.lowlevel import checkpoint
 
-from claude_agent_py._event_loop import AnyEvent, new_event
+from claude_agent_py._event_loop import AsyncioEvent, TrioEvent, clock, new_event
 
 T = TypeVar("T")
 
@@ -25,7 +26,7 @@ class LazyEvent:
 
     def __init__(self) -> None:
         self._is_set = False
-        self._waiting: AnyEvent | None = None
+        self._waiting: AsyncioEvent | TrioEvent | None = None
 
     def set(self) -> None:
         """Wake all current and later waiters."""
@@ -38,14 +39,14 @@ class LazyEvent:
         """Whether it has been set."""
         return self._is_set
 
-    async def wait(self) -> None:
-        """Wait until it is set."""
+    async def wait(self, deadline: float = math.inf) -> None:
+        """Wait until it is set, or until the deadline on the clock of the event loop."""
         if self._is_set:
             await checkpoint()
             return
         if self._waiting is None:
             self._waiting = new_event()
-        await self._waiting.wait()
+        await self._waiting.wait(deadline)
 
 
 class RepeatingEvent:
@@ -54,7 +55,7 @@ class RepeatingEvent:
     __slots__ = ("_waiters",)
 
     def __init__(self) -> None:
-        self._waiters: list[AnyEvent] = []
+        self._waiters: list[AsyncioEvent | TrioEvent] = []
 
     def set(self) -> None:
         """Wake all waiters."""
@@ -68,11 +69,7 @@ class RepeatingEvent:
         waiter = new_event()
         self._waiters.append(waiter)
         try:
-            if timeout is None:
-                await waiter.wait()
-                return
-            with anyio.move_on_after(timeout):
-                await waiter.wait()
+            await waiter.wait(math.inf if timeout is None else clock()() + timeout)
         finally:
             if waiter in self._waiters:
                 self._waiters.remove(waiter)

@@ -75,7 +75,7 @@ def shows(*texts: str, without: str | None = None) -> Text:
             return shown
         if time.monotonic() > deadline:
             raise TimeoutError(f"no {texts}, or {without}, in\n{shown.plain}")
-        time.sleep(0.05)
+        time.sleep(0.2)
 
 
 def save(shown: Text, name: str, title: str, folder: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from doc_blocks import CodeBlock, blocks_of, problems_of, prose_problems
-from forks import run_program
+from forks import PRELOADED, run_program
 
 from claude_agent_py import errors
 
@@ -35,6 +35,9 @@ with eval(f"offline({script})", {**names, "offline": offline}):
 """
 """Runs a block as a program, with top-level `await`."""
 
+IMPORTED = f"{PRELOADED}import anthropic\n"
+"""What several programs import, which takes longer than they do."""
+
 INTERNAL = ("architecture.md", "CONTRIBUTING.md", "offline.py")
 """What is about the inside of the package; `offline.py` only sets the examples up."""
 
@@ -60,7 +63,7 @@ def test_the_text_names_only_what_exists(page: Path) -> None:
 def test_a_program_in_the_docs_runs(block: CodeBlock) -> None:
     assert block.script is not None
     program = [sys.executable, "-W", "error", "-c", RUN, str(EXAMPLES), block.name, block.code, block.script]
-    done = run_program(program, timeout=300)
+    done = run_program(program, timeout=300, preloaded=IMPORTED)
     assert done.returncode == 0, done.stderr
     assert block.printed is None or done.stdout == block.printed
 
@@ -72,7 +75,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 @pytest.mark.parametrize("script", GENERATORS, ids=by_name)
 def test_generated_tables_are_up_to_date(script: Path) -> None:
-    done = run_program([sys.executable, str(script), "--check"])
+    done = run_program([sys.executable, str(script), "--check"], preloaded=IMPORTED)
     assert done.returncode == 0, done.stderr
 
 

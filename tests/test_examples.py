@@ -241,8 +241,8 @@ def test_an_example_on_the_real_model_says_that_it_needs_a_key() -> None:
 
 @pytest.mark.real_cli
 def test_live_asks_the_model_that_the_environment_names() -> None:
-    with ScriptedModel(["Lyon.", "1", "2"]) as model:  # stands in for the real one
-        done = run_example("quickstart", "--live", **model.environment(**{CLI_VARIABLE: str(find_cli())}))
-        asked = [request.last_user_text for request in model.requests_of("main")]
-    assert (done.returncode, done.stdout, done.stderr) == (0, "Lyon.\n1 -> 2\n", "")
-    assert len(asked) == 3
+    with ScriptedModel(["Blue."]) as model:  # stands in for the real one
+        done = run_example("pictures", "--live", **model.environment(**{CLI_VARIABLE: str(find_cli())}))
+        asked = model.requests_of("main")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "Blue.\n", "")
+    assert len(asked) == 1

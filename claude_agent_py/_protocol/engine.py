@@ -10,11 +10,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, Final
 
-from msgspec import Struct
-
 from claude_agent_py._protocol.events import (
     Event,
     MessageReceived,
+    PendingRequest,
     ReplyReceived,
     RequestCancelled,
     RequestReceived,
@@ -28,7 +27,6 @@ from claude_agent_py._protocol.state import CAN_SEND, CLI_READS, State, Step, ad
 from claude_agent_py.wire.codec import decode, encode, encode_answer, encode_json
 from claude_agent_py.wire.control.frames import (
     ControlCancelRequest,
-    ControlFailure,
     ControlRequest,
     ControlResponse,
     ControlSuccess,
@@ -43,17 +41,6 @@ UNSUPPORTED: Final = "unsupported_request"
 
 REMEMBERED: Final = 4096
 """How many settled requests of the CLI are remembered: a repeated request must not run twice."""
-
-
-class PendingRequest(Struct, frozen=True):
-    """A request of the client that waits for its reply."""
-
-    request_id: str
-    subtype: str
-    timeout: float | None
-    deadline: float | None
-    waiter: Any = None
-    """The driver's identifier of the request: any object."""
 
 
 class Engine:
@@ -160,7 +147,7 @@ class Engine:
     def _fail_request(self, request_id: str, problem: str, events: list[Event]) -> None:
         request = self._pending.pop(request_id, None)
         if request is not None:
-            events.append(ReplyReceived(request_id, request.subtype, {}, problem, waiter=request.waiter))
+            events.append(ReplyReceived(request, {}, problem))
 
     def _on_request(self, frame: ControlRequest, events: list[Event]) -> None:
         if self._accept(frame.request_id):
@@ -182,7 +169,10 @@ class Engine:
         request = self._pending.pop(response.request_id, None)
         if request is None:
             return  # late, repeated, or to nobody
-        events.append(_reply(request, response))
+        if isinstance(response, ControlSuccess):
+            events.append(ReplyReceived(request, response.response or {}))
+        else:
+            events.append(ReplyReceived(request, {}, response.error, response.error_code))
         for pending in (
             *(response.pending_permission_requests or ()),
             *(response.pending_user_dialog_requests or ()),
@@ -286,7 +276,7 @@ class Engine:
         expired = [r for r in self._pending.values() if r.deadline is not None and r.deadline <= now]
         for request in expired:
             del self._pending[request.request_id]
-        return [RequestTimedOut(r.request_id, r.subtype, r.timeout or 0.0, r.waiter) for r in expired]
+        return [RequestTimedOut(request) for request in expired]
 
     def take_cli_waited(self) -> bool:
         """Return whether the CLI has waited for an answer since the last call. Until then, silence does not count."""
@@ -301,10 +291,3 @@ class Engine:
         MalformedFrame: _on_malformed,
     }
     """What to call for the frames that are not messages."""
-
-
-def _reply(request: PendingRequest, response: ControlSuccess | ControlFailure) -> ReplyReceived:
-    if isinstance(response, ControlSuccess):
-        return ReplyReceived(request.request_id, request.subtype, response.response or {}, waiter=request.waiter)
-    error, code = response.error, response.error_code
-    return ReplyReceived(request.request_id, request.subtype, {}, error, code, request.waiter)

@@ -35,27 +35,31 @@ class RequestCancelled(Struct, frozen=True):
     request_id: str
 
 
-class ReplyReceived(Struct, frozen=True):
-    """The reply to a request of the client."""
+class PendingRequest(Struct, frozen=True):
+    """A request of the client that waits for its reply."""
 
     request_id: str
     subtype: str
+    timeout: float | None
+    deadline: float | None
+    waiter: Any = None
+    """The driver's identifier of the request: any object."""
+
+
+class ReplyReceived(Struct, frozen=True):
+    """The reply to a request of the client."""
+
+    request: PendingRequest
     payload: dict[str, Any]
     error: str | None = None
     """The CLI's error message, if it refused the request."""
     error_code: str | None = None
-    waiter: Any = None
-    """The driver's identifier of the request."""
 
 
 class RequestTimedOut(Struct, frozen=True):
     """A request of the client was not answered in time."""
 
-    request_id: str
-    subtype: str
-    timeout: float
-    waiter: Any = None
-    """The driver's identifier of the request."""
+    request: PendingRequest
 
 
 class StreamEnded(Struct, frozen=True):

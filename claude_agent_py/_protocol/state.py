@@ -15,13 +15,13 @@ Prompts and requests can be sent in OPEN and EXITING, answers as long as the CLI
 """
 
 from collections.abc import Mapping
-from enum import Enum
+from enum import StrEnum
 from typing import Final
 
 from claude_agent_py._errors import LocalProtocolError
 
 
-class State(Enum):
+class State(StrEnum):
     """The state of a connection."""
 
     NEW = "new"
@@ -34,7 +34,7 @@ class State(Enum):
     CLOSED = "closed"
 
 
-class Step(Enum):
+class Step(StrEnum):
     """An event that changes the state of a connection."""
 
     START = "start"

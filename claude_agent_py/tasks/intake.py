@@ -80,9 +80,9 @@ class TaskIntake:
         """Whether the tasks were unpickled, and therefore never change."""
         self._reconciler = Reconciler(self.ledger, self.paths, clock, self.publish)
         self._has_worker = False
-        """Whether a worker runs `reconcile_forever`."""
+        """Whether a worker runs `reconcile`."""
         self._start_reconciling: Callable[[], object] | None = None
-        """Starts that worker; None once started."""
+        """Starts that worker; None while it runs."""
         self._is_reconciling_over = False
         self._events: dict[str, RepeatingEvent] = {}
         self._observers: list[tuple[Observer, Callable[[], bool]]] = []
@@ -238,7 +238,7 @@ class TaskIntake:
                     self._events[task_id].set()
         if ledger.has_news:
             ledger.has_news = False
-            if self._start_reconciling is not None:
+            if self._start_reconciling is not None and self._reconciler.seconds_until_check() is not None:
                 start, self._start_reconciling = self._start_reconciling, None
                 start()
             self.changed.set()
@@ -308,19 +308,24 @@ class TaskIntake:
             await self.wait(event)
 
     def reconcile_with(self, start: Callable[[], object]) -> None:
-        """Call `start` once, when `reconcile_forever` first has something to do."""
-        self._start_reconciling = start
+        """Call `start` once, when `reconcile` has something to do."""
+        if not self._is_reconciling_over:
+            self._start_reconciling = start
 
-    async def reconcile_forever(self) -> None:
-        """Infer unreported ends of tasks until `stop_reconciling`. A worker of the session runs this."""
+    async def reconcile(self) -> None:
+        """Infer unreported ends of tasks until no task needs it, or `stop_reconciling`.
+
+        A worker of the session runs this only while there is a task to watch: a session that closes waits for it.
+        """
+        reconciler = self._reconciler
         self._has_worker = True
         try:
-            while not self._is_reconciling_over:
-                pause = self._reconciler.seconds_until_check()
-                if pause != 0:
+            while not self._is_reconciling_over and (pause := reconciler.seconds_until_check()) is not None:
+                if pause:
                     await self.changed.wait(pause)
-                if not self._is_reconciling_over:
-                    await self._reconciler.check()
+                    continue
+                await reconciler.check()
+                if reconciler.seconds_until_check() is not None:
                     await anyio.sleep(PAUSE)
         finally:
             self._has_worker = False
@@ -328,7 +333,7 @@ class TaskIntake:
             self._wake_all()
 
     def stop_reconciling(self) -> None:
-        """End `reconcile_forever`, after the current check. From then on, waiters reconcile."""
+        """End `reconcile`, after the current check. From then on, waiters reconcile."""
         self._is_reconciling_over = True
         self._start_reconciling = None
         self.changed.set()

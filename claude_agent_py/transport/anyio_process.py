@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import subprocess
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -57,21 +58,27 @@ class AnyioProcess:
         """The exit status, or None while the process runs."""
         return self._process.returncode
 
-    async def wait(self) -> int:
-        """Wait until the process has exited, but not its descendants, and return its exit status.
+    async def wait(self, within: float = math.inf) -> int | None:
+        """Wait until the process has exited, but not its descendants, or for this time; return its exit status."""
+        with anyio.move_on_after(within):
+            await self._wait()
+        return self.returncode
+
+    async def _wait(self) -> None:
+        """Wait until the process has exited.
 
         On asyncio before anyio 4.16, `wait()` returns only once the pipes are closed, and descendants may hold them
         open. The status is polled there.
         """
         process = self._process
         if hasattr(process, "_exited") or in_trio():
-            return await process.wait()
+            await process.wait()
+            return
         pause = LOOK_FIRST
         while process.returncode is None:
             with anyio.move_on_after(pause):
                 await process.wait()
             pause = min(2 * pause, LOOK_EVERY)
-        return process.returncode
 
     async def receive(self) -> bytes:
         """Return the next bytes of stdout; `b""` at its end."""

@@ -7,6 +7,7 @@ transport and no worker, and no thread either, which asyncio needs for each proc
 import contextlib
 import errno
 import io
+import math
 import os
 import subprocess
 from collections.abc import Callable, Sequence
@@ -15,8 +16,7 @@ from typing import IO, Any, Final, cast
 
 import anyio
 
-from claude_agent_py._event_loop import AsyncioLoop
-from claude_agent_py._streams import RepeatingEvent
+from claude_agent_py._event_loop import AsyncioLoop, AsyncioWaiters, wait_in, wake
 from claude_agent_py.transport.base import DRAIN_GRACE, READ_BYTES
 
 UNKNOWN_STATUS: Final = 255
@@ -65,10 +65,10 @@ class PidfdProcess:
         """Whether the process exited `DRAIN_GRACE` ago. More output, which is a descendant's, is dropped."""
         self._unsent = bytearray()
         self._is_broken = self._input_ended = False
-        self._stdout_changed = RepeatingEvent()
-        self._stderr_changed = RepeatingEvent()
-        self._written = RepeatingEvent()
-        self._exited = RepeatingEvent()
+        self._readers: AsyncioWaiters = []
+        self._writers: AsyncioWaiters = []
+        self._exit_waiters: AsyncioWaiters = []
+        self._stderr_waiters: AsyncioWaiters = []
         try:
             for stream in (self._stdin, self._stdout, self._stderr):
                 os.set_blocking(stream.fileno(), False)
@@ -100,10 +100,10 @@ class PidfdProcess:
         """The exit status, or None while the process runs."""
         return self._popen.returncode
 
-    async def wait(self) -> int:
-        """Wait until the process has exited, but not its descendants, and return its exit status."""
-        while self._popen.returncode is None:
-            await self._exited.wait()
+    async def wait(self, within: float = math.inf) -> int | None:
+        """Wait until the process has exited, but not its descendants, or for this time; return its exit status."""
+        if self._popen.returncode is None:
+            await wait_in(self._loop, self._exit_waiters, self._loop.time() + within)
         return self._popen.returncode
 
     def _reap(self) -> None:
@@ -116,21 +116,21 @@ class PidfdProcess:
                 return
             self._popen.returncode = os.waitstatus_to_exitcode(status)
         self._close(self._pidfd)
-        self._exited.set()
+        wake(self._exit_waiters)
         if not (self._stdout.closed and self._stderr.closed):
             self._loop.call_later(DRAIN_GRACE, self._end_output)
 
     def _end_output(self) -> None:
         self._is_over = True
-        self._stdout_changed.set()
-        self._stderr_changed.set()
+        wake(self._readers)
+        wake(self._stderr_waiters)
 
     # Output ------------------------------------------------------------------------------------------------------
 
     async def receive(self) -> bytes:
         """Return the next bytes of stdout; `b""` at its end."""
         while self._received is None and not self._stdout.closed and not self._is_over:
-            await self._stdout_changed.wait()
+            await wait_in(self._loop, self._readers)
         received, self._received = self._received, None
         if self._is_paused:
             self._is_paused = False
@@ -147,7 +147,7 @@ class PidfdProcess:
             self._received = data
         elif data == b"":
             self._close(self._stdout)
-        self._stdout_changed.set()
+        wake(self._readers)
 
     def _read_stderr(self) -> None:
         data = _read(self._stderr)
@@ -159,12 +159,12 @@ class PidfdProcess:
     def _end_stderr(self) -> None:
         self._close(self._stderr)
         self._on_stderr(b"")
-        self._stderr_changed.set()
+        wake(self._stderr_waiters)
 
     async def read_stderr(self) -> None:
         """Wait for the end of stderr."""
         while not self._stderr.closed and not self._is_over:
-            await self._stderr_changed.wait()
+            await wait_in(self._loop, self._stderr_waiters)
 
     # Input -------------------------------------------------------------------------------------------------------
 
@@ -190,7 +190,7 @@ class PidfdProcess:
         """
         self.send_nowait(data)
         while self._unsent:
-            await self._written.wait()
+            await wait_in(self._loop, self._writers)
         if self._is_broken:
             raise anyio.BrokenResourceError
 
@@ -206,7 +206,7 @@ class PidfdProcess:
         self._write()
         if not self._unsent:
             self._loop.remove_writer(self._stdin.fileno())
-            self._written.set()
+            wake(self._writers)
             if self._input_ended:
                 self._stdin.close()
 
@@ -235,8 +235,8 @@ class PidfdProcess:
             self._unsent.clear()
         self._stdin.close()
         self._is_broken, self._is_paused = True, False
-        self._stdout_changed.set()
-        self._written.set()
+        wake(self._readers)
+        wake(self._writers)
 
 
 def _read(stream: IO[bytes]) -> bytes | None:

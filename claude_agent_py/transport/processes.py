@@ -28,6 +28,9 @@ GATHER: Final = 0.01
 MARK: Final = "CLAUDE_AGENT_PY_PROCESS"
 """An environment variable that all descendants of a CLI inherit. Its value is unique to the CLI."""
 
+LOOKS: Final = 20
+"""How often a scan looks for processes that have started meanwhile."""
+
 PS_TIMEOUT: Final = 2.0
 """Time limit of `ps` in seconds; it takes a few milliseconds."""
 
@@ -164,23 +167,55 @@ async def kill_found(processes: Collection[ProcessID]) -> None:
 def kill_marked(marks: Collection[str]) -> set[str]:
     """Kill every process that inherited `MARK` with one of these values, orphans included; return the values found.
 
-    Call it again for processes that were started during the scan. Linux only; elsewhere it does nothing.
+    Call it again for processes that the killed ones started. Linux only; elsewhere it does nothing.
     """
+    global _marks
     found: set[str] = set()
-    for pid in _all_pids() if process_table is in_proc else ():
-        mark = _read_mark(pid)
-        if mark in marks:
-            found.add(mark)
-            _kill(pid)
+    known = {process: mark for process, mark in _marks.items() if mark not in marks}
+    running: set[_Folder] = set()
+    for _ in range(LOOKS):  # a process may fork and exit faster than one look takes
+        before, running = running, set(_folders() if process_table is in_proc else ())
+        if not (unread := running - before - known.keys()):
+            break
+        for process in unread:
+            mark = _read_mark(process[0])
+            if mark is None:
+                continue
+            known[process] = mark
+            if mark in marks:
+                found.add(mark)
+                _kill(process[0])
+    _marks = {process: known[process] for process in running & known.keys()}
     return found
+
+
+_Folder: TypeAlias = tuple[int, int]
+"""A process: its id and the inode of its folder in /proc, which a later process with the same id does not share."""
+
+_marks: dict[_Folder, str] = {}
+"""The marks read by the last scan: reading an environment costs more than the rest of a scan."""
+
+
+def _folders() -> list[_Folder]:
+    """Return the id and the inode of the folder in /proc of every process."""
+    try:
+        with os.scandir("/proc") as entries:
+            return [(int(entry.name), entry.inode()) for entry in entries if entry.name.isdigit()]
+    except OSError:  # some containers lack it
+        return []
 
 
 _MARK_ENTRY: Final = f"{MARK}=".encode()
 
 
-def _read_mark(pid: int) -> str:
-    """Return the value of `MARK` in the initial environment of a process; empty if it has none."""
+def _read_mark(pid: int) -> str | None:
+    """Return the value of `MARK` in the initial environment of a process; empty if it has none.
+
+    None if the environment is empty, as it also is while the process replaces its program, or cannot be read.
+    """
     environ = contents(f"/proc/{pid}/environ")
+    if not environ:
+        return None
     at = environ.find(_MARK_ENTRY)
     while at > 0 and environ[at - 1]:  # part of another name or of a value
         at = environ.find(_MARK_ENTRY, at + 1)
@@ -235,8 +270,7 @@ async def _scan_after(last: _Scan | None, mark: str, within: float) -> set[str]:
     try:
         await checkpoint()  # sessions that close now join this scan
         if exiting:
-            with anyio.move_on_after(GATHER):
-                await scan.is_shared.wait()
+            await scan.is_shared.wait(anyio.current_time() + GATHER)
         if last is not None:
             await last.over.wait()
         scan.gathers = False

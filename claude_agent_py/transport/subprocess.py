@@ -3,7 +3,6 @@
 It ends with the end of its input, then SIGTERM, then SIGKILL of the group and all descendants, each with a time limit.
 """
 
-import math
 import os
 import subprocess
 import sys
@@ -238,34 +237,29 @@ class SubprocessTransport(Transport):
             closing.set()
 
     async def _end(self, process: AnyProcess, grace: float) -> None:
-        was_left, descendants = self._input_ended, list[ProcessID]()
-        with anyio.CancelScope(shield=True) as patience:
+        was_left = self._input_ended
+        with anyio.CancelScope(shield=True):
             # While their parent lives: orphans cannot be found this way.
             descendants = await self._find_descendants(process)
             await self.end_input()
             if process.returncode is None:
                 exiting.add(self._mark)
-                patience.deadline = self._now() + grace  # only for this wait
-                await process.wait()
-                patience.deadline = math.inf
-            await self._clear_up(process, descendants, was_left, self._now() + self._force)
-            return
-        with anyio.CancelScope(shield=True):
+                await process.wait(grace)
             deadline = self._now() + self._force
-            descendants += await self._end_by_force(process)
+            if process.returncode is None:
+                descendants += await self._end_by_force(process)
             await self._clear_up(process, descendants, was_left, deadline)
 
     async def _end_by_force(self, process: AnyProcess) -> list[ProcessID]:
         """Terminate the program, or kill it if that takes too long. Return the descendants that it had."""
-        if process.returncode is not None:  # it exited at the end of its grace
-            return []
         descendants = await self._find_descendants(process)
         signal_group(process.pid, force=False)
         kept = min(KILL_SECONDS, self._force * TERM_SHARE)
-        if not await self._is_gone(process, min(self._force * TERM_SHARE, self._force - kept)):
+        await process.wait(min(self._force * TERM_SHARE, self._force - kept))
+        if process.returncode is None:
             descendants += await self._find_descendants(process)
             signal_group(process.pid, force=True)
-            await self._is_gone(process, self._force * KILL_SHARE)
+            await process.wait(self._force * KILL_SHARE)
         return descendants
 
     async def _clear_up(
@@ -279,8 +273,8 @@ class SubprocessTransport(Transport):
             # Orphans of a CLI that died, and processes that detached themselves.
             await kill_all_marked(self._mark, min(self._force * SCAN_SHARE, deadline - self._now()))
         if self._stdout_over is not None and not self._stdout_over.is_set():
-            with self._limit(DRAIN_SHARE, deadline):
-                await self._stdout_over.wait()  # let the reader finish
+            # Let the reader finish.
+            await self._stdout_over.wait(min(self._now() + self._force * DRAIN_SHARE, deadline))
         if self._lifeline is not None:
             self._lifeline.close()
         if process.returncode is not None:
@@ -302,11 +296,6 @@ class SubprocessTransport(Transport):
     async def _find_descendants(self, process: AnyProcess) -> list[ProcessID]:
         """Return the process's descendants. Empty once it has exited, because its id may have been reused."""
         return [] if process.returncode is not None else await find_descendants(process.pid, self._force * LOOK_SHARE)
-
-    async def _is_gone(self, process: AnyProcess, within: float) -> bool:
-        with anyio.move_on_after(within):
-            await process.wait()
-        return process.returncode is not None
 
     def _running(self) -> AnyProcess:
         if self._process is None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from forks import run_program
+from forks import Program, run_program
 from questions import asking
 
 import claude_agent_py
@@ -76,7 +76,7 @@ class Terminal:
             if all(text in shown for text in texts):
                 return shown
             assert time.monotonic() < deadline, f"no {texts} in\n{shown}"
-            time.sleep(0.05)
+            time.sleep(0.1)
 
     def end(self) -> None:
         subprocess.run(["tmux", "-L", self._server, "kill-server"], capture_output=True, check=False)
@@ -175,7 +175,7 @@ def test_a_chat_of_plain_lines_can_be_scripted() -> None:
 def test_plain_lines_after_ctrl_c_and_after_the_death_of_the_cli() -> None:
     first, second = Gate(), Gate()
     with ScriptedModel([Reply("late", after=first), Reply("later", after=second)], on_exhausted="Done.") as model:
-        with subprocess.Popen(
+        with Program(
             CHAT,
             env=environment(model),
             cwd=model.sandbox.cwd,

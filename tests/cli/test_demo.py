@@ -1,17 +1,15 @@
 """The demo, run as a process. Its output is not a terminal, so it prints plain lines."""
 
-import subprocess
 import sys
 
 import pytest
+from forks import run_program
 
 pytestmark = pytest.mark.real_cli
 
 
 def test_the_demo_shows_every_task_its_output_and_the_answer() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "claude_agent_py", "demo"], capture_output=True, text=True, timeout=120, check=False
-    )
+    done = run_program([sys.executable, "-m", "claude_agent_py", "demo"])
     assert done.stderr == ""
     assert done.returncode == 0
     lines = done.stdout.splitlines()
@@ -30,10 +28,7 @@ def test_the_demo_shows_every_task_its_output_and_the_answer() -> None:
 
 def test_the_live_demo_needs_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
-    done = subprocess.run(
-        [sys.executable, "-m", "claude_agent_py", "demo", "--live"],
-        capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+    done = run_program([sys.executable, "-m", "claude_agent_py", "demo", "--live"])
     assert done.returncode == 1
     assert "ANTHROPIC_API_KEY" in done.stderr
     assert "Traceback" not in done.stderr

@@ -104,8 +104,6 @@ def test_a_login_is_enough_and_is_not_shown(problems: Problems, real: Environ, t
     login.parent.mkdir()
     oauth = {"accessToken": SECRET, "refreshToken": SECRET, "expiresAt": 9999999999999, "scopes": ["user:inference"]}
     login.write_text(json.dumps({"claudeAiOauth": oauth | {"subscriptionType": "max"}}))
-    login.chmod(0o644)
-    assert list(problems(real)) == ["folder"]  # others can read it
     login.chmod(0o600)
     assert problems(real) == {}
 

@@ -27,8 +27,11 @@ SCRIPT = """
 from claude_agent_py.testing import tool_use
 
 call = {"description": "auth", "prompt": "Review auth", "subagent_type": "reviewer", "run_in_background": False}
-script = [tool_use("Agent", call), "Reviewed."]
+script = [tool_use("Agent", call)]
+on_exhausted = "Reviewed."
 agents = {"Review auth": "auth is sound"}
+session = {}
+scrap = 1
 """
 
 
@@ -59,19 +62,12 @@ def test_a_program_runs_as_it_is_and_asks_nobody_else(offline: Command, program:
 
 
 @pytest.mark.real_cli
-def test_the_model_says_what_a_file_says(offline: Command, program: Path) -> None:
+def test_the_model_says_what_a_file_says_and_a_misspelt_name_warns(offline: Command, program: Path) -> None:
     (program.parent / "said.py").write_text(SCRIPT)
     done = offline(program.parent, "--script", "said.py", program.name)
     assert done.stdout == "Reviewed. [] work 1\n", done.stderr
-
-
-@pytest.mark.real_cli
-def test_a_script_has_the_arguments_of_the_model_and_a_misspelt_one_warns(offline: Command, program: Path) -> None:
-    (program.parent / "said.py").write_text("script = []\non_exhausted = 'That was all.'\nagent = {}\nscrap = 1\n")
-    done = offline(program.parent, "--script", "said.py", program.name)
-    assert done.stdout == "That was all. [] work 0\n", done.stderr
     first, *_ = done.stderr.splitlines()
-    assert first == "claude-agent-py: offline: said.py: 'agent' has no effect; did you mean 'agents'?"
+    assert first == "claude-agent-py: offline: said.py: 'session' has no effect; did you mean 'sessions'?"
     assert "scrap" not in done.stderr
 
 

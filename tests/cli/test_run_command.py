@@ -90,7 +90,8 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., FakeC
 def test_exit_codes_and_stdin(
     fake: Callable[..., FakeCLI], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    refused = fake(steps.turn(frames.api_error("refused", "invalid_request", 400)[:1], text="refused", is_error=True))
+    [spoken, _] = frames.api_error("refused", "invalid_request", 400)
+    refused = fake(steps.turn([spoken], text="refused", is_error=True, api_error_status=400))
     monkeypatch.setattr("sys.stdin", io.StringIO("from a pipe\n"))
     assert main(["run", "--json", "--quiet"]) == 1
     assert refused.received_like({"type": "user", "message": {"content": "from a pipe"}})
@@ -112,7 +113,7 @@ def test_exit_codes_and_stdin(
 
 @pytest.mark.skipif(sys.platform == "win32", reason="an installed fake is a shell script")
 def test_a_timeout_ends_the_run_with_5(fake: Callable[..., FakeCLI], capsys: pytest.CaptureFixture[str]) -> None:
-    fake(steps.wait_for_prompt(), steps.wait_for_prompt())
+    fake(steps.wait_for_prompt(), frames.init(), steps.wait_for_prompt())
     assert main(["run", "go", "--timeout", "0.5", "--json"]) == 5
     shown = capsys.readouterr()
     assert json.loads(shown.out)["error"]["type"] == "RunTimeoutError"

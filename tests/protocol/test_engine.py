@@ -13,6 +13,7 @@ from claude_agent_py._protocol.engine import REMEMBERED, Engine
 from claude_agent_py._protocol.events import (
     Event,
     MessageReceived,
+    PendingRequest,
     ReplyReceived,
     RequestCancelled,
     RequestReceived,
@@ -36,13 +37,16 @@ class Driver:
     def __init__(self, *, max_line_bytes: int = 1 << 20) -> None:
         self.engine = Engine(max_line_bytes=max_line_bytes)
         self.engine.advance(Step.START)
+        self.requests: dict[str, PendingRequest] = {}
 
     def hear(self, *said: dict[str, Any]) -> list[Event]:
         """Receive frames of the CLI."""
         return self.engine.receive_data(frames.encode(*said))
 
     def ask(self, subtype: str = "interrupt", *, timeout: float | None = None, **fields: Any) -> str:
-        return self.engine.request(subtype, fields, now=0.0, timeout=timeout).request_id
+        request = self.engine.request(subtype, fields, now=0.0, timeout=timeout)
+        self.requests[request.request_id] = request
+        return request.request_id
 
     def sent(self) -> list[dict[str, Any]]:
         """Give the frames that are to be written."""
@@ -176,11 +180,11 @@ def test_a_line_that_is_too_long_fails_the_request_that_it_replies_to() -> None:
     message, failed = driver.hear(reply(request_id, {"text": "x" * 5000}))
     assert isinstance(message, MessageReceived)
     assert isinstance(failed, ReplyReceived)
-    assert (failed.request_id, failed.subtype, failed.payload) == (request_id, "get_settings", {})
+    assert (failed.request, failed.payload) == (driver.requests[request_id], {})
     assert failed.error is not None
     assert "limits.max_line_bytes" in failed.error
     assert driver.engine.next_deadline() is None
-    assert driver.hear(reply(other)) == [ReplyReceived(other, "interrupt", {})]
+    assert driver.hear(reply(other)) == [ReplyReceived(driver.requests[other], {})]
     assert driver.sent() == []
 
 
@@ -207,7 +211,7 @@ def test_a_reply_that_is_nested_too_deeply_fails_its_request() -> None:
     request_id = driver.ask("get_settings", timeout=60.0)
     _, failed = driver.engine.receive_data(deep(reply(request_id, {"a": "DEEP"})))
     assert isinstance(failed, ReplyReceived)
-    assert (failed.request_id, bool(failed.error)) == (request_id, True)
+    assert (failed.request.request_id, bool(failed.error)) == (request_id, True)
 
 
 def test_a_result_that_is_nested_too_deeply_is_reported_as_such() -> None:
@@ -294,8 +298,8 @@ def test_replies_find_their_requests_in_any_order() -> None:
     first, second = driver.ask("get_settings"), driver.ask("set_model", model="nope")
     events = driver.hear(refusal(second, "no such model", error_code="bad_model"), reply(first, {"effective": {}}))
     assert events == [
-        ReplyReceived(second, "set_model", {}, "no such model", "bad_model"),
-        ReplyReceived(first, "get_settings", {"effective": {}}),
+        ReplyReceived(driver.requests[second], {}, "no such model", "bad_model"),
+        ReplyReceived(driver.requests[first], {"effective": {}}),
     ]
 
 
@@ -303,7 +307,7 @@ def test_a_reply_without_a_payload_has_an_empty_one() -> None:
     driver = Driver()
     request_id = driver.ask()
     said = {"type": "control_response", "response": {"subtype": "success", "request_id": request_id}}
-    assert driver.hear(said) == [ReplyReceived(request_id, "interrupt", {})]
+    assert driver.hear(said) == [ReplyReceived(driver.requests[request_id], {})]
 
 
 def test_replies_that_nobody_waits_for_mean_nothing() -> None:
@@ -319,7 +323,7 @@ def test_a_request_times_out_once_and_its_late_reply_means_nothing() -> None:
     request_id = driver.ask("interrupt", timeout=5.0)
     assert driver.engine.next_deadline() == 5.0
     assert driver.engine.tick(4.9) == []
-    assert driver.engine.tick(5.0) == [RequestTimedOut(request_id, "interrupt", 5.0)]
+    assert driver.engine.tick(5.0) == [RequestTimedOut(driver.requests[request_id])]
     assert driver.engine.tick(6.0) == []
     assert driver.engine.next_deadline() is None
     assert driver.hear(reply(request_id)) == []

@@ -363,7 +363,12 @@ async def test_a_client_is_reopened_once_at_a_time_and_closed_meanwhile() -> Non
         await client.connect()
         child = await client.spawn(worker, "wait")
         await gate.wait_reached()
-        await died(client)  # before anything of the session is on disk
+        assert client.pid is not None
+        os.kill(client.pid, signal.SIGSTOP)  # so that nothing of the session is on disk
+        run = client.query("hi")
+        await died(client)
+        with pytest.raises(CLIExitError):
+            await run
         assert child.status is TaskStatus.RUNNING
 
         async def reopen() -> None:
@@ -377,7 +382,7 @@ async def test_a_client_is_reopened_once_at_a_time_and_closed_meanwhile() -> Non
             workers.start_soon(reopen)
         assert [type(error) for error in refused] == [LocalProtocolError]
         assert (await child).status is TaskStatus.STOPPED
-        result = await client.query("hi")
+        result = await run
         assert (result.text, result.session_id) == ("one", chosen)
         await died(client)
         async with anyio.create_task_group() as workers:

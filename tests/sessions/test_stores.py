@@ -73,6 +73,16 @@ async def test_it_keeps_the_stricter_contract(make_store: MakeStore, anyio_backe
     await check_session_store(make_store)
 
 
+@pytest.mark.one_backend
+@pytest.mark.parametrize("make_store", [*dict.fromkeys(kind for kind, _ in LOCAL), *SERVERS], indirect=True)
+async def test_it_finds_the_projects_of_a_session(make_store: MakeStore) -> None:
+    store = make_store()
+    for project in ("-work", "-other"):
+        await store.append({**KEY, "project_key": project}, entries_of({"type": "user", "uuid": "1"}))
+    assert sorted(await store.find_session(KEY["session_id"])) == ["-other", "-work"]
+    assert await store.find_session("22222222-2222-4222-8222-222222222222") == []
+
+
 @pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
 async def test_a_store_of_the_official_sdk_is_a_store_here(anyio_backend: str) -> None:
     from claude_agent_sdk import InMemorySessionStore

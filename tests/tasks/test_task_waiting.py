@@ -169,7 +169,7 @@ async def test_a_wait_ends_when_the_process_dies(with_worker: bool) -> None:
     with anyio.fail_after(30):
         async with anyio.create_task_group() as workers:
             if with_worker:
-                workers.start_soon(intake_of(manager).reconcile_forever)
+                workers.start_soon(intake_of(manager).reconcile)
             await wait_all_tasks_blocked()
             intake_of(manager).process_exited("gone")
             assert (await manager.wait("a1")).failure_reason == "gone"
@@ -182,7 +182,7 @@ async def test_waiters_look_after_things_themselves_when_the_worker_ends() -> No
     with anyio.fail_after(30):
         async with anyio.create_task_group() as waiters:
             async with anyio.create_task_group() as worker:
-                worker.start_soon(intake_of(manager).reconcile_forever)
+                worker.start_soon(intake_of(manager).reconcile)
                 await wait_all_tasks_blocked()
                 waiters.start_soon(manager["a1"].wait)
                 await wait_all_tasks_blocked()

@@ -71,6 +71,20 @@ async def test_every_word_about_the_end_is_lost_but_the_list() -> None:
     }
 
 
+async def test_an_end_that_only_the_list_tells_of_is_noticed_without_a_waiter_for_each_task_in_turn() -> None:
+    ended: list[str] = []
+    fake = FakeCLI(launching("a1"), level(), launching("a2"), level())
+    with anyio.fail_after(30):
+        async with Client(transport=fake.transport()) as client:
+            client.tasks.on("finished", lambda event: ended.append(event.task_id))
+            for task_id in ("a1", "a2"):
+                await client.query("go")
+                while task_id not in ended:
+                    await anyio.sleep(0.01)
+                await client.tasks.wait(task_id)  # its transcript is counted, and the worker has ended
+                await anyio.wait_all_tasks_blocked()
+
+
 async def test_notifications_that_come_twice_early_and_out_of_order() -> None:
     end = frames.task_notification("a1", "failed", "no luck")
     turn = steps.turn(

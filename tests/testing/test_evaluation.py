@@ -23,12 +23,8 @@ def is_four(result: "RunResult[Any]") -> bool:
 @pytest.mark.skipif(sys.platform == "win32", reason="an installed fake is a shell script")
 async def test_every_case_is_tried_and_reported(tmp_path: Path) -> None:
     """With fakes: a program of `testing-your-agents.md` evaluates the real CLI."""
-    answers: dict[str, Any] = {
-        "four": "4",
-        "five": HOSTILE,
-        "broken": frames.api_error("refused", "invalid_request", 400),
-        "bug": "x",
-    }
+    refused = frames.api_error("refused", "invalid_request", 400)
+    answers: dict[str, Any] = {"four": "4", "five": HOSTILE, "broken": refused, "bug": "x"}
     fakes = {
         name: FakeCLI(steps.turn(answer, model_usage_since_last_result=USAGE)).install(tmp_path / name)
         for name, answer in answers.items()

@@ -812,3 +812,32 @@ async def test_it_says_what_it_is_without_its_arguments() -> None:
     async with running(program(ECHO, "--api-key=secret")) as echo:
         assert str(echo.pid) in repr(echo)
         assert "secret" not in repr(echo)
+
+
+RESTLESS = """
+    import os, sys, time
+    sys.stdin.read()
+    if os.fork():
+        os.wait()
+        os._exit(0)
+    if os.fork():
+        os._exit(0)
+    os.setsid()
+    os.closerange(0, 3)
+    for _ in range(300):
+        time.sleep(0.002)
+        if os.fork():
+            os._exit(0)
+"""
+"""A program that leaves a process behind that forks and exits all the time."""
+
+
+@ON_LINUX
+async def test_what_forks_faster_than_a_scan_takes_ends_too() -> None:
+    async with AsyncExitStack() as stack:
+        transports = [await stack.enter_async_context(running(program(RESTLESS))) for _ in range(5)]
+        async with anyio.create_task_group() as group:
+            for transport in transports:
+                group.start_soon(transport.close)
+    marks = {transport._mark for transport in transports}
+    assert not any(processes.kill_marked(marks) for _ in range(50))

@@ -130,20 +130,20 @@ class Ending:
         patience = budget - session.launched.plan.force - busy
         now = clock()
         started = now()
-        with anyio.CancelScope(deadline=started + budget) as bound:
-            try:
-                if tasks != "leave" and session.tasks.live_ids():  # child agents may outlive the CLI
-                    await self._end_tasks(tasks, patience)
-            finally:
-                left = max(busy, patience - (now() - started))
-                grace = left if self._is_idle(now()) else min(left, busy)
-                deadline = started + budget - min(CANCEL_RESERVE, budget * BUSY_SHARE)
-                closing = _Closing(grace, deadline, client=client)
-                self._request(Step.LEAVE if tasks == "leave" else Step.CLOSE, closing)
-                self.requested.set()
-            if wait and tasks != "leave":
-                await self._over.wait()
-        if bound.cancelled_caught:
+        try:
+            if tasks != "leave" and session.tasks.live_ids():  # child agents may outlive the CLI
+                await self._end_tasks(tasks, patience)
+        finally:
+            left = max(busy, patience - (now() - started))
+            grace = left if self._is_idle(now()) else min(left, busy)
+            deadline = started + budget - min(CANCEL_RESERVE, budget * BUSY_SHARE)
+            closing = _Closing(grace, deadline, client=client)
+            self._request(Step.LEAVE if tasks == "leave" else Step.CLOSE, closing)
+            self.requested.set()
+        if not wait or tasks == "leave":
+            return
+        await self._over.wait(started + budget)
+        if not self._over.is_set():
             logger.warning(
                 "close() stops waiting after %g s (Timeouts.close): a handler, listener or tool does not end when it "
                 "is cancelled",
@@ -232,14 +232,13 @@ class Ending:
         self._session.intake.stop_reconciling()  # its worker ends meanwhile, which is cheaper than to cancel it
         await transport.close(grace=self._closing.grace)
         if not self.stream_over.is_set():
-            with self._at_most(DRAIN_GRACE):
-                await self.stream_over.wait()  # read its last output
+            await self.stream_over.wait(self._at_most(DRAIN_GRACE))  # read its last output
         if self._session.storing is not None:
             await self._session.storing.drain(self._closing.deadline)
         self._session.end_everything()
-        with self._at_most(LISTENER_GRACE):
-            for queue in list(self._session.listening):
-                await queue.over.wait()
+        deadline = self._at_most(LISTENER_GRACE)
+        for queue in list(self._session.listening):
+            await queue.over.wait(deadline)
 
     async def _let_it_finish(self, transport: "Transport") -> None:
         self._session.dismiss()
@@ -262,12 +261,11 @@ class Ending:
 
     async def wait_for_stream(self, seconds: float) -> None:
         """Wait for the end of the output, at most this long."""
-        with anyio.move_on_after(seconds):
-            await self.stream_over.wait()
+        await self.stream_over.wait(anyio.current_time() + seconds)
 
-    def _at_most(self, seconds: float) -> anyio.CancelScope:
-        """Return a scope that ends after this time, or earlier at the deadline of `close`."""
-        return anyio.CancelScope(deadline=min(anyio.current_time() + seconds, self._closing.deadline))
+    def _at_most(self, seconds: float) -> float:
+        """Return the time after so many seconds, or the deadline of `close` if that is earlier."""
+        return min(anyio.current_time() + seconds, self._closing.deadline)
 
     # How it ended ------------------------------------------------------------------------------------------------
 

@@ -236,7 +236,7 @@ class Session:
                 self._start_pump()
                 if self.storing is not None:
                     self.start_worker(self._run_logged, self.storing.run)
-                self.intake.reconcile_with(self._reconcile)
+                self.intake.reconcile_with(self._start_reconciling)
                 self.intake.listeners.deliver_with(self._deliver, self.failures.report)
                 if self.stderr is not None:
                     self._deliver(self.stderr)
@@ -402,9 +402,13 @@ class Session:
             self._router.restart_silence(now)
         self.act([*self._engine.tick(now), *self._router.tick(now)])
 
-    def _reconcile(self) -> None:
+    def _start_reconciling(self) -> None:
         if self.workers is not None:
-            self.start_worker(self._run_logged, self.intake.reconcile_forever)
+            self.start_worker(self._run_logged, self._reconcile)
+
+    async def _reconcile(self) -> None:
+        await self.intake.reconcile()
+        self.intake.reconcile_with(self._start_reconciling)
 
     def _deliver(self, queue: ListenerQueue) -> None:
         """Call a listener until the session has ended and its queue is empty."""
@@ -497,13 +501,16 @@ class Session:
                 waiter.fail(ControlRejectedError("initialize", f"it printed {shown!r} instead of an answer"))
 
     def _on_reply(self, event: ReplyReceived) -> None:
+        request = event.request
         if event.error is None:
-            event.waiter.resolve(event.payload)
+            request.waiter.resolve(event.payload)
         else:
-            event.waiter.fail(ControlRejectedError(event.subtype, event.error, event.error_code, event.request_id))
+            error = ControlRejectedError(request.subtype, event.error, event.error_code, request.request_id)
+            request.waiter.fail(error)
 
     def _on_request_timed_out(self, event: RequestTimedOut) -> None:
-        event.waiter.fail(ControlTimeoutError(event.subtype, event.timeout, event.request_id))
+        request = event.request
+        request.waiter.fail(ControlTimeoutError(request.subtype, request.timeout or 0.0, request.request_id))
 
     # Requests to the CLI -----------------------------------------------------------------------------------------
 
