@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar
 
@@ -212,9 +212,6 @@ class Run(Generic[Output]):
             ControlError: The CLI did not accept the request.
             RemoteProtocolError: Its reply cannot be read.
         """
-        from claude_agent_py._runtime.session.reply_reading import read_reply
-        from claude_agent_py.wire.control.replies import InterruptReply
-
         if self._client is None:
             await self._start()
         state, session = self._state, self._state.session
@@ -227,17 +224,12 @@ class Run(Generic[Output]):
         if queued and len(dequeued) == len(state.prompts):
             return InterruptReceipt(outcome="dequeued", cancelled=dequeued)
         state.was_interrupted = True
-        payload = await session.control("interrupt", **({"cancel_queued": True} if cancel_queued else {}))
+        receipt: InterruptReceipt = await self._client.interrupt(cancel_queued=cancel_queued)
         if session.waits_for_idle(state):
             session.fail_run(state, lambda: InterruptedRunError("the run was interrupted"))
         if stop_tasks:
             await session.stop_tasks(state.tasks)
-        reply = read_reply(InterruptReply, "interrupt", payload)
-        return InterruptReceipt(
-            outcome="interrupted",
-            still_queued=tuple(reply.still_queued),
-            cancelled=(*dequeued, *(reply.cancelled or ())),
-        )
+        return replace(receipt, outcome="interrupted", cancelled=(*dequeued, *receipt.cancelled))
 
     async def __aenter__(self) -> Self:
         if self._client is None:
