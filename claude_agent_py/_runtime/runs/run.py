@@ -224,6 +224,7 @@ class Run(Generic[Output]):
         if queued and len(dequeued) == len(state.prompts):
             return InterruptReceipt(outcome="dequeued", cancelled=dequeued)
         state.was_interrupted = True
+        assert self._client is not None  # noqa: S101 - it has started
         receipt: InterruptReceipt = await self._client.interrupt(cancel_queued=cancel_queued)
         if session.waits_for_idle(state):
             session.fail_run(state, lambda: InterruptedRunError("the run was interrupted"))
