@@ -442,7 +442,11 @@ class Client(SessionControls, Generic[Output]):
             ControlRejectedError: The CLI answered with an error.
             ControlTimeoutError: The CLI did not answer in time.
             ConnectionClosedError: The client is not open, or was closed before the reply.
+            OptionsError: The timeout is invalid, or the fields are not JSON or contain another subtype.
         """
+        from claude_agent_py.tasks.task import check_timeout
+
+        check_timeout(timeout)
         return await self.session.control(subtype, timeout=timeout, **fields)
 
     @property

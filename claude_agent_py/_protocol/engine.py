@@ -192,10 +192,10 @@ class Engine:
             ValueError, TypeError: The fields are not JSON; nothing was sent.
         """
         self.advance(Step.SEND)
+        deadline = None if timeout is None else now + timeout
         request_id = f"req_{next(self._numbers)}"
         frame = {"type": "control_request", "request_id": request_id, "request": {"subtype": subtype, **fields}}
         self._to_send.append(encode_json(frame))
-        deadline = None if timeout is None else now + timeout
         request = self._pending[request_id] = PendingRequest(request_id, subtype, timeout, deadline, waiter)
         return request
 

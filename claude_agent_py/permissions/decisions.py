@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 from pydantic import BaseModel
 
 from claude_agent_py.wire.base import JSONObject, WireModel, dump
+from claude_agent_py.wire.codec import encode_answer
 from claude_agent_py.wire.control.permissions import (
     PermissionDecisionClassification,
     PermissionUpdate,
@@ -93,7 +94,12 @@ def _read_updates(updates: Any, suggestions: Sequence[Mapping[str, Any]]) -> lis
         problem = read_update(data).problem
         if problem is not None and data not in suggestions:
             raise ValueError(f"the CLI would drop an update in updated_permissions: {problem}")
-        read.append(dict(data))
+        update = dict(data)
+        try:
+            encode_answer(update)  # it may have models in it
+        except (TypeError, ValueError, RecursionError):
+            raise ValueError("updated_permissions must be valid JSON") from None
+        read.append(update)
     return read
 
 

@@ -4,6 +4,7 @@
 messages, except for requests to the CLI.
 """
 
+import copy
 import math
 import os
 from collections import deque
@@ -71,6 +72,9 @@ class TaskManager:
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the tasks without the session. The tasks of the copy no longer change."""
         return _build_copy, (dict(self._records), self._intake.paths)
+
+    def __copy__(self) -> "TaskManager":
+        return copy.deepcopy(self)  # otherwise the session would change the records of the copy
 
     def __repr__(self) -> str:
         return f"<TaskManager {len(self)} tasks, {len(self.live_ids())} live>"

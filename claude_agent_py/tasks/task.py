@@ -3,6 +3,7 @@
 A handle is a view of the task's record. It stays valid when the task is resumed.
 """
 
+import operator
 from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -56,7 +57,7 @@ class Task:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle it with all tasks of its session, but without the session."""
-        return self._find, (self.id,)
+        return operator.call, (self._find, self.id)
 
     def __await__(self) -> Generator[Any, Any, TaskOutcome]:
         return self.wait().__await__()

@@ -12,6 +12,7 @@ from claude_agent_py import (
     ControlTimeoutError,
     MalformedFrame,
     OptionsError,
+    RemoteProtocolError,
     RunTimeoutError,
     TextBlock,
     Timeouts,
@@ -253,6 +254,38 @@ async def test_what_is_no_json_is_not_sent(start: MakeClient, value: Any) -> Non
                 await client.control("x", value=value)
             assert (await client.query("hi")).text == "ok"
     assert fake.requests("x") == []
+
+
+async def test_a_reply_to_an_interrupt_that_makes_no_sense_is_reported_as_such(start: MakeClient) -> None:
+    fake = FakeCLI(steps.wait_for_prompt(), frames.init(), answers={"interrupt": {"response": {"still_queued": 5}}})
+    with anyio.fail_after(60):
+        async with start(fake) as client:
+            run = client.query("hi")
+            await anext(run)
+            for interrupt in (run.interrupt, client.interrupt):
+                with pytest.raises(RemoteProtocolError, match="still_queued") as caught:
+                    await interrupt()
+                assert caught.value.raw == {"still_queued": 5}
+
+
+@pytest.mark.parametrize(
+    ("option", "arguments"),
+    [
+        ("timeout", {"timeout": "soon"}),
+        ("timeout", {"timeout": -1}),
+        ("timeout", {"timeout": float("nan")}),
+        ("subtype", {"subtype": "end_session"}),
+    ],
+)
+async def test_wrong_arguments_of_a_request_send_nothing(start: MakeClient, option: str, arguments: Any) -> None:
+    fake = FakeCLI()
+    with anyio.fail_after(60):
+        async with start(fake) as client:
+            with pytest.raises(OptionsError) as caught:
+                await client.control("x", **arguments)
+            assert await client.control("y") == {}
+    assert caught.value.option == option
+    assert fake.requests("x") == fake.requests("end_session") == []
 
 
 async def test_a_prompt_that_is_no_json_is_not_sent(start: MakeClient) -> None:

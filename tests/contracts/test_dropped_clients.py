@@ -1,5 +1,6 @@
 """Clients that are dropped without being closed: a warning that names them, and the session ends."""
 
+import copy
 import gc
 import tracemalloc
 import weakref
@@ -138,6 +139,15 @@ async def test_a_run_keeps_its_client(start: MakeClient, all_gone: MakeCheck) ->
         with pytest.warns(ResourceWarning, match=UNCLOSED):
             del run
         await gone()
+
+
+async def test_a_copy_of_a_run_that_is_dropped_takes_no_messages_along(start: MakeClient) -> None:
+    async with start(FakeCLI(steps.turn("ok"))) as client:
+        run = client.query("hi")
+        copied = copy.copy(run)
+        del copied
+        gc.collect()
+        assert (await run).messages[-1] == [message async for message in run][-1]
 
 
 async def test_messages_keep_their_client(start: MakeClient, all_gone: MakeCheck) -> None:

@@ -1,5 +1,6 @@
 """What a permission handler is asked, and decisions on the wire."""
 
+from types import MappingProxyType
 from typing import Any, cast
 
 import pytest
@@ -116,6 +117,8 @@ def test_a_decision_on_the_wire(decision: Any, reply: dict[str, Any]) -> None:
         (Allow(updated_permissions=7), "list of permission updates"),  # type: ignore[arg-type]
         (Allow(updated_permissions=[SetMode(mode="yolo", destination="session")]), "mode 'yolo'"),
         (Allow(updated_permissions=[{**RULE_WIRE, "rules": [{"tool_name": 1}]}]), "type 'addRules'"),
+        (Allow(updated_permissions=[{**RULE_WIRE, "rules": [MappingProxyType({"toolName": "Bash"})]}]), "valid JSON"),
+        (Allow(updated_permissions=[{**RULE_WIRE, "until": object()}]), "updated_permissions must be valid JSON"),
         (Deny(7), "must be a string"),  # type: ignore[arg-type]
     ],
 )

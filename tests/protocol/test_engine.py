@@ -345,6 +345,8 @@ def test_fields_that_are_no_json_send_nothing_and_leave_nothing_behind() -> None
     driver = Driver()
     with pytest.raises(TypeError):
         driver.ask("set_model", timeout=5.0, model=object())
+    with pytest.raises(TypeError):
+        driver.ask("set_model", timeout="soon")  # type: ignore[arg-type]
     assert driver.sent() == []
     assert driver.engine.next_deadline() is None
 

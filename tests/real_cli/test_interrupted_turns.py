@@ -2,6 +2,7 @@
 
 import os
 import signal
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -269,10 +270,17 @@ async def test_a_reopened_client_goes_on_with_its_runs_and_what_was_changed_live
             await client.reopen()
 
 
+class OwnClient(Client):
+    @cached_property
+    def notes(self) -> list[str]:
+        return []
+
+
 async def test_a_run_that_is_being_read_goes_on_live() -> None:
     gate = Gate()
     async with ScriptedModel([Reply("late", after=gate), "It went on."]) as model:
-        async with Client(model.options()) as client:
+        async with OwnClient(model.options()) as client:
+            client.notes.append("mine")
             run = client.query("Do it")
             await gate.wait_reached()
             session = client.session_id
@@ -281,6 +289,7 @@ async def test_a_run_that_is_being_read_goes_on_live() -> None:
                 [message async for message in run]
             await client.reopen()
             assert client.session_id == session is not None
+            assert client.notes == ["mine"]
             assert [m.text async for m in run if isinstance(m, AssistantMessage)] == ["It went on."]
             result = await run
             assert result.text == "It went on."

@@ -1,6 +1,7 @@
 """The mailbox: nothing is lost, the order is kept, memory is bounded, and a reader may come and go."""
 
 import json
+import tempfile
 import tracemalloc
 from typing import Any
 
@@ -10,6 +11,7 @@ from hypothesis import given, settings, strategies as st
 from recordings_loader import lines
 
 from claude_agent_py._runtime.runs.mailbox import Mailbox
+from claude_agent_py._runtime.runs.message_log import BLOCK_BYTES
 from claude_agent_py.errors import LocalProtocolError
 from claude_agent_py.wire.codec import decode, encode
 from claude_agent_py.wire.unknown import MalformedFrame, UnknownMessage
@@ -303,3 +305,27 @@ async def test_a_reader_who_never_has_to_wait_lets_the_others_work(monkeypatch: 
         group.start_soon(work)
         await rest(mailbox)
     assert steps >= 5
+
+
+async def test_a_message_may_be_added_while_the_mailbox_is_discarded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The garbage collector discards it, at any step of the pump, which goes on."""
+    mailbox = Mailbox(0)
+    make_file = tempfile.TemporaryFile
+
+    def collect(**keywords: Any) -> Any:
+        file = make_file(**keywords)
+        mailbox.discard()
+        return file
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", collect)
+    for number in range(3):
+        put(mailbox, message(number), BLOCK_BYTES)
+    assert len(mailbox) == 0
+
+
+def test_a_discarded_mailbox_records_nothing_for_another_process() -> None:
+    mailbox = Mailbox(1 << 20)
+    mailbox.discard()
+    mailbox.reopen()
+    mailbox.put(message(1), b'{"type": "numbered"}', is_recorded=True)
+    assert len(mailbox.recorded) == len(mailbox) == 0

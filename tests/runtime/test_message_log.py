@@ -1,6 +1,8 @@
 """The log: every message comes back, from memory and from disk, and memory is bounded."""
 
+import errno
 import gc
+import mmap
 import pickle
 import random
 import sys
@@ -11,6 +13,7 @@ from typing import Any
 import pytest
 
 from claude_agent_py._runtime.runs.message_log import BLOCK_BYTES, MessageLog
+from claude_agent_py.errors import BacklogError
 from claude_agent_py.testing import frames
 from claude_agent_py.wire.codec import decode
 from claude_agent_py.wire.unknown import MalformedFrame
@@ -64,6 +67,23 @@ def test_a_log_is_a_list_once_it_is_pickled() -> None:
     line = frames.encode(frames.assistant("hi"))[:-1]
     log.append(decode(line), line)
     assert pickle.loads(pickle.dumps(log)) == [decode(line)]
+
+
+def test_without_memory_messages_are_dropped_and_the_rest_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_memory(*_args: Any, **_keywords: Any) -> Any:
+        raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+    log = MessageLog(1 << 20)
+    lines = [frames.encode(frames.assistant("x" * BLOCK_BYTES, uuid=str(number)))[:-1] for number in range(3)]
+    log.append(decode(lines[0]), lines[0])
+    monkeypatch.setattr(mmap, "mmap", no_memory)
+    log.append(decode(lines[1]), lines[1])
+    monkeypatch.undo()
+    log.append(decode(lines[2]), lines[2])  # not after a gap
+    kept = iter(log)
+    assert next(kept) == decode(lines[0])
+    with pytest.raises(BacklogError, match="Cannot allocate memory"):
+        next(kept)
 
 
 def test_several_threads_read_a_log() -> None:

@@ -1,6 +1,8 @@
 """The manager: looking tasks up, the handle, prompts, the end of the process, tasks of this side."""
 
+import copy
 import pickle
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -42,12 +44,29 @@ async def test_a_task_that_was_pickled_says_what_it_said() -> None:
             [chunk async for chunk in shell.follow()]
 
 
+@pytest.mark.parametrize("make", [copy.copy, copy.deepcopy])
+def test_a_copy_of_a_manager_stays_as_it_was(make: Callable[[TaskManager], TaskManager]) -> None:
+    manager = tracking(TaskManager(), frames.task_started("a1"))
+    made = make(manager)
+    tracking(manager, *frames.task_end("a1"))
+    assert (made["a1"].status, made.live_ids()) == (TaskStatus.RUNNING, frozenset({"a1"}))
+    assert (manager["a1"].status, manager.live_ids()) == (TaskStatus.COMPLETED, frozenset())
+
+
+def test_deep_copies_of_tasks_stay_as_they_were() -> None:
+    manager = tracking(TaskManager(), frames.task_started("a1"), shell_started("b1", parent_task_id="a1"))
+    task, shell = copy.deepcopy([manager["a1"], manager["b1"]])
+    tracking(manager, *frames.task_end("a1"), level())
+    assert task.status is shell.status is TaskStatus.RUNNING
+    assert task.children == [shell]
+
+
 async def test_the_output_of_a_pickled_shell_can_be_followed(tmp_path: Path) -> None:
     path = tmp_path / "b1.output"
     path.write_text("all\n\n[exited with code 0]\n")
     manager = tracking(TaskManager(), shell_started("b1"), frames.task_notification("b1", output_file=str(path)))
-    copy = pickle.loads(pickle.dumps(manager["b1"]))
-    assert [chunk async for chunk in copy.follow()] == ["all\n"]
+    pickled = pickle.loads(pickle.dumps(manager["b1"]))
+    assert [chunk async for chunk in pickled.follow()] == ["all\n"]
 
 
 def test_looking_up() -> None:

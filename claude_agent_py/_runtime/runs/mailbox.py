@@ -48,6 +48,7 @@ class Mailbox:
         self._decoded_bytes = 0
         self._most_decoded = min(max_bytes, DECODED_BYTES)
         self._is_closed = False
+        self._is_discarded = False
         self._changed = RepeatingEvent()
         self._is_waiting = False
         self._slice_ends = 0.0
@@ -83,15 +84,16 @@ class Mailbox:
         self._changed.set()
 
     def reopen(self) -> None:
-        """Take in messages again after `close`."""
-        self._is_closed = False
+        """Take in messages again after `close`, but not after `discard`."""
+        self._is_closed = self._is_discarded
 
     def discard(self) -> None:
         """Close the mailbox and drop its messages, which nobody will read."""
-        self._is_closed = True
-        self.recorded = MessageLog(0)  # a result may have the other one
-        self._decoded.clear()
-        self._forget_unrecorded()
+        # Replaced, not cleared: a result may have the recorded ones, and the garbage collector, which calls this, may
+        # run in any thread, while the pump adds a message.
+        self._is_closed = self._is_discarded = True
+        self.recorded, self._unrecorded = MessageLog(0), MessageLog(0)
+        self._decoded = deque()
 
     def skip_unrecorded(self) -> None:
         """Deliver only recorded messages, unless reading has begun."""

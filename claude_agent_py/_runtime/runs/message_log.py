@@ -88,11 +88,14 @@ class MessageLog(Sequence[Any]):
         if size > self._room:
             try:
                 self._end_block()
+                self._last = _new_block(max(BLOCK_BYTES, size))
             except BacklogError as error:
                 self._failure = error.again()  # the traceback of the other one refers to the log
                 return
-            self._room = max(BLOCK_BYTES, size)
-            self._last = _new_block(self._room)
+            except OSError as error:  # the process has no memory left
+                self._failure = BacklogError(error.strerror or type(error).__name__, max(self._max_bytes, SPARE_BYTES))
+                return
+            self._room = len(self._last)
         assert self._last is not None  # noqa: S101 - it has room
         self._last.write(line + b"\n")
         self._room -= size

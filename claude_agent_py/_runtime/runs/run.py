@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar
 
@@ -63,6 +63,9 @@ class Run(Generic[Output]):
     def __del__(self) -> None:
         if not self._state.is_resumed:
             self._state.mailbox.discard()
+
+    def __copy__(self) -> Self:
+        return self  # a copy that is collected would discard the messages of both
 
     def __repr__(self) -> str:
         if self._client is None:
@@ -207,6 +210,7 @@ class Run(Generic[Output]):
 
         Raises:
             ControlError: The CLI did not accept the request.
+            RemoteProtocolError: Its reply cannot be read.
         """
         if self._client is None:
             await self._start()
@@ -220,16 +224,13 @@ class Run(Generic[Output]):
         if queued and len(dequeued) == len(state.prompts):
             return InterruptReceipt(outcome="dequeued", cancelled=dequeued)
         state.was_interrupted = True
-        reply = await session.control("interrupt", **({"cancel_queued": True} if cancel_queued else {}))
+        assert self._client is not None  # noqa: S101 - it has started
+        receipt: InterruptReceipt = await self._client.interrupt(cancel_queued=cancel_queued)
         if session.waits_for_idle(state):
             session.fail_run(state, lambda: InterruptedRunError("the run was interrupted"))
         if stop_tasks:
             await session.stop_tasks(state.tasks)
-        return InterruptReceipt(
-            outcome="interrupted",
-            still_queued=tuple(reply.get("still_queued") or ()),
-            cancelled=(*dequeued, *(reply.get("cancelled") or ())),
-        )
+        return replace(receipt, outcome="interrupted", cancelled=(*dequeued, *receipt.cancelled))
 
     async def __aenter__(self) -> Self:
         if self._client is None:

@@ -516,6 +516,8 @@ class Session:
             OptionsError: The request would disable the hooks of the session, or its fields are not JSON.
         """
         self.check_open()
+        if "subtype" in fields:  # it would evade what is checked below
+            raise OptionsError("the subtype is the first argument, not a field", option="subtype")
         if subtype == "apply_flag_settings" and self.handlers.has_hooks:
             settings = fields.get("settings")
             if isinstance(settings, Mapping) and turns_hooks_off(settings.get("env")):
