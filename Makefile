@@ -6,7 +6,7 @@ CANDIDATES := python3 python3.13 python3.12 python3.11 python
 PYTHON ?= $(firstword $(foreach p,$(CANDIDATES),$(shell $(p) -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo $(p))))
 ARGS ?=
 # Most tests wait for processes, so more workers than processors pay.
-WORKERS ?= 4
+WORKERS ?= 6
 # Some tests wait for processes of other people's making on a machine that may be busy: one that fails is run again, and the
 # summary lists it as RERUN, which is a fault to look into. RERUNS=0 fails at once.
 RERUNS ?= 2
