@@ -68,7 +68,9 @@ Table: TypeAlias = dict[int, tuple[int, str]]
 def in_proc(pids: Collection[int] | None = None) -> Table:
     """Look up these processes, or all, in /proc. Empty if it is not mounted."""
     table: Table = {}
-    for pid in _all_pids() if pids is None else pids:
+    if pids is None:
+        pids = [pid for pid, _ in _folders()]
+    for pid in pids:
         stat = parent_and_start(pid)
         if stat is not None:
             table[pid] = stat
@@ -282,13 +284,6 @@ async def _scan_after(last: _Scan | None, mark: str, within: float) -> set[str]:
     finally:
         scan.gathers = False
         scan.over.set()
-
-
-def _all_pids() -> list[int]:
-    try:
-        return [int(name) for name in os.listdir("/proc") if name.isdigit()]
-    except OSError:  # some containers lack it
-        return []
 
 
 def _kill(pid: int) -> None:
