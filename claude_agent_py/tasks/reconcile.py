@@ -8,9 +8,9 @@ ended, and reads the files of a quiet task from time to time, because they may b
 import logging
 import os
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Any, Final
 
-from claude_agent_py._event_loop import run_file_work
+from claude_agent_py._shared_calls import SharedCall
 from claude_agent_py.tasks.files.output_file import read_marker
 from claude_agent_py.tasks.files.paths import Paths
 from claude_agent_py.tasks.files.transcript import inspect_transcript
@@ -25,6 +25,9 @@ logger: logging.Logger = logging.getLogger(__name__)
 
 PAUSE: Final = 0.02
 """Seconds between two checks, so that one check serves the tasks that end together."""
+
+PATIENCE: Final = 0.25
+"""Seconds after which a session no longer waits for the files of another one, which may be large."""
 
 
 class Reconciler:
@@ -68,10 +71,7 @@ class Reconciler:
         found: list[Counted | None] = [None] * len(runs)
         if any(paths):
             begins = [[run.begin_time or 0.0 for run in each] for each in dated]
-            found = await run_file_work(
-                lambda: [_count_first_readable(*each) for each in zip(paths, begins, strict=True)],
-                abandon_on_cancel=True,
-            )
+            found = await _read(lambda: [_count_first_readable(*each) for each in zip(paths, begins, strict=True)])
         for (record, run), its_runs, counted in zip(runs, dated, found, strict=True):
             self._ledger.apply_count(record, run, its_runs, counted, self._clock())
         self._publish()
@@ -83,9 +83,7 @@ class Reconciler:
             return
         runs = [record.run for record in records]
         paths = [self._paths.list_candidates(record) for record in records]
-        findings = await run_file_work(
-            lambda: [_inspect(*each) for each in zip(records, paths, strict=True)], abandon_on_cancel=True
-        )
+        findings = await _read(lambda: [_inspect(*each) for each in zip(records, paths, strict=True)])
         now = self._clock()
         for record, run, finding in zip(records, runs, findings, strict=True):
             # Skip a task that ended or started again while its files were read.
@@ -114,6 +112,14 @@ class Reconciler:
 
 
 # Blocking calls, for a worker thread -----------------------------------------------------------------------------
+
+
+def _call_each(functions: list[Callable[[], Any]]) -> list[Any]:
+    return [function() for function in functions]
+
+
+_read: Final = SharedCall(_call_each, patience=PATIENCE)
+"""Calls a function that reads files; sessions whose tasks end together share a thread."""
 
 
 def _count_first_readable(paths: Sequence[str], begins: Sequence[float]) -> Counted | None:

@@ -16,11 +16,10 @@ from functools import cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import anyio
-from anyio.lowlevel import RunVar, checkpoint
 
 from claude_agent_py._event_loop import run_file_work
 from claude_agent_py._proc import contents, parent_and_start
-from claude_agent_py._streams import LazyEvent
+from claude_agent_py._shared_calls import SharedCall
 
 GATHER: Final = 0.01
 """Seconds that a scan waits for other sessions that are closing, to share it with them."""
@@ -224,23 +223,17 @@ def _read_mark(pid: int) -> str | None:
     return os.fsdecode(environ[at + len(_MARK_ENTRY) :].partition(b"\0")[0]) if at >= 0 else ""
 
 
-class _Scan:
-    """One scan of all processes for every session that asked while it was being prepared."""
-
-    def __init__(self) -> None:
-        self.marks: set[str] = set()
-        self.gathers = True
-        self.is_shared = LazyEvent()
-        """Set when every session that is closing has asked."""
-        self.found: set[str] | None = None
-        """The marks that were found; None before the end of the scan, or if it was abandoned."""
-        self.over = LazyEvent()
-
-
-_last_scan: "RunVar[_Scan]" = RunVar("claude_agent_py_last_scan")
-
 exiting: Final[set[str]] = set()
 """The marks of programs that were asked to exit, whose sessions will call `kill_all_marked`."""
+
+
+def _kill_those_of(marks: list[str]) -> list[bool]:
+    """Call `kill_marked`, and return for each mark whether it was found."""
+    found = kill_marked(set(marks))
+    return [mark in found for mark in marks]
+
+
+_scan: Final = SharedCall(_kill_those_of, gather=lambda: GATHER if exiting else 0.0)
 
 
 async def kill_all_marked(mark: str, within: float = math.inf) -> None:
@@ -251,39 +244,8 @@ async def kill_all_marked(mark: str, within: float = math.inf) -> None:
     exiting.discard(mark)
     if process_table is not in_proc:
         return
-    is_left = True
-    while is_left:
-        scan = _last_scan.get(None)
-        if scan is None or not scan.gathers:
-            is_left = mark in await _scan_after(scan, mark, within)
-            continue
-        scan.marks.add(mark)
-        if not exiting:
-            scan.is_shared.set()
-        await scan.over.wait()
-        is_left = scan.found is None or mark in scan.found
-
-
-async def _scan_after(last: _Scan | None, mark: str, within: float) -> set[str]:
-    """Collect marks for a moment and while the previous scan runs, then scan for all of them in a thread."""
-    scan = _Scan()
-    scan.marks.add(mark)
-    _last_scan.set(scan)
-    try:
-        await checkpoint()  # sessions that close now join this scan
-        if exiting:
-            await scan.is_shared.wait(anyio.current_time() + GATHER)
-        if last is not None:
-            await last.over.wait()
-        scan.gathers = False
-        found: set[str] = set()
-        with anyio.move_on_after(within):
-            found = await run_file_work(kill_marked, scan.marks, abandon_on_cancel=True)
-        scan.found = found
-        return found
-    finally:
-        scan.gathers = False
-        scan.over.set()
+    while await _scan(mark, within):
+        continue
 
 
 def _kill(pid: int) -> None:
