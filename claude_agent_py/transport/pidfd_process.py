@@ -5,14 +5,17 @@ transport and no worker, and no thread either, which asyncio needs for each proc
 """
 
 import contextlib
+import contextvars
 import errno
 import io
 import math
 import os
+import select
 import subprocess
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import IO, Any, Final, cast
+from weakref import WeakValueDictionary
 
 import anyio
 
@@ -35,6 +38,44 @@ def has_pidfds() -> bool:
     return True
 
 
+class _Watch:
+    """The pipes and processes of an event loop, which itself watches only this: asyncio takes ten times as long to add
+    or remove one of its own.
+    """
+
+    def __init__(self, loop: AsyncioLoop) -> None:
+        self._loop = loop  # so that no other loop gets its id
+        self._epoll = select.epoll()
+        self._callbacks: dict[int, Callable[[], object]] = {}
+        contextvars.Context().run(loop.add_reader, self._epoll.fileno(), self._call)  # belongs to no session
+
+    def add(self, file: IO[bytes], callback: Callable[[], object]) -> None:
+        """Call a function whenever the file can be read, until `remove`."""
+        self._epoll.register(file, select.EPOLLIN)
+        self._callbacks[file.fileno()] = callback
+
+    def remove(self, file: IO[bytes]) -> None:
+        """Do not call the function again."""
+        if self._callbacks.pop(file.fileno(), None) is not None:
+            self._epoll.unregister(file)
+
+    def _call(self) -> None:
+        for file, _ in self._epoll.poll(0):
+            if callback := self._callbacks.get(file):
+                callback()
+
+
+_watches: WeakValueDictionary[int, _Watch] = WeakValueDictionary()
+"""By the id of the event loop, which keeps it alive until it closes."""
+
+
+def _watch_of(loop: AsyncioLoop) -> _Watch:
+    watch = _watches.get(id(loop))
+    if watch is None:
+        watch = _watches[id(loop)] = _Watch(loop)
+    return watch
+
+
 class PidfdProcess:
     """A process with pipes for stdin, stdout and stderr, for one reader and one writer at a time.
 
@@ -50,6 +91,7 @@ class PidfdProcess:
     def __init__(
         self, loop: AsyncioLoop, argv: Sequence[str], on_stderr: Callable[[bytes], None], **options: Any
     ) -> None:
+        self._watch = _watch_of(loop)
         pipe = subprocess.PIPE
         self._popen = popen = subprocess.Popen(argv, bufsize=0, stdin=pipe, stdout=pipe, stderr=pipe, **options)
         self._stdin, self._stdout, self._stderr = (
@@ -72,12 +114,12 @@ class PidfdProcess:
         try:
             for stream in (self._stdin, self._stdout, self._stderr):
                 os.set_blocking(stream.fileno(), False)
-            loop.add_reader(self._stdout.fileno(), self._read_stdout)
-            loop.add_reader(self._stderr.fileno(), self._read_stderr)
+            self._watch.add(self._stdout, self._read_stdout)
+            self._watch.add(self._stderr, self._read_stderr)
             self._watch_exit()
         except BaseException:
-            loop.remove_reader(self._stdout.fileno())
-            loop.remove_reader(self._stderr.fileno())
+            self._watch.remove(self._stdout)
+            self._watch.remove(self._stderr)
             with popen:
                 popen.kill()
             raise
@@ -88,7 +130,7 @@ class PidfdProcess:
         except ProcessLookupError:  # it exited and its status is lost, because the host ignores SIGCHLD
             self._popen.returncode = UNKNOWN_STATUS
             return
-        self._loop.add_reader(self._pidfd.fileno(), self._reap)
+        self._watch.add(self._pidfd, self._reap)
 
     @property
     def pid(self) -> int:
@@ -134,13 +176,13 @@ class PidfdProcess:
         received, self._received = self._received, None
         if self._is_paused:
             self._is_paused = False
-            self._loop.add_reader(self._stdout.fileno(), self._read_stdout)
+            self._watch.add(self._stdout, self._read_stdout)
         return received or b""
 
     def _read_stdout(self) -> None:
         if self._received is not None and not self._is_over:
             self._is_paused = True
-            self._loop.remove_reader(self._stdout.fileno())
+            self._watch.remove(self._stdout)
             return
         data = _read(self._stdout)
         if data and not self._is_over:
@@ -219,7 +261,7 @@ class PidfdProcess:
     # The end -----------------------------------------------------------------------------------------------------
 
     def _close(self, stream: IO[bytes]) -> None:
-        self._loop.remove_reader(stream.fileno())
+        self._watch.remove(stream)
         stream.close()
 
     async def close(self) -> None:
