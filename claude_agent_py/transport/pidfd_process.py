@@ -40,7 +40,7 @@ def has_pidfds() -> bool:
 
 class _Watch:
     """The pipes and processes of an event loop, which itself watches only this: asyncio takes ten times as long to add
-    or remove one of its own.
+    or remove one.
     """
 
     def __init__(self, loop: AsyncioLoop) -> None:
@@ -50,14 +50,16 @@ class _Watch:
         contextvars.Context().run(loop.add_reader, self._epoll.fileno(), self._call)  # belongs to no session
 
     def add(self, file: IO[bytes], callback: Callable[[], object]) -> None:
-        """Call a function whenever the file can be read, until `remove`."""
         self._epoll.register(file, select.EPOLLIN)
         self._callbacks[file.fileno()] = callback
 
     def remove(self, file: IO[bytes]) -> None:
-        """Do not call the function again."""
         if self._callbacks.pop(file.fileno(), None) is not None:
             self._epoll.unregister(file)
+            if not self._callbacks:
+                del _watches[id(self._loop)]
+                self._loop.remove_reader(self._epoll.fileno())
+                self._epoll.close()
 
     def _call(self) -> None:
         for file, _ in self._epoll.poll(0):
@@ -69,11 +71,19 @@ _watches: WeakValueDictionary[int, _Watch] = WeakValueDictionary()
 """By the id of the event loop, which keeps it alive until it closes."""
 
 
-def _watch_of(loop: AsyncioLoop) -> _Watch:
+def _watch(loop: AsyncioLoop, file: IO[bytes], callback: Callable[[], object]) -> None:
+    """Call a function whenever the file can be read, until `_unwatch`."""
     watch = _watches.get(id(loop))
     if watch is None:
         watch = _watches[id(loop)] = _Watch(loop)
-    return watch
+    watch.add(file, callback)
+
+
+def _unwatch(loop: AsyncioLoop, file: IO[bytes]) -> None:
+    """Do nothing if the file is not watched."""
+    watch = _watches.get(id(loop))
+    if watch is not None:
+        watch.remove(file)
 
 
 class PidfdProcess:
@@ -91,7 +101,6 @@ class PidfdProcess:
     def __init__(
         self, loop: AsyncioLoop, argv: Sequence[str], on_stderr: Callable[[bytes], None], **options: Any
     ) -> None:
-        self._watch = _watch_of(loop)
         pipe = subprocess.PIPE
         self._popen = popen = subprocess.Popen(argv, bufsize=0, stdin=pipe, stdout=pipe, stderr=pipe, **options)
         self._stdin, self._stdout, self._stderr = (
@@ -114,12 +123,12 @@ class PidfdProcess:
         try:
             for stream in (self._stdin, self._stdout, self._stderr):
                 os.set_blocking(stream.fileno(), False)
-            self._watch.add(self._stdout, self._read_stdout)
-            self._watch.add(self._stderr, self._read_stderr)
+            _watch(self._loop, self._stdout, self._read_stdout)
+            _watch(self._loop, self._stderr, self._read_stderr)
             self._watch_exit()
         except BaseException:
-            self._watch.remove(self._stdout)
-            self._watch.remove(self._stderr)
+            _unwatch(self._loop, self._stdout)
+            _unwatch(self._loop, self._stderr)
             with popen:
                 popen.kill()
             raise
@@ -130,7 +139,7 @@ class PidfdProcess:
         except ProcessLookupError:  # it exited and its status is lost, because the host ignores SIGCHLD
             self._popen.returncode = UNKNOWN_STATUS
             return
-        self._watch.add(self._pidfd, self._reap)
+        _watch(self._loop, self._pidfd, self._reap)
 
     @property
     def pid(self) -> int:
@@ -176,13 +185,13 @@ class PidfdProcess:
         received, self._received = self._received, None
         if self._is_paused:
             self._is_paused = False
-            self._watch.add(self._stdout, self._read_stdout)
+            _watch(self._loop, self._stdout, self._read_stdout)
         return received or b""
 
     def _read_stdout(self) -> None:
         if self._received is not None and not self._is_over:
             self._is_paused = True
-            self._watch.remove(self._stdout)
+            _unwatch(self._loop, self._stdout)
             return
         data = _read(self._stdout)
         if data and not self._is_over:
@@ -261,7 +270,7 @@ class PidfdProcess:
     # The end -----------------------------------------------------------------------------------------------------
 
     def _close(self, stream: IO[bytes]) -> None:
-        self._watch.remove(stream)
+        _unwatch(self._loop, stream)
         stream.close()
 
     async def close(self) -> None:

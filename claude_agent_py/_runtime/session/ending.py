@@ -90,8 +90,10 @@ class Ending:
         self._cause: State | Exception | None = None
         """DIED, EXITED or CLOSED, as which the session ended for its users; or the exception of a worker, which is a
         bug in this package or in a transport. None before the end."""
+        self.output_over: LazyEvent = LazyEvent()
+        """Set when the CLI's output has been read to its end."""
         self.stream_over: LazyEvent = LazyEvent()
-        """Set at the end of the CLI's output."""
+        """Set once everything that depends on the output has ended, too."""
         self._over = LazyEvent()
         self._transport_over = LazyEvent()
         """Set when `run_transport` has ended."""
@@ -197,24 +199,15 @@ class Ending:
 
     async def wait_for_exit(self) -> None:
         """After the end of the output, wait for the exit status and the end of stderr, which errors show."""
-        is_closing = self._engine.state is State.CLOSING
         self._engine.advance(Step.END_OF_STREAM)
         self.note()
-        if is_closing:  # `close` limits the wait
-            await self._transport.wait()
-            await self._wait_for_stderr()
-            return
         with anyio.move_on_after(EXIT_GRACE) as scope:
             await self._transport.wait()
             scope.deadline = min(scope.deadline, anyio.current_time() + DRAIN_GRACE)
-            await self._wait_for_stderr()
-
-    async def _wait_for_stderr(self) -> None:
-        """Wait for the end of stderr."""
-        if self._transport.needs_run:
-            await self._transport_over.wait()
-        else:
-            await self._transport.run()
+            if self._transport.needs_run:
+                await self._transport_over.wait()
+            else:
+                await self._transport.run()
 
     async def watch_process(self) -> None:
         """Detect that the process has exited, even if a grandchild keeps its pipe open."""
@@ -234,14 +227,23 @@ class Ending:
             await self._let_it_finish()
         self._session.intake.stop_reconciling()  # its worker ends meanwhile, which is cheaper than to cancel it
         await self._transport.close(grace=self._closing.grace)
-        if not self.stream_over.is_set():
-            await self.stream_over.wait(self._at_most(DRAIN_GRACE))  # read its last output
+        await self._read_the_rest()
+        self._session.act(self._engine.receive_eof())
         if self._session.storing is not None:
             await self._session.storing.drain(self._closing.deadline)
-        self._session.end_everything()
-        deadline = self._at_most(LISTENER_GRACE)
-        for queue in list(self._session.listening):
-            await queue.over.wait(deadline)
+        if self._session.listening:
+            deadline = self._at_most(LISTENER_GRACE)
+            for queue in list(self._session.listening):
+                await queue.over.wait(deadline)
+
+    async def _read_the_rest(self) -> None:
+        """Wait until other workers have read the output and the stderr of the program that has ended."""
+        waited_for = [self.output_over]
+        if self._transport.needs_run:
+            waited_for.append(self._transport_over)
+        for event in waited_for:
+            if not event.is_set():
+                await event.wait(self._at_most(DRAIN_GRACE))
 
     async def _let_it_finish(self) -> None:
         self._session.dismiss()

@@ -358,8 +358,10 @@ class Session:
                 if self.observers:
                     await self._let_observers_catch_up()
                 del data, events  # otherwise up to 16 KiB, and the last messages, would stay in memory during the wait
-            await self.ending.wait_for_exit()
-            act(engine.receive_eof())
+            self.ending.output_over.set()
+            if self.state is not State.CLOSING:  # otherwise `Ending.end_process` goes on
+                await self.ending.wait_for_exit()
+                act(engine.receive_eof())
 
     async def _let_observers_catch_up(self) -> None:
         if any(observer.is_behind for observer in self.observers):
