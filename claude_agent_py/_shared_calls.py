@@ -37,23 +37,17 @@ class SharedCall(Generic[K, R]):
     Args:
         function: Returns a result for each of the keys.
         gather: Returns how many seconds a call waits for more keys; 0 if none are expected.
-        patience: After how many seconds those who wait for another call no longer do.
     """
 
     def __init__(
-        self,
-        function: Callable[[list[K]], Sequence[R]],
-        *,
-        gather: Callable[[], float] = lambda: 0.0,
-        patience: float = math.inf,
+        self, function: Callable[[list[K]], Sequence[R]], *, gather: Callable[[], float] = lambda: 0.0
     ) -> None:
         self._function = function
         self._gather = gather
-        self._patience = patience
-        self._last: RunVar[_Batch[K, R]] = RunVar("claude_agent_py")
+        self._last: RunVar[_Batch[K, R] | None] = RunVar("claude_agent_py")
 
     async def __call__(self, key: K, within: float = math.inf) -> R | None:
-        """Return the result for a key. None if the call was given up, by the first who asked, after `within` seconds."""
+        """Return the result for a key; None if the call takes longer than `within` seconds, as the first to ask says."""
         while True:
             batch = self._last.get(None)
             if batch is None or not batch.is_open:
@@ -62,7 +56,7 @@ class SharedCall(Generic[K, R]):
             batch.keys.append(key)
             if not self._gather():
                 batch.is_complete.set()
-            await batch.over.wait(self._after(self._patience))
+            await batch.over.wait()
             if batch.results is not None:
                 return batch.results[place]
 
@@ -71,10 +65,11 @@ class SharedCall(Generic[K, R]):
         self._last.set(batch)
         try:
             await checkpoint()  # who asks now shares this call
+            await checkpoint()  # trio wakes workers in any order
             if seconds := self._gather():
-                await batch.is_complete.wait(self._after(seconds))
+                await batch.is_complete.wait(anyio.current_time() + seconds)
             if last is not None:
-                await last.over.wait(self._after(self._patience))
+                await last.over.wait()
             batch.is_open = False
             results: Sequence[R | None] = [None] * len(batch.keys)
             with anyio.move_on_after(within):
@@ -84,6 +79,5 @@ class SharedCall(Generic[K, R]):
         finally:
             batch.is_open = False
             batch.over.set()
-
-    def _after(self, seconds: float) -> float:
-        return math.inf if seconds == math.inf else anyio.current_time() + seconds
+            if self._last.get(None) is batch:
+                self._last.set(None)  # its keys may refer to sessions

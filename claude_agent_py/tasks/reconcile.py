@@ -8,8 +8,9 @@ ended, and reads the files of a quiet task from time to time, because they may b
 import logging
 import os
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
+from claude_agent_py._event_loop import run_file_work
 from claude_agent_py._shared_calls import SharedCall
 from claude_agent_py.tasks.files.output_file import read_marker
 from claude_agent_py.tasks.files.paths import Paths
@@ -23,11 +24,13 @@ from claude_agent_py.wire.messages.tasks import TaskStatus
 
 logger: logging.Logger = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 PAUSE: Final = 0.02
 """Seconds between two checks, so that one check serves the tasks that end together."""
 
 PATIENCE: Final = 0.25
-"""Seconds after which a session no longer waits for the files of another one, which may be large."""
+"""Seconds after which each session reads its files alone, because those of another one may be large."""
 
 
 class Reconciler:
@@ -111,15 +114,18 @@ class Reconciler:
             self._ledger.suspect(record, finding.evidence, now)
 
 
+async def _read(function: Callable[[], T]) -> T:
+    """Call a function that reads files in a thread, together with those of other sessions unless they take long."""
+    result = await _read_together(function, PATIENCE)
+    if result is None:
+        result = await run_file_work(function, abandon_on_cancel=True)
+    return result
+
+
+_read_together: "Final[SharedCall[Callable[[], Any], Any]]" = SharedCall(lambda functions: [call() for call in functions])
+
+
 # Blocking calls, for a worker thread -----------------------------------------------------------------------------
-
-
-def _call_each(functions: list[Callable[[], Any]]) -> list[Any]:
-    return [function() for function in functions]
-
-
-_read: Final = SharedCall(_call_each, patience=PATIENCE)
-"""Calls a function that reads files; sessions whose tasks end together share a thread."""
 
 
 def _count_first_readable(paths: Sequence[str], begins: Sequence[float]) -> Counted | None:

@@ -148,8 +148,8 @@ class Session:
         self._log: WireLog | None = wire_log()
         self._is_writing = False
         """Whether a writer is running."""
-        self._timer: anyio.CancelScope | None = None
-        """The scope in which the timer sleeps; moving its deadline wakes it earlier."""
+        self._wakes_at = math.inf
+        """When the timer wakes next."""
         self.listening: set[ListenerQueue] = set()
         """The queues of the listeners that are called."""
         self.children: set[Callable[[], None]] = set()
@@ -384,8 +384,8 @@ class Session:
         """Tick the engine at its deadlines, until the session closes."""
         while not self.ending.is_requested:
             deadline = self._next_deadline()
-            with anyio.CancelScope(deadline=math.inf if deadline is None else deadline) as self._timer:
-                await self.ending.requested.wait()
+            self._wakes_at = math.inf if deadline is None else deadline
+            await self.ending.timer.wait(None if deadline is None else deadline - self._now())
             if not self.ending.is_requested:
                 self._tick(self._now())
 
@@ -428,8 +428,9 @@ class Session:
         self._handle(events)
         self.flush()
         deadline = self._next_deadline()
-        if deadline is not None and self._timer is not None and deadline < self._timer.deadline:
-            self._timer.deadline = deadline
+        if deadline is not None and deadline < self._wakes_at:
+            self._wakes_at = deadline
+            self.ending.timer.set()
 
     def _handle(self, events: Iterable[Event | Verdict]) -> None:
         handlers = self._ON_EVENT
