@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Collection
 from functools import cache
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -29,6 +30,9 @@ MARK: Final = "CLAUDE_AGENT_PY_PROCESS"
 
 LOOKS: Final = 20
 """How often a scan looks for processes that have started meanwhile."""
+
+START_PAUSE: Final = 0.005
+"""Seconds before the next look if a process is just starting its program."""
 
 PS_TIMEOUT: Final = 2.0
 """Time limit of `ps` in seconds; it takes a few milliseconds."""
@@ -178,14 +182,20 @@ def kill_marked(marks: Collection[str]) -> set[str]:
         before, running = running, set(_folders() if process_table is in_proc else ())
         if not (unread := running - before - known.keys()):
             break
+        starting: set[_Folder] = set()
         for process in unread:
             mark = _read_mark(process[0])
             if mark is None:
+                if _is_starting(process[0]):
+                    starting.add(process)
                 continue
             known[process] = mark
             if mark in marks:
                 found.add(mark)
                 _kill(process[0])
+        if starting:
+            running -= starting  # the next look reads them again
+            time.sleep(START_PAUSE)
     _marks = {process: known[process] for process in running & known.keys()}
     return found
 
@@ -212,7 +222,7 @@ _MARK_ENTRY: Final = f"{MARK}=".encode()
 def _read_mark(pid: int) -> str | None:
     """Return the value of `MARK` in the initial environment of a process; empty if it has none.
 
-    None if the environment is empty, as it also is while the process replaces its program, or cannot be read.
+    None if the environment is empty or cannot be read.
     """
     environ = contents(f"/proc/{pid}/environ")
     if not environ:
@@ -221,6 +231,11 @@ def _read_mark(pid: int) -> str | None:
     while at > 0 and environ[at - 1]:  # part of another name or of a value
         at = environ.find(_MARK_ENTRY, at + 1)
     return os.fsdecode(environ[at + len(_MARK_ENTRY) :].partition(b"\0")[0]) if at >= 0 else ""
+
+
+def _is_starting(pid: int) -> bool:
+    """Return whether a process is replacing its program: it has memory, but no arguments and no environment yet."""
+    return not contents(f"/proc/{pid}/cmdline") and contents(f"/proc/{pid}/statm")[:2] not in (b"", b"0 ")
 
 
 exiting: Final[set[str]] = set()

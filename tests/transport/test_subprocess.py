@@ -14,6 +14,7 @@ import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from subprocess import Popen
 
 import anyio
 import pytest
@@ -655,6 +656,27 @@ async def test_who_closes_at_the_same_time_shares_a_scan_in_a_thread(
             group.start_soon(processes.kill_all_marked, mark)
     assert scans[:2] == [marks, marks]  # until nothing more is found
     assert not any(in_loop)
+
+
+@ON_LINUX
+def test_a_process_that_is_just_starting_its_program_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system shows its environment and its arguments a moment later, on a busy machine after many milliseconds."""
+    mark = f"starting-{os.getpid()}"
+    contents, read = processes.contents, set[str]()
+
+    def contents_of_starting(path: str) -> bytes:
+        if path in read or path not in (f"/proc/{process.pid}/environ", f"/proc/{process.pid}/cmdline"):
+            return contents(path)
+        read.add(path)
+        return b""
+
+    with Popen(["sleep", "600"], env={**os.environ, processes.MARK: mark}) as process:
+        monkeypatch.setattr(processes, "contents", contents_of_starting)
+        try:
+            assert processes.kill_marked({mark}) == {mark}
+        finally:
+            process.kill()
+    assert len(read) == 2
 
 
 @ON_LINUX
