@@ -338,9 +338,12 @@ class Ledger:
         """
         if not run.is_to_count:
             return
+        self.touched.add(record.id)
+        if found is None and not run.spent.missing_tokens:  # there is no transcript, so the outcome stays
+            self._cancel_deadline(run)
+            return
         counted: Counted | None = None
         if found is not None:
-            self.touched.add(record.id)
             counted = _split_counts(record, run, dated, found)
         lacks_end = False
         if counted is not None and run.status is TaskStatus.COMPLETED:
