@@ -185,14 +185,17 @@ def kill_marked(marks: Collection[str]) -> set[str]:
         starting: set[_Folder] = set()
         for process in unread:
             mark = _read_mark(process[0])
-            if mark is None:
-                if _is_starting(process[0]):
+            if mark is not None:
+                known[process] = mark
+                if mark in marks:
+                    found.add(mark)
+                    _kill(process[0])
+            elif not contents(f"/proc/{process[0]}/cmdline"):  # otherwise it belongs to another user
+                memory = contents(f"/proc/{process[0]}/statm")
+                if memory.startswith(b"0 "):  # a kernel thread or a zombie
+                    known[process] = ""
+                elif memory:  # its program is just starting
                     starting.add(process)
-                continue
-            known[process] = mark
-            if mark in marks:
-                found.add(mark)
-                _kill(process[0])
         if starting:
             running -= starting  # the next look reads them again
             time.sleep(START_PAUSE)
@@ -231,11 +234,6 @@ def _read_mark(pid: int) -> str | None:
     while at > 0 and environ[at - 1]:  # part of another name or of a value
         at = environ.find(_MARK_ENTRY, at + 1)
     return os.fsdecode(environ[at + len(_MARK_ENTRY) :].partition(b"\0")[0]) if at >= 0 else ""
-
-
-def _is_starting(pid: int) -> bool:
-    """Return whether a process is replacing its program: it has memory, but no arguments and no environment yet."""
-    return not contents(f"/proc/{pid}/cmdline") and contents(f"/proc/{pid}/statm")[:2] not in (b"", b"0 ")
 
 
 exiting: Final[set[str]] = set()
