@@ -116,13 +116,15 @@ class Reconciler:
 
 async def _read(function: Callable[[], T]) -> T:
     """Call a function that reads files in a thread, together with those of other sessions unless they take long."""
-    result = await _read_together(function, PATIENCE)
-    if result is None:
-        result = await run_file_work(function, abandon_on_cancel=True)
-    return result
+    result: T | None = await _read_together(function, PATIENCE)
+    return await run_file_work(function, abandon_on_cancel=True) if result is None else result
 
 
-_read_together: "Final[SharedCall[Callable[[], Any], Any]]" = SharedCall(lambda functions: [call() for call in functions])
+def _call_each(functions: list[Callable[[], Any]]) -> list[Any]:
+    return [function() for function in functions]
+
+
+_read_together: Final = SharedCall(_call_each)
 
 
 # Blocking calls, for a worker thread -----------------------------------------------------------------------------

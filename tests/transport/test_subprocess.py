@@ -21,6 +21,7 @@ import pytest
 from leftovers import is_alive, kill, until_gone
 
 from claude_agent_py._event_loop import in_event_loop
+from claude_agent_py._proc import contents
 from claude_agent_py.errors import CLIStartError
 from claude_agent_py.transport import LaunchPlan, SubprocessTransport, processes, subprocess
 from claude_agent_py.transport.pidfd_process import has_pidfds
@@ -662,7 +663,7 @@ async def test_who_closes_at_the_same_time_shares_a_scan_in_a_thread(
 def test_a_process_that_is_just_starting_its_program_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """The system shows its environment and its arguments a moment later, on a busy machine after many milliseconds."""
     mark = f"starting-{os.getpid()}"
-    contents, read = processes.contents, set[str]()
+    read = set[str]()
 
     def contents_of_starting(path: str) -> bytes:
         if path in read or path not in (f"/proc/{process.pid}/environ", f"/proc/{process.pid}/cmdline"):
