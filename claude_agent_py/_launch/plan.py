@@ -24,7 +24,7 @@ from claude_agent_py._launch.environment import (
 )
 from claude_agent_py._launch.launch_plan import CONFIG, FORCE, NEW_HOME, PREFIX, SETTINGS_FILE, LaunchPlan
 from claude_agent_py._launch.locate import home as home_of
-from claude_agent_py._launch.table import ALWAYS_FLAGS, AWAITED, TABLE, Awaited, Field, Flag, rows_with_values
+from claude_agent_py._launch.table import ALWAYS_FLAGS, AWAITED, TABLE, Awaited, rows_with_values
 from claude_agent_py._untrusted import read_bytes, read_json
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.options.values import PluginConfig, SystemPromptFile
@@ -176,7 +176,7 @@ def plan_launch(
 
 def _initialize(options: ClientOptions, too_long: Mapping[str, list[str]]) -> dict[str, Any]:
     """Return the fields of `initialize`, with the denied tools if they are too long for a flag."""
-    fields = {row.name: value for row, value in rows_with_values(Field, options)}
+    fields = {row.name: value for row, value in rows_with_values("field", options)}
     denied = {name: rules for name, rules in too_long.items() if name == "disallowedTools"}
     return fields | denied
 
@@ -250,7 +250,7 @@ def _flags(options: ClientOptions) -> tuple[list[str], dict[str, list[str]]]:
     """Return the flags, and the lists that are too long for a flag, by their destination."""
     flags: list[str] = []
     too_long: dict[str, list[str]] = {}
-    for row, value in rows_with_values(Flag, options):
+    for row, value in rows_with_values("flag", options):
         if row.when_long is not None and len(value) > LONG_LIST_CHARS:
             too_long[row.when_long] = split_rules(value)
         else:
@@ -310,4 +310,4 @@ def _argument_problem(argument: str) -> str | None:
 
 def _find_option(name: str) -> str:
     bare = name.removeprefix("--")
-    return next((row.option_names[0] for row in TABLE if row.name.removeprefix("--") == bare), "extra_args")
+    return next((row.reads[0] for row in TABLE if row.name.removeprefix("--") == bare), "extra_args")
