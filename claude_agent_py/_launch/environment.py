@@ -15,8 +15,8 @@ from claude_agent_py._configuration import Unshown, plain_copy
 from claude_agent_py._errors import OptionsError
 from claude_agent_py._launch.table import ALWAYS_VARIABLES, DEFAULT_CLIENT_APP, rows_with_values
 from claude_agent_py.observe.telemetry import resolve_telemetry
-from claude_agent_py.options.checks import HOME_VARIABLES, HOOKS_OFF, TRUE_WORDS
 from claude_agent_py.options.client_options import ClientOptions
+from claude_agent_py.options.conflicts import HOME_VARIABLES, HOOKS_OFF, TRUE_WORDS
 
 logger: logging.Logger = logging.getLogger("claude_agent_py")
 
