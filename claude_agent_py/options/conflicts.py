@@ -22,8 +22,10 @@ TRUE_WORDS: Final = frozenset({"1", "true", "yes", "on"})
 
 def turns_hooks_off(variables: object) -> bool:
     """Return whether these variables disable all hooks."""
-    given = variables.items() if isinstance(variables, Mapping) else ()
-    return any(str(k).upper() == HOOKS_OFF and str(v).strip().lower() in TRUE_WORDS for k, v in given)
+    if not isinstance(variables, Mapping):
+        return False
+    words = {str(value).strip().lower() for name, value in variables.items() if str(name).upper() == HOOKS_OFF}
+    return not words.isdisjoint(TRUE_WORDS)
 
 
 def _lists_sessions(store: object) -> bool:
