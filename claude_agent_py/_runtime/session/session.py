@@ -78,6 +78,7 @@ from claude_agent_py.options import ClientOptions
 from claude_agent_py.options.checks import HOOKS_OFF, turns_hooks_off
 from claude_agent_py.options.delegation import definitions
 from claude_agent_py.tasks import TaskIntake, TaskManager
+from claude_agent_py.tasks.task import check_timeout
 from claude_agent_py.wire.codec import encode
 from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
 from claude_agent_py.wire.unknown import MalformedFrame
@@ -513,8 +514,10 @@ class Session:
         """Send a control request and return the payload of its reply. See `ControlPort.control`.
 
         Raises:
-            OptionsError: The request would disable the hooks of the session, or its fields are not JSON.
+            OptionsError: The request would disable the hooks of the session, its fields are not JSON, or the timeout is
+                invalid.
         """
+        check_timeout(timeout)
         self.check_open()
         if "subtype" in fields:  # it would evade what is checked below
             raise OptionsError("the subtype is the first argument, not a field", option="subtype")
