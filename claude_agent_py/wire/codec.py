@@ -117,6 +117,19 @@ def encode(frame: Frame | WireModel) -> bytes:
     return encode_json(dump(frame))
 
 
+def line_of(message: object) -> bytes:
+    """Return the line, without its break, that `decode` turns into an equal message; empty if there is none."""
+    if isinstance(message, FrameModel):
+        source = message._source
+        is_line = type(source) is bytes and b"\n" not in source
+        return source if is_line else encode(message).removesuffix(b"\n")
+    if isinstance(message, UnknownMessage):
+        return json.dumps(message.raw).encode()
+    if isinstance(message, MalformedFrame) and message.is_whole:
+        return message.line
+    return b""
+
+
 _strict_json: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 _fast_json: Final = msgspec.json.Encoder().encode
 _lenient_json: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
