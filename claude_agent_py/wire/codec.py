@@ -118,11 +118,12 @@ def encode(frame: Frame | WireModel) -> bytes:
 
 
 def line_of(message: object) -> bytes:
-    """Return the line, without its break, that `decode` turns into an equal message; empty if there is none."""
+    """Return the line that `decode` turns into an equal message; empty if there is none."""
+    source = getattr(message, "_source", None)
+    if type(source) is bytes:
+        return source
     if isinstance(message, FrameModel):
-        source = message._source
-        is_line = type(source) is bytes and b"\n" not in source
-        return source if is_line else encode(message).removesuffix(b"\n")
+        return encode(message).removesuffix(b"\n")
     if isinstance(message, UnknownMessage):
         return json.dumps(message.raw).encode()
     if isinstance(message, MalformedFrame) and message.is_whole:
