@@ -118,7 +118,11 @@ async def test_a_message_that_is_larger_than_the_limit_is_not_lost() -> None:
 
 async def test_every_message_comes_back_from_disk_as_it_was() -> None:
     mailbox = Mailbox(0)
-    sent = [decode(line) for name in ("tasks/s03_parallel_fg", "turns/stream_broken_twice") for line in lines(name)]
+    sent = [
+        decode(line.rstrip(b"\n"))
+        for name in ("tasks/s03_parallel_fg", "turns/stream_broken_twice")
+        for line in lines(name)
+    ]
     sent += [
         UnknownMessage({"type": "new", "text": "\u2028 \U0001f600"}),
         decode(b"no json at all"),
