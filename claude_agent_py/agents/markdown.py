@@ -139,7 +139,7 @@ class _Reader(Generic[Definition]):
         try:
             check_depth(values, MOST_VALUES)
         except ValueError as error:
-            raise self._build_error(f"the front matter cannot be used: {error}", 1) from None
+            raise self._build_error(f"the front matter cannot be read: {error}", 1) from None
 
     def _select_known(self, fields: Mapping[str, tuple[str, Any]]) -> dict[str, Any]:
         """Return the values by field name. Unknown names are kept for the definition to reject, or ignored."""

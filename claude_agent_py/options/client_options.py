@@ -266,7 +266,8 @@ class ClientOptions(ConfigModel, Generic[Output]):
     additional_directories: Annotated[Sequence[str | Path], _needs(read.paths)] = ()
     """Additional directories that tools may use. Relative paths are resolved against `cwd`."""
     sandbox: Annotated[SandboxSettings | None, _reads(read.sandbox)] = None
-    """The sandbox that shell commands run in. Merged with a `sandbox` block in `settings`."""
+    """The sandbox that shell commands run in. Overrides a `sandbox` block in `settings`, but lists that restrict are
+    joined."""
 
     # Subagents and background tasks
 

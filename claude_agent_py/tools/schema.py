@@ -143,7 +143,7 @@ def _read_section(section: list[str]) -> dict[str, str]:
 
 
 def _read_field(found: re.Match[str], rest: list[str]) -> dict[str, str]:
-    """Read `:param int limit: How many.` and its continuation lines up to an empty one."""
+    """Return the name and the text of a field such as `:param int limit: How many.`, which ends at a blank line."""
     kind, argument, text = found.groups()
     if kind not in PARAMETER_FIELDS or not argument:
         return {}

@@ -153,7 +153,7 @@ class _Startup:
         return info
 
     async def _error(self, message: str) -> CLIError:
-        """Return the error of a failed start, with its details. A CLI that is too old takes precedence."""
+        """Return the error of a failed start, with its details. If the CLI is too old, that is the error."""
         version = await self._version(None)
         error = CLIStartError(
             message,
