@@ -97,7 +97,7 @@ def _path(path: str | os.PathLike[str] | None) -> str | None:
 
 
 def _asker(options: ClientOptions) -> str | None:
-    """Return what the CLI asks for permissions: a tool, this process (`stdio`), or None for nobody."""
+    """Return whom the CLI asks for permission: a tool, this process (`stdio`), or None for its default."""
     if options.permission_prompt_tool_name:
         return options.permission_prompt_tool_name
     return "stdio" if options.asks_host and options.permission_prompts != "none" else None
