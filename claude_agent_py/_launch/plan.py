@@ -145,8 +145,8 @@ def plan_launch(
         _check_user(options.user)
         _check_files(options)
     flags, too_long = _flags(options)
-    initialize = _initialize(options, too_long)
-    settings = join_settings(options, too_long.get("settings", []))
+    settings = join_settings(options, too_long.pop("settings", []))
+    initialize = {row.name: value for row, value in rows_with_values("field", options)} | too_long
     if scratch is None and (options.home is True or isinstance(settings, dict)):
         scratch = Path(tempfile.gettempdir(), f"{PREFIX}{os.urandom(8).hex()}")
     settings_flags, files = _settings(settings, scratch)
@@ -172,13 +172,6 @@ def plan_launch(
         config_dir=config_directory(env),
         confirmations={field.confirmed_by: _find_option(name) for name, field in awaited.items()},
     )
-
-
-def _initialize(options: ClientOptions, too_long: Mapping[str, list[str]]) -> dict[str, Any]:
-    """Return the fields of `initialize`, with the denied tools if they are too long for a flag."""
-    fields = {row.name: value for row, value in rows_with_values("field", options)}
-    denied = {name: rules for name, rules in too_long.items() if name == "disallowedTools"}
-    return fields | denied
 
 
 def _waiting_flags(awaited: Mapping[str, Awaited]) -> list[str]:
