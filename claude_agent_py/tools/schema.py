@@ -359,11 +359,11 @@ def _format_place(loc: tuple[int | str, ...]) -> str:
     return place
 
 
+_PROBLEMS: Final[Mapping[str, str]] = {"missing": "is required", "extra_forbidden": "is not a parameter"}
+
+
 def _format_problem(item: Any) -> str:
-    if item["type"] in ("missing", "extra_forbidden"):
-        return {"missing": "is required", "extra_forbidden": "is not a parameter"}[item["type"]]
-    given = _format_value(item["input"])
-    return f"{item['msg']}; got: {given}"
+    return _PROBLEMS.get(item["type"]) or f"{item['msg']}; got: {_format_value(item['input'])}"
 
 
 def _format_value(value: Any) -> str:
