@@ -215,18 +215,11 @@ class TaskList:
     def _add_links(self, item_id: str, blocks: list[str], blocked_by: list[str]) -> dict[str, TaskListItem]:
         """Return the items that change when links are added. Both ends store a link."""
         changed: dict[str, TaskListItem] = {}
-
-        def add(side: str, one: str, other: str) -> None:
-            item = changed.get(one) or self._items.get(one)
-            if item is not None and other in self._items and other not in getattr(item, side):
-                changed[one] = item.replace(**{side: [*getattr(item, side), other]})
-
-        for blocked in blocks:
-            add("blocks", item_id, blocked)
-            add("blocked_by", blocked, item_id)
-        for blocker in blocked_by:
-            add("blocks", blocker, item_id)
-            add("blocked_by", item_id, blocker)
+        for first, second in [*((item_id, other) for other in blocks), *((other, item_id) for other in blocked_by)]:
+            for changed_id, side, other in ((first, "blocks", second), (second, "blocked_by", first)):
+                item = changed.get(changed_id) or self._items.get(changed_id)
+                if item is not None and other in self._items and other not in getattr(item, side):
+                    changed[changed_id] = item.replace(**{side: [*getattr(item, side), other]})
         return changed
 
     def _apply_get(self, given: JSONObject, result: JSONObject) -> list[TaskListChange | None]:
