@@ -47,7 +47,7 @@ class SharedCall(Generic[K, R]):
         self._last: RunVar[_Batch[K, R] | None] = RunVar("claude_agent_py")
 
     async def __call__(self, key: K, within: float = math.inf) -> R | None:
-        """Return the result for a key; None if the call takes longer than `within` seconds. The first to ask decides."""
+        """Return the result for a key; None if the call takes longer than `within` seconds, as set by the first."""
         while True:
             batch = self._last.get(None)
             if batch is None or not batch.is_open:
