@@ -60,7 +60,8 @@ class HookOutput(BaseModel):
         """Return the output as the CLI expects it."""
         outer: JSONObject = {}
         specific: JSONObject = {}
-        for name, value in self.model_dump(mode="json", by_alias=True, exclude_none=True).items():
+        serializer = self.__pydantic_serializer__  # `model_dump` takes twice as long
+        for name, value in serializer.to_python(self, mode="json", by_alias=True, exclude_none=True).items():
             (outer if name in _COMMON else specific)[name] = value
         if specific:
             outer["hookSpecificOutput"] = {"hookEventName": self.EVENT, **self._nest(specific)}
