@@ -159,7 +159,7 @@ class AsyncioReader:
             self._future = None
 
     def run(self) -> None:
-        """Run the reader, if there is one, until it waits again. Only for a callback of the loop, outside of any task."""
+        """Run the reader, if any, until it waits again. Only for a callback of the loop, which belongs to no task."""
         if self._future is not None and not self._future.done():
             self._future.run_waiter()
 

@@ -59,7 +59,7 @@ def seconds_to_next_timer() -> float:
     if in_trio():
         return float(sys.modules["trio"].lowlevel.current_statistics().seconds_to_next_deadline)
     loop: Any = asyncio.get_running_loop()
-    return min(timer.when() for timer in loop._scheduled if not timer.cancelled()) - loop.time()
+    return float(min(timer.when() for timer in loop._scheduled if not timer.cancelled()) - loop.time())
 
 
 async def test_a_session_leaves_no_timer_once_its_deadlines_are_met() -> None:
