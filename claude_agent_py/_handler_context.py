@@ -27,6 +27,10 @@ class HandlerContext(Struct, frozen=True, kw_only=True):
     cancellation: Cancellation = field(default_factory=Cancellation)
     """Set when the CLI cancels the request (because of an interrupt or its own timeout)."""
 
+    def __repr__(self) -> str:
+        fields = ", ".join(f"{name}={value!r}" for name, value in asdict(self).items() if not callable(value))
+        return f"{type(self).__name__}({fields})"
+
     @property
     def cancelled(self) -> bool:
         """Whether the CLI has cancelled the request."""
