@@ -17,7 +17,7 @@ from claude_agent_py._event_loop import clock, from_any_thread
 from claude_agent_py._protocol.engine import Engine
 from claude_agent_py._protocol.state import State, Step
 from claude_agent_py._protocol.turns import TurnRouter
-from claude_agent_py._streams import LazyEvent, RepeatingEvent
+from claude_agent_py._streams import LazyEvent
 from claude_agent_py.transport.base import DRAIN_GRACE
 
 if TYPE_CHECKING:
@@ -83,8 +83,8 @@ class Ending:
         self._transport: Transport
         """Set when the session opens."""
         self._closing = _Closing()
-        self.timer: RepeatingEvent = RepeatingEvent()
-        """Wakes the timer: set when the client ends the session, and when a deadline is earlier than before."""
+        self.requested: LazyEvent = LazyEvent()
+        """Set when the client ends the session."""
         self._abort_soon: Callable[[], object] | None = None
         """Calls `_on_abort` in the event loop, from any thread; None before the session is open."""
         self._cause: State | Exception | None = None
@@ -144,7 +144,7 @@ class Ending:
             deadline = started + budget - min(CANCEL_RESERVE, budget * BUSY_SHARE)
             closing = _Closing(grace, deadline, client=client)
             self._request(Step.LEAVE if tasks == "leave" else Step.CLOSE, closing)
-            self.timer.set()
+            self.requested.set()
         if not wait or tasks == "leave":
             return
         await self._over.wait(started + budget)
@@ -163,7 +163,7 @@ class Ending:
                 self._abort_soon()
 
     def _on_abort(self) -> None:
-        self.timer.set()
+        self.requested.set()
         self._session.cancel_children()  # they may outlive a CLI that has died
 
     def _request(self, step: Step, closing: _Closing) -> None:

@@ -148,8 +148,8 @@ class Session:
         self._log: WireLog | None = wire_log()
         self._is_writing = False
         """Whether a writer is running."""
-        self._wakes_at = math.inf
-        """When the timer wakes next."""
+        self._timer: anyio.CancelScope | None = None
+        """The scope in which the timer sleeps; moving its deadline wakes it earlier."""
         self.listening: set[ListenerQueue] = set()
         """The queues of the listeners that are called."""
         self.children: set[Callable[[], None]] = set()
@@ -384,8 +384,8 @@ class Session:
         """Tick the engine at its deadlines, until the session closes."""
         while not self.ending.is_requested:
             deadline = self._next_deadline()
-            self._wakes_at = math.inf if deadline is None else deadline
-            await self.ending.timer.wait(None if deadline is None else deadline - self._now())
+            with anyio.CancelScope(deadline=math.inf if deadline is None else deadline) as self._timer:
+                await self.ending.requested.wait()
             if not self.ending.is_requested:
                 self._tick(self._now())
 
@@ -427,10 +427,14 @@ class Session:
         """Act on events of the engine and the router, write what the engine has to send, and set the timer."""
         self._handle(events)
         self.flush()
-        deadline = self._next_deadline()
-        if deadline is not None and deadline < self._wakes_at:
-            self._wakes_at = deadline
-            self.ending.timer.set()
+        timer, deadline = self._timer, self._next_deadline()
+        if timer is None:
+            return
+        if deadline is None:
+            if timer.deadline != math.inf:  # a loop without a timer waits for its pipes at less cost
+                timer.deadline = math.inf
+        elif deadline < timer.deadline:  # a later one is read when the timer wakes
+            timer.deadline = deadline
 
     def _handle(self, events: Iterable[Event | Verdict]) -> None:
         handlers = self._ON_EVENT
