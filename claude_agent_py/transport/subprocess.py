@@ -7,13 +7,15 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 import anyio
+from anyio.lowlevel import checkpoint
 
 from claude_agent_py._configuration import plain_copy
 from claude_agent_py._errors import CLIStartError
-from claude_agent_py._event_loop import asyncio_loop, clock
+from claude_agent_py._event_loop import AsyncioLoop, asyncio_loop, clock
 from claude_agent_py._launch.launch_plan import LaunchPlan
 from claude_agent_py._streams import LazyEvent
 from claude_agent_py.transport.anyio_process import AnyioProcess
@@ -132,9 +134,7 @@ class SubprocessTransport(Transport):
         try:
             self._lifeline, self._now = Lifeline(), clock()
             if (loop := asyncio_loop()) is not None and has_pidfds():
-                self._process = PidfdProcess(
-                    loop, self._argv, self._stderr.feed, **{**self._popen_options(self._lifeline), **_separation()}
-                )
+                await self._start_in(loop, self._lifeline)
             else:
                 self._process = await AnyioProcess.start(
                     self._argv, self._stderr.feed, **self._popen_options(self._lifeline)
@@ -150,6 +150,22 @@ class SubprocessTransport(Transport):
         self._lifeline.tie(self._running().pid)
         self._owner = os.getpid()
         end_at_exit(self._running().pid, self._mark)
+
+    async def _start_in(self, loop: AsyncioLoop, lifeline: Lifeline) -> None:
+        """Start the program in an event loop that can watch it.
+
+        A fork empties the processor's caches. So concurrent starts first prepare everything, then fork one after
+        another, and only then go on.
+        """
+        separation = _separation(os.getsid(0))
+        await checkpoint()
+        self._process = process = PidfdProcess(
+            loop, self._argv, self._stderr.feed, **{**self._popen_options(lifeline), **separation}
+        )
+        try:
+            await checkpoint()
+        finally:
+            process.watch()  # `close` needs it, too
 
     def _popen_options(self, lifeline: Lifeline) -> dict[str, Any]:
         """Return arguments of `subprocess.Popen`. Never in a variable, which tracebacks may show: it has secrets."""
@@ -318,8 +334,9 @@ class SubprocessTransport(Transport):
         return None if self._process is None else self._process.pid
 
 
-def _separation() -> dict[str, Any]:
-    """Return arguments of `subprocess.Popen` that keep the signals of a terminal away from the program.
+@lru_cache(maxsize=1)
+def _separation(session: int) -> Mapping[str, Any]:
+    """Return arguments of `subprocess.Popen` that keep the signals of this session's terminal away from the program.
 
     Linux gives each session the same share of the CPU, so on a busy machine a CLI in a separate session waits longer
     for its turn, at each request and answer. Without a terminal a process group does.
