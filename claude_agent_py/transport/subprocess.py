@@ -134,7 +134,17 @@ class SubprocessTransport(Transport):
         try:
             self._lifeline, self._now = Lifeline(), clock()
             if (loop := asyncio_loop()) is not None and has_pidfds():
-                await self._start_in(loop, self._lifeline)
+                process = PidfdProcess(
+                    loop,
+                    self._argv,
+                    self._stderr.feed,
+                    **{**self._popen_options(self._lifeline), **_separation(os.getsid(0))},
+                )
+                try:
+                    await checkpoint()  # all concurrent starts fork before the first one goes on; see `launch`
+                finally:
+                    process.watch()  # `close` needs it, too
+                    self._process = process
             else:
                 self._process = await AnyioProcess.start(
                     self._argv, self._stderr.feed, **self._popen_options(self._lifeline)
@@ -150,22 +160,6 @@ class SubprocessTransport(Transport):
         self._lifeline.tie(self._running().pid)
         self._owner = os.getpid()
         end_at_exit(self._running().pid, self._mark)
-
-    async def _start_in(self, loop: AsyncioLoop, lifeline: Lifeline) -> None:
-        """Start the program in an event loop that can watch it.
-
-        A fork empties the processor's caches. So concurrent starts first prepare everything, then fork one after
-        another, and only then go on.
-        """
-        separation = _separation(os.getsid(0))
-        await checkpoint()
-        self._process = process = PidfdProcess(
-            loop, self._argv, self._stderr.feed, **{**self._popen_options(lifeline), **separation}
-        )
-        try:
-            await checkpoint()
-        finally:
-            process.watch()  # `close` needs it, too
 
     def _popen_options(self, lifeline: Lifeline) -> dict[str, Any]:
         """Return arguments of `subprocess.Popen`. Never in a variable, which tracebacks may show: it has secrets."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import anyio
+from anyio.lowlevel import checkpoint
 
 from claude_agent_py._configuration import Unshown
 from claude_agent_py._errors import OptionsError
@@ -153,6 +154,9 @@ async def launch(
     if transport.on_stderr is None:
         transport.on_stderr = on_stderr
     try:
+        # Planning, forking and opening a session each hold up the event loop. Each also costs less if all concurrent
+        # starts do it one after another: a fork empties the processor's caches.
+        await checkpoint()
         await transport.start()
     except BaseException:
         await launched.discard()
