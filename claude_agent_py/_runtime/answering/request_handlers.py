@@ -13,6 +13,7 @@ import anyio
 from claude_agent_py._cancellation import Cancellation
 from claude_agent_py._errors import OptionsError
 from claude_agent_py._event_loop import run_until_wait
+from claude_agent_py._handler_context import HandlerContext
 from claude_agent_py._protocol.engine import UNSUPPORTED, Engine
 from claude_agent_py._protocol.events import RequestCancelled, RequestReceived
 from claude_agent_py._runtime.answering.parts import needs_hooks, needs_permissions, needs_servers
@@ -28,7 +29,6 @@ from claude_agent_py.wire.control.asks import (
 )
 
 if TYPE_CHECKING:
-    from claude_agent_py._handler_context import HandlerContext
     from claude_agent_py._runtime.answering.parent import ParentSession, PermissionAnswers
     from claude_agent_py._runtime.answering.session_port import SessionPort
     from claude_agent_py.hooks.dispatcher import HookDispatcher
@@ -172,9 +172,7 @@ class RequestHandlers:
     """Calls the handler of a request and returns the answer; the handler runs until the cancellation is set. Requests
     of other types are refused."""
 
-    def _make_context(self, request_id: str, agent_id: Any, cancellation: Cancellation) -> "HandlerContext":
-        from claude_agent_py._handler_context import HandlerContext
-
+    def _make_context(self, request_id: str, agent_id: Any, cancellation: Cancellation) -> HandlerContext:
         if not isinstance(agent_id, str):
             agent_id = self._parent.agent_id if self._parent is not None else None
         return HandlerContext(
