@@ -72,17 +72,17 @@ class PidfdProcess:
 
     def watch(self) -> None:
         """Have the event loop read the pipes and report the exit. Called once; on an error, the process is killed."""
-        loop, stdout, stderr = self._loop, self._stdout.fileno(), self._stderr.fileno()
+        loop, popen = self._loop, self._popen
         try:
-            for pipe in (self._stdin.fileno(), stdout, stderr):
-                os.set_blocking(pipe, False)
-            loop.add_reader(stdout, self._read_stdout)
-            loop.add_reader(stderr, self._read_stderr)
+            for stream in (self._stdin, self._stdout, self._stderr):
+                os.set_blocking(stream.fileno(), False)
+            loop.add_reader(self._stdout.fileno(), self._read_stdout)
+            loop.add_reader(self._stderr.fileno(), self._read_stderr)
             self._watch_exit()
         except BaseException:
-            loop.remove_reader(stdout)
-            loop.remove_reader(stderr)
-            with self._popen as popen:
+            loop.remove_reader(self._stdout.fileno())
+            loop.remove_reader(self._stderr.fileno())
+            with popen:
                 popen.kill()
             raise
 
