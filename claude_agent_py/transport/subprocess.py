@@ -15,7 +15,7 @@ from anyio.lowlevel import checkpoint
 
 from claude_agent_py._configuration import plain_copy
 from claude_agent_py._errors import CLIStartError
-from claude_agent_py._event_loop import AsyncioLoop, asyncio_loop, clock
+from claude_agent_py._event_loop import asyncio_loop, clock
 from claude_agent_py._launch.launch_plan import LaunchPlan
 from claude_agent_py._streams import LazyEvent
 from claude_agent_py.transport.anyio_process import AnyioProcess
