@@ -7,7 +7,7 @@ the machine. Options that are only used in this process are listed, too (`Here`)
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
@@ -56,22 +56,14 @@ class Row:
 
     def __init__(self, name: str, options: str, encode: Encode = _same) -> None:
         self.name = name
-        self.options = options
-        self.encode = encode
-
-    @cached_property
-    def option_names(self) -> list[str]:
+        self.option_names: list[str] = options.split(",")
         """The options that it depends on; the first is the one that errors name."""
-        return self.options.split(",")
-
-    @cached_property
-    def read(self) -> Callable[[ClientOptions], Any]:
-        """Returns the value of the option, or a tuple of the values of several."""
-        return attrgetter(*self.option_names)
+        self.encode = encode
+        self._read = attrgetter(*self.option_names)
 
     def value(self, options: ClientOptions) -> Any:
         """Return the value for the CLI, or None to leave it out."""
-        given = self.read(options)
+        given = self._read(options)
         if given is None:
             return None
         encoded = self.encode(given) if len(self.option_names) == 1 else self.encode(*given)
@@ -400,6 +392,10 @@ TABLE: Final[tuple[Row, ...]] = (
 )
 
 
+BY_DEFAULT: Final = frozenset({"perTaskStopAffordance"})
+"""The names of the rows that have a value for the CLI although their options are at their defaults."""
+
+
 def rows_with_values(kind: type[AnyRow], options: ClientOptions) -> Iterator[tuple[AnyRow, Any]]:
     """Yield the rows of a kind that have a value for the CLI, with their values."""
     for row in _rows(kind, frozenset(options.model_fields_set)):  # type: ignore[arg-type]
@@ -411,9 +407,8 @@ def rows_with_values(kind: type[AnyRow], options: ClientOptions) -> Iterator[tup
 @lru_cache
 def _rows(kind: type[Row], given: frozenset[str]) -> list[Any]:
     """Return the rows of a kind that may have a value when these options are given."""
-    default = ClientOptions()
     rows = [row for row in TABLE if isinstance(row, kind)]
-    return [row for row in rows if not given.isdisjoint(row.option_names) or row.value(default) is not None]
+    return [row for row in rows if not given.isdisjoint(row.option_names) or row.name in BY_DEFAULT]
 
 
 def options_of_the_start(options: ClientOptions) -> list[str]:
