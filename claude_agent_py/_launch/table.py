@@ -59,7 +59,7 @@ class Row:
         self.option_names: list[str] = options.split(",")
         """The options that it depends on; the first is the one that errors name."""
         self.encode = encode
-        self._read = attrgetter(*self.option_names)
+        self._read: Callable[[ClientOptions], Any] = attrgetter(*self.option_names)
 
     def value(self, options: ClientOptions) -> Any:
         """Return the value for the CLI, or None to leave it out."""
