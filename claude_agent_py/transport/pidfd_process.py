@@ -122,7 +122,7 @@ class PidfdProcess:
 
     def watch(self) -> None:
         """Have the event loop read the pipes and report the exit. Called once; on an error, the process is killed."""
-        loop, popen = self._loop, self._popen
+        popen = self._popen
         try:
             for stream in (self._stdin, self._stdout, self._stderr):
                 os.set_blocking(stream.fileno(), False)
