@@ -1,0 +1,60 @@
+"""Calls in a thread that are shared by all who ask at the same time."""
+
+import threading
+
+import anyio
+import pytest
+
+from claude_agent_py._event_loop import in_event_loop
+from claude_agent_py._shared_calls import SharedCall
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_who_asks_during_a_call_shares_the_next_one_even_if_its_first_caller_is_cancelled() -> None:
+    calls: list[list[int]] = []
+    release = threading.Event()
+
+    def double(numbers: list[int]) -> list[int]:
+        assert not in_event_loop()
+        calls.append(list(numbers))
+        assert release.wait(60)
+        return [2 * number for number in numbers]
+
+    shared, found = SharedCall(double), dict[int, int | None]()
+
+    async def ask(number: int) -> None:
+        found[number] = await shared(number)
+
+    with anyio.fail_after(60):
+        async with anyio.create_task_group() as others, anyio.create_task_group() as second:
+            others.start_soon(ask, 1)
+            while not calls:
+                await anyio.sleep(0.001)
+            second.start_soon(ask, 2)
+            await anyio.wait_all_tasks_blocked()
+            for number in (3, 4, 5):
+                others.start_soon(ask, number)
+            await anyio.wait_all_tasks_blocked()
+            second.cancel_scope.cancel()
+            release.set()
+    assert found == {1: 2, 3: 6, 4: 8, 5: 10}
+    assert calls[0] == [1]
+    assert sorted(calls[-1]) == [3, 4, 5]
+
+
+async def test_an_error_reaches_everybody_who_asked() -> None:
+    def fail(keys: list[int]) -> list[int]:
+        raise OSError(keys)
+
+    shared, errors = SharedCall(fail), list[OSError]()
+
+    async def ask(key: int) -> None:
+        with pytest.raises(OSError, match=r"\[") as caught:
+            await shared(key)
+        errors.append(caught.value)
+
+    async with anyio.create_task_group() as group:
+        for key in range(3):
+            group.start_soon(ask, key)
+    assert len(errors) == 3
