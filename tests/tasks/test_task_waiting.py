@@ -258,6 +258,17 @@ async def test_ambient_tasks_are_not_waited_for() -> None:
         assert [task async for task in manager.as_completed()] == []
 
 
+async def test_a_wait_for_all_ends_when_the_last_task_proves_to_be_ambient() -> None:
+    manager = TaskManager()
+    listed = [{"id": "d1", "type": "subagent", "status": "running", "description": ""}]
+    intake_of(manager).track_hook("Stop", {"background_tasks": listed})
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as waiters:
+            waiters.start_soon(manager.wait_all)
+            await wait_all_tasks_blocked()
+            tracking(manager, level({"task_id": "d1", "task_type": "dream", "description": "d", "ambient": True}))
+
+
 async def test_waiting_for_any() -> None:
     manager = running("a1", "a2")
     with anyio.fail_after(30):

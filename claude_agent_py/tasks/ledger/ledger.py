@@ -269,6 +269,13 @@ class Ledger:
         if moved:
             self.emit(TaskBackgrounded, record, record.run, now, acts=False)
 
+    def set_ambient(self, record: Record, is_ambient: bool) -> None:
+        """Record whether a task is ambient. A task that was ambient once stays so."""
+        if is_ambient and not record.is_ambient:
+            record.is_ambient = True
+            self._update_sets(record)
+            self.has_news = True
+
     def set_output(self, record: Record, run: TaskRun, path: str | None, now: float) -> None:
         """Record the output path of a task."""
         if not path:
