@@ -165,8 +165,11 @@ def _is_unchanged(ledger: Ledger, item: BackgroundTask) -> bool:
     """Return whether an item of the list contains no news, which is the common case."""
     if item.task_id not in ledger.background:
         return False
-    run = ledger.records[item.task_id].run
-    return run.run_id == item.run_id and run.suspicion is None and run.status is not TaskStatus.PENDING
+    record = ledger.records[item.task_id]
+    run = record.run
+    if run.run_id != item.run_id or run.suspicion is not None or run.status is TaskStatus.PENDING:
+        return False
+    return record.is_ambient or not item.ambient
 
 
 def _on_listed(ledger: Ledger, item: BackgroundTask, now: float) -> None:
