@@ -259,7 +259,7 @@ async def test_ambient_tasks_are_not_waited_for() -> None:
 
 
 async def test_a_wait_for_all_ends_when_the_last_task_proves_to_be_ambient() -> None:
-    manager = TaskManager()
+    manager = TaskManager(grace=Grace(quiet=600))
     listed = [{"id": "d1", "type": "subagent", "status": "running", "description": ""}]
     intake_of(manager).track_hook("Stop", {"background_tasks": listed})
     with anyio.fail_after(30):
