@@ -6,7 +6,7 @@ All can be created outside of an event loop, and are set and filled from its thr
 import math
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Final, Generic, Protocol, Self, TypeVar
+from typing import Generic, Protocol, Self, TypeVar
 
 import anyio
 from anyio.lowlevel import checkpoint
@@ -14,9 +14,6 @@ from anyio.lowlevel import checkpoint
 from claude_agent_py._event_loop import AsyncioEvent, TrioEvent, clock, new_event
 
 T = TypeVar("T")
-
-QUEUE_LIMIT: Final = 10_000
-"""How many events may wait for a slow reader before progress events are dropped."""
 
 
 class LazyEvent:

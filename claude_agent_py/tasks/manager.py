@@ -9,6 +9,7 @@ import math
 import os
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, Literal, TypeAlias, TypeVar, overload
 
 import anyio
@@ -19,7 +20,7 @@ from claude_agent_py._protocol.ports import ControlPort
 from claude_agent_py.tasks.events import TaskEvent, TaskFinished
 from claude_agent_py.tasks.files.output_reader import OutputReader, TaskOutput
 from claude_agent_py.tasks.files.paths import Paths
-from claude_agent_py.tasks.intake import Observer, TaskIntake, steady_time
+from claude_agent_py.tasks.intake import TaskIntake, Watcher, steady_time
 from claude_agent_py.tasks.ledger.ledger import Grace
 from claude_agent_py.tasks.ledger.record import Record
 from claude_agent_py.tasks.ledger.spending import ModelPrice
@@ -155,11 +156,7 @@ class TaskManager:
         message was decoded from, if known: a subagent's message is kept in this form, which takes a tenth of the
         memory.
         """
-        events: list[TaskEvent] = []
-        stop_observing = self._intake.observe(lambda _, new: events.extend(new))
-        self._intake.track(message, line)
-        stop_observing()
-        return events
+        return self._intake.track(message, line)
 
     @overload
     def events(self, what: None = None) -> EventStream[TaskEvent]: ...
@@ -181,7 +178,7 @@ class TaskManager:
         Args:
             what: The events to yield: an event class or its `kind`. None means all.
         """
-        return self._intake.stream(what)
+        return self._intake.listeners.stream(what)
 
     @overload
     def on(  # type: ignore[overload-overlap]  # a class is also callable, but selects its events
@@ -245,9 +242,10 @@ class TaskManager:
         self._intake.listeners.add(listener, what)
         return listener
 
-    def watch(self, watcher: Observer) -> Callable[[], None]:
+    def watch(self, watcher: Watcher) -> Callable[[], None]:
         """Call a function synchronously on each change, even without an event. Returns a function that removes it."""
-        return self._intake.observe(watcher)
+        self._intake.watchers.append(watcher)
+        return partial(self._intake.watchers.remove, watcher)
 
     def so_far(self) -> list[TaskEvent]:
         """Return the start and the end of each run so far."""
