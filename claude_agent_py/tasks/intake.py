@@ -75,8 +75,8 @@ class TaskIntake:
 
     # From the session
 
-    def track(self, message: Any, line: bytes = b"", /) -> list[TaskEvent]:
-        """Track a message of any type, and return the events that it caused. Never raises. See `TaskManager.track`."""
+    def track(self, message: Any, /) -> list[TaskEvent]:
+        """Track a message of any type, and return the events that it caused. Never raises."""
         kind = type(message)
         if kind not in _TRACKED:
             return []
@@ -88,7 +88,7 @@ class TaskIntake:
                 self._is_orphaned = False
                 self.paths.record_init(message.cwd, message.session_id)
             elif kind in _OF_SUBAGENTS and message.agent_id in self.ledger.records:
-                self.messages.add(message.agent_id, message, line)
+                self.messages.add(message.agent_id, message)
                 self.ledger.touched.add(message.agent_id)
             return self.publish()
         except Exception:
