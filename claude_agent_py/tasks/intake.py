@@ -165,6 +165,11 @@ class TaskIntake:
             self.ledger.set_output(record, record.run, path, self.clock())
             self.publish()
 
+    def find_caller(self, tool_use_id: str | None) -> str | None:
+        """Return the id of the subagent that made an open tool call; None for the main agent, or if unknown."""
+        call = self.ledger.calls.get(tool_use_id)
+        return None if call is None else call.agent_id
+
     def paths_of(self, task_id: str) -> list[str]:
         """Return the possible paths of a task's output (or a subagent's transcript), most likely first."""
         return self.paths.list_candidates(self.ledger.records[task_id])

@@ -178,7 +178,7 @@ class Session:
         if options.on_task_event is not None:
             self.tasks.on(options.on_task_event)
         self._engine = Engine(max_line_bytes=options.limits.max_line_bytes)
-        self._router = TurnRouter(self.tasks.live_ids)
+        self._router = TurnRouter(self.tasks.live_ids, self.intake.ledger.causes_follow_up)
         self.handlers: RequestHandlers = RequestHandlers(self, self._engine, parent)
         self.ending: Ending = Ending(self, self._engine, self._router)
         self.resumption: Resumption = Resumption(self, self._engine, self._router)

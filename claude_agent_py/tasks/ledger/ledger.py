@@ -116,6 +116,14 @@ class Ledger:
             self._live_ids = frozenset(self._live)
         return self._live_ids
 
+    def causes_follow_up(self, task_id: str) -> bool:
+        """Return whether the end of a task causes a follow-up turn.
+
+        In the foreground a turn waits for the task, and the CLI does not know a task outside of it.
+        """
+        record = self.records.get(task_id)
+        return record is None or (record.is_backgrounded is not False and not record.is_external)
+
     @property
     def has_external(self) -> bool:
         """Whether tasks are running outside the CLI."""
