@@ -5,6 +5,7 @@ import json
 import weakref
 
 import pytest
+from anyio.lowlevel import checkpoint
 from scene import (
     Scene,
     agent,
@@ -493,6 +494,15 @@ def test_housekeeping_is_not_waited_for_and_causes_no_turn() -> None:
     later = scene.ask("b", until="idle")
     scene.cli(started("b"), init("b"), agent("u", ambient=True), ends("u", ambient=True), result("answer", "b"))
     assert scene.end_of(later) == "idle"
+
+
+def test_a_task_that_the_cli_does_not_know_causes_no_turn() -> None:
+    scene = Scene()
+    scene.intake.adopt(decode(json.dumps(agent("t")).encode()), checkpoint)
+    run = asked_with(scene, agent("t"), says_states=False)
+    assert scene.end_of(run) is None
+    scene.cli(ends("t"))
+    assert scene.end_of(run) == "idle"
 
 
 @with_and_without_states
