@@ -32,6 +32,7 @@ from claude_agent_py._protocol.open_runs import FIRST_NOTICE, OpenRun, RunEnded,
 from claude_agent_py._protocol.turns import FOLLOW_UP_GRACE
 from claude_agent_py.testing import frames
 from claude_agent_py.wire.codec import decode
+from claude_agent_py.wire.messages.tasks import TaskStartedMessage
 
 # Results and prompts ---------------------------------------------------------------------------------------------
 
@@ -498,7 +499,9 @@ def test_housekeeping_is_not_waited_for_and_causes_no_turn() -> None:
 
 def test_a_task_that_the_cli_does_not_know_causes_no_turn() -> None:
     scene = Scene()
-    scene.intake.adopt(decode(json.dumps(agent("t")).encode()), checkpoint)
+    start = decode(json.dumps(agent("t")).encode())
+    assert isinstance(start, TaskStartedMessage)
+    scene.intake.adopt(start, checkpoint)
     run = asked_with(scene, agent("t"), says_states=False)
     assert scene.end_of(run) is None
     scene.cli(ends("t"))
