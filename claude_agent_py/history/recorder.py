@@ -149,9 +149,10 @@ class Recorder:
                 self.waiting.append(FinishedTask.of(tasks[event.task_id], event.outcome, ""))
         drafted = {draft.task_id for draft in drafts}
         drafts += [_build_changed(task, at_first.get(task.id)) for task in tasks.values() if task.id not in drafted]
-        last = {draft.task_id: index for index, draft in enumerate(drafts)}
-        for index, draft in enumerate(drafts):
-            self._add(draft, tasks[draft.task_id] if last[draft.task_id] == index else None)
+        last = {draft.task_id: draft for draft in drafts}
+        for draft in drafts:
+            is_last = draft is last[draft.task_id]
+            self._add(draft, tasks[draft.task_id] if is_last else None)
 
     def _add(self, draft: TaskRecord, task: Task | None) -> None:
         """Add a record. The last record of a task also contains its other changes: then `task` is given."""

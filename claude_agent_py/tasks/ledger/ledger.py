@@ -353,15 +353,17 @@ class Ledger:
         """
         if not run.is_to_count:
             return
-        counted: Counted | None = None
+        counted = found
         if found is not None:
             self.touched.add(record.id)
-            counted = _split_counts(record, run, dated, found)
-        lacks_end = False
-        if counted is not None and run.status is TaskStatus.COMPLETED:
-            reported_tokens = run.spent.last_tokens
-            lacks_last_request = reported_tokens > 0 and counted.last_tokens != reported_tokens
-            lacks_end = lacks_last_request or not counted.is_complete
+            if run in dated:
+                for each, its_counts in zip(dated, found.by_run, strict=True):
+                    each.spent.set_exact(its_counts.by_model)
+                counted = found.by_run[dated.index(run)]
+            else:
+                others = (other.spent.by_model for other in record.runs if other is not run)
+                run.spent.set_exact(subtract_counts(found.by_model, others))
+        lacks_end = counted is not None and run.status is TaskStatus.COMPLETED and run.spent.is_ahead_of(counted)
         run.spent.missing_tokens = run.spent.last_tokens if lacks_end else 0
         if lacks_end and run.deadline is not None and now < run.deadline:
             return
@@ -467,18 +469,6 @@ class Ledger:
             ids.add(task_id)
             if not has_quiet_checks:
                 self.has_news = True
-
-
-def _split_counts(record: Record, run: TaskRun, dated: Sequence[TaskRun], found: Counted) -> Counted:
-    """Add a transcript's counts to each run, and return this run's share."""
-    if run not in dated:
-        others = (other.spent.by_model for other in record.runs if other is not run)
-        run.spent.exact = subtract_counts(found.by_model, others)
-        return found
-    for each, counted in zip(dated, found.by_run, strict=True):
-        each.spent.exact = dict(counted.by_model)
-        each.spent.missing_tokens = 0
-    return found.by_run[dated.index(run)]
 
 
 def _accepts_run_id(run: TaskRun) -> bool:
