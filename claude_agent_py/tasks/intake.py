@@ -58,14 +58,13 @@ class TaskIntake:
         self.paths: Paths = Paths(config_dir)
         self.messages: SubagentMessages = SubagentMessages(message_limit)
         self.listeners: Listeners = Listeners()
-        self.changed: RepeatingEvent = RepeatingEvent()
-        """Set when any task begins or ends, and when a deadline is set."""
         self.stoppers: dict[str, Callable[[], Awaitable[object]]] = {}
         """Functions that stop adopted tasks, by task id."""
         self.is_copy = False
         """Whether the tasks were unpickled, and therefore never change."""
         self.reconciler: Reconciler = Reconciler(self.ledger, self.paths, clock, self.publish, self._wake_all)
-        self._events: dict[str, RepeatingEvent] = {}
+        self._events: dict[str | None, RepeatingEvent] = {}
+        """What waits for a task, by its id; None for what waits for any."""
         self.on_events: Callable[[list[TaskEvent]], object] | None = None
         """Passes the events to the session."""
         self.watchers: list[Watcher] = []
@@ -165,11 +164,6 @@ class TaskIntake:
             self.ledger.set_output(record, record.run, path, self.clock())
             self.publish()
 
-    def find_caller(self, tool_use_id: str | None) -> str | None:
-        """Return the id of the subagent that made an open tool call; None for the main agent, or if unknown."""
-        call = self.ledger.calls.get(tool_use_id)
-        return None if call is None else call.agent_id
-
     def paths_of(self, task_id: str) -> list[str]:
         """Return the possible paths of a task's output (or a subagent's transcript), most likely first."""
         return self.paths.list_candidates(self.ledger.records[task_id])
@@ -196,7 +190,7 @@ class TaskIntake:
         if ledger.has_news:
             ledger.has_news = False
             self.reconciler.wake()
-            self.changed.set()
+            self.event(None).set()
         if self._is_orphaned and not ledger.has_external:
             self._is_orphaned = False
             self.listeners.close()
@@ -222,8 +216,8 @@ class TaskIntake:
 
     # Waiting
 
-    def event(self, task_id: str) -> RepeatingEvent:
-        """Return the event that is set whenever a task changes."""
+    def event(self, task_id: str | None) -> RepeatingEvent:
+        """Return the event that is set whenever a task changes; for None, whenever any begins or ends."""
         return self._events.setdefault(task_id, RepeatingEvent())
 
     async def wait(self, event: RepeatingEvent, timeout: float | None = None) -> None:
@@ -244,5 +238,5 @@ class TaskIntake:
             await self.wait(event)
 
     def _wake_all(self) -> None:
-        for event in (self.changed, *self._events.values()):
+        for event in self._events.values():
             event.set()

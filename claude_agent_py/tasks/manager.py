@@ -335,8 +335,7 @@ class TaskManager:
 
     async def until(self, is_true: Callable[[], bool], task_id: str | None = None) -> None:
         """Wait for a condition. It is checked whenever a task begins or ends, or anything happens to `task_id`."""
-        event = self._intake.changed if task_id is None else self._intake.event(task_id)
-        await self._intake.wait_until(is_true, event)
+        await self._intake.wait_until(is_true, self._intake.event(task_id))
 
     async def output(
         self, task_id: TaskOrId, block: bool = True, timeout: float = 30.0, *, tail_bytes: int | None = None

@@ -72,8 +72,8 @@ def _on_started(ledger: Ledger, message: TaskStartedMessage, now: float) -> None
 
 def _find_launching_agent(ledger: Ledger, message: TaskStartedMessage) -> str | None:
     """Return the subagent whose call launched the task, for a CLI that does not name the parent."""
-    call = ledger.calls.get(message.tool_use_id)
-    return call.agent_id if call and call.agent_id != message.task_id else None
+    caller = ledger.calls.find_caller(message.tool_use_id)
+    return caller if caller != message.task_id else None
 
 
 def _on_progress(ledger: Ledger, message: TaskProgressMessage, now: float) -> None:
@@ -165,11 +165,9 @@ def _is_unchanged(ledger: Ledger, item: BackgroundTask) -> bool:
     """Return whether an item of the list contains no news, which is the common case."""
     if item.task_id not in ledger.background:
         return False
-    record = ledger.records[item.task_id]
-    run = record.run
-    if run.run_id != item.run_id or run.suspicion is not None or run.status is TaskStatus.PENDING:
-        return False
-    return record.is_ambient or not item.ambient
+    run = ledger.records[item.task_id].run
+    is_same = run.run_id == item.run_id and not item.ambient
+    return is_same and run.suspicion is None and run.status is not TaskStatus.PENDING
 
 
 def _on_listed(ledger: Ledger, item: BackgroundTask, now: float) -> None:
