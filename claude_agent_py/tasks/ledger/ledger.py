@@ -335,7 +335,22 @@ class Ledger:
 
     def build_outcome(self, record: Record, run: TaskRun) -> TaskOutcome:
         """Return the outcome of a run that has ended, from what is known so far."""
-        return record.build_outcome(run, self.prices, self.records.get(record.parent_id or ""))
+        return TaskOutcome(
+            task_id=record.id,
+            status=run.status,
+            evidence=run.evidence or Evidence.LEVEL,
+            summary=run.summary,
+            failure_reason=run.end_reason,
+            output_file=run.output_file or record.output_file,
+            usage=record.compute_usage(run, self.prices),
+            exit_code=run.exit_code,
+            is_report=run.is_report,
+            run_id=run.run_id,
+            started_at=run.started_at,
+            ended_at=run.ended_at,
+            description=record.description,
+            ended_by=record.find_cause_of_end(run, self.records.get(record.parent_id or "")),
+        )
 
     def _schedule_count(self, record: Record, run: TaskRun, now: float) -> None:
         # This count covers an earlier run that was not counted yet.
