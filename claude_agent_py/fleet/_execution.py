@@ -99,7 +99,7 @@ class Recorder:
         async with self._lock:
             while self._pending:
                 batch = self._pending[:MAX_BATCH]
-                await self._database.call(_claims.write_events, self._claim, self._batch, batch)
+                await self._database.write(_claims.write_events, self._claim, self._batch, batch)
                 del self._pending[: len(batch)]
                 self._batch = str(uuid4())
 
@@ -272,7 +272,7 @@ class Execution:
     async def settle(self, outcome: Mapping[str, Any]) -> None:
         """Store the outcome of the prompt. Raises CancelledError if another worker has claimed the session."""
         try:
-            await self.database.call(_claims.settle, self.claim, outcome)
+            await self.database.write(_claims.settle, self.claim, outcome)
             self.is_settled = True
             self.was_cancelled = outcome["kind"] == "cancelled"
         except _claims.LostError:
@@ -353,7 +353,7 @@ class Execution:
             return {"session_id": self._cli_session}
         start: dict[str, Any] = {"resume": self._cli_session}
         if status.has_prompt:
-            answered = await self.database.call(_claims.load_answered_requests, self.claim, write=False)
+            answered = await self.database.read(_claims.load_answered_requests, self.claim)
             start |= {"resume_interrupted_turn": True, "show_cut_off_calls": not answered}
             if answered:
                 start["env"] = {"CLAUDE_CODE_RESUME_PROMPT": build_resume_prompt(answered), **self.agent.options.env}
@@ -409,7 +409,7 @@ class Execution:
             uuid = run["uuid"]
             if status.has_prompt:
                 # The prompt was sent before but got no answer. The CLI ignores a uuid it has seen, so send a new one.
-                uuid = await self.database.call(_claims.renew_uuid, self.claim)
+                uuid = await self.database.write(_claims.renew_uuid, self.claim)
             content = UserContent(role="user", content=json.loads(run["prompt"]))
             self._current_run = client.query(UserMessage(message=content, uuid=uuid), until=self.agent.until)
             if self._wants_interrupt:

@@ -77,12 +77,12 @@ class FleetInteraction(Interaction):
         return self._database.run_once(_rows.answer, self.id, json.dumps(reply), source.by, source.origin)
 
     async def _record(self, reply: JSONObject, source: AnswerSource) -> bool:
-        return await self._database.call(_rows.answer, self.id, json.dumps(reply), source.by, source.origin)
+        return await self._database.write(_rows.answer, self.id, json.dumps(reply), source.by, source.origin)
 
 
 async def list_questions(database: Database, session_id: str | None) -> list[FleetInteraction]:
     """Return the unanswered questions of one session or of all, oldest first."""
-    rows = await database.call(_rows.list_questions, session_id, write=False)
+    rows = await database.read(_rows.list_questions, session_id)
     return [FleetInteraction(database, row) for row in rows]
 
 
@@ -118,7 +118,7 @@ class FleetInbox(Inbox):
 
     async def _ask(self, row: dict[str, Any], kind: Kind, wire: Any, context: PermissionContext) -> JSONObject:
         database = self.database
-        stored_reply = await database.call(_claims.open_question, self.claim, row)
+        stored_reply = await database.write(_claims.open_question, self.claim, row)
         if stored_reply is not None:
             return read_stored(kind, wire, stored_reply)
         interaction = FleetInteraction(database, {**row, "session": self.claim.id})
@@ -129,14 +129,14 @@ class FleetInbox(Inbox):
             # The CLI or the end of the session withdraws the question, unless it stays open without a process.
             if not self.is_releasing():
                 with anyio.CancelScope(shield=True):
-                    await database.call(_claims.close_question, row["id"], "withdrawn")
+                    await database.write(_claims.close_question, row["id"], "withdrawn")
             raise
         reply = settled["reply"]
         source = AnswerSource(settled["answered_by"] or "", settled["answered_from"] or "")
         context.on_interaction(InteractionSettled(interaction, reply is not None, json.loads(reply or "null"), source))
         if reply is None:
             return KINDS[kind].refuse("The question was withdrawn.")
-        await database.call(_claims.close_question, row["id"], "used")
+        await database.write(_claims.close_question, row["id"], "used")
         return read_stored(kind, wire, reply)
 
     async def _wait_for_reply(self, interaction: str, context: PermissionContext) -> RowMapping:
@@ -146,7 +146,7 @@ class FleetInbox(Inbox):
         return await self._poll_reply(interaction)
 
     async def _poll_reply(self, interaction: str) -> RowMapping:
-        query = partial(self.database.call, _claims.find_settled_question, interaction, write=False)
+        query = partial(self.database.read, _claims.find_settled_question, interaction)
         while (found := await query()) is None:  # noqa: ASYNC110
             await anyio.sleep(self.poll)
         return found

@@ -59,7 +59,7 @@ async def prune(
         FleetError: The database does not answer.
     """
     pruned: list[Pruned] = []
-    while batch := await database.call(prune_sessions, seconds, machine):
+    while batch := await database.write(prune_sessions, seconds, machine):
         pruned += batch
         for session in batch:
             await _delete_conversation(store, session)
@@ -112,7 +112,7 @@ def prune_workflows(database: Database, seconds: float) -> None:
 async def unschedule(database: Database, name: str) -> bool:
     """Delete a schedule, and return whether it existed. Raises FleetError if the database does not answer."""
     # Creates the tables, or raises if the database has no fleet.
-    await database.call(lambda connection: None, write=False)
+    await database.read(lambda connection: None)
     return await _run_in_thread(_unschedule, database, name)
 
 

@@ -109,7 +109,7 @@ async def test_a_session_that_a_worker_has_without_knowing_is_freed(tmp_path: Pa
                 _rows.start(connection, new, "task", None)
                 return _claims.claim_sessions(connection, claimant, [FleetAgent(name="worker")], 1)
 
-            assert len(await database.call(start_and_claim)) == 1
+            assert len(await database.write(start_and_claim)) == 1
             session = fleet.session("one")
             assert (await session.result(timeout=PATIENCE)).text == "ok"
             assert (await session.outcome()).crashes == 0

@@ -230,7 +230,7 @@ class DirectoryStore(SummarisingStore):
 
 
 def _encode_name(part: str) -> str:
-    """Return a part of a key as a file name. Letters, digits and some punctuation stay unchanged."""
+    """Return a part of a key as a file name, percent-encoded except letters, digits, `_.-~@+=,` and spaces."""
     name = quote(part, safe="~@+=, ")
     return name.replace(".", "%2E") if not part.strip(".") else name
 

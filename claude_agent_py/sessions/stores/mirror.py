@@ -11,7 +11,7 @@ import logging
 import os
 import shutil
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol, cast
@@ -72,16 +72,18 @@ class Spool:
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         return path
 
-    def add(self, place: Place, entries: Sequence[SessionStoreEntry], *, is_older: bool = False) -> str:
-        """Add entries to the end of a transcript, or older entries to its start. Return its path."""
+    def append(self, place: Place, entries: Sequence[SessionStoreEntry]) -> str:
+        """Add entries to the end of a transcript. Return its path."""
         path = self.prepare_path(place)
-        lines = b"".join(map(encode_line, entries))
-        if is_older:
-            newer = Path(path).read_bytes() if os.path.isfile(path) else b""
-            write_atomically(path, [lines, newer], replace=True)
-            return path
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as file:
-            file.write(lines)
+            file.write(b"".join(map(encode_line, entries)))
+        return path
+
+    def prepend(self, place: Place, entries: Sequence[SessionStoreEntry]) -> str:
+        """Add older entries to the start of a transcript. Return its path."""
+        path = self.prepare_path(place)
+        newer = Path(path).read_bytes() if os.path.isfile(path) else b""
+        write_atomically(path, [*map(encode_line, entries), newer], replace=True)
         return path
 
     async def send(self, place: Place, append: Append) -> int:
@@ -248,7 +250,7 @@ class Mirror:
         if place not in self._behind:
             self._enqueue(place, new, size)
         elif place in self._spooled:
-            self._add_to_spool(place, new)
+            self.spool.append(place, new)
         self._has_work.set()
         count = sum(len(each.entries) for each in self._queue.values())
         if self._is_eager or count >= BATCH_ENTRIES or self._count_queued_bytes() >= BATCH_BYTES:
@@ -261,20 +263,19 @@ class Mirror:
         if self._count_queued_bytes() > QUEUE_BYTES:
             for each, left in self._queue.items():
                 self._behind.setdefault(each, StoreError("the store is too slow", key=each.key))
-                self._keep_entries(each, left.entries)
+                self._keep(each, left.entries, self.spool.append)
             self._queue.clear()
 
     def _count_queued_bytes(self) -> int:
         return sum(each.size for each in self._queue.values())
 
-    def _keep_entries(self, place: Place, entries: list[SessionStoreEntry], *, is_older: bool = False) -> None:
-        """Spool the entries of a transcript that is behind, unless the CLI's file is on this machine."""
+    def _keep(
+        self, place: Place, entries: list[SessionStoreEntry], add: Callable[[Place, list[SessionStoreEntry]], str]
+    ) -> None:
+        """Add entries of a transcript that is behind to the spool, unless the CLI's file is on this machine."""
         if entries and (place in self._spooled or not os.path.isfile(self._files[place])):
-            self._add_to_spool(place, entries, is_older=is_older)
-
-    def _add_to_spool(self, place: Place, entries: list[SessionStoreEntry], *, is_older: bool = False) -> None:
-        self._spooled.add(place)
-        self._files[place] = self.spool.add(place, entries, is_older=is_older)
+            self._spooled.add(place)
+            self._files[place] = add(place, entries)
 
     def find_file(self, place: Place) -> str:
         """Return the file with the entries of a transcript; empty if unknown."""
@@ -285,7 +286,7 @@ class Mirror:
         return place in self._spooled
 
     def flush(self) -> None:
-        """Send the queued entries soon, because a turn has ended."""
+        """Have the worker send the queue now, without waiting for a full batch. Does not wait."""
         self._is_flush_due.set()
 
     def begin(self, place: Place, reported: ReportCursor) -> None:
@@ -334,8 +335,8 @@ class Mirror:
             return
         for place in self.undelivered:
             if self._sending is not None and self._sending[0] == place:
-                self._keep_entries(place, self._sending[1], is_older=True)
-            self._keep_entries(place, self._drop_queued(place))
+                self._keep(place, self._sending[1], self.spool.prepend)
+            self._keep(place, self._drop_queued(place), self.spool.append)
             late = StoreError("the store did not accept the entries in time", key=place.key)
             await self._give_up(place, self._behind.get(place, late))
 
@@ -368,8 +369,8 @@ class Mirror:
                 # A call that timed out may still succeed, so repeating it could store entries without a uuid twice.
                 is_final = isinstance(error, StaleLeaseError | TimeoutError)
                 if pause is None or is_final:
-                    self._keep_entries(place, entries, is_older=True)
-                    self._keep_entries(place, self._drop_queued(place))
+                    self._keep(place, entries, self.spool.prepend)
+                    self._keep(place, self._drop_queued(place), self.spool.append)
                     await self._fall_behind(place, error)
                     return
                 if not self._is_draining:
@@ -409,7 +410,7 @@ class Mirror:
         except BaseException as error:
             self._behind[place] = before
             if place in self._spooled:
-                self._add_to_spool(place, self._drop_queued(place))
+                self.spool.append(place, self._drop_queued(place))
             if not isinstance(error, Exception):
                 raise
             await self._fall_behind(place, error)
