@@ -231,17 +231,16 @@ class Execution:
             except ClaudeAgentError as error:
                 logger.debug("interrupting session %s failed: %s", self.claim.id, error)
 
-    async def release(self, tool_use_id: str | None) -> None:
-        """End the process because an answer takes long, once the store has the tool call of the question."""
-        with anyio.move_on_after(STORED_SECONDS):
-            while tool_use_id is not None and not await self._is_stored(tool_use_id):  # noqa: ASYNC110
-                await anyio.sleep(self._poll)
+    async def end_and_wait(self, tool_use_id: str | None) -> None:
+        """End the process because an answer takes long, once the store has the tool call of the question.
+
+        Never returns: the end of the process cancels it.
+        """
+        if tool_use_id is not None:
+            with anyio.move_on_after(STORED_SECONDS):
+                await self._store.wait_for_call(tool_use_id)
         self.stop("waiting")
         await anyio.sleep_forever()
-
-    async def _is_stored(self, tool_use_id: str) -> bool:
-        entries = await self._store.load(store_key(self._cli_session))
-        return any(tool_use_id in json.dumps(entry.get("message")) for entry in entries or () if "message" in entry)
 
     @property
     def _cli_session(self) -> str:
@@ -322,7 +321,7 @@ class Execution:
                 claim=self.claim,
                 patience=self.agent.patience,
                 poll=self._poll,
-                release=self.release,
+                end_and_wait=self.end_and_wait,
                 is_releasing=lambda: self._stop_reason == "waiting",
             )
         changes["on_store_error"] = self._on_store_error

@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Protocol, Self, TypeVar
+from typing import Any, Final, Protocol, Self
 
 import anyio
 
@@ -30,7 +30,6 @@ from claude_agent_py.sessions.stores.protocol import SessionStore
 
 logger: logging.Logger = logging.getLogger("claude_agent_py")
 
-T = TypeVar("T")
 
 BRIEF_SECONDS: Final = 2.0
 """Seconds during which a periodic call of the database is retried; the next period repeats it anyway."""
