@@ -111,13 +111,16 @@ class FleetSession:
                 `after` set to the last number.
         """
 
-        async def read(last: int) -> list[FleetEvent]:
-            found, info = await self._database.read(_rows.load_events, self.id, last, MAX_EVENTS)
-            if not found and not follow and info.state not in ("queued", "running"):
+        async def read() -> list[FleetEvent]:
+            nonlocal after
+            found, info = await self._database.read(_rows.load_events, self.id, after, MAX_EVENTS)
+            if found:
+                after = found[-1].number
+            elif not follow and info.state not in ("queued", "running"):
                 raise StopAsyncIteration
             return found
 
-        return Polling(read, after, PAUSES)
+        return Polling(read, PAUSES)
 
     async def interactions(self) -> Sequence[FleetInteraction]:
         """Return the unanswered questions, oldest first."""
