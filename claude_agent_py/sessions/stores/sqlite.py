@@ -153,8 +153,8 @@ class SQLiteStore(SummarisingStore):
     def _change_lease(self, place: Place, change: ChangeLease) -> LeaseState:
         def write(cursor: sqlite3.Cursor) -> LeaseState:
             state = change(_read_lease(cursor, place), time.time())
-            replace = "INSERT OR REPLACE INTO leases (project, session, epoch, holder, expires_at) VALUES (?, ?, ?, ?, ?)"
-            cursor.execute(replace, (*place[:2], *state))
+            sql = "INSERT OR REPLACE INTO leases (project, session, epoch, holder, expires_at) VALUES (?, ?, ?, ?, ?)"
+            cursor.execute(sql, (*place[:2], *state))
             return state
 
         return self._write(write)
