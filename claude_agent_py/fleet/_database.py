@@ -142,21 +142,13 @@ class Database:
             raise build_away_error(error) from error
 
     async def read(
-        self,
-        work: Callable[..., T],
-        *args: Any,
-        patience: float | None = None,
-        answer_seconds: float | None = None,
+        self, work: Callable[..., T], *args: Any, patience: float | None = None, answer_seconds: float | None = None
     ) -> T:
         """Run a transaction that only reads, like `write`. Cancelling returns immediately."""
         return await self._call(partial(self.run, work, *args, write=False), False, patience, answer_seconds)
 
     async def write(
-        self,
-        work: Callable[..., T],
-        *args: Any,
-        patience: float | None = None,
-        answer_seconds: float | None = None,
+        self, work: Callable[..., T], *args: Any, patience: float | None = None, answer_seconds: float | None = None
     ) -> T:
         """Run a transaction in a thread, and retry it while the database is unavailable.
 
