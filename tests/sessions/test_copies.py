@@ -25,7 +25,8 @@ from claude_agent_py.sessions import (
     project_key_for_directory,
     push,
 )
-from claude_agent_py.sessions.stores import access, private_folder
+from claude_agent_py.sessions.stores import private_folder
+from claude_agent_py.sessions.stores.access import StoreAccess
 from claude_agent_py.sessions.stores.protocol import Place
 
 pytestmark = pytest.mark.anyio
@@ -160,7 +161,7 @@ async def test_what_a_killed_process_left_of_other_sessions_stays(
     store = MemoryStore()
     for session_id, is_last in ((SESSION, False), (other, True)):
         place = Place("p", session_id)
-        await access.send_leftovers(place, lambda place: store.load(place.key), store.append)
+        await StoreAccess(store).send_leftovers(place, None)
         assert len(store.entries(place.key)) == 1
         assert left.exists() is not is_last
 

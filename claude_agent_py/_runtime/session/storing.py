@@ -14,17 +14,10 @@ from claude_agent_py._event_loop import run_file_work
 from claude_agent_py._launch.environment import config_directory, environment
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.sessions.folders import find_session, is_id, project_key_for_directory
-from claude_agent_py.sessions.stores.access import StoreAccess, send_leftovers
+from claude_agent_py.sessions.stores.access import StoreAccess
 from claude_agent_py.sessions.stores.mirror import Mirror
 from claude_agent_py.sessions.stores.private_folder import PrivateFolder, change_owner, make_folder
-from claude_agent_py.sessions.stores.protocol import (
-    Lease,
-    Place,
-    SessionKey,
-    SessionStoreEntry,
-    append,
-    new_holder,
-)
+from claude_agent_py.sessions.stores.protocol import Lease, Place, SessionStoreEntry, new_holder
 from claude_agent_py.sessions.stores.transfers import (
     SUFFIX,
     ReportCursor,
@@ -131,7 +124,7 @@ class Storing:
         self.mirror = self._make_mirror()
         if not options.fork_session:
             await self._acquire(place)
-        left = await send_leftovers(place, self._access.load, self._append)
+        left = await self._access.send_leftovers(place, self._lease)
         env = environment(options, os.environ)
         is_ours = options.home is not True and (options.spawn is None or options.inherit_env)
         folder = self._folder = await run_file_work(make_folder, env if is_ours else None, options.user)
@@ -166,9 +159,6 @@ class Storing:
         self._lease = await self._access.acquire_lease(place, self._holder)
         if self._lease is not None:
             self.mirror.hold(self._lease)
-
-    async def _append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
-        await append(self._store, key, entries, self._lease)
 
     async def _resume_local(self, session_id: str, env: Any) -> None:
         """Let the CLI resume a session that only this machine has; all of it is then sent to the store."""

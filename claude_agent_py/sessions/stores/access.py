@@ -5,6 +5,7 @@ import logging
 import os
 import shutil
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,7 +27,6 @@ from claude_agent_py.sessions.stores.protocol import (
 )
 from claude_agent_py.sessions.stores.transfers import (
     SUFFIX,
-    Append,
     join_subpath,
     list_transcripts,
     parse_place,
@@ -164,6 +164,29 @@ class StoreAccess:
                 await _write_entries(path, entries, place)
         return True
 
+    async def send_leftovers(self, place: Place, lease: Lease | None) -> list[tuple[Place, str]]:
+        """Append the entries of a session that a killed process on this machine did not deliver.
+
+        Logs failures, and returns the places and files of the transcripts that are still incomplete in the store.
+        """
+        failed: list[tuple[Place, str]] = []
+        append = partial(self.append, lease=lease)
+        for folder in await run_file_work(lambda: list(find_left_behind(PREFIX))):
+            for path in folder.glob(f"projects/*/{place.session}{SUFFIX}"):
+                parsed = ((parse_place(found, place.project), found) for found, _ in list_transcripts(str(path)))
+                waiting = [(found, transcript) for found, transcript in parsed if found is not None]
+                try:
+                    while waiting:
+                        found, transcript = waiting[0]
+                        await send_older(transcript, found.key, await self.load(found) or [], append)
+                        del waiting[0]
+                except Exception as error:
+                    logger.warning("the entries in %s cannot be sent to the session store: %s", folder, error)
+                    failed += waiting
+                else:
+                    await run_file_work(_remove_session, folder, path)
+        return failed
+
 
 async def _write_entries(path: str, entries: list[SessionStoreEntry], place: Place) -> None:
     try:
@@ -176,29 +199,6 @@ def _build_reply_error(place: Place, reply: str) -> StoreError:
     return StoreError(
         f"the store returned for {format_key(place.key)} {reply}", key=place.key, session_id=place.session
     )
-
-
-async def send_leftovers(place: Place, load_stored: Any, append: Append) -> list[tuple[Place, str]]:
-    """Append the entries of a session that a killed process on this machine did not deliver.
-
-    Logs failures, and returns the places and files of the transcripts that are still incomplete in the store.
-    """
-    failed: list[tuple[Place, str]] = []
-    for folder in await run_file_work(lambda: list(find_left_behind(PREFIX))):
-        for path in folder.glob(f"projects/*/{place.session}{SUFFIX}"):
-            parsed = ((parse_place(found, place.project), found) for found, _ in list_transcripts(str(path)))
-            waiting = [(found, transcript) for found, transcript in parsed if found is not None]
-            try:
-                while waiting:
-                    found, transcript = waiting[0]
-                    await send_older(transcript, found.key, await load_stored(found) or [], append)
-                    del waiting[0]
-            except Exception as error:
-                logger.warning("the entries in %s cannot be sent to the session store: %s", folder, error)
-                failed += waiting
-            else:
-                await run_file_work(_remove_session, folder, path)
-    return failed
 
 
 def _remove_session(folder: Path, transcript: Path) -> None:
