@@ -361,7 +361,7 @@ class Fleet:
             raise OptionsError(INSTALL, option="fleet")
         from claude_agent_py.fleet.worker import Worker
 
-        return Worker(self, sessions=sessions, memory=memory, machine=machine, folder=folder)
+        return Worker(self, self.store, sessions=sessions, memory=memory, machine=machine, folder=folder)
 
     @property
     def store(self) -> "SessionStore":

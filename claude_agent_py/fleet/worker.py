@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Protocol, Self
 
 import anyio
 
@@ -19,17 +19,17 @@ from claude_agent_py._errors import ClaudeAgentError, FleetError, OptionsError
 from claude_agent_py._event_loop import Wakeup, in_trio, run_file_work
 from claude_agent_py._memory import can_measure, read_size, tree_memory
 from claude_agent_py.fleet import _claims, _retention, _rows
+from claude_agent_py.fleet._database import Database
 from claude_agent_py.fleet._execution import Execution
 from claude_agent_py.fleet._fair_queue import Claimant, has_work
 from claude_agent_py.fleet._store import Heartbeat
 from claude_agent_py.fleet._workflows import apply_schedules, delete_queue, execute, launch, shut_down
 from claude_agent_py.fleet.agents import FleetAgent
 from claude_agent_py.fleet.workspaces import safe_name
-
-if TYPE_CHECKING:
-    from claude_agent_py.fleet.fleet import Fleet
+from claude_agent_py.sessions.stores.protocol import SessionStore
 
 logger: logging.Logger = logging.getLogger("claude_agent_py")
+
 
 BRIEF_SECONDS: Final = 2.0
 """Seconds during which a periodic call of the database is retried; the next period repeats it anyway."""
@@ -37,6 +37,20 @@ SESSION_BYTES: Final = 300 * 1024 * 1024
 """The expected memory of a session before the first measurement."""
 PRUNE_SECONDS: Final = 3600.0
 """The longest pause in seconds between deletions of old sessions, if `retention` is set."""
+
+
+class FleetInterface(Protocol):
+    """The parts of `Fleet` that a worker uses."""
+
+    database: Database
+    lease: float
+    poll: float
+    tenant_limit: int | None
+    max_crashes: int
+    retention: float | None
+    agents: dict[tuple[str, str], FleetAgent]
+    schedules: dict[str, dict[str, Any]]
+    open_worker: "Worker | None"
 
 
 class Worker:
@@ -47,17 +61,18 @@ class Worker:
 
     def __init__(
         self,
-        fleet: "Fleet",
+        fleet: FleetInterface,
+        store: SessionStore,
         *,
         sessions: int = 16,
         memory: int | str | None = None,
         machine: str | None = None,
         folder: str | os.PathLike[str] | None = None,
     ) -> None:
-        self._store = fleet.store
         if sessions < 1:
             raise OptionsError("must be a positive number", option="sessions")
         self._fleet = fleet
+        self._store = store
         self._database = fleet.database
         self._brief = {"patience": BRIEF_SECONDS, "answer_seconds": fleet.lease}
         """The limits of calls between heartbeats: while one waits, the worker sends no heartbeat."""
