@@ -89,10 +89,10 @@ async def _iter_newest_first(access: StoreAccess, project: str) -> AsyncGenerato
         times = {session: at for session, (at, _) in known.items()}
     waiting = sorted(times, key=lambda each: times[each], reverse=True)
     for start in range(0, len(waiting), CONCURRENT_LOADS):
-        some = waiting[start : start + CONCURRENT_LOADS]
-        data = {each: known[each][1] for each in some if each in known and known[each][0] >= times[each]}
-        await _derive_summaries(access, [Place(project, each) for each in some if each not in data], data)
-        for each in some:
+        batch = waiting[start : start + CONCURRENT_LOADS]
+        data = {each: known[each][1] for each in batch if each in known and known[each][0] >= times[each]}
+        await _derive_summaries(access, [Place(project, each) for each in batch if each not in data], data)
+        for each in batch:
             info = _build_info(each, times[each], data.get(each, {}))
             if info is not None:
                 yield info
