@@ -245,8 +245,8 @@ async def delete_session_via_store(
 ) -> None:
     """Delete a session in a store, with its subagents. This cannot be undone.
 
-    Takes the arguments of `rename_session_via_store` except `title`, and raises its errors; also StoreError if the store
-    has no `delete`.
+    Takes the arguments of `rename_session_via_store` except `title`, and raises its errors; also StoreError if the
+    store has no `delete`.
     """
     if not implements(session_store, "delete"):
         raise StoreError("the store has no delete()", session_id=session_id)
