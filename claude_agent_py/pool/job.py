@@ -102,7 +102,9 @@ class Journal:
             try:
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
-                raise OptionsError(f"{self.path} is in use: another call of map_runs writes it", option=OPTION) from error
+                raise OptionsError(
+                    f"{self.path} is in use: another call of map_runs writes it", option=OPTION
+                ) from error
 
     def _load(self) -> None:
         """Read the lines. Drops the last one if it is incomplete."""
@@ -342,12 +344,11 @@ class Job:
 
     def _create_pool(self) -> Pool[Any]:
         concurrency = min(self.concurrency, len(self._todo))
-        spares = max(1, concurrency // 2)
         # Each process resumes the same session, so none can be started ahead.
         if names_one_session(self.options):
             return Pool(size=0, max_size=concurrency, memory=self.memory)
-        size = min(spares, len(self._todo))
-        return Pool(self.options, size=size, max_size=concurrency + spares, memory=self.memory)
+        spares = max(1, concurrency // 2)
+        return Pool(self.options, size=spares, max_size=concurrency + spares, memory=self.memory)
 
     async def _run_all(self, pool: Pool[Any], journal: Journal | None, report: Report) -> None:
         async with anyio.create_task_group() as group:
