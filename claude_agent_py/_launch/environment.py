@@ -13,10 +13,10 @@ from typing import Any, Final
 
 from claude_agent_py._configuration import Unshown, plain_copy
 from claude_agent_py._errors import OptionsError
-from claude_agent_py._launch.table import ALWAYS_VARIABLES, DEFAULT_CLIENT_APP, Variable, rows_with_values
+from claude_agent_py._launch.table import ALWAYS_VARIABLES, DEFAULT_CLIENT_APP, rows_with_values
 from claude_agent_py.observe.telemetry import resolve_telemetry
-from claude_agent_py.options.checks import HOME_VARIABLES, HOOKS_OFF, TRUE_WORDS
 from claude_agent_py.options.client_options import ClientOptions
+from claude_agent_py.options.conflicts import HOME_VARIABLES, HOOKS_OFF, TRUE_WORDS
 
 logger: logging.Logger = logging.getLogger("claude_agent_py")
 
@@ -91,7 +91,7 @@ def environment(
         env |= _home_variables(private_home(options, new_home), options.login)
     if options.cwd is not None and "PWD" in env:
         env["PWD"] = os.path.abspath(options.cwd)
-    for row, value in rows_with_values(Variable, options):
+    for row, value in rows_with_values("variable", options):
         env[row.name] = "1" if value is True else str(value)
     for name, value in options.env.items():
         if value is None:

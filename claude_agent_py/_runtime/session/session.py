@@ -75,7 +75,7 @@ from claude_agent_py._runtime.session.wire_log import WireLog, wire_log
 from claude_agent_py._streams import LazyEvent
 from claude_agent_py.observe.telemetry import resolve_telemetry
 from claude_agent_py.options import ClientOptions
-from claude_agent_py.options.checks import HOOKS_OFF, turns_hooks_off
+from claude_agent_py.options.conflicts import HOOKS_OFF, turns_hooks_off
 from claude_agent_py.options.delegation import definitions
 from claude_agent_py.tasks import TaskIntake, TaskManager
 from claude_agent_py.tasks.task import check_timeout
