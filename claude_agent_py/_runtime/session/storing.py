@@ -62,7 +62,6 @@ class Storing:
         self.options: ClientOptions = options
         """The options to start the CLI with."""
         self._given = options
-        self._store = options.session_store
         self._access = StoreAccess(options.session_store, options.load_timeout)
         self._project: str = options.session_store_project or project_key_for_directory(options.cwd)
         self._folder: PrivateFolder | None = None
@@ -75,12 +74,11 @@ class Storing:
 
     def _make_mirror(self) -> Mirror:
         return Mirror(
-            self._store,
+            self._access,
             self._project,
             holder=self._holder,
             report=self._report,
             flush=self._given.session_store_flush,
-            timeout=self._given.load_timeout,
         )
 
     @property

@@ -57,7 +57,8 @@ class StoreAccess:
         except StoreError:
             raise
         except TimeoutError as error:
-            raise StoreError(f"the store took more than {self._timeout:g} s to {action}") from error
+            message = f"the store did not answer in time: it took more than {self._timeout:g} s to {action}"
+            raise StoreError(message) from error
         except Exception as error:
             raise StoreError(f"the store failed to {action}: {type(error).__name__}: {error}") from error
 

@@ -18,19 +18,17 @@ from typing import Any, Final, Literal, Protocol, cast
 
 import anyio
 
-from claude_agent_py._errors import SessionError, StaleLeaseError, StoreError
+from claude_agent_py._errors import StaleLeaseError, StoreError
 from claude_agent_py._event_loop import run_file_work
 from claude_agent_py.sessions.files import write_atomically
+from claude_agent_py.sessions.stores.access import StoreAccess
 from claude_agent_py.sessions.stores.private_folder import PrivateFolder, make_folder
 from claude_agent_py.sessions.stores.protocol import (
     LEASE_SECONDS,
     Lease,
-    LeasingStore,
     Place,
     SessionKey,
-    SessionStore,
     SessionStoreEntry,
-    append,
     format_key,
     implements,
 )
@@ -174,31 +172,28 @@ class Mirror:
     """Sends the entries of one CLI process to a store.
 
     Args:
-        store: The store.
+        access: The store.
         project: The project in the store.
         holder: The name of the writer, for leases.
         report: Called when entries cannot be delivered.
         flush: `batched` collects the entries of a turn; `eager` sends them immediately.
-        timeout: The time limit of each store call, in seconds.
     """
 
     def __init__(
         self,
-        store: SessionStore,
+        access: StoreAccess,
         project: str,
         *,
         holder: str,
         report: Report,
         flush: Flush = "batched",
-        timeout: float = 60.0,
     ) -> None:
-        self._store = store
+        self._access = access
         self._project = project
         self._holder = holder
         self._report = report
         self._is_eager = flush == "eager"
-        self._timeout = timeout
-        self._leases: dict[str, Lease] | None = {} if implements(store, "acquire_lease") else None
+        self._leases: dict[str, Lease] | None = {} if implements(access.store, "acquire_lease") else None
         """The leases by session; None if the store has no leases."""
         self._lost_sessions: set[str] = set()
         """The sessions that another process has taken over."""
@@ -367,7 +362,7 @@ class Mirror:
                 await self._append(place.key, entries)
             except Exception as error:
                 # A call that timed out may still succeed, so repeating it could store entries without a uuid twice.
-                is_final = isinstance(error, StaleLeaseError | TimeoutError)
+                is_final = isinstance(error, StaleLeaseError) or isinstance(error.__cause__, TimeoutError)
                 if pause is None or is_final:
                     self._keep(place, entries, self.spool.prepend)
                     self._keep(place, self._drop_queued(place), self.spool.append)
@@ -381,14 +376,17 @@ class Mirror:
     async def _append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
         # Copy the entries: the store may change them, and they may be sent again.
         given: Any = [{**entry} for entry in entries]
-        with anyio.fail_after(self._timeout):
-            await append(self._store, key, given, await self._get_lease(key))
+        await self._access.append(key, given, await self._get_lease(key))
 
     async def _fall_behind(self, place: Place, cause: Exception) -> None:
-        error = _convert_error(place, cause)
+        error = cause
+        if not isinstance(error, StoreError):
+            error = StoreError(f"the entries of {format_key(place.key)} cannot be read: {cause}")
+            error.__cause__ = cause
+        error.key, error.session_id = place.key, place.session
         is_new = place not in self._behind
         self._behind[place] = error
-        if isinstance(cause, StaleLeaseError):
+        if isinstance(error, StaleLeaseError):
             self._lost_sessions.add(place.session)
         if is_new:
             await self._report(error, is_final=False)
@@ -431,10 +429,9 @@ class Mirror:
     async def _send_file(self, place: Place) -> int:
         reported = self._reported.setdefault(place, ReportCursor()).copy()
         marks: list[Mark] = []
-        with anyio.fail_after(self._timeout):
-            stored = await self._store.load(place.key)
+        stored = await self._access.load(place) or []
         sent = await send_missing(
-            self._files[place], place.key, stored or [], self._append, lambda entry: marks.append(identify(entry))
+            self._files[place], place.key, stored, self._append, lambda entry: marks.append(identify(entry))
         )
         self._drop_sent(place, reported.with_sent(marks))
         return sent
@@ -470,8 +467,8 @@ class Mirror:
             return None
         session = key["session_id"]
         if session not in self._leases:
-            own: SessionKey = {"project_key": key["project_key"], "session_id": session}
-            self._leases[session] = await cast("LeasingStore", self._store).acquire_lease(own, self._holder)
+            lease = await self._access.acquire_lease(Place(key["project_key"], session), self._holder)
+            self._leases[session] = cast("Lease", lease)
         return self._leases[session]
 
     async def keep_leases(self) -> None:
@@ -481,7 +478,7 @@ class Mirror:
             for session, lease in [*self._leases.items()]:
                 try:
                     with anyio.fail_after(LEASE_SECONDS / 3):
-                        self._leases[session] = await cast("LeasingStore", self._store).renew_lease(lease)
+                        self._leases[session] = await self._access.store.renew_lease(lease)
                 except StaleLeaseError as error:
                     if session not in self._lost_sessions:
                         await self._fall_behind(Place(self._project, session), error)
@@ -494,20 +491,6 @@ class Mirror:
         self._leases = {}
         for lease in leases.values():
             try:
-                await cast("LeasingStore", self._store).release_lease(lease)
+                await self._access.store.release_lease(lease)
             except Exception as error:
                 logger.warning("the lease of session %s cannot be released: %s", lease.key["session_id"], error)
-
-
-def _convert_error(place: Place, cause: Exception) -> StoreError:
-    if isinstance(cause, StoreError):
-        message = str(cause)
-    elif isinstance(cause, TimeoutError) and not str(cause):
-        message = f"the store did not answer in time about {format_key(place.key)}"
-    else:
-        message = f"the store failed with {format_key(place.key)}: {type(cause).__name__}: {cause}"
-    kind = type(cause) if isinstance(cause, SessionError) and isinstance(cause, StaleLeaseError) else StoreError
-    error = kind(message, session_id=place.session)
-    error.key = place.key
-    error.__cause__ = cause
-    return error
