@@ -116,6 +116,35 @@ async def test_what_is_sent_comes_back() -> None:
     assert echo.exit_code == 0
 
 
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_the_reader_runs_in_the_turn_of_the_loop_that_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    if not has_pidfds():
+        pytest.skip("needs pidfds")
+    loop, read = asyncio.get_running_loop(), os.read
+    turn = read_in = 0
+    is_over = False
+
+    def count_turns() -> None:
+        nonlocal turn
+        turn += 1
+        if not is_over:
+            loop.call_soon(count_turns)
+
+    def note_turn(fd: int, length: int) -> bytes:
+        nonlocal read_in
+        read_in = turn
+        return read(fd, length)
+
+    async with running(program(ECHO)) as echo:
+        monkeypatch.setattr(os, "read", note_turn)
+        count_turns()
+        for number in range(5):
+            echo.send_nowait(b"%d\n" % number)
+            assert await echo.receive() == b"%d\n" % number
+            assert read_in == turn
+        is_over = True
+
+
 async def test_large_lines_go_both_ways_at_the_same_time() -> None:
     line = b"x" * 20_000_000 + b"\n"
     received = b""
