@@ -10,7 +10,7 @@ from fleets import PATIENCE, QUESTION, FleetSetUp, built, clis, events_of, fleet
 
 from claude_agent_py import Allow, ClientOptions, Deny
 from claude_agent_py.fleet import Fleet, _execution
-from claude_agent_py.sessions import MemoryStore
+from claude_agent_py.sessions import MemoryStore, SessionKey, SessionStoreEntry
 from claude_agent_py.testing import Failure, Reply, ScriptedModel, tool_use
 
 pytestmark = [
@@ -84,9 +84,9 @@ class CountingStore(MemoryStore):
 
     loads = 0
 
-    async def load(self, *args: Any) -> Any:
+    async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
         self.loads += 1
-        return await super().load(*args)
+        return await super().load(key)
 
 
 async def test_a_process_ends_once_the_store_has_the_call_without_loading_it(
