@@ -8,6 +8,7 @@ import logging
 import os
 import sys
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -110,10 +111,10 @@ def variable(options: ClientOptions, name: str) -> str | None:
 
 def _inherit(surrounding: Mapping[str, str]) -> dict[str, str]:
     traced = _trace_context()
-    stale = {"TRACEPARENT", "TRACESTATE"} if "TRACEPARENT" in traced else set()
+    stale = MARKS | {"TRACEPARENT", "TRACESTATE"} if "TRACEPARENT" in traced else MARKS
     env = plain_copy(surrounding)
-    for name in MARKS | stale:
-        env.pop(name, None)
+    for name in env.keys() & stale:
+        del env[name]
     return env | traced
 
 
@@ -178,4 +179,7 @@ def _check_exporters(variables: Mapping[str, Any], *, option: str) -> None:
 def config_directory(env: Mapping[str, str]) -> Path:
     """Return the directory in which a CLI with this environment stores sessions, transcripts and to-do lists."""
     given = env.get("CLAUDE_CONFIG_DIR")
-    return Path(given) if given else Path(env.get("HOME") or Path.home(), ".claude")
+    return _path(given) if given else _path(env.get("HOME") or str(Path.home()), ".claude")
+
+
+_path = lru_cache(Path)  # a path takes a while to parse, and all sessions have the same

@@ -41,7 +41,7 @@ USUAL_PLACES: Final = (
 )
 """Where installers put the program; relative paths are below the home directory."""
 
-VERSION_PATTERN: Final = re.compile(r"\d+\.\d+\.\d+[0-9A-Za-z.+-]*")
+VERSION_PATTERN: Final = re.compile(r"(\d+)\.(\d+)\.(\d+)[0-9A-Za-z.+-]*")
 
 
 class Candidate(NamedTuple):
@@ -151,7 +151,7 @@ def require_version(version: str, cli_path: str | os.PathLike[str]) -> None:
 @lru_cache
 def version_key(version: str) -> tuple[int, ...]:
     """Return the sort key of a version: `2.1.328` is (2, 1, 328). Empty for an invalid version."""
-    numbers = re.match(r"(\d+)\.(\d+)\.(\d+)", version)
+    numbers = VERSION_PATTERN.match(version)
     return tuple(int(number) for number in numbers.groups()) if numbers else ()
 
 

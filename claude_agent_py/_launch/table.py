@@ -364,6 +364,10 @@ TABLE: Final[tuple[Row, ...]] = (
 )
 
 
+BY_DEFAULT: Final = frozenset({"perTaskStopAffordance"})
+"""The names of the rows that have a value for the CLI although their options are at their defaults."""
+
+
 def rows_with_values(kind: Kind, options: ClientOptions) -> Iterator[tuple[Row, Any]]:
     """Yield the rows of a kind that have a value for the CLI, with their values."""
     for row in _rows(kind, frozenset(options.model_fields_set)):
@@ -375,9 +379,8 @@ def rows_with_values(kind: Kind, options: ClientOptions) -> Iterator[tuple[Row, 
 @lru_cache
 def _rows(kind: Kind, given: frozenset[str]) -> list[Row]:
     """Return the rows of a kind that may have a value when these options are given."""
-    default = ClientOptions()
     rows = [row for row in TABLE if row.kind == kind]
-    return [row for row in rows if not given.isdisjoint(row.reads) or row.value(default) is not None]
+    return [row for row in rows if not given.isdisjoint(row.reads) or row.name in BY_DEFAULT]
 
 
 def options_of_the_start(options: ClientOptions) -> list[str]:

@@ -144,8 +144,9 @@ CONFLICTS: Final[Sequence[tuple[str, Callable[[Any], Any], str]]] = (
 
 def check_conflicts(options: Any) -> None:
     """Raise OptionsError for the first conflict between options."""
+    given = options.model_fields_set  # at its default, no option conflicts with another
     for option, holds, problem in CONFLICTS:
-        if holds(options):
+        if option in given and holds(options):
             raise OptionsError(problem, option=option)
 
 
@@ -185,6 +186,8 @@ def find_warnings(options: Any) -> Iterator[str]:
 
 
 def _find_unknown_tools(options: Any) -> Iterator[str]:
+    if not (options.tools or options.disallowed_tools or options.allowed_tools or options.agents):
+        return
     from claude_agent_py.wire.tools.registry import is_misspelt, suggested_tool
 
     tools = () if isinstance(options.tools, str | None) else options.tools

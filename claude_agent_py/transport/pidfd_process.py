@@ -35,7 +35,7 @@ def has_pidfds() -> bool:
 
 
 class PidfdProcess:
-    """A process with pipes for stdin, stdout and stderr, for one reader and one writer at a time.
+    """A process with pipes for stdin, stdout and stderr, for one reader and one writer at a time. Call `watch` next.
 
     Args:
         loop: The running event loop.
@@ -68,6 +68,10 @@ class PidfdProcess:
         self._writers: AsyncioWaiters = []
         self._exit_waiters: AsyncioWaiters = []
         self._stderr_waiters: AsyncioWaiters = []
+
+    def watch(self) -> None:
+        """Have the event loop read the pipes and report the exit. Called once; on an error, the process is killed."""
+        loop, popen = self._loop, self._popen
         try:
             for stream in (self._stdin, self._stdout, self._stderr):
                 os.set_blocking(stream.fileno(), False)

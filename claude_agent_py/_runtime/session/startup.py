@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import anyio
+import msgspec
 
 from claude_agent_py._configuration import Unshown
 from claude_agent_py._errors import (
@@ -148,8 +149,8 @@ class _Startup:
             info = read_reply(InitializeReply, "initialize", payload)
         except RemoteProtocolError as error:
             raise await self._error(f"the CLI sent an invalid reply to initialize: {error}") from error
-        with contextlib.suppress(ValueError):  # NaN, which only a dict can hold
-            keep_source(info, "_source", codec.encode_json(payload))  # it stays, and text takes a third of the memory
+        with contextlib.suppress(ValueError, OverflowError):  # only a dict can hold it
+            keep_source(info, "_source", msgspec.json.encode(payload))  # it stays; text takes a third of the memory
         return info
 
     async def _error(self, message: str) -> CLIError:
