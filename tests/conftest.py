@@ -25,6 +25,7 @@ if sys.dont_write_bytecode and "PYTHONDONTWRITEBYTECODE" in os.environ:
 import hypothesis
 import pytest
 from child_clis import agent_of as agent_of
+from forks import SHORT_LIVED
 from peers import nothing_left as nothing_left, start as start, start_process as start_process
 from store_servers import (
     a_postgres_store as a_postgres_store,
@@ -77,14 +78,10 @@ def little_garbage(request: pytest.FixtureRequest) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def short_lived_clis() -> Iterator[None]:
-    """Have the real CLI neither optimise its JavaScript nor collect garbage in several threads.
-
-    Both pay in a process that lives for minutes. Those of tests live for seconds, and take a quarter less CPU without.
-    The CLI names an option that its engine no longer knows when it refuses to start.
-    """
+    """Have the real CLI of scripted models prepared for a short life, as in the programs of `forks.py`."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(QUIET, "BUN_JSC_useDFGJIT", "0")
-        patch.setitem(QUIET, "BUN_JSC_numberOfGCMarkers", "1")
+        for name, value in SHORT_LIVED.items():
+            patch.setitem(QUIET, name, value)
         yield
 
 
