@@ -444,9 +444,6 @@ class Client(SessionControls, Generic[Output]):
             ConnectionClosedError: The client is not open, or was closed before the reply.
             OptionsError: The timeout is invalid, or the fields are not JSON or contain another subtype.
         """
-        from claude_agent_py.tasks.task import check_timeout
-
-        check_timeout(timeout)
         return await self.session.control(subtype, timeout=timeout, **fields)
 
     @property

@@ -106,13 +106,13 @@ class Engine:
             frame = decode(line)
             handler = handlers.get(type(frame))
             if handler is None:
-                events.append(MessageReceived(frame, line))
+                events.append(MessageReceived(frame))
             else:
                 handler(self, frame, events)
 
     def _on_malformed(self, frame: MalformedFrame, events: list[Event]) -> None:
         """Report the frame. A question is refused; a reply fails its request, a result its run."""
-        events.append(MessageReceived(frame, frame.line))
+        events.append(MessageReceived(frame))
         match frame.raw:
             case {"type": "control_request", "request_id": str(request_id)}:
                 self._refuse(request_id, f"malformed request: {frame.error}")
@@ -126,8 +126,8 @@ class Engine:
     def _on_oversize(self, line: OversizeLine, events: list[Event]) -> None:
         """Report a line that was dropped. A question is refused; a reply fails its request, a result its run."""
         problem = f"the line is {line.length} bytes long, more than limits.max_line_bytes; it was dropped"
-        frame = MalformedFrame(line=line.head, error=problem)
-        events.append(MessageReceived(frame, b""))
+        frame = MalformedFrame(line=line.head, error=problem, is_whole=False)
+        events.append(MessageReceived(frame))
         self._on_undecodable(frame, problem, events)
 
     def _on_undecodable(self, frame: MalformedFrame, problem: str, events: list[Event]) -> None:

@@ -11,8 +11,6 @@ class MessageReceived(Struct, frozen=True, gc=False):
     """A message of the conversation, or a frame that cannot be decoded."""
 
     message: Any
-    line: bytes
-    """The line of the message; empty if decoding it would not reproduce the message (it was too long to keep)."""
 
 
 class ResultUnreadable(Struct, frozen=True):

@@ -92,8 +92,8 @@ class TaskIntake:
 
     # From the session
 
-    def track(self, message: Any, line: bytes = b"", /) -> None:
-        """Track a message of any type; `line` is the line it was decoded from, if any. Never raises."""
+    def track(self, message: Any, /) -> None:
+        """Track a message of any type. Never raises."""
         kind = type(message)
         if kind not in _TRACKED:
             return
@@ -105,7 +105,7 @@ class TaskIntake:
                 self._is_orphaned = False
                 self.paths.record_init(message.cwd, message.session_id)
             elif kind in _OF_SUBAGENTS and message.agent_id in self.ledger.records:
-                self.messages.add(message.agent_id, message, line)
+                self.messages.add(message.agent_id, message)
                 self.ledger.touched.add(message.agent_id)
             self.publish()
         except Exception:

@@ -148,16 +148,14 @@ class TaskManager:
 
     # Events
 
-    def track(self, message: Any, line: bytes = b"", /) -> list[TaskEvent]:
+    def track(self, message: Any, /) -> list[TaskEvent]:
         """Track a message of any type, and return the task events that it caused.
 
-        Does no I/O and never raises. Messages may be repeated, missing or out of order. `line` is the line that the
-        message was decoded from, if known: a subagent's message is kept in this form, which takes a tenth of the
-        memory.
+        Does no I/O and never raises. Messages may be repeated, missing or out of order.
         """
         events: list[TaskEvent] = []
         stop_observing = self._intake.observe(lambda _, new: events.extend(new))
-        self._intake.track(message, line)
+        self._intake.track(message)
         stop_observing()
         return events
 

@@ -1,7 +1,7 @@
 """Store the messages of subagents by task, up to a common limit.
 
 Beyond the limit, the oldest messages are dropped, and a reader receives a `MessageGap` instead. The transcript on disk
-still contains them. Messages are stored as their lines if possible, which takes a tenth of the memory.
+still contains them. Messages are stored as their lines, which take a tenth of the memory.
 """
 
 from collections import deque
@@ -11,7 +11,7 @@ from typing import Final, TypeAlias, cast
 from anyio.lowlevel import checkpoint
 from msgspec import Struct, field
 
-from claude_agent_py.wire.codec import decode
+from claude_agent_py.wire.codec import decode, line_of
 from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
 from claude_agent_py.wire.messages.system import PermissionDeniedMessage
 
@@ -31,7 +31,7 @@ class MessageGap(Struct, frozen=True):
 class _TaskMessages(Struct):
     first: int = 0
     """The position of the oldest stored message, counted from the first message of the task."""
-    messages: deque[SubagentMessage | bytes] = field(default_factory=deque)
+    messages: deque[bytes] = field(default_factory=deque)
 
 
 class SubagentMessages:
@@ -44,14 +44,14 @@ class SubagentMessages:
         """The task of each message, in order of arrival. None before the first message: an empty deque takes 600
         bytes."""
 
-    def add(self, task_id: str, message: SubagentMessage, line: bytes = b"") -> None:
-        """Store a message, or the line it was decoded from."""
+    def add(self, task_id: str, message: SubagentMessage) -> None:
+        """Store a message."""
         if self._limit <= 0:
             return
         stored = self._by_task.get(task_id)
         if stored is None:
             stored = self._by_task[task_id] = _TaskMessages()
-        stored.messages.append(line or message)
+        stored.messages.append(line_of(message))
         if self._order is None:
             self._order = deque()
         self._order.append(stored)
@@ -63,7 +63,7 @@ class SubagentMessages:
     def get(self, task_id: str) -> list[SubagentMessage]:
         """Return the stored messages of a task."""
         stored = self._by_task.get(task_id)
-        return [_decode_message(each) for each in stored.messages] if stored else []
+        return [_decode(line) for line in stored.messages] if stored else []
 
     def read(self, task_id: str, position: int) -> tuple[SubagentMessage | MessageGap | None, int]:
         """Return the message at a position (a gap if dropped, None if not received yet) and the next position."""
@@ -74,12 +74,12 @@ class SubagentMessages:
             return MessageGap(task_id, stored.first - position), stored.first
         index = position - stored.first
         if index < len(stored.messages):
-            return _decode_message(stored.messages[index]), position + 1
+            return _decode(stored.messages[index]), position + 1
         return None, position
 
 
-def _decode_message(stored: SubagentMessage | bytes) -> SubagentMessage:
-    return cast(SubagentMessage, decode(stored)) if isinstance(stored, bytes) else stored
+def _decode(line: bytes) -> SubagentMessage:
+    return cast(SubagentMessage, decode(line, report=False))
 
 
 class Conversation(AsyncIterator[SubagentMessage | MessageGap]):

@@ -117,6 +117,20 @@ def encode(frame: Frame | WireModel) -> bytes:
     return encode_json(dump(frame))
 
 
+def line_of(message: object) -> bytes:
+    """Return the line that `decode` turns into an equal message; empty if there is none."""
+    source = getattr(message, "_source", None)
+    if type(source) is bytes:
+        return source
+    if isinstance(message, FrameModel):
+        return encode(message).removesuffix(b"\n")
+    if isinstance(message, UnknownMessage):
+        return json.dumps(message.raw).encode()
+    if isinstance(message, MalformedFrame) and message.is_whole:
+        return message.line
+    return b""
+
+
 _strict_json: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 _fast_json: Final = msgspec.json.Encoder().encode
 _lenient_json: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode

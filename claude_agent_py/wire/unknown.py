@@ -45,6 +45,8 @@ class MalformedFrame(Struct, frozen=True):
     """The JSON value of the line; None if it is not JSON."""
     location: tuple[str | int, ...] = ()
     """Keys and indices that lead to the invalid field; empty for an error of the whole line."""
+    is_whole: bool = True
+    """Whether `line` is the whole line."""
 
 
 def _text(raw: JSONObject, key: str) -> str:

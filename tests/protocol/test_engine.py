@@ -24,7 +24,7 @@ from claude_agent_py._protocol.events import (
 from claude_agent_py._protocol.state import State, Step
 from claude_agent_py.errors import LocalProtocolError
 from claude_agent_py.testing import frames
-from claude_agent_py.wire.codec import decode
+from claude_agent_py.wire.codec import decode, line_of
 from claude_agent_py.wire.control.asks import CanUseToolRequest
 from claude_agent_py.wire.control.frames import UnknownControlRequest
 from claude_agent_py.wire.messages.conversation import ResultMessage, UserContent, UserMessage
@@ -107,7 +107,7 @@ def test_a_message_is_reported_with_its_line() -> None:
     line = frames.encode(frames.assistant("hi", user_message_uuid="p", user_message_uuids=["p"]))
     (event,) = driver.engine.receive_data(line)
     assert isinstance(event, MessageReceived)
-    assert event.line == line[:-1]
+    assert line_of(event.message) == line[:-1]
 
 
 @pytest.mark.parametrize("blank", [b"\n", b"  \n", b"\r\n", b"\t \r\n"])
@@ -153,7 +153,7 @@ def test_a_line_that_is_too_long_is_a_message_with_its_head_and_the_next_one_is_
     events = [*driver.engine.receive_data(big[:900]), *driver.engine.receive_data(big[900:])]
     (event,) = events
     assert isinstance(event, MessageReceived)
-    assert event.line == b""  # it would not give the message again
+    assert line_of(event.message) == b""  # its head would not give the message again
     assert event.message.line == big[:4096]
     assert f"{len(big) - 1} bytes" in event.message.error
     assert len(driver.hear({"type": "brand_new"})) == 1

@@ -6,13 +6,11 @@ import pytest
 
 from claude_agent_py._runtime.runs.mailbox import Mailbox
 from claude_agent_py._runtime.runs.readers import Readers
-from claude_agent_py.wire.codec import encode
 from claude_agent_py.wire.unknown import UnknownMessage
 
 
 def put(readers: Readers, number: int) -> None:
-    message = UnknownMessage({"type": "new", "number": number})
-    readers.put(message, encode(message).removesuffix(b"\n"), is_of_run=False)
+    readers.put(UnknownMessage({"type": "new", "number": number}), is_of_run=False)
 
 
 def numbers(mailbox: Mailbox) -> list[int]:

@@ -29,10 +29,10 @@ def no_collector() -> Iterator[None]:
 
 def put(run: RunState, *said: dict[str, Any]) -> list[Any]:
     """Deliver these frames, and return them as messages."""
-    lines = [frames.encode(frame)[:-1] for frame in said]
-    for line in lines:
-        run.put(decode(line), line)
-    return [decode(line) for line in lines]
+    messages = [decode(frames.encode(frame)[:-1]) for frame in said]
+    for message in messages:
+        run.put(message)
+    return messages
 
 
 async def read(mailbox: Mailbox, number: int) -> list[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from claude_agent_py._errors import OptionsError
@@ -49,11 +50,23 @@ def _body(request: type[WireModel], fields: dict[str, Any]) -> JSONObject:
     from claude_agent_py.wire.fitting import Misfit, check
 
     try:
-        body = request(**fields)
+        body = request(**{name: _plain(value) for name, value in fields.items()})
         check(body)
         return dump(body)
     except Misfit as error:
         name = ".".join(map(str, error.place))
         problem = error.what
+    except UnicodeEncodeError as error:
+        name = None
+        problem = f"a text is not valid Unicode ({error.reason})"
     subtype = request.subtype  # type: ignore[attr-defined]  # every request has one
     raise OptionsError(f"{problem} (control request {subtype!r})", option=name or None)
+
+
+def _plain(value: Any) -> Any:
+    """Return a value with its mappings as dicts and its sequences as lists. msgspec encodes no other mappings."""
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value

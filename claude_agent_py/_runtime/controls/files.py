@@ -7,6 +7,7 @@ import os
 from typing import Final, Literal, TypeAlias
 
 from claude_agent_py import control  # loads its models on first use, to keep the import of the client fast
+from claude_agent_py._errors import OptionsError
 from claude_agent_py._runtime.controls.base import Controls, omit_unset
 from claude_agent_py.wire.base import JSONObject
 
@@ -52,7 +53,12 @@ class FileControls(Controls):
             path: The file. It does not have to exist.
             mtime: The modification time that the model knows, in seconds since the epoch (`os.stat(path).st_mtime`).
                 If the file has changed since, it counts as unread.
+
+        Raises:
+            OptionsError: `mtime` is not a finite number.
         """
+        if not math.isfinite(mtime):
+            raise OptionsError(f"must be seconds since the epoch, not {mtime!r}", option="mtime")
         await self._tell(
             control.SeedReadStateRequest, path=os.fspath(path), mtime=math.floor(round(mtime * MILLISECONDS, 3))
         )

@@ -13,6 +13,7 @@ import anyio
 from claude_agent_py import control  # loads its models on first use, to keep the import of the client fast
 from claude_agent_py._errors import ControlRejectedError, MCPNotReadyError, OptionsError
 from claude_agent_py._runtime.controls.base import Controls, omit_unset
+from claude_agent_py.tasks.task import check_timeout
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.settings.mcp_servers import MCPHTTPServer, MCPSSEServer, MCPStdioServer, mcp_server_from_wire
 
@@ -65,7 +66,9 @@ class MCPControls(Controls):
 
         Raises:
             MCPNotReadyError: Some servers, listed in `servers`, are still connecting. The CLI keeps trying.
+            OptionsError: The timeout is invalid.
         """
+        check_timeout(timeout)
         pending: list[str] = []
         pause, listed_by = FIRST_PAUSE, monotonic() + LISTED_WITHIN
         with anyio.move_on_after(timeout):
@@ -144,7 +147,7 @@ class MCPControls(Controls):
         self, configs: Mapping[str, JSONObject], timeout: float | None
     ) -> control.MCPSetServersReply:
         return await self._ask(
-            control.MCPSetServersRequest, control.MCPSetServersReply, timeout=timeout, servers=dict(configs)
+            control.MCPSetServersRequest, control.MCPSetServersReply, timeout=timeout, servers=configs
         )
 
     async def call(
@@ -177,10 +180,11 @@ class MCPControls(Controls):
                 "if_match": ...}`. The argument `"{{out:name}}"` becomes the path. See `staging` of the reply.
 
         Raises:
-            OptionsError: `expires_at` has no time zone.
+            OptionsError: An argument is invalid, for example `expires_at` has no time zone.
             ControlRejectedError: The tool failed (`error` is its message), or the server is not connected or runs in
                 this process.
         """
+        check_timeout(timeout)
         limit = CALL_TIMEOUT if timeout is None else timeout
         return await self._ask(
             control.MCPCallRequest,
@@ -188,13 +192,13 @@ class MCPControls(Controls):
             timeout=math.inf if check_permissions else limit + REPLY_SLACK,
             tool=tool,
             **omit_unset(
-                arguments=None if arguments is None else dict(arguments),
+                arguments=arguments,
                 timeout_ms=None if timeout is None else round(timeout * MILLISECONDS),
                 check_permissions=check_permissions,
                 result_not_for_model=result_not_for_model,
                 expires_at=_rfc3339(expires_at),
-                input_files=[dict(file) for file in input_files] or None,
-                output_files=[dict(file) for file in output_files] or None,
+                input_files=input_files or None,
+                output_files=output_files or None,
             ),
         )
 
@@ -285,7 +289,7 @@ class MCPControls(Controls):
             control.SetMCPPermissionModeOverrideRequest,
             server_name=name,
             mode=mode,
-            **omit_unset(ask_for_tools=None if ask_for_tools is None else [dict(tool) for tool in ask_for_tools]),
+            **omit_unset(ask_for_tools=ask_for_tools),
         )
         warning = payload.get("warning")
         return warning if isinstance(warning, str) else None

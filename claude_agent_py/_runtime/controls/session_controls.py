@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from claude_agent_py import control  # loads its models on first use, to keep the import of the client fast
+from claude_agent_py._errors import OptionsError
 from claude_agent_py._runtime.controls.base import Controls, omit_unset
 
 if TYPE_CHECKING:
@@ -92,8 +93,14 @@ class SessionControls(Controls):
             question: The text of the question.
             history: Earlier side questions and their answers, which the model does not remember.
             timeout: Seconds to wait for the answer; None means `Timeouts.control`.
+
+        Raises:
+            OptionsError: An argument has the wrong type.
         """
-        earlier = [{"question": asked, "response": answer} for asked, answer in history]
+        try:
+            earlier = [{"question": asked, "response": answer} for asked, answer in history]
+        except (TypeError, ValueError):
+            raise OptionsError("must be pairs of a question and its answer", option="history") from None
         return await self._ask(
             control.SideQuestionRequest,
             control.SideQuestionReply,

@@ -28,7 +28,7 @@ class SettingsControls(Controls):
         Raises:
             ControlRejectedError: A setting is invalid; none was applied.
         """
-        await self._tell(control.ApplyFlagSettingsRequest, settings=dict(settings))
+        await self._tell(control.ApplyFlagSettingsRequest, settings=settings)
 
     async def update(self, source: EditableSettings, settings: Mapping[str, Any]) -> None:
         """Write settings into a settings *file*, permanently.
@@ -38,7 +38,7 @@ class SettingsControls(Controls):
         Raises:
             ControlRejectedError: The CLI does not allow one of the settings.
         """
-        await self._tell(control.UpdateSettingsRequest, source=source, settings=dict(settings))
+        await self._tell(control.UpdateSettingsRequest, source=source, settings=settings)
 
     async def permission_rules(self) -> control.ListPermissionRulesReply:
         """Return all permission rules in force, each with its source."""
@@ -73,7 +73,7 @@ class SettingsControls(Controls):
             control.ReloadPluginsReply,
             timeout=timeout,
             **omit_unset(
-                add_plugins=None if add_plugins is None else [dict(plugin) for plugin in add_plugins],
+                add_plugins=add_plugins,
                 hold_on_cache_impact=hold_on_cache_impact,
                 refuse_if_busy=refuse_if_busy,
             ),

@@ -15,6 +15,7 @@ from anyio.lowlevel import checkpoint
 from claude_agent_py._errors import LocalProtocolError
 from claude_agent_py._runtime.runs.message_log import MessageLog
 from claude_agent_py._streams import RepeatingEvent
+from claude_agent_py.wire.codec import line_of
 
 DECODED_BYTES: Final = 1024 * 1024
 """How many bytes wait as messages, by the length of their lines; the rest waits as lines. A line takes a tenth of the
@@ -58,15 +59,13 @@ class Mailbox:
         recorded = 0 if self._position is None else len(self.recorded) - self._position
         return len(self._decoded) + len(self._unrecorded) - self._unrecorded_read + recorded
 
-    def put(self, message: Any, line: bytes, *, is_recorded: bool = False) -> None:
-        """Add a message and its line. Never waits. Does nothing once the mailbox is closed.
-
-        The line is empty if decoding it would not reproduce the message, which then stays in memory.
-        """
+    def put(self, message: Any, *, is_recorded: bool = False) -> None:
+        """Add a message. Never waits. Does nothing once the mailbox is closed."""
         if self._is_closed or (self._takes_unrecorded is False and not is_recorded):
             return
         if self._position is None and self._decoded_bytes > self._most_decoded:
             self._position = len(self.recorded)  # the reader has fallen behind
+        line = line_of(message)
         if is_recorded:
             self.recorded.append(message, line)
         if self._position is None:

@@ -79,7 +79,10 @@ class MessageLog(Sequence[Any]):
         return f"<log of {len(self)} messages>"
 
     def append(self, message: Any, line: bytes) -> None:
-        """Add a message as its line, unless messages were dropped. Without a line, it is kept as it is."""
+        """Add a message as its line (`line_of`), unless messages were dropped. Without a line, it is kept as it is.
+
+        The line has no line break, because the engine splits the output at them.
+        """
         if self._failure is not None:
             return
         if not line:

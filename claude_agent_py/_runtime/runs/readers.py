@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from claude_agent_py._runtime.runs.mailbox import Mailbox
 from claude_agent_py._streams import QUEUE_LIMIT
 from claude_agent_py.tasks.events import TaskProgressed
+from claude_agent_py.wire.codec import line_of
 
 if TYPE_CHECKING:  # loaded only by sessions with an inbox
     from claude_agent_py.permissions.interactions import Interaction, InteractionOpened, InteractionSettled
@@ -27,8 +28,8 @@ class Readers:
         self._mailboxes: tuple[Mailbox, ...] = ()
         """Replaced, never mutated: a reader may be dropped in any thread while they are iterated."""
         self._changing = threading.RLock()
-        self._unclaimed: deque[tuple[Any, bytes]] = deque()
-        """The messages outside of runs that the first reader will receive, with their lines."""
+        self._unclaimed: deque[Any] = deque()
+        """The messages outside of runs that the first reader will receive."""
         self._unclaimed_bytes = 0
         self._ended = False
         self._of_events: tuple[Mailbox, ...] = ()
@@ -36,19 +37,19 @@ class Readers:
         self._open: dict[str, Interaction] = {}
         """The questions that wait for a person."""
 
-    def put(self, message: Any, line: bytes = b"", *, is_of_run: bool = False) -> None:
+    def put(self, message: Any, *, is_of_run: bool = False) -> None:
         """Deliver a message, or an item that the CLI did not send, to every reader.
 
         Without readers, keep it for the first one unless a run has received it, and drop the oldest beyond the limits.
         """
         for mailbox in self._mailboxes:
-            mailbox.put(message, line)
+            mailbox.put(message)
         if is_of_run or self._mailboxes:
             return
-        self._unclaimed.append((message, line))
-        self._unclaimed_bytes += len(line)
+        self._unclaimed.append(message)
+        self._unclaimed_bytes += len(line_of(message))
         while len(self._unclaimed) > self._most_unclaimed or self._unclaimed_bytes > self._mailbox_bytes:
-            self._unclaimed_bytes -= len(self._unclaimed.popleft()[1])
+            self._unclaimed_bytes -= len(line_of(self._unclaimed.popleft()))
 
     @property
     def has_event_readers(self) -> bool:
@@ -61,7 +62,7 @@ class Readers:
             may_be_left_out = isinstance(event, TaskProgressed)
             for mailbox in self._of_events:
                 if not may_be_left_out or len(mailbox) < QUEUE_LIMIT:
-                    mailbox.put(event, b"")
+                    mailbox.put(event)
 
     def announce_interaction(self, event: "InteractionOpened | InteractionSettled") -> None:
         """Deliver an event of the inbox."""
@@ -79,8 +80,8 @@ class Readers:
         With `events` it also receives the events of tasks and of the inbox.
         """
         mailbox = Mailbox(self._mailbox_bytes)
-        for message, line in self._unclaimed:
-            mailbox.put(message, line)
+        for message in self._unclaimed:
+            mailbox.put(message)
         self._unclaimed.clear()
         self._unclaimed_bytes = 0
         with self._changing:

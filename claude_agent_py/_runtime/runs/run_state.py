@@ -46,12 +46,12 @@ class RunState(OpenRun):
         """Makes the error of a run that did not complete, anew for each waiter."""
         self._over = LazyEvent()
 
-    def put(self, message: Any, line: bytes) -> None:
-        """Deliver a message and its line. All but the deltas of partial messages are recorded."""
+    def put(self, message: Any) -> None:
+        """Deliver a message. All but the deltas of partial messages are recorded."""
         kind = type(message)
         if kind is ResultMessage:
             self.results.append(message)
-        self.mailbox.put(message, line, is_recorded=kind is not StreamEventMessage)
+        self.mailbox.put(message, is_recorded=kind is not StreamEventMessage)
 
     def finish(self, end: "RunEnded | None" = None, failure: Callable[[], BaseException] | None = None) -> None:
         """End the run. Only the first call has an effect."""

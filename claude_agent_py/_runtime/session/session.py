@@ -78,7 +78,7 @@ from claude_agent_py.options import ClientOptions
 from claude_agent_py.options.checks import HOOKS_OFF, turns_hooks_off
 from claude_agent_py.options.delegation import definitions
 from claude_agent_py.tasks import TaskIntake, TaskManager
-from claude_agent_py.wire.codec import encode
+from claude_agent_py.tasks.task import check_timeout
 from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
 from claude_agent_py.wire.unknown import MalformedFrame
 
@@ -450,27 +450,27 @@ class Session:
         return data
 
     def _on_message(self, event: MessageReceived) -> None:
-        message, line = event.message, event.line
+        message = event.message
         if self.facts.info is None and type(message) is MalformedFrame:
             self._refuse_garbage(message)
         runs, may_end = self._router.route(message, self._now())
-        if self.storing is None or not self.storing.take(message, len(line)):
+        if self.storing is None or not self.storing.take(message):
             for run in runs:
-                run.put(message, line)
-            self.readers.put(message, line, is_of_run=bool(runs))
+                run.put(message)
+            self.readers.put(message, is_of_run=bool(runs))
             for observer in self.observers:
                 observer.message(message)
-        self.track(message, line)  # its task events follow it
+        self.track(message)  # its task events follow it
         if may_end:
             self._handle(self._router.settle(self._now()))
         refusal = find_refusal(message)
         if refusal is not None and self.is_open:
             self.start_logged(self._fail_login, refusal)  # after the other messages that have arrived
 
-    def track(self, message: Any, line: bytes = b"", /) -> None:
-        """Update the tasks and facts from a message; `line` is its line if decoding it reproduces the message."""
+    def track(self, message: Any) -> None:
+        """Update the tasks and facts from a message."""
         if type(message) is not AssistantMessage or _is_telling(message):  # most messages are plain text
-            self.intake.track(message, line)
+            self.intake.track(message)
             self.facts.track(message)
         if self._parent is not None:
             self._parent.take(message)
@@ -513,8 +513,10 @@ class Session:
         """Send a control request and return the payload of its reply. See `ControlPort.control`.
 
         Raises:
-            OptionsError: The request would disable the hooks of the session, or its fields are not JSON.
+            OptionsError: The request would disable the hooks of the session, its fields are not JSON, or the timeout is
+                invalid.
         """
+        check_timeout(timeout)
         self.check_open()
         if "subtype" in fields:  # it would evade what is checked below
             raise OptionsError("the subtype is the first argument, not a field", option="subtype")
@@ -567,7 +569,7 @@ class Session:
         if self.ending.stream_over.is_set():
             self.track(message)
         else:
-            self.act([MessageReceived(message, encode(message).removesuffix(b"\n"))])
+            self.act([MessageReceived(message)])
 
     # Runs --------------------------------------------------------------------------------------------------------
 

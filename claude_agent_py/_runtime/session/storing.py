@@ -41,6 +41,7 @@ from claude_agent_py.sessions.stores.transfers import (
     list_transcripts,
     read_cursor,
 )
+from claude_agent_py.wire.codec import line_of
 from claude_agent_py.wire.messages.conversation import ResultMessage
 from claude_agent_py.wire.messages.occasional import MirrorErrorMessage, MirrorKey, TranscriptMirrorMessage
 
@@ -199,10 +200,10 @@ class Storing:
         """Send messages about errors of the store to the session, and errors of `on_store_error` to its log."""
         self._inject, self._report_failure = inject, report_failure
 
-    def take(self, message: object, size: int) -> bool:
+    def take(self, message: object) -> bool:
         """Take entries of the transcript, and return whether the message is nothing for readers."""
         if type(message) is TranscriptMirrorMessage:
-            self.mirror.take(message.file_path, message.entries, size)
+            self.mirror.take(message.file_path, message.entries, len(line_of(message)))
             return not self._given.session_mirror
         if type(message) is ResultMessage:
             self.mirror.flush()
