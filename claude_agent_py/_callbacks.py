@@ -112,7 +112,10 @@ class Callback:
                 `__cause__`. A cancellation of the caller propagates unchanged.
         """
         try:
-            value = await self.call_within(timeout, cancellation, *args)
+            if timeout is None:
+                value = await self.call(*args)
+            else:
+                value = await self.call_within(timeout, cancellation, *args)
         except DeadlineExpiredError as late:
             raise HandlerError(self.name, f"it did not answer within {timeout:g} s") from late.__cause__
         except BaseException as error:

@@ -8,10 +8,9 @@ _making_event = threading.Lock()
 class Cancellation:
     """A flag that is set once, when the CLI cancels a request. Safe to read from any thread."""
 
-    def __init__(self) -> None:
-        self._is_set = False
-        self._event: threading.Event | None = None
-        """Created by the first `wait`; most requests need none."""
+    _is_set = False
+    _event: threading.Event | None = None
+    """Created by the first `wait`; most requests need none."""
 
     def __bool__(self) -> bool:
         return self._is_set

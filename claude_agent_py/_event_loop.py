@@ -118,6 +118,57 @@ def wake(waiters: AsyncioWaiters) -> None:
             waiter.set_result(None)
 
 
+@functools.cache
+def _direct_future() -> Callable[..., asyncio.Future[None]]:
+    import asyncio
+
+    class DirectFuture(asyncio.Future[None]):
+        """A future that can also run its waiter at once, and not in the next turn of the loop."""
+
+        _waiter: tuple[Callable[[object], object], contextvars.Context]
+
+        def add_done_callback(self, fn: Any, /, *, context: Any = None) -> None:
+            self._waiter = fn, context
+            super().add_done_callback(fn, context=context)
+
+        def run_waiter(self) -> None:
+            """Set the result, and run the one waiter until it waits again. Not for callers that are in a task."""
+            fn, context = self._waiter
+            self.remove_done_callback(fn)
+            self.set_result(None)
+            context.run(fn, self)
+
+    return DirectFuture
+
+
+class AsyncioReader:
+    """Where the one reader of a pipe waits. The callback of the pipe runs it at once: a turn of the loop costs more."""
+
+    __slots__ = ("_future", "_loop")
+
+    def __init__(self, loop: AsyncioLoop) -> None:
+        self._loop = loop
+        self._future: Any = None
+
+    async def wait(self) -> None:
+        """Wait until `run` or `wake`."""
+        self._future = _direct_future()(loop=self._loop)
+        try:
+            await self._future
+        finally:
+            self._future = None
+
+    def run(self) -> None:
+        """Run the reader, if any, until it waits again. Only for a callback of the loop, which belongs to no task."""
+        if self._future is not None and not self._future.done():
+            self._future.run_waiter()
+
+    def wake(self) -> None:
+        """Wake the reader in the next turn of the loop."""
+        if self._future is not None:
+            wake([self._future])
+
+
 class AsyncioEvent:
     """An event that is set once. It takes half the time of `anyio.Event`, also with a deadline instead of a scope."""
 

@@ -5,6 +5,8 @@
 
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import asdict
+
 from claude_agent_py._callbacks import Callback, takes_arguments
 from claude_agent_py._errors import OptionsError
 from claude_agent_py.hooks.context import HookContext
@@ -67,7 +69,7 @@ def _request(input: "PreToolUseInput", context: HookContext) -> PermissionReques
         agent_id=context.agent_id,
     )
     check(wire)  # a policy may rely on the input being an object
-    given = {**vars(context), "tool_use_id": input.tool_use_id, "cwd": input.cwd or None}
+    given = {**asdict(context), "tool_use_id": input.tool_use_id, "cwd": input.cwd or None}
     del given["event"]  # which only hooks have
     return PermissionRequest(wire, PermissionContext(**given))
 

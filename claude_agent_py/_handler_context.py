@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from msgspec import Struct, field
+from msgspec.structs import asdict
 
 from claude_agent_py._cancellation import Cancellation
 
@@ -11,8 +13,7 @@ if TYPE_CHECKING:
     from claude_agent_py.tasks.task import Task
 
 
-@dataclass(frozen=True, kw_only=True)
-class HandlerContext:
+class HandlerContext(Struct, frozen=True, kw_only=True):
     """The context of a question that a handler answers."""
 
     request_id: str
@@ -26,6 +27,10 @@ class HandlerContext:
     cancellation: Cancellation = field(default_factory=Cancellation)
     """Set when the CLI cancels the request (because of an interrupt or its own timeout)."""
 
+    def __repr__(self) -> str:
+        fields = ", ".join(f"{name}={value!r}" for name, value in asdict(self).items() if not callable(value))
+        return f"{type(self).__name__}({fields})"
+
     @property
     def cancelled(self) -> bool:
         """Whether the CLI has cancelled the request."""
@@ -37,4 +42,4 @@ AnyContext = TypeVar("AnyContext", bound=HandlerContext)
 
 def extend(context: HandlerContext, kind: type[AnyContext], **fields: Any) -> AnyContext:
     """Return a context of another class with the values of `context` and these fields."""
-    return kind(**{**vars(context), **fields})
+    return kind(**{**asdict(context), **fields})

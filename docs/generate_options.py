@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from generated_parts import main
 
-from claude_agent_py._launch.table import TABLE, Field, Flag, Here, Row, Settings, Start, Variable
+from claude_agent_py._launch.table import TABLE, Row
 from claude_agent_py.options import client_options as options, values as option_values
 
 PAGE = Path(__file__).with_name("options.md")
@@ -121,19 +121,19 @@ def default_of(value: ast.expr) -> str:
 
 def place(row: Row) -> str:
     """Return how an option is passed on."""
-    if isinstance(row, Flag):
-        return f"`{row.name}`"
-    if isinstance(row, Variable):
-        return f"variable `{row.name}`"
-    if isinstance(row, Field):
-        return f"`{row.name}` of `initialize`"
-    return "the settings" if isinstance(row, Settings) else row.name
+    texts = {
+        "flag": f"`{row.name}`",
+        "variable": f"variable `{row.name}`",
+        "field": f"`{row.name}` of `initialize`",
+        "settings": "the settings",
+    }
+    return texts.get(row.kind, row.name)
 
 
 def goes_to(option: str) -> str:
-    """Return how an option is passed on. `Here` and `Start` rows count only for their first option."""
-    rows = [row for row in TABLE if option in row.option_names]
-    own = [row for row in rows if row.option_names[0] == option or not isinstance(row, Here | Start)]
+    """Return how an option is passed on. Rows of the kinds `here` and `start` count only for their first option."""
+    rows = [row for row in TABLE if option in row.reads]
+    own = [row for row in rows if row.reads[0] == option or row.kind not in ("here", "start")]
     return ", ".join(dict.fromkeys(place(row) for row in own))
 
 

@@ -12,12 +12,20 @@ from typing import Any
 import anyio
 import pytest
 
-from claude_agent_py._event_loop import Wakeup, in_event_loop, in_trio, run_until_wait, spawn_detached
+from claude_agent_py._event_loop import (
+    AsyncioReader,
+    Wakeup,
+    in_event_loop,
+    in_trio,
+    run_until_wait,
+    spawn_detached,
+)
 
 pytestmark = pytest.mark.anyio
 
 Worker = Callable[[], Awaitable[None]]
 BACKENDS = ("asyncio", "trio")
+NAME = contextvars.ContextVar[str]("name")
 
 
 def test_a_trio_that_another_thread_is_importing_is_none_yet(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -256,3 +264,73 @@ async def test_what_waits_says_so_once_and_can_be_cancelled() -> None:
             await at_end.wait()
             group.cancel_scope.cancel()
     assert told == ["waits", "cancelled"]
+
+
+class Reading:
+    """A worker of asyncio that reads again and again, and notes what happens."""
+
+    def __init__(self) -> None:
+        self.reader = AsyncioReader(asyncio.get_running_loop())
+        self.notes: list[str] = []
+        self.worker = asyncio.create_task(self._read())
+
+    async def _read(self) -> None:
+        try:
+            while True:
+                await self.reader.wait()
+                assert asyncio.current_task() is self.worker
+                self.notes.append(f"read {NAME.get()}")
+        finally:
+            self.notes.append("ended")
+
+    async def call(self, function: Callable[[], None]) -> None:
+        """Call a function as a callback of the loop."""
+        done = asyncio.Event()
+
+        def callback() -> None:
+            function()
+            done.set()
+
+        asyncio.get_running_loop().call_soon(callback)
+        await done.wait()
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_the_reader_of_a_pipe_runs_within_the_callback_of_the_loop() -> None:
+    NAME.set("of the worker")
+    reading = Reading()
+    NAME.set("of the caller")
+    await asyncio.sleep(0)  # it starts
+
+    def read_twice() -> None:
+        for _ in range(2):
+            reading.notes.append("callback")
+            reading.reader.run()
+
+    await reading.call(read_twice)
+    assert reading.notes == ["callback", "read of the worker"] * 2
+    reading.notes.clear()
+
+    reading.reader.wake()  # in a task, which must not run another one
+    assert reading.notes == []
+    await asyncio.sleep(0)
+    assert reading.notes == ["read of the worker"]
+    reading.worker.cancel()
+    await asyncio.wait([reading.worker])
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_cancelled_reader_of_a_pipe_is_not_run() -> None:
+    reading = Reading()
+    await asyncio.sleep(0)  # it starts
+
+    def cancel_and_run() -> None:
+        reading.worker.cancel()
+        reading.reader.run()
+        assert reading.notes == []
+
+    await reading.call(cancel_and_run)
+    await asyncio.wait([reading.worker])
+    assert reading.worker.cancelled()
+    reading.reader.run()
+    assert reading.notes == ["ended"]

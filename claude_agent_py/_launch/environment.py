@@ -8,15 +8,16 @@ import logging
 import os
 import sys
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
 from claude_agent_py._configuration import Unshown, plain_copy
 from claude_agent_py._errors import OptionsError
-from claude_agent_py._launch.table import ALWAYS_VARIABLES, DEFAULT_CLIENT_APP, Variable, rows_with_values
+from claude_agent_py._launch.table import ALWAYS_VARIABLES, DEFAULT_CLIENT_APP, rows_with_values
 from claude_agent_py.observe.telemetry import resolve_telemetry
-from claude_agent_py.options.checks import HOME_VARIABLES, HOOKS_OFF, TRUE_WORDS
 from claude_agent_py.options.client_options import ClientOptions
+from claude_agent_py.options.conflicts import HOME_VARIABLES, HOOKS_OFF, TRUE_WORDS
 
 logger: logging.Logger = logging.getLogger("claude_agent_py")
 
@@ -91,7 +92,7 @@ def environment(
         env |= _home_variables(private_home(options, new_home), options.login)
     if options.cwd is not None and "PWD" in env:
         env["PWD"] = os.path.abspath(options.cwd)
-    for row, value in rows_with_values(Variable, options):
+    for row, value in rows_with_values("variable", options):
         env[row.name] = "1" if value is True else str(value)
     for name, value in options.env.items():
         if value is None:
@@ -110,10 +111,10 @@ def variable(options: ClientOptions, name: str) -> str | None:
 
 def _inherit(surrounding: Mapping[str, str]) -> dict[str, str]:
     traced = _trace_context()
-    stale = {"TRACEPARENT", "TRACESTATE"} if "TRACEPARENT" in traced else set()
+    stale = MARKS | {"TRACEPARENT", "TRACESTATE"} if "TRACEPARENT" in traced else MARKS
     env = plain_copy(surrounding)
-    for name in MARKS | stale:
-        env.pop(name, None)
+    for name in env.keys() & stale:
+        del env[name]
     return env | traced
 
 
@@ -178,4 +179,7 @@ def _check_exporters(variables: Mapping[str, Any], *, option: str) -> None:
 def config_directory(env: Mapping[str, str]) -> Path:
     """Return the directory in which a CLI with this environment stores sessions, transcripts and to-do lists."""
     given = env.get("CLAUDE_CONFIG_DIR")
-    return Path(given) if given else Path(env.get("HOME") or Path.home(), ".claude")
+    return _path(given) if given else _path(env.get("HOME") or str(Path.home()), ".claude")
+
+
+_path = lru_cache(Path)  # a path takes a while to parse, and all sessions have the same

@@ -41,7 +41,7 @@ USUAL_PLACES: Final = (
 )
 """Where installers put the program; relative paths are below the home directory."""
 
-VERSION_PATTERN: Final = re.compile(r"\d+\.\d+\.\d+[0-9A-Za-z.+-]*")
+VERSION_PATTERN: Final = re.compile(r"(\d+)\.(\d+)\.(\d+)[0-9A-Za-z.+-]*")
 
 
 class Candidate(NamedTuple):
@@ -68,20 +68,18 @@ def find_cli(cli_path: str | os.PathLike[str] | None = None, environ: Mapping[st
     """
     environ = os.environ if environ is None else environ
     named = _find_named(cli_path, environ)
-    if named is not None:
-        if named.problem is None:
-            return named.path
-        raise CLINotFoundError(
-            [str(named)],
-            f"the `claude` program named by {named.place} cannot be used",
-            hint="Correct it, or remove it to search for the program.",
-        )
     tried = []
-    for candidate in search(environ):
+    for candidate in search(environ) if named is None else [named]:
         if candidate.problem is None:
             return candidate.path
         tried.append(str(candidate))
-    raise CLINotFoundError(tried)
+    if named is None:
+        raise CLINotFoundError(tried)
+    raise CLINotFoundError(
+        tried,
+        f"the `claude` program named by {named.place} cannot be used",
+        hint="Correct it, or remove it to search for the program.",
+    )
 
 
 def search(environ: Mapping[str, str] | None = None) -> Iterator[Candidate]:
@@ -153,7 +151,7 @@ def require_version(version: str, cli_path: str | os.PathLike[str]) -> None:
 @lru_cache
 def version_key(version: str) -> tuple[int, ...]:
     """Return the sort key of a version: `2.1.328` is (2, 1, 328). Empty for an invalid version."""
-    numbers = re.match(r"(\d+)\.(\d+)\.(\d+)", version)
+    numbers = VERSION_PATTERN.match(version)
     return tuple(int(number) for number in numbers.groups()) if numbers else ()
 
 

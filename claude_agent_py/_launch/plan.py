@@ -24,7 +24,7 @@ from claude_agent_py._launch.environment import (
 )
 from claude_agent_py._launch.launch_plan import CONFIG, FORCE, NEW_HOME, PREFIX, SETTINGS_FILE, LaunchPlan
 from claude_agent_py._launch.locate import home as home_of
-from claude_agent_py._launch.table import ALWAYS_FLAGS, AWAITED, TABLE, Awaited, Field, Flag, rows_with_values
+from claude_agent_py._launch.table import ALWAYS_FLAGS, AWAITED, TABLE, Awaited, rows_with_values
 from claude_agent_py._untrusted import read_bytes, read_json
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.options.values import PluginConfig, SystemPromptFile
@@ -145,8 +145,8 @@ def plan_launch(
         _check_user(options.user)
         _check_files(options)
     flags, too_long = _flags(options)
-    initialize = _initialize(options, too_long)
-    settings = join_settings(options, too_long.get("settings", []))
+    settings = join_settings(options, too_long.pop("settings", []))
+    initialize = {row.name: value for row, value in rows_with_values("field", options)} | too_long
     if scratch is None and (options.home is True or isinstance(settings, dict)):
         scratch = Path(tempfile.gettempdir(), f"{PREFIX}{os.urandom(8).hex()}")
     settings_flags, files = _settings(settings, scratch)
@@ -172,13 +172,6 @@ def plan_launch(
         config_dir=config_directory(env),
         confirmations={field.confirmed_by: _find_option(name) for name, field in awaited.items()},
     )
-
-
-def _initialize(options: ClientOptions, too_long: Mapping[str, list[str]]) -> dict[str, Any]:
-    """Return the fields of `initialize`, with the denied tools if they are too long for a flag."""
-    fields = {row.name: value for row, value in rows_with_values(Field, options)}
-    denied = {name: rules for name, rules in too_long.items() if name == "disallowedTools"}
-    return fields | denied
 
 
 def _waiting_flags(awaited: Mapping[str, Awaited]) -> list[str]:
@@ -250,7 +243,7 @@ def _flags(options: ClientOptions) -> tuple[list[str], dict[str, list[str]]]:
     """Return the flags, and the lists that are too long for a flag, by their destination."""
     flags: list[str] = []
     too_long: dict[str, list[str]] = {}
-    for row, value in rows_with_values(Flag, options):
+    for row, value in rows_with_values("flag", options):
         if row.when_long is not None and len(value) > LONG_LIST_CHARS:
             too_long[row.when_long] = split_rules(value)
         else:
@@ -310,4 +303,4 @@ def _argument_problem(argument: str) -> str | None:
 
 def _find_option(name: str) -> str:
     bare = name.removeprefix("--")
-    return next((row.option_names[0] for row in TABLE if row.name.removeprefix("--") == bare), "extra_args")
+    return next((row.reads[0] for row in TABLE if row.name.removeprefix("--") == bare), "extra_args")

@@ -1,28 +1,27 @@
 """The table of options: the CLI flag, environment variable or field of `initialize` that each becomes.
 
-Long or secret values are a `Field`, never a `Flag`: the command line is limited in length and readable by every user of
-the machine. Options that are only used in this process are listed, too (`Here`).
+Long or secret values are a field, never a flag: the command line is limited in length and readable by every user of
+the machine. Options that are only used in this process are listed, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property, lru_cache
-from operator import attrgetter
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from claude_agent_py._version import __version__
 from claude_agent_py.options.client_options import DIALOG_KINDS, ClientOptions, is_any_given
-from claude_agent_py.options.delegation import guide_text
+from claude_agent_py.options.delegation import definitions, guide_text
 from claude_agent_py.options.output_shape import OutputShape
 from claude_agent_py.options.values import (
-    PluginConfig,
     SystemPrompt,
     SystemPromptFile,
     SystemPromptPreset,
     SystemPromptText,
-    ThinkingConfig,
+    ThinkingAdaptive,
     ThinkingDisabled,
     ThinkingEnabled,
 )
@@ -30,96 +29,33 @@ from claude_agent_py.options.values import (
 if TYPE_CHECKING:
     from claude_agent_py.wire.base import JSONObject
 
-AnyRow = TypeVar("AnyRow", bound="Row")
-Encode: TypeAlias = Callable[..., Any]
-"""Converts the values of a row's options for the CLI. None and empty collections are left out."""
-
-
-def _same(value: Any) -> Any:
-    return value
-
-
-def _join(values: Sequence[str]) -> str | None:
-    return ",".join(values) or None
-
-
-def _if_on(switch: object) -> bool | None:
-    return bool(switch) or None
+Kind: TypeAlias = Literal["flag", "variable", "field", "settings", "start", "here"]
+"""What an option becomes: a command line flag, a variable of the environment, a field of `initialize` (sent through
+stdin) or a part of the settings (passed in a file that only this user can read). `start`: it only matters for starting
+the program. `here`: it is used in this process."""
 
 
 class Row:
-    """A flag, variable or field of the CLI, and the options that it depends on.
+    """A flag, variable or field of the CLI, or another use of an option."""
 
-    `options` names one option, or several separated by commas; `encode` is called with their values. With one option
-    it is not called for None.
-    """
-
-    def __init__(self, name: str, options: str, encode: Encode = _same) -> None:
+    def __init__(
+        self,
+        kind: Kind,
+        name: str,
+        *reads: str,
+        value: Callable[[ClientOptions], Any] | None = None,
+        when_long: str | None = None,
+    ) -> None:
+        self.kind = kind
         self.name = name
-        self.options = options
-        self.encode = encode
-
-    @cached_property
-    def option_names(self) -> list[str]:
+        """Its name in the CLI, or what the option is used for."""
+        self.reads = reads
         """The options that it depends on; the first is the one that errors name."""
-        return self.options.split(",")
-
-    @cached_property
-    def read(self) -> Callable[[ClientOptions], Any]:
-        """Returns the value of the option, or a tuple of the values of several."""
-        return attrgetter(*self.option_names)
-
-    def value(self, options: ClientOptions) -> Any:
-        """Return the value for the CLI, or None to leave it out."""
-        given = self.read(options)
-        if given is None:
-            return None
-        encoded = self.encode(given) if len(self.option_names) == 1 else self.encode(*given)
-        return None if encoded in ([], (), {}) else encoded
-
-
-class Flag(Row):
-    """A command line flag. True is a bare flag, False leaves it out, a list repeats the flag for each item."""
-
-    def __init__(self, name: str, options: str, encode: Encode = _same, *, when_long: str | None = None) -> None:
-        super().__init__(name, options, encode)
+        self.value = value or (lambda options: getattr(options, reads[0]) or None)
+        """Returns the value for the CLI, or None to leave it out. True is a bare flag; a list repeats the flag for each
+        item. The default is the option itself, left out if it is False or empty."""
         self.when_long = when_long
         """The destination of lists that are too long for the command line: a field of `initialize`, or `settings`."""
-
-    def value(self, options: ClientOptions) -> Any:
-        """Return the value of the flag, or None to leave it out."""
-        flag = super().value(options)
-        return None if flag is False else flag
-
-
-class Variable(Row):
-    """A variable of the environment."""
-
-
-class Field(Row):
-    """A field of `initialize`, which is sent through stdin."""
-
-
-class PromptAddition(Field):
-    """The text appended to the system prompt. Its delegation guide depends on the available tools."""
-
-    def value(self, options: ClientOptions) -> Any:
-        """Return the text, or None to leave it out."""
-        prompt = options.system_prompt
-        appended = prompt.append if isinstance(prompt, SystemPromptPreset) else None
-        return "\n\n".join(text for text in (appended, guide_text(options)) if text) or None
-
-
-class Settings(Row):
-    """A part of the settings, which are passed in a file that only this user can read."""
-
-
-class Here(Row):
-    """An option that is used in this process. `name` says what for."""
-
-
-class Start(Row):
-    """An option that only matters for starting the program. `name` says what for."""
 
 
 class Awaited(NamedTuple):
@@ -149,280 +85,314 @@ REMINDER: Final = "criticalSystemReminder_EXPERIMENTAL"
 """A field of agents that the CLI (2.1.328) accepts and never delivers. Hooks deliver it, see `DelegationHooks`."""
 
 
-# Encoders -------------------------------------------------------------------------------------------------------------
+# Values ---------------------------------------------------------------------------------------------------------------
 
 
-def _asker(
-    can_use_tool: Any, on_question: Any, on_plan: Any, interactions: Any, prompts: str | None, tool_name: str | None
-) -> str | None:
-    """Return what the CLI asks for permissions: a tool, this process (`stdio`), or None for nobody."""
-    if tool_name:
-        return tool_name
-    if prompts == "none":
-        return None
-    is_host_asked = prompts == "host" or is_any_given(can_use_tool, on_question, on_plan, interactions)
-    return "stdio" if is_host_asked else None
+def _join(names: Iterable[str] | None) -> str | None:
+    return ",".join(names or ()) or None
 
 
-def _tools_to_disallow(
-    disallowed: Iterable[str], can_use_tool: Any, on_question: Any, on_plan: Any, interactions: Any, prompts: str | None
-) -> str | None:
+def _path(path: str | os.PathLike[str] | None) -> str | None:
+    return None if path is None else str(Path(path).expanduser().absolute())
+
+
+def _asker(options: ClientOptions) -> str | None:
+    """Return whom the CLI asks for permission: a tool, this process (`stdio`), or None for its default."""
+    if options.permission_prompt_tool_name:
+        return options.permission_prompt_tool_name
+    return "stdio" if options.asks_host and options.permission_prompts != "none" else None
+
+
+def _tools_to_disallow(options: ClientOptions) -> str | None:
     """Return the disallowed tools, plus the asking tools without a handler.
 
     The CLI offers its three asking tools as soon as it can send the host any question.
     """
-    refused = list(disallowed)
-    if prompts == "host" or is_any_given(can_use_tool, on_question, on_plan):
+    refused = list(options.disallowed_tools)
+    if options.asks_host:
         # An allowed question still lacks its answer, so `can_use_tool` is not enough.
-        if not is_any_given(on_question, interactions):
+        if not is_any_given(options.on_question, options.interactions):
             refused.append("AskUserQuestion")
         # A plan is only allowed or denied, which `can_use_tool` can do as well.
-        if not is_any_given(on_plan, can_use_tool, interactions):
+        if not is_any_given(options.on_plan, options.can_use_tool, options.interactions):
             refused += ["EnterPlanMode", "ExitPlanMode"]
-    return _join(list(dict.fromkeys(refused)))
+    return _join(dict.fromkeys(refused))
 
 
-def _tools_to_allow(allowed: Iterable[str], skills: Sequence[str] | str | None) -> str | None:
-    by_skill = ["Skill"] if skills == "all" else [f"Skill({name})" for name in skills or ()]
-    return _join(list(dict.fromkeys([*allowed, *by_skill])))
+def _tools_to_allow(options: ClientOptions) -> str | None:
+    by_skill = ["Skill"] if options.skills == "all" else [f"Skill({name})" for name in options.skills or ()]
+    return _join(dict.fromkeys([*options.allowed_tools, *by_skill]))
 
 
-def _tools(tools: Sequence[str] | str) -> str:
-    return tools if isinstance(tools, str) else ",".join(tools)  # empty means no tools
+def _tools(options: ClientOptions) -> str | None:
+    tools = options.tools
+    if tools is None or isinstance(tools, str):
+        return tools
+    return ",".join(tools)  # empty means no tools
 
 
-def _thinking(thinking: ThinkingConfig) -> str | None:
-    if isinstance(thinking, ThinkingEnabled) and thinking.budget_tokens is not None:
+def _thinking(options: ClientOptions) -> str | None:
+    thinking = options.thinking
+    if thinking is None or (isinstance(thinking, ThinkingEnabled) and thinking.budget_tokens is not None):
         return None
     return "disabled" if isinstance(thinking, ThinkingDisabled) else "adaptive"
 
 
-def _thinking_tokens(thinking: ThinkingConfig | None, older: int | None) -> int | None:
-    return thinking.budget_tokens if isinstance(thinking, ThinkingEnabled) else older
+def _thinking_tokens(options: ClientOptions) -> int | None:
+    thinking = options.thinking
+    return thinking.budget_tokens if isinstance(thinking, ThinkingEnabled) else options.max_thinking_tokens
 
 
-def _thinking_display(thinking: ThinkingConfig) -> str | None:
-    return None if isinstance(thinking, ThinkingDisabled) else thinking.display
+def _thinking_display(options: ClientOptions) -> str | None:
+    thinking = options.thinking
+    return thinking.display if isinstance(thinking, ThinkingAdaptive | ThinkingEnabled) else None
 
 
-def _prompt_text(prompt: SystemPrompt) -> list[str] | None:
-    if not isinstance(prompt, SystemPromptText):
+def _prompt_text(options: ClientOptions) -> list[str] | None:
+    if not isinstance(options.system_prompt, SystemPromptText):
         return None
-    return [prompt.text] if isinstance(prompt.text, str) else prompt.text or [""]
+    text = options.system_prompt.text
+    return [text] if isinstance(text, str) else text or [""]
 
 
-def _prompt_file(prompt: SystemPrompt) -> str | None:
-    return str(prompt.path.expanduser().absolute()) if isinstance(prompt, SystemPromptFile) else None
+def _prompt_file(options: ClientOptions) -> str | None:
+    return _path(options.system_prompt.path) if isinstance(options.system_prompt, SystemPromptFile) else None
 
 
-def _excludes_dynamic(prompt: SystemPrompt) -> bool | None:
+def _prompt_addition(options: ClientOptions) -> str | None:
+    appended = options.system_prompt.append if isinstance(options.system_prompt, SystemPromptPreset) else None
+    return "\n\n".join(text for text in (appended, guide_text(options)) if text) or None
+
+
+def _excludes_dynamic(options: ClientOptions) -> bool | None:
+    prompt = options.system_prompt
     return prompt.exclude_dynamic_sections if isinstance(prompt, SystemPromptPreset) else None
 
 
-def _snapshot(prompt: SystemPrompt) -> bool | None:
-    return prompt.snapshot
+def _snapshot(options: ClientOptions) -> bool | None:
+    prompt = options.system_prompt
+    return prompt.snapshot if isinstance(prompt, SystemPrompt) else None
 
 
-def _schema(output_format: JSONObject | None, output_type: Any) -> JSONObject | None:
-    return output_format if output_type is None else OutputShape(output_type).schema
+def _schema(options: ClientOptions) -> Mapping[str, Any] | None:
+    if options.output_type is None:
+        return options.output_format or None
+    return OutputShape(options.output_type).schema
 
 
-def _skill_names(skills: Sequence[str] | str) -> list[str] | None:
-    return None if isinstance(skills, str) else list(skills)
-
-
-def _agents(agents: Mapping[str, Any]) -> JSONObject:
-    wire_agents = {name: agent.to_wire() for name, agent in agents.items()}
-    for agent in wire_agents.values():
+def _agents(options: ClientOptions) -> JSONObject | None:
+    agents = {name: agent.to_wire() for name, agent in definitions(options).items()}
+    for agent in agents.values():
         agent.pop(REMINDER, None)
-    return wire_agents
+    return agents or None
 
 
-def _observes(agents: Mapping[str, Any]) -> str | None:
-    return "1" if any(agent.observer for agent in agents.values()) else None
+def _servers(options: ClientOptions) -> JSONObject | None:
+    given = options.mcp_servers if isinstance(options.mcp_servers, Mapping) else {}
+    return {name: server.to_wire() for name, server in given.items() if hasattr(server, "to_wire")} or None
 
 
-def _servers(servers: Mapping[str, Any] | Path) -> JSONObject:
-    given = {} if isinstance(servers, Path) else servers
-    return {name: server.to_wire() for name, server in given.items() if hasattr(server, "to_wire")}
+def _dialog_kinds(options: ClientOptions) -> list[str] | None:
+    if options.on_user_dialog is None:
+        return None
+    kinds = options.supported_dialog_kinds
+    return list(DIALOG_KINDS if kinds is None else kinds) or None
 
 
-def _dialog_kinds(kinds: Sequence[str] | None, on_user_dialog: Any) -> list[str] | None:
-    return list(DIALOG_KINDS if kinds is None else kinds) if is_any_given(on_user_dialog) else None
+def _setting_sources(options: ClientOptions) -> str | None:
+    """Return the sources; none with a private home, where the CLI would treat the user's `.claude` as a project's."""
+    if options.setting_sources is None and not options.home:
+        return None
+    return ",".join(options.setting_sources or ())
 
 
-def _setting_sources(sources: Sequence[str] | None, home: Path | bool | None) -> str | None:
-    """Return the sources; none with a private home.
-
-    The CLI would treat the user's `.claude` as a project's there.
-    """
-    return ",".join(sources or ()) if sources is not None or home else None
-
-
-def _path(path: Path) -> str:
-    return str(path.expanduser().absolute())
-
-
-def _plugins_with_mcp(plugins: Iterable[PluginConfig]) -> list[str]:
-    return [_path(plugin.path) for plugin in plugins if not plugin.skip_mcp_discovery]
-
-
-def _plugins_without_mcp(plugins: Iterable[PluginConfig]) -> list[str]:
-    return [_path(plugin.path) for plugin in plugins if plugin.skip_mcp_discovery]
-
-
-def _paths(paths: Iterable[Path]) -> list[str]:
-    return [str(path) for path in paths]
+def _plugins(plugins: Iterable[Any], *, skip_mcp: bool) -> list[str | None] | None:
+    return [_path(plugin.path) for plugin in plugins if plugin.skip_mcp_discovery is skip_mcp] or None
 
 
 # The table ------------------------------------------------------------------------------------------------------------
 
+HANDLERS: Final = ("can_use_tool", "on_question", "on_plan", "interactions", "permission_prompts")
+"""The options on which `ClientOptions.asks_host` depends."""
+
 TABLE: Final[tuple[Row, ...]] = (
     # The program
-    Start("finds the program", "cli_path"),
-    Start("starts the program there", "cwd"),
-    Start("makes the environment", "env"),
-    Start("makes the environment", "inherit_env"),
-    Start("makes the environment", "home"),
-    Start("makes the environment", "login"),
-    Start("starts the program as", "user"),
-    Start("starts the program", "spawn"),
-    Variable("CLAUDE_AGENT_SDK_CLIENT_APP", "client_app", _same),
-    Flag("--debug", "debug"),
-    Flag("--debug-file", "debug_file", _path),
-    Start("your own flags", "extra_args"),
-    Here("time limits", "timeouts"),
-    Here("handling of late tasks", "late_tasks"),
-    Here("memory and process limits", "limits"),
+    Row("start", "finds the program", "cli_path"),
+    Row("start", "starts the program there", "cwd"),
+    Row("start", "makes the environment", "env"),
+    Row("start", "makes the environment", "inherit_env"),
+    Row("start", "makes the environment", "home"),
+    Row("start", "makes the environment", "login"),
+    Row("start", "starts the program as", "user"),
+    Row("start", "starts the program", "spawn"),
+    Row("variable", "CLAUDE_AGENT_SDK_CLIENT_APP", "client_app"),
+    Row("flag", "--debug", "debug"),
+    Row("flag", "--debug-file", "debug_file", value=lambda o: _path(o.debug_file)),
+    Row("start", "your own flags", "extra_args"),
+    Row("here", "time limits", "timeouts"),
+    Row("here", "handling of late tasks", "late_tasks"),
+    Row("here", "memory and process limits", "limits"),
     # The model
-    Flag("--model", "model"),
-    Flag("--fallback-model", "fallback_model", _join),
-    Flag("--thinking", "thinking", _thinking),
-    Flag("--max-thinking-tokens", "thinking,max_thinking_tokens", _thinking_tokens),
-    Flag("--thinking-display", "thinking", _thinking_display),
-    Flag("--effort", "effort"),
-    Flag("--max-turns", "max_turns"),
-    Flag("--max-budget-usd", "max_budget_usd"),
-    Flag("--task-budget", "task_budget"),
-    Flag("--betas", "betas", _join),
+    Row("flag", "--model", "model"),
+    Row("flag", "--fallback-model", "fallback_model", value=lambda o: _join(o.fallback_model)),
+    Row("flag", "--thinking", "thinking", value=_thinking),
+    Row("flag", "--max-thinking-tokens", "thinking", "max_thinking_tokens", value=_thinking_tokens),
+    Row("flag", "--thinking-display", "thinking", value=_thinking_display),
+    Row("flag", "--effort", "effort"),
+    Row("flag", "--max-turns", "max_turns"),
+    Row("flag", "--max-budget-usd", "max_budget_usd"),
+    Row("flag", "--task-budget", "task_budget"),
+    Row("flag", "--betas", "betas", value=lambda o: _join(o.betas)),
     # Prompts and instructions
-    Field("systemPrompt", "system_prompt", _prompt_text),
-    Flag("--system-prompt-file", "system_prompt", _prompt_file),
-    PromptAddition("appendSystemPrompt", "system_prompt,delegation_guide,agents"),
-    Field("excludeDynamicSections", "system_prompt", _excludes_dynamic),
-    Field("systemPromptSnapshot", "system_prompt", _snapshot),
-    Field("planModeInstructions", "plan_mode_instructions"),
-    Field("title", "title"),
+    Row("field", "systemPrompt", "system_prompt", value=_prompt_text),
+    Row("flag", "--system-prompt-file", "system_prompt", value=_prompt_file),
+    Row("field", "appendSystemPrompt", "system_prompt", "delegation_guide", "agents", value=_prompt_addition),
+    Row("field", "excludeDynamicSections", "system_prompt", value=_excludes_dynamic),
+    Row("field", "systemPromptSnapshot", "system_prompt", value=_snapshot),
+    Row("field", "planModeInstructions", "plan_mode_instructions"),
+    Row("field", "title", "title"),
     # Tools
-    Flag("--tools", "tools", _tools),
-    Flag("--allowedTools", "allowed_tools,skills", _tools_to_allow, when_long="settings"),
-    Flag(
+    Row("flag", "--tools", "tools", value=_tools),
+    Row("flag", "--allowedTools", "allowed_tools", "skills", value=_tools_to_allow, when_long="settings"),
+    Row(
+        "flag",
         "--disallowedTools",
-        "disallowed_tools,can_use_tool,on_question,on_plan,interactions,permission_prompts",
-        _tools_to_disallow,
+        "disallowed_tools",
+        *HANDLERS,
+        value=_tools_to_disallow,
         when_long="disallowedTools",
     ),
-    Field("toolAliases", "tool_aliases"),
-    Field("skills", "skills", _skill_names),
-    Here("a server in this process", "custom_tools"),
-    Field("mcpServers", "mcp_servers", _servers),
-    Flag("--mcp-config", "mcp_servers", lambda servers: _path(servers) if isinstance(servers, Path) else None),
-    Flag("--strict-mcp-config", "strict_mcp_config"),
-    Variable("CLAUDE_CODE_ENABLE_TODO_TOOLS", "task_list_tools", _if_on),
-    Variable("CLAUDE_CODE_QUESTION_PREVIEW_FORMAT", "question_preview_format"),
-    Flag("--plugin-dir", "plugins", _plugins_with_mcp),
-    Flag("--plugin-dir-no-mcp", "plugins", _plugins_without_mcp),
+    Row("field", "toolAliases", "tool_aliases"),
+    Row("field", "skills", "skills", value=lambda o: None if o.skills == "all" else o.skills or None),
+    Row("here", "a server in this process", "custom_tools"),
+    Row("field", "mcpServers", "mcp_servers", value=_servers),
+    Row(
+        "flag",
+        "--mcp-config",
+        "mcp_servers",
+        value=lambda o: _path(o.mcp_servers) if isinstance(o.mcp_servers, Path) else None,
+    ),
+    Row("flag", "--strict-mcp-config", "strict_mcp_config"),
+    Row("variable", "CLAUDE_CODE_ENABLE_TODO_TOOLS", "task_list_tools"),
+    Row("variable", "CLAUDE_CODE_QUESTION_PREVIEW_FORMAT", "question_preview_format"),
+    Row("flag", "--plugin-dir", "plugins", value=lambda o: _plugins(o.plugins, skip_mcp=False)),
+    Row("flag", "--plugin-dir-no-mcp", "plugins", value=lambda o: _plugins(o.plugins, skip_mcp=True)),
     # Permissions and hooks
-    Flag("--permission-mode", "permission_mode"),
-    Flag(
-        "--permission-prompt-tool",
-        "can_use_tool,on_question,on_plan,interactions,permission_prompts,permission_prompt_tool_name",
-        _asker,
+    Row("flag", "--permission-mode", "permission_mode"),
+    Row("flag", "--permission-prompt-tool", *HANDLERS, "permission_prompt_tool_name", value=_asker),
+    Row("flag", "--permission-prompts", "permission_prompts"),
+    Row("flag", "--allow-dangerously-skip-permissions", "allow_dangerously_skip_permissions"),
+    Row("here", "answers MCP servers", "on_elicitation"),
+    Row("field", "supportedDialogKinds", "supported_dialog_kinds", "on_user_dialog", value=_dialog_kinds),
+    Row("here", "`hooks` of `initialize`, made when the session starts", "hooks"),
+    Row(
+        "flag", "--add-dir", "additional_directories", value=lambda o: list(map(str, o.additional_directories)) or None
     ),
-    Flag("--permission-prompts", "permission_prompts"),
-    Flag("--allow-dangerously-skip-permissions", "allow_dangerously_skip_permissions"),
-    Here("answers MCP servers", "on_elicitation"),
-    Field("supportedDialogKinds", "supported_dialog_kinds,on_user_dialog", _dialog_kinds),
-    Here("`hooks` of `initialize`, made when the session starts", "hooks"),
-    Flag("--add-dir", "additional_directories", _paths),
-    Settings("sandbox", "sandbox"),
+    Row("settings", "sandbox", "sandbox"),
     # Subagents and background tasks
-    Field("agents", "agents", _agents),
+    Row("field", "agents", "agents", value=_agents),
     # Without this variable the CLI (2.1.328) ignores the field `observer` of an agent.
-    Variable("CLAUDE_CODE_EXPERIMENTAL_OBSERVER_AGENTS", "agents", _observes),
-    Flag("--agent", "agent"),
-    Field("forwardSubagentText", "forward_subagent_text", _if_on),
-    Field("forwardNestedSubagentToolCalls", "forward_nested_subagent_tool_calls", _if_on),
-    Field("agentProgressSummaries", "agent_progress_summaries", _if_on),
-    Field("appendSubagentSystemPrompt", "append_subagent_system_prompt"),
+    Row(
+        "variable",
+        "CLAUDE_CODE_EXPERIMENTAL_OBSERVER_AGENTS",
+        "agents",
+        value=lambda o: any(agent.observer for agent in definitions(o).values()) or None,
+    ),
+    Row("flag", "--agent", "agent"),
+    Row("field", "forwardSubagentText", "forward_subagent_text"),
+    Row("field", "forwardNestedSubagentToolCalls", "forward_nested_subagent_tool_calls"),
+    Row("field", "agentProgressSummaries", "agent_progress_summaries"),
+    Row("field", "appendSubagentSystemPrompt", "append_subagent_system_prompt"),
     # Without this variable the CLI (2.1.328) ignores the text.
-    Variable("CLAUDE_CODE_ENABLE_APPEND_SUBAGENT_PROMPT", "append_subagent_system_prompt", _if_on),
-    Variable("CLAUDE_CODE_MAX_SUBAGENT_SPAWN_DEPTH", "max_subagent_depth", str),
-    Variable("CLAUDE_CODE_MAX_CONCURRENT_SUBAGENTS", "max_concurrent_subagents", str),
-    Field("perTaskStopAffordance", "per_task_stop_affordance", _if_on),
+    Row(
+        "variable",
+        "CLAUDE_CODE_ENABLE_APPEND_SUBAGENT_PROMPT",
+        "append_subagent_system_prompt",
+        value=lambda o: bool(o.append_subagent_system_prompt) or None,
+    ),
+    Row("variable", "CLAUDE_CODE_MAX_SUBAGENT_SPAWN_DEPTH", "max_subagent_depth"),
+    Row("variable", "CLAUDE_CODE_MAX_CONCURRENT_SUBAGENTS", "max_concurrent_subagents"),
+    Row("field", "perTaskStopAffordance", "per_task_stop_affordance"),
     # Listeners
-    Here("callback", "on_task_notification"),
-    Here("callback", "on_task_event"),
-    Here("callback", "on_stderr"),
-    Here("OpenTelemetry", "telemetry"),
+    Row("here", "callback", "on_task_notification"),
+    Row("here", "callback", "on_task_event"),
+    Row("here", "callback", "on_stderr"),
+    Row("here", "OpenTelemetry", "telemetry"),
     # Output
-    Field("jsonSchema", "output_format,output_type", _schema),
-    Flag("--include-partial-messages", "include_partial_messages"),
-    Flag("--include-hook-events", "include_hook_events"),
-    Field("promptSuggestions", "prompt_suggestions", _if_on),
-    Here("`client_composed` of every prompt", "verbatim_prompts"),
+    Row("field", "jsonSchema", "output_format", "output_type", value=_schema),
+    Row("flag", "--include-partial-messages", "include_partial_messages"),
+    Row("flag", "--include-hook-events", "include_hook_events"),
+    Row("field", "promptSuggestions", "prompt_suggestions"),
+    Row("here", "`client_composed` of every prompt", "verbatim_prompts"),
     # Sessions and settings
-    Flag("--resume", "resume"),
-    Flag("--continue", "continue_conversation"),
-    Flag("--session-id", "session_id"),
-    Flag("--fork-session", "fork_session"),
-    Flag("--resume-session-at", "resume_session_at"),
-    Flag("--resume-drops-turn", "resume_drops_turn"),
-    Variable("CLAUDE_CODE_RESUME_INTERRUPTED_TURN", "resume_interrupted_turn", _if_on),
-    Variable(
+    Row("flag", "--resume", "resume"),
+    Row("flag", "--continue", "continue_conversation"),
+    Row("flag", "--session-id", "session_id"),
+    Row("flag", "--fork-session", "fork_session"),
+    Row("flag", "--resume-session-at", "resume_session_at"),
+    Row("flag", "--resume-drops-turn", "resume_drops_turn"),
+    Row("variable", "CLAUDE_CODE_RESUME_INTERRUPTED_TURN", "resume_interrupted_turn"),
+    Row(
+        "variable",
         "CLAUDE_CODE_RESUME_SHOWS_CUT_OFF_CALLS",
-        "resume_interrupted_turn,show_cut_off_calls",
-        lambda resumes, shows: _if_on(resumes and shows),
+        "resume_interrupted_turn",
+        "show_cut_off_calls",
+        value=lambda o: (o.resume_interrupted_turn and o.show_cut_off_calls) or None,
     ),
-    Flag("--no-session-persistence", "persist_session", lambda persists: not persists),
-    Flag("--session-mirror", "session_mirror,session_store", lambda on, store: on or store is not None or None),
-    Here("the project in the store", "session_store_project"),
-    Here("mirrors to the store", "session_store_flush"),
-    Here("calls of the store", "load_timeout"),
-    Here("callback", "on_store_error"),
-    Variable(
-        "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING", "enable_file_checkpointing", lambda on: "true" if on else None
+    Row("flag", "--no-session-persistence", "persist_session", value=lambda o: not o.persist_session or None),
+    Row(
+        "flag",
+        "--session-mirror",
+        "session_mirror",
+        "session_store",
+        value=lambda o: o.session_mirror or o.session_store is not None or None,
     ),
-    Flag("--setting-sources", "setting_sources,home", _setting_sources),
-    Settings("settings", "settings"),
-    Field("managedSettings", "managed_settings"),
-    Flag("--project-config-root", "project_config_root", _path),
+    Row("here", "the project in the store", "session_store_project"),
+    Row("here", "mirrors to the store", "session_store_flush"),
+    Row("here", "calls of the store", "load_timeout"),
+    Row("here", "callback", "on_store_error"),
+    Row(
+        "variable",
+        "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING",
+        "enable_file_checkpointing",
+        value=lambda o: "true" if o.enable_file_checkpointing else None,
+    ),
+    Row("flag", "--setting-sources", "setting_sources", "home", value=_setting_sources),
+    Row("settings", "settings", "settings"),
+    Row("field", "managedSettings", "managed_settings"),
+    Row("flag", "--project-config-root", "project_config_root", value=lambda o: _path(o.project_config_root)),
 )
 
 
-def rows_with_values(kind: type[AnyRow], options: ClientOptions) -> Iterator[tuple[AnyRow, Any]]:
+BY_DEFAULT: Final = frozenset({"perTaskStopAffordance"})
+"""The names of the rows that have a value for the CLI although their options are at their defaults."""
+
+
+def rows_with_values(kind: Kind, options: ClientOptions) -> Iterator[tuple[Row, Any]]:
     """Yield the rows of a kind that have a value for the CLI, with their values."""
-    for row in _rows(kind, frozenset(options.model_fields_set)):  # type: ignore[arg-type]
+    for row in _rows(kind, frozenset(options.model_fields_set)):
         value = row.value(options)
         if value is not None:
             yield row, value
 
 
 @lru_cache
-def _rows(kind: type[Row], given: frozenset[str]) -> list[Any]:
+def _rows(kind: Kind, given: frozenset[str]) -> list[Row]:
     """Return the rows of a kind that may have a value when these options are given."""
-    default = ClientOptions()
-    rows = [row for row in TABLE if isinstance(row, kind)]
-    return [row for row in rows if not given.isdisjoint(row.option_names) or row.value(default) is not None]
+    rows = [row for row in TABLE if row.kind == kind]
+    return [row for row in rows if not given.isdisjoint(row.reads) or row.name in BY_DEFAULT]
 
 
 def options_of_the_start(options: ClientOptions) -> list[str]:
     """Return the options set here that the CLI can only have from its command line, environment or settings file."""
     default = ClientOptions()
     changed = {name for name in options.model_fields_set if getattr(options, name) != getattr(default, name)}
-    rows = [row for row in TABLE if not isinstance(row, Field | Here)]
-    rows = [row for row in rows if isinstance(row, Start) or row.value(options) is not None]
-    return list(dict.fromkeys(name for row in rows for name in row.option_names if name in changed))
+    rows = [
+        row
+        for row in TABLE
+        if row.kind == "start" or (row.kind not in ("field", "here") and row.value(options) is not None)
+    ]
+    return list(dict.fromkeys(name for row in rows for name in row.reads if name in changed))
 
 
 DEFAULT_CLIENT_APP: Final = f"claude-agent-py/{__version__}"

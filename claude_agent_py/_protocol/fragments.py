@@ -7,7 +7,7 @@ from typing import Final
 MAX_TOKENS: Final = 1_000_000
 """After how many tokens reading ends; a million takes about half a second."""
 
-_TOKEN: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[{}\[\]:,]', re.DOTALL)
+_TOKEN: Final = rb'(?s)"(?:[^"\\]++|\\.)*+"|[{}\[\]:,]'
 
 
 def readable_strings(line: bytes) -> dict[str, str]:
@@ -17,7 +17,7 @@ def readable_strings(line: bytes) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     depth, keys, last, is_value = 0, ["", ""], "", False
-    for match in itertools.islice(_TOKEN.finditer(line), MAX_TOKENS):
+    for match in itertools.islice(re.finditer(_TOKEN, line), MAX_TOKENS):
         token = match[0]
         if token in b"{[":
             depth, is_value = depth + 1, False

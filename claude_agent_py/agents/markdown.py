@@ -139,15 +139,17 @@ class _Reader(Generic[Definition]):
         try:
             check_depth(values, MOST_VALUES)
         except ValueError as error:
-            raise self._build_error(f"the front matter cannot be used: {error}", 1) from None
+            raise self._build_error(f"the front matter cannot be read: {error}", 1) from None
 
     def _select_known(self, fields: Mapping[str, tuple[str, Any]]) -> dict[str, Any]:
         """Return the values by field name. Unknown names are kept for the definition to reject, or ignored."""
-        known = self._model.model_fields
-        kept = {field: (key, value) for field, (key, value) in fields.items() if value is not None}
-        if self._unknown == "ignore":
-            kept = {field: both for field, both in kept.items() if field in known and field != "prompt"}
-        return {field if field in known else key: value for field, (key, value) in kept.items()}
+        known = self._model.model_fields.keys()
+        readable = known - {"prompt"}
+        values: dict[str, Any] = {}
+        for field, (key, value) in fields.items():
+            if value is not None and (field in readable or self._unknown == "error"):
+                values[field if field in known else key] = value
+        return values
 
     def _get_field_name(self, key: str) -> str:
         return self._aliases.get(key) or snake_case(key)

@@ -77,7 +77,7 @@ def _resolve_id(target: str, config_dir: str | None) -> str:
     try:
         return resolve_id(target, config_dir=config_dir)
     except OptionsError as error:
-        raise OptionsError(f"no file {target}, and {error}") from None
+        raise OptionsError(f"there is no file {target}, and {error}") from None
 
 
 def _check_is_store(path: Path) -> None:

@@ -341,14 +341,15 @@ class SectionBuilder:
         self.end_text()
         piece = self._open.pop()
         if not is_closed:
+            piece.is_closed = False
             self.unclosed(piece.path[-1], piece.place.offset)
-        self._add_section(piece, piece.build_section(is_closed=is_closed and piece.is_closed))
+        self._add_section(piece)
 
     def end_text(self) -> None:
         """End the text outside sections, so that text that follows becomes another piece."""
         piece, self._text_piece = self._text_piece, None
         if piece is not None and piece.is_started:
-            self._add_section(piece, piece.build_section(is_closed=True))
+            self._add_section(piece)
 
     def leave_open(self) -> None:
         """Mark the innermost open section as unclosed: its end is missing."""
@@ -409,7 +410,8 @@ class SectionBuilder:
         if added:
             self.events.append(SectionGrew(piece.path, added))
 
-    def _add_section(self, piece: "_Piece", section: Section) -> None:
+    def _add_section(self, piece: "_Piece") -> None:
+        section = piece.build_section()
         (self._open[-1].sections if self._open else self._pieces).append(section)
         self.events.append(SectionEnded(piece.path, section))
 
@@ -449,5 +451,5 @@ class _Piece:
         self._held_space = [kept[len(body) :]]
         return before + body
 
-    def build_section(self, *, is_closed: bool) -> Section:
-        return Section(self.path[-1], "".join(self._parts), tuple(self.sections), is_closed, self.place)
+    def build_section(self) -> Section:
+        return Section(self.path[-1], "".join(self._parts), tuple(self.sections), self.is_closed, self.place)

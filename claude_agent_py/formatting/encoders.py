@@ -57,12 +57,12 @@ class JSONEncoder:
         """Decode JSON.
 
         Raises:
-            ValueError: The text is not JSON, or is nested too deep.
+            ValueError: The text is not JSON, or is nested too deeply.
         """
         try:
             return json.loads(text)
         except RecursionError:
-            raise ValueError("the JSON is nested too deep") from None
+            raise ValueError("the JSON is nested too deeply") from None
 
 
 class YAMLEncoder:
@@ -108,12 +108,12 @@ class YAMLEncoder:
         """Decode YAML. Aliases and tags that create Python objects are rejected.
 
         Raises:
-            ValueError: The text is invalid, uses aliases or such tags, or is nested too deep.
+            ValueError: The text is invalid, uses aliases or such tags, or is nested too deeply.
         """
         try:
             return self._yaml.load(text, Loader=self._loader)
         except RecursionError:
-            raise ValueError("the YAML is nested too deep") from None
+            raise ValueError("the YAML is nested too deeply") from None
         except (self._yaml.YAMLError, LookupError, AttributeError, TypeError, ArithmeticError) as error:
             # PyYAML raises all of these for a value that does not match its tag, such as `!!int ""`.
             raise ValueError(f"not YAML: {error}") from error

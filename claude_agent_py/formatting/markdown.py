@@ -264,7 +264,8 @@ class MarkdownReader:
         match = special_lines(self._level, self._level + max(self._builder.depth - 1, 0) + below).match(line)
         if match is None or not match["slashes"]:
             return line
-        return line[: match.end("indent")] + line[match.end("indent") + 1 :]
+        slash = match.end("indent")
+        return line[:slash] + line[slash + 1 :]
 
     def _push(self, offset: int, line: str) -> None:
         """Add a line. A blank line is held back, because it is not content if a header follows."""

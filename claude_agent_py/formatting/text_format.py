@@ -6,6 +6,7 @@ registered sections, problems, events and instructions.
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Final, Literal
 
 from claude_agent_py._errors import TextFormatError
@@ -145,10 +146,11 @@ class TextFormat(ABC):
     def _build_outline(self, names: Collection[str] | None = None, keeps_unknown: bool = False) -> Outline:
         if names is None:
             return Outline(self.registered or None, keeps_unknown=keeps_unknown)
-        listed = [SectionSpec(name=name, required=False, repeatable=True, anywhere=True) for name in names]
-        known = {spec.name: spec for spec in listed}
-        inner = {name: self._specs[name.casefold()].sections for name in known if name.casefold() in self._specs}
-        specs = [SectionSpec(**{**vars(spec), "sections": inner.get(spec.name, ())}) for spec in listed]
+        specs = []
+        for name in names:
+            spec = SectionSpec(name=name, required=False, repeatable=True, anywhere=True)
+            registered = self._specs.get(name.casefold())
+            specs.append(spec if registered is None else replace(spec, sections=registered.sections))
         return Outline(specs, keeps_unknown=keeps_unknown)
 
     # Sections and instructions for a model

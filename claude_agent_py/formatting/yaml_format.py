@@ -466,26 +466,27 @@ def _format_value(section: Section, inside: Outline) -> Iterator[str]:
             before = []
     elif isinstance(text, Notation):
         lines = text.split("\n")
-        yield from [text] if len(lines) == 1 and not (ENTRY.match(text) or ITEM.match(text)) else ["", *lines]
+        if len(lines) == 1 and not (ENTRY.match(text) or ITEM.match(text)):
+            yield text
+        else:
+            yield ""
+            yield from lines
     else:
         yield from _format_text(text)
 
 
 def _format_text(text: str) -> Iterator[str]:
+    body = text.rstrip("\n")
+    lines = text.split("\n")
     if _is_simple(text):
         yield text
-    elif "\n" in text and all(line.isprintable() and (line.strip() or not line) for line in text.split("\n")):
-        ends = len(text) - len(text.rstrip("\n"))
-        body = text.rstrip("\n") or None
-        if body is None:
-            yield _quote(text)
-            return
-        indent = "2" if text[0] in " \n" else ""
-        chomping = {0: "-", 1: ""}.get(ends, "+")
-        yield f"|{indent}{chomping}"
-        yield from (text[:-1] if ends else text).split("\n")
-    else:
+    elif not body or len(lines) == 1 or any(line.isspace() or not line.isprintable() for line in lines):
         yield _quote(text)
+    else:
+        indent = "2" if text[0] in " \n" else ""
+        chomping = {0: "-", 1: ""}.get(len(text) - len(body), "+")
+        yield f"|{indent}{chomping}"
+        yield from text.removesuffix("\n").split("\n")
 
 
 def _format_key(name: str) -> str:

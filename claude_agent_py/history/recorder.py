@@ -10,7 +10,7 @@ import json
 import threading
 import weakref
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -140,18 +140,25 @@ class Recorder:
         touched = self._touched | {event.task_id for event in events}
         self._touched = set()
         tasks = {task.id: task for task in _sort_tasks(manager, touched)}
-        at_first = {event.task_id: event for event in reversed(events)}
-        drafts = [_build_created(task, at_first.get(task.id)) for task in tasks.values() if task.id not in self._known]
-        asking = {event.task_id for event in events if isinstance(event, TaskAsked)}
         for event in events:
-            drafts += _build_records(event, tasks[event.task_id], is_asked=event.task_id in asking)
             if isinstance(event, TaskFinished | TaskRevised):
                 self.waiting.append(FinishedTask.of(tasks[event.task_id], event.outcome, ""))
+        drafts = self._draft(tasks, events)
+        last = {draft.task_id: draft for draft in drafts}
+        for draft in drafts:
+            self._add(draft, tasks[draft.task_id] if draft is last[draft.task_id] else None)
+
+    def _draft(self, tasks: Mapping[str, Task], events: list[TaskEvent]) -> list[TaskRecord]:
+        """Return at least one record for each task: that it is new, its events, or that it has changed."""
+        first_events = {event.task_id: event for event in reversed(events)}
+        asking = {event.task_id for event in events if isinstance(event, TaskAsked)}
+        new = [task for task in tasks.values() if task.id not in self._known]
+        drafts = [_build_created(task, first_events.get(task.id)) for task in new]
+        for event in events:
+            drafts += _build_records(event, tasks[event.task_id], is_asked=event.task_id in asking)
         drafted = {draft.task_id for draft in drafts}
-        drafts += [_build_changed(task, at_first.get(task.id)) for task in tasks.values() if task.id not in drafted]
-        last = {draft.task_id: index for index, draft in enumerate(drafts)}
-        for index, draft in enumerate(drafts):
-            self._add(draft, tasks[draft.task_id] if last[draft.task_id] == index else None)
+        other = [task for task in tasks.values() if task.id not in drafted]
+        return drafts + [_build_changed(task, first_events.get(task.id)) for task in other]
 
     def _add(self, draft: TaskRecord, task: Task | None) -> None:
         """Add a record. The last record of a task also contains its other changes: then `task` is given."""

@@ -238,7 +238,7 @@ class Writers:
         """The name of this process; None if the process does not record or cannot lock a file."""
 
     def join(self, cursor: sqlite3.Cursor) -> None:
-        """Add this process. Idempotent."""
+        """Register this process as a writer of the history. Idempotent."""
         if self.own is not None or self._path is None:
             return
         name = secrets.token_hex(8)

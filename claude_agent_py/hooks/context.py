@@ -1,12 +1,9 @@
 """The context passed to hook handlers."""
 
-from dataclasses import dataclass
-
 from claude_agent_py._handler_context import HandlerContext
 
 
-@dataclass(frozen=True, kw_only=True)
-class HookContext(HandlerContext):
+class HookContext(HandlerContext, frozen=True, kw_only=True):
     """The context of a hook call."""
 
     event: str

@@ -8,6 +8,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from claude_agent_py._callbacks import Callback
@@ -159,22 +160,34 @@ class HookDispatcher:
         entry = self._registered.get(callback_id)
         if entry is None:
             return self._answer_unknown(callback_id, str(data.get("hook_event_name")))
-        started = time.monotonic()
-        final_filter = self._final_filter
-        if final_filter is not None and tool_use_id and final_filter.concerns(entry.event, data):
-            final_filter.begin(tool_use_id, self._count_hooks(entry.event, final_filter))
-            try:
-                output, error = await self._run(entry, data, tool_use_id, context)
-            except BaseException:
-                final_filter.forget(tool_use_id)
-                raise
-            output = final_filter.end(tool_use_id, data, output)
-        else:
-            output, error = await self._run(entry, data, tool_use_id, context)
+        event, error, started = entry.event, None, time.monotonic()
+        own_id = tool_use_id if event in _ABOUT_A_TOOL_CALL else None
+        final_filter, call_id = self._final_filter, tool_use_id or ""
+        if final_filter is not None and not (call_id and final_filter.concerns(event, data)):
+            final_filter = None
+        if final_filter is not None:
+            final_filter.begin(call_id, self._count_hooks(event, final_filter))
+        try:
+            output = await entry.handler.answer(
+                inputs.parse_hook_input(dict(data)),
+                extend(context, HookContext, event=event, tool_use_id=own_id),
+                read=partial(_read_output, event, data),
+                timeout=entry.matcher.timeout,
+                cancellation=context.cancellation,
+            )
+        except HandlerError as failure:
+            self._report(failure)
+            output, error = _build_failure_output(entry, data, failure).to_wire(), failure
+        except BaseException:
+            if final_filter is not None:
+                final_filter.forget(call_id)
+            raise
+        if final_filter is not None:
+            output = final_filter.end(call_id, data, output)
         if self._on_run is not None and not entry.is_builtin:
             self._on_run(
                 HookRun(
-                    event=entry.event,
+                    event=event,
                     handler=entry.handler.name,
                     callback_id=callback_id,
                     request_id=context.request_id,
@@ -185,23 +198,6 @@ class HookDispatcher:
                 )
             )
         return output
-
-    async def _run(
-        self, entry: _Registered, data: Mapping[str, Any], tool_use_id: str | None, context: HandlerContext
-    ) -> tuple[JSONObject, HandlerError | None]:
-        own_id = tool_use_id if entry.event in _ABOUT_A_TOOL_CALL else None
-        try:
-            output = await entry.handler.answer(
-                inputs.parse_hook_input(dict(data)),
-                extend(context, HookContext, event=entry.event, tool_use_id=own_id),
-                read=lambda value: _read_output(entry.event, data, value),
-                timeout=entry.matcher.timeout,
-                cancellation=context.cancellation,
-            )
-        except HandlerError as error:
-            self._report(error)
-            return _build_failure_output(entry, data, error).to_wire(), error
-        return output, None
 
     def _count_hooks(self, event: str, final_filter: FinalFilter) -> int:
         entries = (entry for entry in self._registered.values() if entry.event == event)
@@ -227,6 +223,8 @@ def _build_group(entry: _Registered) -> JSONObject:
 
 
 def _read_output(event: str, data: Mapping[str, Any], value: Any) -> JSONObject:
+    if value is None:  # what most hooks return
+        return {}
     output = outputs.parse_hook_output(event, value)
     if isinstance(output, outputs.PostToolUseOutput):
         output = coerce_output(data, output)

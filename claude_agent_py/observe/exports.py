@@ -174,23 +174,28 @@ def chrome_trace(spans: Sequence[Span], names: Mapping[str, str], title: str) ->
         events.append(_metadata_event("process_name", number, 0, name=names.get(agent, agent) or title))
         events.append(_metadata_event("process_sort_index", number, 0, sort_index=number))
     threads = _assign_threads(spans)
-    for pid, tid in sorted({(processes[span.agent], threads[span.id]) for span in spans}):
+    places = {span.id: (processes[span.agent], threads[span.id]) for span in spans}
+    for pid, tid in sorted(set(places.values())):
         events.append(_metadata_event("thread_name", pid, tid, name=_thread_name(tid)))
         events.append(_metadata_event("thread_sort_index", pid, tid, sort_index=tid))
     last = max((span.end or span.start for span in spans), default=start)
-    places = {span.id: (processes[span.agent], threads[span.id]) for span in spans}
-    for span in spans:
-        pid, tid = places[span.id]
-        until = last if span.end is None else span.end
-        args = {"id": span.id, "status": span.status, **msgspec.to_builtins(span.attributes)}
-        if span.tokens is not None:
-            args["tokens"] = msgspec.to_builtins(span.tokens)
-        times = {"ts": _to_microseconds(span.start - start), "dur": max(1, _to_microseconds(until - span.start))}
-        events.append({"ph": "X", "name": span.name, "cat": span.kind, "pid": pid, "tid": tid, **times, "args": args})
+    events += [_span_event(span, places[span.id], start, last) for span in spans]
     by_id = {span.id: span for span in spans}
     for span in spans:
         events += _flow_events(span, by_id, places, start)
     return {"traceEvents": events, "displayTimeUnit": "ms", "otherData": {"title": title}}
+
+
+def _span_event(span: Span, place: tuple[int, int], start: float, last: float) -> dict[str, Any]:
+    """Return the event of a span. An open span ends at `last`."""
+    pid, tid = place
+    until = last if span.end is None else span.end
+    args = {"id": span.id, "status": span.status, **msgspec.to_builtins(span.attributes)}
+    if span.tokens is not None:
+        args["tokens"] = msgspec.to_builtins(span.tokens)
+    event = {"ph": "X", "name": span.name, "cat": span.kind, "pid": pid, "tid": tid}
+    times = {"ts": _to_microseconds(span.start - start), "dur": max(1, _to_microseconds(until - span.start))}
+    return event | times | {"args": args}
 
 
 def _metadata_event(event: str, pid: int, tid: int, **args: Any) -> dict[str, Any]:
@@ -306,25 +311,34 @@ def _hash_id(text: str, length: int) -> str:
 
 def mermaid(spans: Sequence[Span], names: Mapping[str, str], title: str, *, most: int) -> str:
     """Return a Gantt chart with a section for each agent and the longest spans."""
-    longest = sorted(spans, key=lambda span: (span.kind not in TASK_KINDS, -(span.duration or 0.0)))
-    chosen = {span.id for span in [span for span in longest if span.kind not in _FRAME][: max(1, most)]}
-    lines = ["gantt", f"    title {_sanitize(title)}", "    dateFormat x", "    axisFormat %H:%M:%S"]
+    bars = [span for span in spans if span.kind not in _FRAME]
+    bars.sort(key=lambda span: (span.kind not in TASK_KINDS, -(span.duration or 0.0)))
+    chosen = {span.id for span in bars[: max(1, most)]}
+    began = min((span.start for span in spans), default=0.0)
+    lines = [
+        "gantt",
+        f"    %% began {datetime.fromtimestamp(began, UTC).isoformat(timespec='seconds')}",
+        f"    title {_sanitize(title)}",
+        "    dateFormat x",
+        "    axisFormat %H:%M:%S",
+    ]
     for agent in dict.fromkeys([MAIN, *(span.agent for span in spans)]):
         rows = [span for span in spans if span.agent == agent and span.id in chosen]
         if rows:
             lines.append(f"    section {_sanitize(names.get(agent) or agent or 'main')}")
-        for span in rows:
-            start = round(span.start * 1000)
-            end = round((span.end or span.start) * 1000)
-            mark = ""
-            if span.status in ("error", "denied"):
-                mark = "crit, "
-            elif span.kind == "model":
-                mark = "active, "
-            lines.append(f"    {_bar_label(span.name)} :{mark}{start}, {max(end, start + 1)}")
-    began = min((span.start for span in spans), default=0.0)
-    lines.insert(1, f"    %% began {datetime.fromtimestamp(began, UTC).isoformat(timespec='seconds')}")
+        lines += map(_bar, rows)
     return "\n".join(lines) + "\n"
+
+
+def _bar(span: Span) -> str:
+    start = round(span.start * 1000)
+    end = round((span.end or span.start) * 1000)
+    mark = ""
+    if span.status in ("error", "denied"):
+        mark = "crit, "
+    elif span.kind == "model":
+        mark = "active, "
+    return f"    {_bar_label(span.name)} :{mark}{start}, {max(end, start + 1)}"
 
 
 def _sanitize(text: str) -> str:

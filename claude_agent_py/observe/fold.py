@@ -6,7 +6,7 @@ which feeds it recordings, transcripts and stored sessions.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -115,10 +115,20 @@ class SpanFold:
 
     def open(self, span_id: str | None) -> Span | None:
         """Return a snapshot of an open span, or None."""
-        call = self._calls.get(span_id or "")
-        others = (self._run, self._turn, *self._tasks.values())
-        found = call or next((span for span in others if span is not None and span.id == span_id), None)
-        return None if found is None else found.to_span()
+        return next((span.to_span() for span in self._open_spans() if span.id == span_id), None)
+
+    def _open_spans(self) -> Iterator[OpenSpan]:
+        """Yield the open spans, the inner ones first."""
+        for conversation in self._conversations.values():
+            if conversation.model is not None:
+                yield conversation.model
+        yield from self._requests.values()
+        yield from self._calls.values()
+        yield from self._tasks.values()
+        if self._turn is not None:
+            yield self._turn
+        if self._run is not None:
+            yield self._run
 
     @property
     def turn_id(self) -> str | None:
@@ -141,12 +151,11 @@ class SpanFold:
         self._advance(at)
         for agent in list(self._conversations):
             self._end_model(agent)
-        for span in [*self._requests.values(), *self._calls.values(), *self._tasks.values()]:
-            self._report(span)
-        if self._turn is not None:
-            self._report(self._turn)
-        if self._run is not None:
-            self._finish_run(self._run)
+        for span in self._open_spans():
+            if span is self._run:
+                self._finish_run(span)
+            else:
+                self._report(span)
         self._run = self._turn = None
         for table in (self._requests, self._calls, self._tasks):
             table.clear()
@@ -164,9 +173,8 @@ class SpanFold:
         """Set the start of all open spans to the first known time."""
         self._is_dated = True
         self._sent = {key: (prompt, at) for key, (prompt, _) in self._sent.items()}
-        for span in (self._run, self._turn, *self._requests.values(), *self._tasks.values()):
-            if span is not None:
-                span.start = at
+        for span in self._open_spans():
+            span.start = at
         for conversation in self._conversations.values():
             conversation.asked_at = at
 

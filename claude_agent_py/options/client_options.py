@@ -9,9 +9,11 @@ from uuid import UUID
 
 from pydantic import BeforeValidator, Field, PlainValidator, StrictBool
 
-from claude_agent_py._configuration import ConfigModel
+from claude_agent_py._callbacks import callback_name
+from claude_agent_py._configuration import MAX_REPR_CHARS, ConfigModel
 from claude_agent_py._errors import OptionsError, OptionsWarning
-from claude_agent_py.options import checks as read
+from claude_agent_py.options import readers as read
+from claude_agent_py.options.conflicts import check_conflicts, find_warnings
 from claude_agent_py.options.output_shape import Output, OutputShape, check_output_format
 from claude_agent_py.options.values import (
     Limits,
@@ -193,7 +195,7 @@ class ClientOptions(ConfigModel, Generic[Output]):
     """Instructions for plan mode, instead of planning a code change."""
     delegation_guide: Annotated[DelegationGuide | bool, _needs(read.delegation_guide)] = False
     """Tell the model when to delegate to which agents: `agents`, the agents that the CLI lists, and tools that start
-    child agents. True uses the default guide. It is omitted, with a warning, if the model cannot start agents."""
+    child agents. True is the default guide. It is omitted, with a warning, if the model cannot start agents."""
     title: Text | None = None
     """The title of the session. None lets the CLI generate one."""
 
@@ -264,7 +266,8 @@ class ClientOptions(ConfigModel, Generic[Output]):
     additional_directories: Annotated[Sequence[str | Path], _needs(read.paths)] = ()
     """Additional directories that tools may use. Relative paths are resolved against `cwd`."""
     sandbox: Annotated[SandboxSettings | None, _reads(read.sandbox)] = None
-    """The sandbox that shell commands run in. Merged with a `sandbox` block in `settings`."""
+    """The sandbox that shell commands run in. Overrides a `sandbox` block in `settings`, but lists that restrict are
+    joined."""
 
     # Subagents and background tasks
 
@@ -385,8 +388,8 @@ class ClientOptions(ConfigModel, Generic[Output]):
 
     def model_post_init(self, context: Any, /) -> None:
         """Check for conflicts and warn about useless options."""
-        read.check_conflicts(self)
-        for text in read.find_warnings(self):
+        check_conflicts(self)
+        for text in find_warnings(self):
             warnings.warn(text, OptionsWarning, stacklevel=4)
 
     @overload
@@ -401,7 +404,7 @@ class ClientOptions(ConfigModel, Generic[Output]):
 
     def __repr_args__(self) -> Any:
         for name, value in self._iter_set_fields():
-            yield name, read.redact_for_repr(name, value)
+            yield name, _redact(name, value)
 
     @property
     def asks_host(self) -> bool:
@@ -419,6 +422,19 @@ class ClientOptions(ConfigModel, Generic[Output]):
         """The servers of `mcp_servers` that run in this process, by name."""
         servers = self.mcp_servers if isinstance(self.mcp_servers, Mapping) else {}
         return {name: server for name, server in servers.items() if not read.is_external(server)}
+
+
+def _redact(name: str, value: Any) -> Any:
+    """Return the value of an option for a repr, without values that may be secrets."""
+    if name in ("env", "extra_args", "settings", "managed_settings", "mcp_servers", "output_format", "agents"):
+        return list(value) if isinstance(value, Mapping) else value
+    if value is not None and name == "session_store":
+        return type(value).__name__
+    if value is not None and name.startswith(("on_", "can_use_")):
+        return callback_name(value)
+    if isinstance(value, str) and len(value) > MAX_REPR_CHARS:
+        return f"{value[:MAX_REPR_CHARS]}..."
+    return value
 
 
 def options_or_defaults(options: object) -> ClientOptions:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from claude_agent_py.wire.settings.rule_lists import tool_of
 
@@ -43,20 +43,10 @@ def definitions(options: Any) -> dict[str, AgentDefinition]:
     return dict(options.agents or {})
 
 
-def delegation_guide(options: Any) -> DelegationGuide | None:
-    """Return the guide in use, or None."""
-    guide: DelegationGuide | bool = options.delegation_guide
-    if guide is not True:
-        return guide or None
-    from claude_agent_py.agents.guide import DelegationGuide
-
-    return DelegationGuide()
-
-
 def guide_text(options: Any) -> str:
     """Return the guide's text for the system prompt; empty without a guide, or if the model cannot start agents."""
-    guide = delegation_guide(options)
-    if guide is None:
+    guide: DelegationGuide | Literal[False] = options.delegation_guide
+    if not guide:
         return ""
     agents = {
         name: _remove_missing_tools(agent, options)
@@ -93,8 +83,8 @@ def _read_agent_names(rule: str) -> set[str]:
 
 def report_limit(options: Any) -> int | None:
     """Return the maximum length of the reports of subagents, or None."""
-    guide = delegation_guide(options)
-    return None if guide is None or why_no_agent_tool(options) is not None else guide.max_report_chars
+    guide: DelegationGuide | Literal[False] = options.delegation_guide
+    return guide.max_report_chars if guide and why_no_agent_tool(options) is None else None
 
 
 def reminders(options: Any) -> dict[str, str]:
@@ -108,8 +98,7 @@ def reminders(options: Any) -> dict[str, str]:
 
 def depends_on_hooks(options: Any) -> bool:
     """Return whether an option does not work without hooks."""
-    limits_reports = options.delegation_guide and report_limit(options) is not None
-    return options.hooks is not None or bool(limits_reports or (options.agents and reminders(options)))
+    return options.hooks is not None or report_limit(options) is not None or bool(reminders(options))
 
 
 def _find_subtask_tools(options: Any) -> Iterator[tuple[str, AgentDefinition]]:

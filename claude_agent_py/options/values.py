@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 from pydantic import Field, StrictBool
 
 from claude_agent_py._configuration import ConfigModel, snake_case
-from claude_agent_py.options.checks import items
+from claude_agent_py.options.readers import items
 
 SYSTEM_PROMPT_DYNAMIC_BOUNDARY: Final = "__SYSTEM_PROMPT_DYNAMIC_BOUNDARY__"
 """A separator block in a system prompt: the blocks before it are the same for all sessions, so that they can be cached;

@@ -128,7 +128,7 @@ class PermissionDispatcher:
         try:
             with contextlib.nullcontext() if is_policy else context.awaiting_user():
                 reply = await handler.answer(subject, context, read=lambda value: self._read(kind, request, value))
-                if reply is not None:
+                if reply is not None and wait.is_unanswered:
                     wait.report_answer(reply, AnswerSource(handler.name.rpartition(".")[2], HANDLERS[kind]))
                 return reply
         except HandlerError as error:
@@ -151,13 +151,14 @@ class _Wait:
         self._request = request
         self._context = context
         self._home = threading.get_ident()
-        self._is_unanswered = False
+        self.is_unanswered = False
+        """Whether a person was asked, and no answer has been reported."""
 
     def report_waiting(self, waiting: bool, interaction_id: str | None) -> None:
         """Report that a wait begins or ends."""
         asked = None
         if waiting:
-            self._is_unanswered = True
+            self.is_unanswered = True
             subject = KINDS[self._kind].subject(self._request, self._context)
             asked = Asked(summarize(self._kind, subject), self._kind, interaction_id)
         report = functools.partial(self._dispatcher.on_waiting, self._context.request_id, self._context.agent_id, asked)
@@ -176,7 +177,7 @@ class _Wait:
 
     def report_answer(self, reply: JSONObject, source: AnswerSource, interaction_id: str | None = None) -> None:
         """Report the first answer to a prompt that waited for a person. Does nothing for later ones."""
-        if self._is_unanswered:
-            self._is_unanswered = False
+        if self.is_unanswered:
+            self.is_unanswered = False
             answered = Answered(extract_record(self._kind, reply), source.by, source.origin, interaction_id)
             self._dispatcher.on_answered(self._context.agent_id, answered)

@@ -134,7 +134,7 @@ def first_of(*policies: Policy) -> Policy:
             if isinstance(opinion, Allow | Deny):
                 return opinion
             if opinion is not None:
-                raise ValueError(f"{callback.name} returned {describe(opinion)}")
+                raise ValueError(f"{callback.name} must return Allow, Deny or None, not {describe(opinion)}")
         return None
 
     composed.__qualname__ = f"first_of({', '.join(callback.name for callback in callbacks)})"

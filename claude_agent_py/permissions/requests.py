@@ -20,16 +20,15 @@ if TYPE_CHECKING:
     from claude_agent_py.tasks.task import Task
 
 
-@dataclass(frozen=True, kw_only=True)
-class PermissionContext(HandlerContext):
+class PermissionContext(HandlerContext, frozen=True, kw_only=True):
     """The context of handlers for permissions, questions, plans, elicitations and dialogs."""
 
     tool_use_id: str | None = None
     """The tool call in question, if any."""
     cwd: str | None = None
     """The session's start directory, or for a guard the shell's current directory; None if unknown."""
-    on_waiting: Callable[[bool, str | None], object] = field(default=lambda *arguments: None, repr=False, compare=False)
-    on_interaction: Callable[[Any], object] = field(default=lambda event: None, repr=False, compare=False)
+    on_waiting: Callable[[bool, str | None], object] = lambda *arguments: None
+    on_interaction: Callable[[Any], object] = lambda event: None
     """For inboxes: call it with `InteractionOpened` and `InteractionSettled` in the event loop. Does not raise."""
 
     @contextlib.contextmanager

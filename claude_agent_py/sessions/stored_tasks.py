@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+import msgspec
+
 from claude_agent_py._errors import SessionError
 from claude_agent_py._untrusted import read_json
 from claude_agent_py.sessions.lines import Snapshot
@@ -142,7 +144,7 @@ class Launches:
             self.tasks.setdefault(task_id, _build_task(announcement, call_input, at, agent_id))
             if word == "completed":
                 end = TaskOutcome(task_id, TaskStatus.COMPLETED, Evidence.TOOL_RESULT, announcement.report)
-                self.ends.setdefault(task_id, replace(end, usage=announcement.usage, ended_at=at))
+                self.ends.setdefault(task_id, msgspec.structs.replace(end, usage=announcement.usage, ended_at=at))
         elif word == "stopped" and task_id in self.tasks:
             self.ends.setdefault(task_id, TaskOutcome(task_id, TaskStatus.STOPPED, Evidence.TOOL_RESULT))
 
@@ -215,7 +217,7 @@ def _add_outcome(task: StoredTask, end: TaskOutcome | None, is_running: bool) ->
     if end is None:
         return task
     file = end.output_file or task.output_file
-    end = replace(
+    end = msgspec.structs.replace(
         end, description=task.description, started_at=task.started_at, output_file=file, usage=_merge_usage(task, end)
     )
     return replace(task, outcome=end, output_file=file)

@@ -9,7 +9,8 @@ import math
 import os
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Sequence
-from typing import Any, Literal, TypeAlias, TypeVar, overload
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, overload
 
 import anyio
 from anyio.lowlevel import checkpoint
@@ -17,7 +18,6 @@ from anyio.lowlevel import checkpoint
 from claude_agent_py._errors import OptionsError, TaskError, TaskNotFoundError, TaskTimeoutError
 from claude_agent_py._protocol.ports import ControlPort
 from claude_agent_py.tasks.events import TaskEvent, TaskFinished
-from claude_agent_py.tasks.files.output_reader import OutputReader, TaskOutput
 from claude_agent_py.tasks.files.paths import Paths
 from claude_agent_py.tasks.intake import Observer, TaskIntake, steady_time
 from claude_agent_py.tasks.ledger.ledger import Grace
@@ -28,6 +28,9 @@ from claude_agent_py.tasks.messages import MESSAGE_LIMIT
 from claude_agent_py.tasks.outcome import TaskOutcome
 from claude_agent_py.tasks.task import Task, TaskTree, build_tree, check_timeout
 from claude_agent_py.wire.messages.tasks import TaskNotificationMessage
+
+if TYPE_CHECKING:
+    from claude_agent_py.tasks.files.output_reader import OutputReader, TaskOutput
 
 ListenerT = TypeVar("ListenerT", bound=Listener)
 TaskOrId: TypeAlias = Task | str
@@ -66,8 +69,13 @@ class TaskManager:
         self._intake = intake
         self._records = intake.ledger.records
         self._control = control
-        self._reader = OutputReader(intake.paths, intake.messages, control)
         self._tasks: dict[str, Task] = {}
+
+    @cached_property
+    def _reader(self) -> "OutputReader":
+        from claude_agent_py.tasks.files.output_reader import OutputReader
+
+        return OutputReader(self._intake.paths, self._intake.messages, self._control)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the tasks without the session. The tasks of the copy no longer change."""
@@ -342,7 +350,7 @@ class TaskManager:
 
     async def output(
         self, task_id: TaskOrId, block: bool = True, timeout: float = 30.0, *, tail_bytes: int | None = None
-    ) -> TaskOutput:
+    ) -> "TaskOutput":
         """Return the output of a task with its state, as the model's tool `TaskOutput` did.
 
         Args:

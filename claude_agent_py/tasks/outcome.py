@@ -1,7 +1,6 @@
 """`TaskOutcome`: the end of a run, returned by waiting for a task."""
 
 import re
-from dataclasses import dataclass
 from enum import StrEnum
 
 from msgspec import Struct
@@ -9,7 +8,7 @@ from msgspec import Struct
 from claude_agent_py.tasks.ledger.state import Evidence
 from claude_agent_py.wire.messages.tasks import TaskStatus, TaskUsage
 
-_EXIT_CODE = re.compile(r"\bexit(?:ed with)? code (-?\d{1,10})\b")
+_EXIT_CODE = r"\bexit(?:ed with)? code (-?\d{1,10})\b"
 
 
 class EndedBy(StrEnum):
@@ -27,8 +26,7 @@ class EndedBy(StrEnum):
     """Its process exited: the CLI, or (in a task history) the recording program."""
 
 
-@dataclass(frozen=True, slots=True)
-class TaskOutcome:
+class TaskOutcome(Struct, frozen=True):
     """The end of one run of a task. A failed task also has an outcome; waiting for it does not raise."""
 
     task_id: str
@@ -90,5 +88,5 @@ def differ(old: TaskOutcome, new: TaskOutcome) -> bool:
 
 def parse_exit_code(summary: str) -> int | None:
     """Return the exit status in the CLI's line about the end of a shell, or None."""
-    found = _EXIT_CODE.search(summary)
+    found = re.search(_EXIT_CODE, summary)
     return int(found[1]) if found else None

@@ -11,9 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from claude_agent_py._event_loop import run_file_work
-from claude_agent_py.tasks.files.output_file import read_marker
 from claude_agent_py.tasks.files.paths import Paths
-from claude_agent_py.tasks.files.transcript import inspect_transcript
 from claude_agent_py.tasks.ledger.ledger import Ledger
 from claude_agent_py.tasks.ledger.record import Record, TaskRun
 from claude_agent_py.tasks.ledger.spending import Counted, count_transcript
@@ -139,6 +137,8 @@ def _count_transcript(path: str, begins: Sequence[float]) -> Counted | None:
 
 def _inspect(record: Record, paths: Sequence[str]) -> Finding | None:
     """Return the evidence in the files of one task. An error is logged, so that it does not affect other tasks."""
+    from claude_agent_py.tasks.files.transcript import inspect_transcript
+
     inspect = inspect_transcript if record.is_agent else inspect_shell
     try:
         return next((finding for finding in map(inspect, paths) if finding is not None), None)
@@ -149,6 +149,8 @@ def _inspect(record: Record, paths: Sequence[str]) -> Finding | None:
 
 def inspect_shell(path: str) -> Finding | None:
     """Return the end of a shell according to its output file, or None if the file cannot be read."""
+    from claude_agent_py.tasks.files.output_file import read_marker
+
     try:
         marker = read_marker(path)
     except OSError:

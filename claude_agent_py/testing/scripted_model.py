@@ -204,8 +204,8 @@ class ScriptedModel:
         `env` is added to the environment. The other keywords are options of `ClientOptions`; `permission_mode`
         defaults to `bypassPermissions`. With `home`, the session has that home instead of the temporary one.
         """
-        from claude_agent_py.options.checks import HOME_VARIABLES
         from claude_agent_py.options.client_options import ClientOptions
+        from claude_agent_py.options.conflicts import HOME_VARIABLES
 
         env = self.environment(**overrides.pop("env", {}))
         if overrides.get("home"):

@@ -12,7 +12,7 @@ from typing import Any, Final
 SECRET_NAME: Final = re.compile(
     r"(?i)(secret|passw|api_?key|auth(?!or)|cookie|credential|private_?key|(^|_)token|token$)"
 )
-"""Environment variables whose values are secrets."""
+"""Matches the names of environment variables whose values are probably secret."""
 
 SECRET_TEXTS: Final = re.compile(
     r"(?is)sk-[\w-]{16,}|gh[oprsu]_\w{20,}|github_pat_\w{20,}|xox[abprs]-[\w-]{10,}|AKIA[A-Z0-9]{16}|AIza[\w-]{30,}"

@@ -16,7 +16,7 @@ PIECES = (
     *['{"answer": "', '"', "\\", "\\u0041", "}", "[", "]", ",", "null"],
     *["answer: |2", "- answer", "'", "#", "%", "yes", "1.0"],
 )
-"""The parts of random contents: text that is structure in some format."""
+"""The parts of random contents, including the syntax of each format."""
 
 
 def check_text_format(make_format: Callable[[], TextFormat], *, rounds: int = 200, seed: int = 0) -> None:

@@ -13,8 +13,8 @@ from claude_agent_py._untrusted import read_bytes, read_json
 from claude_agent_py.wire.fitting import fit
 from claude_agent_py.wire.tools.task_list import TaskDetails
 
-_NOT_IN_NAME: Final = re.compile(r"[^A-Za-z0-9_-]")
-_ITEM_FILE: Final = re.compile(r"(?P<id>[A-Za-z0-9_-]+)\.json")
+_NOT_IN_NAME: Final = r"[^A-Za-z0-9_-]"
+_ITEM_FILE: Final = r"(?P<id>[A-Za-z0-9_-]+)\.json"
 _MAX_ITEM_BYTES: Final = 16 * 1024 * 1024
 _MAX_LIST_BYTES: Final = 64 * 1024 * 1024
 _MAX_ITEMS: Final = 10_000
@@ -24,7 +24,7 @@ ItemT = TypeVar("ItemT", bound=TaskDetails)
 
 def get_directory(config_dir: str, list_id: str) -> str:
     """Return the directory of a list."""
-    return os.path.join(config_dir, "tasks", _NOT_IN_NAME.sub("-", list_id))
+    return os.path.join(config_dir, "tasks", re.sub(_NOT_IN_NAME, "-", list_id))
 
 
 def read_items(directory: str, model: type[ItemT]) -> tuple[dict[str, ItemT], set[str]]:
@@ -51,4 +51,4 @@ def _list_item_ids(directory: str) -> list[str]:
     except (OSError, ValueError):
         # The CLI has not created the directory yet.
         return []
-    return [found["id"] for found in map(_ITEM_FILE.fullmatch, sorted(names)) if found][:_MAX_ITEMS]
+    return [found["id"] for name in sorted(names) if (found := re.fullmatch(_ITEM_FILE, name))][:_MAX_ITEMS]

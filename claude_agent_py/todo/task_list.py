@@ -37,8 +37,8 @@ TODO_ENVIRONMENT: Final[Mapping[str, str]] = {"CLAUDE_CODE_ENABLE_TODO_TOOLS": "
 """Switches the older TodoWrite on instead."""
 
 _MAX_OPEN_CALLS: Final = 1024
-_CREATED: Final = re.compile(r"Task #(\d+) created")
-_UPDATED: Final = re.compile(r"Updated task #")
+_CREATED: Final = r"Task #(\d+) created"
+_UPDATED: Final = "Updated task #"
 
 ChangeKind: TypeAlias = Literal["created", "updated", "deleted", "todos"]
 
@@ -286,10 +286,10 @@ def _apply_fields(item: TaskListItem, asked: TaskUpdateInput) -> TaskListItem:
 
 def _parse_text(name: str, given: JSONObject, text: str) -> JSONObject | None:
     """Parse the result of a call from its text, or return None if the text is not enough."""
-    created = _CREATED.match(text)
+    created = re.match(_CREATED, text)
     if name == "TaskCreate" and created:
         return {"task": {"id": created[1], "subject": given.get("subject", "")}}
-    if name == "TaskUpdate" and _UPDATED.match(text):
+    if name == "TaskUpdate" and text.startswith(_UPDATED):
         return {"success": True, "taskId": given.get("taskId")}
     if name == "TodoWrite":
         return {"oldTodos": [], "newTodos": given.get("todos")}

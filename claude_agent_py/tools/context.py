@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
 from claude_agent_py._handler_context import HandlerContext
@@ -14,8 +13,7 @@ Notify: TypeAlias = Callable[[str, JSONObject], None]
 """Sends an MCP notification, method and params. Never blocks."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ToolContext(HandlerContext):
+class ToolContext(HandlerContext, frozen=True, kw_only=True):
     """The context of a tool call. A tool with a parameter of this type receives it.
 
     `cancellation` is set when the CLI no longer needs the result (an interrupt or a timeout). An `async` tool is then
@@ -35,7 +33,7 @@ class ToolContext(HandlerContext):
     """The session's absolute start directory; None without a session, as in a `ToolChain`."""
     progress_token: str | int | None = None
     """The token for progress reports; None if the caller did not ask for progress."""
-    notify: Notify = field(default=lambda method, params: None, repr=False)
+    notify: Notify = lambda method, params: None
 
     def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         """Report progress without blocking.

@@ -287,7 +287,7 @@ def _truncate_with_note(text: str, chars: int, note: Callable[[int, int], str]) 
 
 
 async def _shorten_together(texts: Sequence[str], room: int, limit: SizeLimit) -> list[str]:
-    """Shorten texts so that all together are within `room`. Later texts are shortened first."""
+    """Shorten texts so that their lengths add up to at most `room`. Later texts are shortened first."""
     total = sum(map(text_length, texts))
     if total > room and limit.policy == "error":
         raise _build_overflow_error(total, room)

@@ -143,7 +143,7 @@ def _read_section(section: list[str]) -> dict[str, str]:
 
 
 def _read_field(found: re.Match[str], rest: list[str]) -> dict[str, str]:
-    """Read `:param int limit: How many.` and its continuation lines up to an empty one."""
+    """Return the name and the text of a field such as `:param int limit: How many.`, which ends at a blank line."""
     kind, argument, text = found.groups()
     if kind not in PARAMETER_FIELDS or not argument:
         return {}
@@ -359,11 +359,11 @@ def _format_place(loc: tuple[int | str, ...]) -> str:
     return place
 
 
+_PROBLEMS: Final[Mapping[str, str]] = {"missing": "is required", "extra_forbidden": "is not a parameter"}
+
+
 def _format_problem(item: Any) -> str:
-    if item["type"] in ("missing", "extra_forbidden"):
-        return {"missing": "is required", "extra_forbidden": "is not a parameter"}[item["type"]]
-    given = _format_value(item["input"])
-    return f"{item['msg']}; got: {given}"
+    return _PROBLEMS.get(item["type"]) or f"{item['msg']}; got: {_format_value(item['input'])}"
 
 
 def _format_value(value: Any) -> str:

@@ -4,7 +4,6 @@ The event loop calls it when a pipe is ready and, through a pidfd, when the proc
 transport and no worker, and no thread either, which asyncio needs for each process before Python 3.12.
 """
 
-import contextlib
 import errno
 import io
 import math
@@ -16,7 +15,7 @@ from typing import IO, Any, Final, cast
 
 import anyio
 
-from claude_agent_py._event_loop import AsyncioLoop, AsyncioWaiters, wait_in, wake
+from claude_agent_py._event_loop import AsyncioLoop, AsyncioReader, AsyncioWaiters, wait_in, wake
 from claude_agent_py.transport.base import DRAIN_GRACE, READ_BYTES
 
 UNKNOWN_STATUS: Final = 255
@@ -36,7 +35,7 @@ def has_pidfds() -> bool:
 
 
 class PidfdProcess:
-    """A process with pipes for stdin, stdout and stderr, for one reader and one writer at a time.
+    """A process with pipes for stdin, stdout and stderr, for one reader and one writer at a time. Call `watch` next.
 
     Args:
         loop: The running event loop.
@@ -65,10 +64,14 @@ class PidfdProcess:
         """Whether the process exited `DRAIN_GRACE` ago. More output, which is a descendant's, is dropped."""
         self._unsent = bytearray()
         self._is_broken = self._input_ended = False
-        self._readers: AsyncioWaiters = []
+        self._reader = AsyncioReader(loop)
         self._writers: AsyncioWaiters = []
         self._exit_waiters: AsyncioWaiters = []
         self._stderr_waiters: AsyncioWaiters = []
+
+    def watch(self) -> None:
+        """Have the event loop read the pipes and report the exit. Called once; on an error, the process is killed."""
+        loop, popen = self._loop, self._popen
         try:
             for stream in (self._stdin, self._stdout, self._stderr):
                 os.set_blocking(stream.fileno(), False)
@@ -122,7 +125,7 @@ class PidfdProcess:
 
     def _end_output(self) -> None:
         self._is_over = True
-        wake(self._readers)
+        self._reader.wake()
         wake(self._stderr_waiters)
 
     # Output ------------------------------------------------------------------------------------------------------
@@ -130,7 +133,7 @@ class PidfdProcess:
     async def receive(self) -> bytes:
         """Return the next bytes of stdout; `b""` at its end."""
         while self._received is None and not self._stdout.closed and not self._is_over:
-            await wait_in(self._loop, self._readers)
+            await self._reader.wait()
         received, self._received = self._received, None
         if self._is_paused:
             self._is_paused = False
@@ -147,7 +150,7 @@ class PidfdProcess:
             self._received = data
         elif data == b"":
             self._close(self._stdout)
-        wake(self._readers)
+        self._reader.run()
 
     def _read_stderr(self) -> None:
         data = _read(self._stderr)
@@ -175,12 +178,13 @@ class PidfdProcess:
 
     def send_nowait(self, data: bytes) -> None:
         """Write to stdin without waiting; what the pipe does not take yet is written later."""
-        is_waiting = bool(self._unsent)
-        self._unsent += data
-        if not is_waiting:
-            self._write()
-            if self._unsent:
-                self._loop.add_writer(self._stdin.fileno(), self._on_writable)
+        if self._unsent:
+            self._unsent += data
+            return
+        written = self._write(data)
+        if written < len(data):
+            self._unsent += data[written:]
+            self._loop.add_writer(self._stdin.fileno(), self._on_writable)
 
     async def send(self, data: bytes) -> None:
         """Write to stdin.
@@ -194,16 +198,18 @@ class PidfdProcess:
         if self._is_broken:
             raise anyio.BrokenResourceError
 
-    def _write(self) -> None:
+    def _write(self, data: bytes | bytearray) -> int:
+        """Write to stdin and return how many bytes need no further attempt."""
         try:
-            with contextlib.suppress(BlockingIOError):
-                del self._unsent[: os.write(self._stdin.fileno(), self._unsent)]
+            return os.write(self._stdin.fileno(), data)
+        except BlockingIOError:
+            return 0
         except (OSError, ValueError):  # the program no longer reads, or stdin is closed
             self._is_broken = True
-            self._unsent.clear()
+            return len(data)
 
     def _on_writable(self) -> None:
-        self._write()
+        del self._unsent[: self._write(self._unsent)]
         if not self._unsent:
             self._loop.remove_writer(self._stdin.fileno())
             wake(self._writers)
@@ -235,7 +241,7 @@ class PidfdProcess:
             self._unsent.clear()
         self._stdin.close()
         self._is_broken, self._is_paused = True, False
-        wake(self._readers)
+        self._reader.wake()
         wake(self._writers)
 
 

@@ -159,7 +159,7 @@ async def find_descendants(pid: int, within: float) -> list[ProcessID]:
 
 
 async def kill_found(processes: Collection[ProcessID]) -> None:
-    """Call `kill_each`, in a thread if it is slow."""
+    """Call `kill_each`; in a thread where there is no /proc, because listing processes is slow there."""
     if process_table is in_proc:
         kill_each(processes)
     else:

@@ -7,9 +7,11 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 import anyio
+from anyio.lowlevel import checkpoint
 
 from claude_agent_py._configuration import plain_copy
 from claude_agent_py._errors import CLIStartError
@@ -132,9 +134,17 @@ class SubprocessTransport(Transport):
         try:
             self._lifeline, self._now = Lifeline(), clock()
             if (loop := asyncio_loop()) is not None and has_pidfds():
-                self._process = PidfdProcess(
-                    loop, self._argv, self._stderr.feed, **{**self._popen_options(self._lifeline), **_separation()}
+                process = PidfdProcess(
+                    loop,
+                    self._argv,
+                    self._stderr.feed,
+                    **{**self._popen_options(self._lifeline), **_separation(os.getsid(0))},
                 )
+                try:
+                    await checkpoint()  # all concurrent starts fork before the first one goes on; see `launch`
+                finally:
+                    process.watch()  # `close` needs it, too
+                    self._process = process
             else:
                 self._process = await AnyioProcess.start(
                     self._argv, self._stderr.feed, **self._popen_options(self._lifeline)
@@ -318,8 +328,9 @@ class SubprocessTransport(Transport):
         return None if self._process is None else self._process.pid
 
 
-def _separation() -> dict[str, Any]:
-    """Return arguments of `subprocess.Popen` that keep the signals of a terminal away from the program.
+@lru_cache(maxsize=1)
+def _separation(session: int) -> Mapping[str, Any]:
+    """Return arguments of `subprocess.Popen` that keep the signals of this session's terminal away from the program.
 
     Linux gives each session the same share of the CPU, so on a busy machine a CLI in a separate session waits longer
     for its turn, at each request and answer. Without a terminal a process group does.

@@ -169,7 +169,7 @@ class FrameModel(DiscreetModel):
 
 
 def _decode_leniently(source: bytes) -> JSONObject:
-    """Decode the source of a model. What its decoder skipped may be what JSON in UTF-8 cannot hold."""
+    """Decode the source of a model, whose unknown fields may contain invalid UTF-8."""
     value: JSONObject
     try:
         value = msgspec.json.decode(source)

@@ -19,6 +19,7 @@ import msgspec
 
 from claude_agent_py.wire.base import FrameModel, WireModel, dump, keep_source
 from claude_agent_py.wire.control.frames import ControlFrame
+from claude_agent_py.wire.control.initialize import InitializeReply
 from claude_agent_py.wire.fitting import Misfit, Place, fit
 from claude_agent_py.wire.frames import SYSTEM_MODELS, Frame, TopLevelMessage, model_of
 from claude_agent_py.wire.unknown import MalformedFrame, UnknownMessage
@@ -69,6 +70,7 @@ def prepare() -> None:
     """Build the decoders that every session uses, for example while the CLI starts."""
     _frame_decoder()
     _system_decoder("init")
+    msgspec.json.Decoder(InitializeReply)  # the first one of a model takes longer
 
 
 def decode(line: bytes | str, *, report: bool = True) -> Frame:

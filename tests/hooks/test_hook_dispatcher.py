@@ -2,11 +2,11 @@
 
 import threading
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, cast
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from claude_agent_py import HookContext, HookMatcher, Hooks, PreToolUseInput, PreToolUseOutput
 from claude_agent_py._cancellation import Cancellation

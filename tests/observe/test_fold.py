@@ -96,6 +96,21 @@ def test_every_recording_has_the_same_spans_live() -> None:
         assert live(name) == Timeline.from_recording(path_of(name)).spans, name
 
 
+def test_calls_before_the_first_known_time_begin_then() -> None:
+    spans: list[Span] = []
+    fold = SpanFold(spans.append)
+    call = {"type": "tool_use", "id": "toolu_1", "name": "Read", "input": {}}
+    said = {"type": "message", "role": "assistant", "id": "msg_1", "model": "m", "content": [call]}
+    result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "read"}
+    heard = {"role": "user", "content": [result]}
+    fold.begin_turn()
+    fold.feed(decode(json.dumps({"type": "assistant", "message": said, "uuid": "a"}).encode()))
+    fold.feed(decode(json.dumps({"type": "user", "message": heard, "timestamp": "2026-01-01T00:00:00Z"}).encode()))
+    fold.finish()
+    assert {span.kind: span.start for span in spans} == dict.fromkeys(("tool", "model", "turn", "run"), fold.now)
+    assert fold.now == seconds("2026-01-01T00:00:00Z")
+
+
 def test_messages_alone_begin_when_the_session_did() -> None:
     """The CLI's first messages have no time, and neither have prompts."""
 

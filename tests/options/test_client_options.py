@@ -26,7 +26,7 @@ from claude_agent_py.options import (
     ThinkingDisabled,
     ThinkingEnabled,
 )
-from claude_agent_py.options.checks import RENAMED
+from claude_agent_py.options.readers import RENAMED
 from claude_agent_py.permissions import PendingInteractions
 from claude_agent_py.tools.server import ToolServer
 from claude_agent_py.wire.settings.mcp_servers import MCPHTTPServer, MCPStdioServer

@@ -4,11 +4,11 @@ import os
 import platform
 import threading
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, cast
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from claude_agent_py import Allow, ClientOptions, Deny, PermissionContext, PermissionRequest, read_only
 from claude_agent_py._cancellation import Cancellation

@@ -11,7 +11,7 @@ import pytest
 
 from claude_agent_py import Client, ClientOptions, OptionsError
 from claude_agent_py._launch.locate import find_cli
-from claude_agent_py.options.checks import HOME_VARIABLES
+from claude_agent_py.options.conflicts import HOME_VARIABLES
 from claude_agent_py.testing import ScriptedModel, tool_use
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]

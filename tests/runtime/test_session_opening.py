@@ -1,11 +1,14 @@
 """Opening a session: after it was closed, and on a turn that the CLI resumes late."""
 
+import asyncio
+import sys
 from typing import Any
 
 import anyio
 import pytest
 
 from claude_agent_py import Client, ClientOptions, ConnectionClosedError, Timeouts
+from claude_agent_py._event_loop import in_trio
 from claude_agent_py._runtime.runs.run_state import RunState
 from claude_agent_py._runtime.session.session import Session
 from claude_agent_py.testing import FakeCLI, Gate, frames, steps
@@ -49,6 +52,30 @@ async def test_concurrent_starts_are_planned_before_the_first_program_starts() -
             for _ in range(3):
                 starts.start_soon(connect)
     assert order[:6] == ["plan"] * 3 + ["start"] * 3
+
+
+def seconds_to_next_timer() -> float:
+    """Return the time until the next timer of the event loop."""
+    if in_trio():
+        return float(sys.modules["trio"].lowlevel.current_statistics().seconds_to_next_deadline)
+    loop: Any = asyncio.get_running_loop()
+    return float(min(timer.when() for timer in loop._scheduled if not timer.cancelled()) - loop.time())
+
+
+async def test_a_session_leaves_no_timer_once_its_deadlines_are_met() -> None:
+    fake = FakeCLI(steps.turn("done"), answers={"late": None})
+    options = ClientOptions(timeouts=Timeouts(connect=20.0, control=30.0))
+    with anyio.fail_after(60), anyio.CancelScope() as scope:
+        async with Client(options, transport=fake.transport()) as client:
+            await client.query("go")
+            assert seconds_to_next_timer() > 30
+            async with anyio.create_task_group() as group:
+                group.start_soon(client.control, "late")
+                await anyio.wait_all_tasks_blocked()
+                assert 20 < seconds_to_next_timer() < 30
+                await client.control("prompt")
+                assert 20 < seconds_to_next_timer() < 30
+                scope.cancel()
 
 
 async def test_a_queued_prompt_is_sent_again_even_if_the_cli_reports_its_turn_after_connect() -> None:

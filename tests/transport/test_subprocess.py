@@ -116,6 +116,35 @@ async def test_what_is_sent_comes_back() -> None:
     assert echo.exit_code == 0
 
 
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_the_reader_runs_in_the_turn_of_the_loop_that_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    if not has_pidfds():
+        pytest.skip("needs pidfds")
+    loop, read = asyncio.get_running_loop(), os.read
+    turn = read_in = 0
+    is_over = False
+
+    def count_turns() -> None:
+        nonlocal turn
+        turn += 1
+        if not is_over:
+            loop.call_soon(count_turns)
+
+    def note_turn(fd: int, length: int) -> bytes:
+        nonlocal read_in
+        read_in = turn
+        return read(fd, length)
+
+    async with running(program(ECHO)) as echo:
+        monkeypatch.setattr(os, "read", note_turn)
+        count_turns()
+        for number in range(5):
+            echo.send_nowait(b"%d\n" % number)
+            assert await echo.receive() == b"%d\n" % number
+            assert read_in == turn
+        is_over = True
+
+
 async def test_large_lines_go_both_ways_at_the_same_time() -> None:
     line = b"x" * 20_000_000 + b"\n"
     received = b""
@@ -434,6 +463,42 @@ def test_too_many_open_files_do_not_mean_that_there_are_no_pidfds(monkeypatch: p
         pytest.skip("this system has none")
     monkeypatch.setattr(os, "pidfd_open", fail)
     assert has_pidfds.__wrapped__()
+
+
+@WITH_PIDFDS
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_program_that_cannot_be_watched_does_not_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(pid: int) -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    if not has_pidfds():
+        pytest.skip("this system has none")
+    monkeypatch.setattr(os, "pidfd_open", fail)
+    before = descendants(os.getpid())
+    assert "Too many open files" in str(await start_error([sys.executable, "-c", ECHO]))
+    assert not [one.pid for one in descendants(os.getpid()) if one not in before and is_alive(one.pid)]
+
+
+@WITH_PIDFDS
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_concurrent_starts_fork_before_the_first_one_goes_on() -> None:
+    if not has_pidfds():
+        pytest.skip("this system has none")
+    transports = [program(ECHO) for _ in range(3)]
+    running_at_first: list[int] = []
+    before = descendants(os.getpid())
+
+    async def start(transport: SubprocessTransport) -> None:
+        await transport.start()
+        running_at_first.append(len([one for one in descendants(os.getpid()) if one not in before]))
+
+    with anyio.fail_after(60):
+        async with anyio.create_task_group() as starts:
+            for transport in transports:
+                starts.start_soon(start, transport)
+        for transport in transports:
+            await transport.close()
+    assert running_at_first[0] == 3
 
 
 # Starts that fail

@@ -9,6 +9,7 @@ from typing import Any, get_args
 import pytest
 from pydantic import ValidationError
 
+from claude_agent_py.hooks import HooksByEvent
 from claude_agent_py.tools import BashInput, BashOutput
 from claude_agent_py.wire.base import dump
 from claude_agent_py.wire.control.permissions import AddRules, PermissionRuleValue
@@ -24,6 +25,7 @@ def test_there_are_33_events_and_all_tables_agree() -> None:
     assert get_args(events.HookEvent) == events.HOOK_EVENTS
     assert set(inputs.HOOK_INPUTS) == set(events.HOOK_EVENTS)
     assert set(outputs.HOOK_OUTPUTS) <= set(events.HOOK_EVENTS)
+    assert tuple(HooksByEvent.__annotations__) == events.HOOK_EVENTS
 
 
 def test_models_are_named_after_their_event() -> None:

@@ -18,7 +18,6 @@ from claude_agent_py.hooks.matcher import HookMatcher
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.options.delegation import (
     AGENT_TOOL,
-    delegation_guide,
     is_offered,
     reminders,
     report_limit,
@@ -51,7 +50,7 @@ class DelegationHooks:
         self._limit = report_limit(options)
         self._reminders = reminders(options)
         self._main = options.agent
-        self._lists_agents = delegation_guide(options) is not None and why_no_agent_tool(options) is None
+        self._lists_agents = bool(options.delegation_guide) and why_no_agent_tool(options) is None
         self._has_listed = False
         self._asked: set[str] = set()
         """The agents that were asked to shorten their report."""

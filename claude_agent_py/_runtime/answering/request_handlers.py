@@ -6,9 +6,10 @@ Features load when the options need them or on their first request. Without a ha
 import logging
 import os
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import anyio
+from msgspec import Struct
 
 from claude_agent_py._cancellation import Cancellation
 from claude_agent_py._errors import OptionsError
@@ -42,7 +43,7 @@ Payload: TypeAlias = dict[str, Any]
 logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 
-class _Pending(NamedTuple):
+class _Pending(Struct):
     """A request that is being answered."""
 
     cancellation: Cancellation

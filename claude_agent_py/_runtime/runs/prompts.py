@@ -7,8 +7,8 @@ refused before anything is sent.
 import inspect
 import logging
 import uuid
-from collections.abc import AsyncIterable, AsyncIterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, Union
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, Union
 
 import anyio
 from typing_extensions import TypeIs
@@ -26,6 +26,8 @@ logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 GENERATOR_GRACE: Final = 1.0
 """How many seconds a generator of prompts may take to close."""
+
+Value = TypeVar("Value")
 
 # A string, because the module of `UserMessage` is loaded with the first prompt.
 PromptContent: TypeAlias = Union[str, Sequence[ContentBlock | Mapping[str, Any]], Mapping[str, Any], "UserMessage"]
@@ -79,13 +81,8 @@ def prompt_message(prompt: Any, *, verbatim: bool) -> "UserMessage":
     if whole is None:
         return UserMessage(message=content, uuid=str(uuid.uuid4()), **marks)
     message = whole.replace(message=content, uuid=whole.uuid or str(uuid.uuid4()), **marks)
-    try:
-        check(message)
-    except Misfit as error:
-        problem = OptionsError(f"the user message is invalid: {error}", option="prompt")
-    else:
-        return message
-    raise problem  # outside of `except`: the context would show the values
+    _must_fit("the user message", check, message)
+    return message
 
 
 def prepare_prompt(prompt: Prompt, *, verbatim: bool) -> "UserMessage | AsyncIterable[PromptContent]":
@@ -130,35 +127,28 @@ def _whole_message(prompt: Any) -> "UserMessage | None":
         return prompt
     if isinstance(prompt, WireModel) or prompt.get("type") != "user":
         return None
-    try:
-        message: UserMessage
-        message, _ = fit(UserMessage, dict(prompt))
-        keep_source(message, "_source", dict(prompt))
-        return message
-    except Misfit as error:  # the CLI would silently drop it and never answer
-        problem = OptionsError(f"the user message is invalid: {error}", option="prompt")
-    raise problem  # outside of `except`: the context would show the values
-
-
-def _make_block(index: int, data: dict[str, Any]) -> Any:
-    """Return the block of a dict of the Messages API; fields that its model does not have are kept."""
-    try:
-        [block], _ = fit(list[ContentBlock], [data])
-        return block if dump(block) == data else UnknownBlock(raw=data)
-    except Misfit as error:
-        problem = OptionsError(f"block {index} is invalid: {Misfit(error.place[1:], error.what)}", option="prompt")
-    raise problem  # outside of `except`: the context would show the values
+    # The CLI would silently drop an invalid one and never answer.
+    message: UserMessage
+    message, _ = _must_fit("the user message", fit, UserMessage, dict(prompt))
+    keep_source(message, "_source", dict(prompt))
+    return message
 
 
 def _check_block(index: int, block: Any) -> Any:
     if isinstance(block, Mapping):
-        return _make_block(index, dict(block))
+        data = dict(block)
+        [known], _ = _must_fit(f"block {index}", fit, list[ContentBlock], [data], skip=1)
+        return known if dump(known) == data else UnknownBlock(raw=data)  # which keeps fields that the model lacks
     if not isinstance(block, Block | UnknownBlock):
         raise OptionsError(f"block {index} must be a content block, not {type(block).__name__}", option="prompt")
+    _must_fit(f"block {index} ({type(block).__name__})", check, block)
+    return block
+
+
+def _must_fit(what: str, convert: Callable[..., Value], *arguments: Any, skip: int = 0) -> Value:
+    """Return the result of `fit` or `check`. Raises OptionsError for a misfit, without the first steps of its place."""
     try:
-        check(block)
+        return convert(*arguments)
     except Misfit as error:
-        problem = OptionsError(f"block {index} ({type(block).__name__}) is invalid: {error}", option="prompt")
-    else:
-        return block
+        problem = OptionsError(f"{what} is invalid: {Misfit(error.place[skip:], error.what)}", option="prompt")
     raise problem  # outside of `except`: the context would show the values

@@ -158,7 +158,6 @@ async def launch(
         # starts do it one after another: a fork empties the processor's caches.
         await checkpoint()
         await transport.start()
-        await checkpoint()
     except BaseException:
         await launched.discard()
         raise

@@ -75,7 +75,7 @@ from claude_agent_py._runtime.session.wire_log import WireLog, wire_log
 from claude_agent_py._streams import LazyEvent
 from claude_agent_py.observe.telemetry import resolve_telemetry
 from claude_agent_py.options import ClientOptions
-from claude_agent_py.options.checks import HOOKS_OFF, turns_hooks_off
+from claude_agent_py.options.conflicts import HOOKS_OFF, turns_hooks_off
 from claude_agent_py.options.delegation import definitions
 from claude_agent_py.tasks import TaskIntake, TaskManager
 from claude_agent_py.tasks.task import check_timeout
@@ -425,9 +425,14 @@ class Session:
         """Act on events of the engine and the router, write what the engine has to send, and set the timer."""
         self._handle(events)
         self.flush()
-        deadline = self._next_deadline()
-        if deadline is not None and self._timer is not None and deadline < self._timer.deadline:
-            self._timer.deadline = deadline
+        timer, deadline = self._timer, self._next_deadline()
+        if timer is None:
+            return
+        if deadline is None:
+            if timer.deadline != math.inf:  # a loop without a timer waits for its pipes at less cost
+                timer.deadline = math.inf
+        elif deadline < timer.deadline:  # a later one is read when the timer wakes
+            timer.deadline = deadline
 
     def _handle(self, events: Iterable[Event | Verdict]) -> None:
         handlers = self._ON_EVENT

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import anyio
+import msgspec
 
 from claude_agent_py._configuration import Unshown
 from claude_agent_py._errors import (
@@ -87,16 +88,13 @@ class _Startup:
     def __init__(self, session: Session, launched: Launched) -> None:
         self._session = session
         self._options = session.options
-        self._cli_path = launched.cli_path
-        self._transport = launched.transport
-        self._plan = launched.plan
-        self._follows_plan = launched.follows_plan
+        self._launched = launched
         self._earlier: Earlier | None = None
 
     async def recall(self) -> None:
         """Take in the tasks of the session's earlier processes. Does nothing until the session is known."""
-        config_dir = self._plan.config_dir
-        if self._earlier is not None or config_dir is None or self._cli_path is None:
+        config_dir = self._launched.plan.config_dir
+        if self._earlier is not None or config_dir is None or self._launched.cli_path is None:
             return
         session_id = await self._find_resumed_session(config_dir)
         if session_id is None:
@@ -131,7 +129,7 @@ class _Startup:
 
     async def initialize(self) -> InitializeReply:
         """Send the `initialize` request and return its reply."""
-        fields = Unshown({**self._plan.initialize, **self._session.handlers.initialize_fields()})
+        fields = Unshown({**self._launched.plan.initialize, **self._session.handlers.initialize_fields()})
         limit = self._options.timeouts.connect
         try:
             codec.prepare()  # while the CLI starts, which takes far longer
@@ -145,28 +143,28 @@ class _Startup:
             problem = await self._error("the CLI exited before the session was open")
             wrong = self._wrong_session(problem)
             raise (wrong or problem) from (problem if wrong else error)
-        if self._follows_plan:
-            self._plan.check_reply(payload)
+        if self._launched.follows_plan:
+            self._launched.plan.check_reply(payload)
         try:
             info = read_reply(InitializeReply, "initialize", payload)
         except RemoteProtocolError as error:
             raise await self._error(f"the CLI sent an invalid reply to initialize: {error}") from error
-        with contextlib.suppress(ValueError):  # NaN, which only a dict can hold
-            keep_source(info, "_source", codec.encode_json(payload))  # it stays, and text takes a third of the memory
+        with contextlib.suppress(ValueError, OverflowError):  # only a dict can hold it
+            keep_source(info, "_source", msgspec.json.encode(payload))  # it stays; text takes a third of the memory
         return info
 
     async def _error(self, message: str) -> CLIError:
-        """Return the error of a failed start, with its details. A CLI that is too old takes precedence."""
+        """Return the error of a failed start, with its details. If the CLI is too old, that is the error."""
         version = await self._version(None)
         error = CLIStartError(
             message,
-            exit_code=self._transport.exit_code,
-            stderr_tail=self._transport.stderr_tail,
-            cli_path=str(self._cli_path) if self._cli_path else None,
+            exit_code=self._launched.transport.exit_code,
+            stderr_tail=self._launched.transport.stderr_tail,
+            cli_path=str(self._launched.cli_path) if self._launched.cli_path else None,
             version=version,
         )
         try:
-            require_version(version or "", self._cli_path or "the CLI")
+            require_version(version or "", self._launched.cli_path or "the CLI")
         except CLIVersionError as too_old:
             too_old.add_note(str(error))
             return too_old
@@ -190,15 +188,15 @@ class _Startup:
         """Return the version in the CLI's reply, or the one that the program prints if the reply has none."""
         if info is not None and info.claude_code_version:
             return info.claude_code_version
-        if self._cli_path is None:
+        if self._launched.cli_path is None:
             return None
-        return await run_file_work(_ask_version, self._cli_path, abandon_on_cancel=True)
+        return await run_file_work(_ask_version, self._launched.cli_path, abandon_on_cancel=True)
 
     async def check(self, info: InitializeReply) -> None:
         """Refuse a CLI that is too old, or that silently dropped agents."""
         version = await self._version(info)
         if version is not None:
-            require_version(version, self._cli_path or "the CLI")
+            require_version(version, self._launched.cli_path or "the CLI")
         offered = {agent.name for agent in info.agents or ()}
         dropped = set(self._options.agents or ()) - offered
         if dropped and offered:
@@ -212,10 +210,10 @@ class _Startup:
 
     async def check_settings(self) -> None:
         """Raise OptionsError if the CLI rejected settings: one invalid value makes it ignore the whole file."""
-        if not self._plan.files or not self._follows_plan:
+        if not self._launched.plan.files or not self._launched.follows_plan:
             return
         reply = await self._session.control("get_settings", timeout=self._options.timeouts.connect)
-        ours = {str(path) for path in self._plan.files}
+        ours = {str(path) for path in self._launched.plan.files}
         wrong = [e for e in reply.get("errors") or () if isinstance(e, dict) and e.get("file") in ours]
         if wrong:
             problems = "; ".join(f"{e.get('path')}: {e.get('message')}" for e in wrong)

@@ -64,11 +64,11 @@ class WireLog:
 
 def _identify_frame(frame: Mapping[str, Any]) -> tuple[str, str]:
     """Return the kind of a frame and its id."""
-    inner = frame.get("request", frame.get("response"))
-    inner = inner if isinstance(inner, Mapping) else {}
-    kinds = [frame.get("type"), frame.get("subtype") or inner.get("subtype")]
-    name = frame.get("request_id") or inner.get("request_id") or frame.get("uuid")
-    return _short("/".join(str(kind) for kind in kinds if kind)), _short(str(name or "-"))
+    inner = frame.get("request") or frame.get("response")
+    fields = {**inner, **frame} if isinstance(inner, Mapping) else frame
+    kind = "/".join(str(fields[key]) for key in ("type", "subtype") if fields.get(key))
+    name = fields.get("request_id") or fields.get("uuid") or "-"
+    return _short(kind), _short(str(name))
 
 
 def _short(text: str) -> str:

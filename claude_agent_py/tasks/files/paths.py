@@ -12,12 +12,12 @@ from typing import Any
 
 from claude_agent_py.tasks.ledger.record import Record
 
-_NOT_IN_SLUG = re.compile(r"[^A-Za-z0-9]")
-_BEYOND_UTF16 = re.compile("[\U00010000-\U0010ffff]")
+_NOT_IN_SLUG = r"[^A-Za-z0-9]"
+_BEYOND_UTF16 = "[\U00010000-\U0010ffff]"
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 SLUG_CHARS = 200
 """A longer slug is cut, and a hash is appended."""
-_FILE_NAME = re.compile(r"[\w.-]+")
+_FILE_NAME = r"[\w.-]+"
 
 
 def project_slug(cwd: str) -> str:
@@ -25,7 +25,7 @@ def project_slug(cwd: str) -> str:
 
     Measured with CLI 2.1.328: characters are UTF-16 code units.
     """
-    slug = _NOT_IN_SLUG.sub("-", _BEYOND_UTF16.sub("--", cwd))
+    slug = re.sub(_NOT_IN_SLUG, "-", re.sub(_BEYOND_UTF16, "--", cwd))
     return slug if len(slug) <= SLUG_CHARS else f"{slug[:SLUG_CHARS]}-{_hash(cwd)}"
 
 
@@ -82,7 +82,7 @@ class Paths:
 
 def _join(directory: str | None, task_id: str, name: str) -> str | None:
     """Join a path, unless the id could lead out of the directory."""
-    if directory and _FILE_NAME.fullmatch(task_id):
+    if directory and re.fullmatch(_FILE_NAME, task_id):
         return os.path.join(directory, name)
     return None
 

@@ -14,7 +14,7 @@ from claude_agent_py.wire.messages.tasks import TaskUsage
 TASK_TOOLS: Final = frozenset({"Agent", "Task", "Bash", "PowerShell", "Monitor", "Workflow", "SendMessage", "TaskStop"})
 _MAX_OPEN_CALLS: Final = 8192
 _WRITING_TO: Final = ". Output is being written to: "
-_OUTPUT_PATH: Final = re.compile(rf"with ID: (?P<id>[\w-]+){re.escape(_WRITING_TO)}(?P<path>\S[^\n]*?\.output)\b")
+_OUTPUT_PATH: Final = rf"with ID: (?P<id>[\w-]+){re.escape(_WRITING_TO)}(?P<path>\S[^\n]*?\.output)\b"
 
 Word: TypeAlias = Literal["launched", "resumed", "completed", "stopped", "writes"]
 """`writes` is parsed from text, so it never creates a task; it only sets the output path of a known task."""
@@ -83,7 +83,7 @@ def find_announcements(message: UserMessage, calls: OpenCalls) -> Iterable[Annou
         if isinstance(message.tool_use_result, dict):
             yield from _read_structured(message.tool_use_result, block.tool_use_id)
         text = block.text
-        path = _OUTPUT_PATH.search(text) if _WRITING_TO in text else None
+        path = re.search(_OUTPUT_PATH, text) if _WRITING_TO in text else None
         if path is not None:
             yield Announcement("writes", path["id"], block.tool_use_id, output_file=path["path"])
 

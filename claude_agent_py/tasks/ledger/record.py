@@ -17,9 +17,9 @@ from claude_agent_py.wire.messages.tasks import CHILD_AGENT, TaskNotificationMes
 
 AGENT_TYPES: Final = frozenset({"local_agent", "remote_agent", "in_process_teammate", CHILD_AGENT})
 SHELL_TYPES: Final = frozenset({"local_bash", "monitor_mcp", "monitor_ws"})
-_AGENT_ID: Final = re.compile(r"a[0-9a-f]{16}")
-_RUN_ID: Final = re.compile(r"(0[0-9a-z]{8})-[0-9a-f]{8}\Z")
-_SHELL_ID: Final = re.compile(r"b[0-9a-z]{8}")
+_AGENT_ID: Final = r"a[0-9a-f]{16}"
+_RUN_ID: Final = r"(0[0-9a-z]{8})-[0-9a-f]{8}\Z"
+_SHELL_ID: Final = r"b[0-9a-z]{8}"
 
 
 class TaskRun(Struct, eq=False):
@@ -109,7 +109,7 @@ class TaskRun(Struct, eq=False):
 
         Run ids begin with the time in milliseconds, in base 36 (measured; only their order is guaranteed).
         """
-        named = _RUN_ID.match(self.run_id or "")
+        named = re.match(_RUN_ID, self.run_id or "")
         return int(named[1], 36) / 1000 if named else None
 
     def correct_start(self) -> None:
@@ -188,7 +188,7 @@ class Record(Struct, eq=False):
     def is_agent(self) -> bool:
         """Whether it is a subagent, whose output is a conversation."""
         if self.type is None:
-            return self.subagent_type is not None or _AGENT_ID.fullmatch(self.id) is not None
+            return self.subagent_type is not None or re.fullmatch(_AGENT_ID, self.id) is not None
         return self.type in AGENT_TYPES
 
     @property
@@ -199,7 +199,7 @@ class Record(Struct, eq=False):
     @property
     def is_shell(self) -> bool:
         """Whether it is a shell or a monitor, whose output is text."""
-        return _SHELL_ID.fullmatch(self.id) is not None if self.type is None else self.type in SHELL_TYPES
+        return re.fullmatch(_SHELL_ID, self.id) is not None if self.type is None else self.type in SHELL_TYPES
 
     def find_run(self, tool_use_id: str | None) -> TaskRun | None:
         """Return the latest run that this tool call launched."""

@@ -463,7 +463,7 @@ class MCPStatusReply(FrameModel, rename="camel"):
 
 
 class MCPSetServersReply(FrameModel):
-    """The MCP servers that were added and removed, and their errors."""
+    """The MCP servers that were added and removed, and why others could not be."""
 
     added: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)

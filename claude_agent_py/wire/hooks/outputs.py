@@ -58,17 +58,23 @@ class HookOutput(BaseModel):
 
     def to_wire(self) -> JSONObject:
         """Return the output as the CLI expects it."""
-        values = self.model_dump(mode="json", by_alias=True, exclude_none=True)
-        outer = {name: values.pop(name) for name in _COMMON if name in values}
-        if values:
-            outer["hookSpecificOutput"] = {"hookEventName": self.EVENT, **self._nest(values)}
+        outer: JSONObject = {}
+        specific: JSONObject = {}
+        serializer = self.__pydantic_serializer__  # `model_dump` takes twice as long
+        for name, value in serializer.to_python(self, mode="json", by_alias=True, exclude_none=True).items():
+            (outer if name in _COMMON else specific)[name] = value
+        if specific:
+            outer["hookSpecificOutput"] = {"hookEventName": self.EVENT, **self._nest(specific)}
         return outer
 
     def _nest(self, specific: JSONObject) -> JSONObject:
         return specific
 
 
-_COMMON = ("continue", "stopReason", "suppressOutput", "systemMessage", "terminalSequence", "decision", "reason")
+_COMMON = frozenset(
+    {"continue", "stopReason", "suppressOutput", "systemMessage", "terminalSequence", "decision", "reason"}
+)
+"""The fields that stand outside of `hookSpecificOutput`."""
 
 
 class AsyncHookOutput(BaseModel):
@@ -272,8 +278,10 @@ def parse_hook_output(event: str, value: Any) -> HookOutput | AsyncHookOutput:
     Raises:
         ValueError: The value has another type, belongs to another event, or has a field unknown to this event.
     """
-    output = HookOutput() if value is None else value
-    if isinstance(value, Mapping):
+    output = value
+    if value is None:
+        output = HookOutput()
+    elif not isinstance(value, HookOutput) and isinstance(value, Mapping):
         output = _from_mapping(event, value)
     if isinstance(output, AsyncHookOutput):
         return output
@@ -281,12 +289,14 @@ def parse_hook_output(event: str, value: Any) -> HookOutput | AsyncHookOutput:
         raise ValueError(f"a hook must return its output model, a dict or None, not {type(value).__name__}")
     if output.EVENT not in (None, event):
         raise ValueError(f"{type(output).__name__} is an output for {output.EVENT}, not {event}")
-    return _deny_if_stopping(output) if event == "PreToolUse" else output
+    if event == "PreToolUse" and output.continue_ is False:
+        return _deny_if_stopping(output)
+    return output
 
 
 def _deny_if_stopping(output: HookOutput) -> HookOutput:
-    """Deny the tool call if `continue_` is False: the CLI would run the tool before it ends the turn."""
-    if output.continue_ is not False or output.decision:
+    """Deny the tool call of an output that ends the turn: the CLI would run the tool first."""
+    if output.decision:
         return output
     fields = output.model_dump(exclude_unset=True)
     if fields.get("permission_decision") is not None:

@@ -1,6 +1,6 @@
 """Configuration of MCP servers, and its conversion between Python (seconds) and the wire (milliseconds)."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
 from urllib.parse import urlsplit
 
@@ -45,6 +45,27 @@ class _Server(ConfigModel):
             entry["alwaysLoad"] = self.always_load
         return entry
 
+    def __repr_args__(self) -> Any:
+        for name, value in self._iter_set_fields():
+            yield name, _SHOWN[name](value) if name in _SHOWN else value
+
+
+def _origin(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "?"
+    return f"{parts.scheme}://{parts.hostname or ''}"
+
+
+_SHOWN: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "args": lambda args: f"<{len(args)}>",
+    "env": sorted,
+    "headers": sorted,
+    "url": _origin,
+}
+"""Shortens fields that may hold secrets, for reprs."""
+
 
 class MCPStdioServer(_Server):
     """An MCP server that the CLI starts as a subprocess."""
@@ -56,29 +77,12 @@ class MCPStdioServer(_Server):
     env: dict[str, str] = Field(default_factory=dict)
     """Environment variables, in addition to those the CLI passes to its servers."""
 
-    def __repr_args__(self) -> Any:
-        for name, value in self._iter_set_fields():
-            yield name, f"<{len(value)}>" if name == "args" else sorted(value) if name == "env" else value
-
 
 class _RemoteServer(_Server):
     url: Annotated[str, Field(min_length=1)]
     headers: dict[str, str] = Field(default_factory=dict)
     tools: list[MCPToolPolicy] = Field(default_factory=list)
     """Permission policies for individual tools."""
-
-    def __repr_args__(self) -> Any:
-        for name, value in self._iter_set_fields():
-            yield name, _origin(value) if name == "url" else sorted(value) if name == "headers" else value
-
-
-def _origin(url: str) -> str:
-    """Return the scheme and host of a URL; the rest may hold secrets."""
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return "?"
-    return f"{parts.scheme}://{parts.hostname or ''}"
 
 
 class MCPHTTPServer(_RemoteServer):

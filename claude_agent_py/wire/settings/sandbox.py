@@ -193,12 +193,15 @@ def _without_loopholes(block: Mapping[str, Any], own: JSONObject) -> JSONObject:
     """Drop entries of `block` that would disable restrictions in `own`."""
     kept = dict(block)
     files = own.get("credentials", {}).get("files", [])
-    if "filesystem" in own or any(entry["mode"] == "deny" for entry in files):
-        kept["filesystem"] = {k: v for k, v in _mapping(kept, "filesystem").items() if (k, v) != ("disabled", True)}
+    limits_files = "filesystem" in own or any(entry["mode"] == "deny" for entry in files)
+    if limits_files and "filesystem" in block:
+        filesystem = _mapping(block, "filesystem")
+        kept["filesystem"] = {name: value for name, value in filesystem.items() if (name, value) != ("disabled", True)}
     network = own.get("network", {})
-    if network.keys() & {"allowedDomains", "deniedDomains"} or network.get("strictAllowlist"):
-        kept["network"] = {k: v for k, v in _mapping(kept, "network").items() if k not in PROXY_PORTS}
-    return {name: value for name, value in kept.items() if value != {} or name in block}
+    limits_network = network.keys() & {"allowedDomains", "deniedDomains"} or network.get("strictAllowlist")
+    if limits_network and "network" in block:
+        kept["network"] = {name: value for name, value in _mapping(block, "network").items() if name not in PROXY_PORTS}
+    return kept
 
 
 def _mapping(block: Mapping[str, Any], name: str) -> Mapping[str, Any]:

@@ -73,7 +73,7 @@ class AgentToolStats(CamelModel):
 
 
 class AgentCompletedOutput(FrameModel, rename="camel"):
-    """A foreground agent completed."""
+    """The output of `Agent` for a foreground agent, which has completed."""
 
     status: ClassVar[Literal["completed"]] = "completed"
     agent_id: str
@@ -100,7 +100,7 @@ class AgentCompletedOutput(FrameModel, rename="camel"):
 
 
 class AgentAsyncLaunchedOutput(FrameModel, rename="camel"):
-    """An agent was started in the background or moved there."""
+    """The output of `Agent` for an agent that was started in the background or moved there."""
 
     status: ClassVar[Literal["async_launched"]] = "async_launched"
     is_async: bool | None = None
@@ -116,7 +116,7 @@ class AgentAsyncLaunchedOutput(FrameModel, rename="camel"):
 
 
 class AgentRemoteLaunchedOutput(FrameModel, rename="camel"):
-    """An agent was started in the cloud."""
+    """The output of `Agent` for an agent in the cloud."""
 
     status: ClassVar[Literal["remote_launched"]] = "remote_launched"
     task_id: str
@@ -144,7 +144,7 @@ class WorkflowInput(FrameModel, rename="camel"):
 
 
 class WorkflowOutput(FrameModel, rename="camel"):
-    """A workflow was started as a task."""
+    """The output of `Workflow`: the task that runs it."""
 
     status: Open[Literal["async_launched", "remote_launched"]]
     task_id: str
@@ -178,7 +178,7 @@ class AgentPin(WireModel):
 
 
 class SendMessageOutput(FrameModel, rename="camel"):
-    """Whether the message was accepted. `success` does not mean that the agent has read it."""
+    """The output of `SendMessage`. `success` means that the message was accepted, not that the agent has read it."""
 
     success: bool
     message: str = ""
@@ -197,7 +197,7 @@ class ListAgentsInput(FrameModel):
 
 
 class ListAgentsOutput(FrameModel):
-    """The agents as text and as sections."""
+    """The output of `ListAgents`: the agents as text and as sections."""
 
     listing: str
     sections: list[dict[str, Any]] = field(default_factory=list)
@@ -234,7 +234,7 @@ class ReportFindingsInput(FrameModel):
 
 
 class ReportFindingsOutput(FrameModel):
-    """The accepted findings."""
+    """The output of `ReportFindings`: the accepted findings."""
 
     count: int
     findings: list[Finding] = field(default_factory=list)

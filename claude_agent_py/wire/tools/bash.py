@@ -73,7 +73,7 @@ class GitOperation(WireModel):
 
 
 class BashOutput(FrameModel, rename="camel"):
-    """The output of a command, or the background task that it was turned into."""
+    """The output of `Bash`: that of the command, or the background task that it was turned into."""
 
     stdout: str
     stderr: str
@@ -108,7 +108,7 @@ class PowerShellInput(BashInput):
 
 
 class PowerShellOutput(BashOutput):
-    """The output of a PowerShell command, or the background task that it was turned into."""
+    """The output of `PowerShell`, with the fields of `BashOutput`."""
 
 
 class WebSocketSource(WireModel):
@@ -129,7 +129,7 @@ class MonitorInput(FrameModel):
 
 
 class MonitorOutput(FrameModel, rename="camel"):
-    """The task of the monitor."""
+    """The output of `Monitor`: its task."""
 
     task_id: str
     timeout_ms: Number = 0
@@ -148,7 +148,7 @@ class TaskStopInput(FrameModel):
 
 
 class TaskStopOutput(FrameModel):
-    """The task was stopped."""
+    """The output of `TaskStop`."""
 
     message: str
     task_id: str
@@ -167,7 +167,7 @@ class TaskOutputInput(FrameModel):
 
 
 class TaskOutputOutput(FrameModel):
-    """The output of a task."""
+    """The output of `TaskOutput`: that of a task."""
 
     retrieval_status: Open[Literal["success", "timeout", "not_ready"]]
     task: dict[str, Any] | None = None

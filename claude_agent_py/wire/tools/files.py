@@ -147,7 +147,7 @@ class FileWriteInput(FrameModel):
 
 
 class FileWriteOutput(FrameModel, rename="camel"):
-    """The file was written."""
+    """The output of `Write`."""
 
     type: Open[Literal["create", "update"]]
     file_path: str
@@ -169,7 +169,7 @@ class FileEditInput(FrameModel):
 
 
 class FileEditOutput(FrameModel, rename="camel"):
-    """The text was replaced."""
+    """The output of `Edit`."""
 
     file_path: str
     old_string: str
@@ -194,7 +194,7 @@ class NotebookEditInput(FrameModel):
 
 
 class NotebookEditOutput(FrameModel):
-    """The changed cell, or the error."""
+    """The output of `NotebookEdit`: the changed cell, or the error."""
 
     new_source: str
     old_source: str | None = None

@@ -10,7 +10,7 @@ class EnterPlanModeInput(FrameModel):
 
 
 class EnterPlanModeOutput(FrameModel):
-    """The session switched to plan mode."""
+    """The output of `EnterPlanMode`."""
 
     message: str
 
@@ -26,7 +26,7 @@ class ExitPlanModeInput(FrameModel, rename="camel"):
 
 
 class ExitPlanModeOutput(FrameModel, rename="camel"):
-    """The plan was approved."""
+    """The output of `ExitPlanMode` if the plan was approved."""
 
     plan: str | None = None
     is_agent: bool = False
@@ -45,7 +45,7 @@ class EnterWorktreeInput(FrameModel):
 
 
 class EnterWorktreeOutput(FrameModel, rename="camel"):
-    """The session switched to a worktree."""
+    """The output of `EnterWorktree`."""
 
     worktree_path: str
     worktree_branch: str | None = None
@@ -60,7 +60,7 @@ class ExitWorktreeInput(FrameModel):
 
 
 class ExitWorktreeOutput(FrameModel, rename="camel"):
-    """The session left the worktree."""
+    """The output of `ExitWorktree`."""
 
     action: Open[Literal["keep", "remove"]]
     original_cwd: str = ""
@@ -85,7 +85,7 @@ class CronCreateInput(FrameModel):
 
 
 class CronCreateOutput(FrameModel, rename="camel"):
-    """The job was created."""
+    """The output of `CronCreate`: the new job."""
 
     id: str
     human_schedule: str = ""
@@ -105,7 +105,7 @@ class CronDeleteInput(FrameModel):
 
 
 class CronDeleteOutput(FrameModel, rename="camel"):
-    """The job was removed."""
+    """The output of `CronDelete`."""
 
     id: str
     ended_loop_wakeup: bool | None = None
@@ -128,7 +128,7 @@ class CronJob(CamelModel):
 
 
 class CronListOutput(FrameModel):
-    """All jobs."""
+    """The output of `CronList`: all jobs."""
 
     jobs: list[CronJob]
 
@@ -145,7 +145,7 @@ class ScheduleWakeupInput(FrameModel, rename="camel"):
 
 
 class ScheduleWakeupOutput(FrameModel, rename="camel"):
-    """The time of the wakeup."""
+    """The output of `ScheduleWakeup`: the time of the wakeup."""
 
     scheduled_for: Number
     clamped_delay_seconds: Number = 0

@@ -47,7 +47,7 @@ class AskUserQuestionInput(FrameModel):
 
 
 class AskUserQuestionOutput(FrameModel):
-    """The questions and their answers. Multiple labels for a question are joined by commas."""
+    """The output of `AskUserQuestion`: the questions and their answers, where commas join several labels."""
 
     questions: list[Question]
     answers: dict[str, str] = field(default_factory=dict)

@@ -15,7 +15,7 @@ class GlobInput(FrameModel):
 
 
 class GlobOutput(FrameModel, rename="camel"):
-    """The matching files."""
+    """The output of `Glob`: the matching files."""
 
     filenames: list[str]
     num_files: int = 0
@@ -48,7 +48,7 @@ class GrepInput(FrameModel):
 
 
 class GrepOutput(FrameModel, rename="camel"):
-    """The matching lines, files or counts, depending on `mode`."""
+    """The output of `Grep`: the matching lines, files or counts, depending on `mode`."""
 
     mode: Open[Literal["content", "files_with_matches", "count"]] | None = None
     num_files: int = 0
@@ -95,7 +95,7 @@ class ToolSearchInput(FrameModel):
 
 
 class ToolSearchOutput(FrameModel):
-    """The names of the matching tools."""
+    """The output of `ToolSearch`: the names of the matching tools."""
 
     matches: list[str]
     query: str = ""
@@ -112,7 +112,7 @@ class WebFetchInput(FrameModel):
 
 
 class WebFetchOutput(FrameModel, rename="camel"):
-    """The small model's answer about the page."""
+    """The output of `WebFetch`: what a small model answered to the prompt about the page."""
 
     url: str
     result: str
@@ -147,7 +147,7 @@ class WebSearchResult(WireModel):
 
 
 class WebSearchOutput(FrameModel, rename="camel"):
-    """The search results and texts."""
+    """The output of `WebSearch`: search results and texts."""
 
     query: str
     results: list[WebSearchResult | str]
@@ -191,7 +191,7 @@ class MCPResourceContent(CamelModel):
 
 
 class ReadMCPResourceOutput(FrameModel):
-    """The contents of a resource."""
+    """The output of `ReadMcpResourceTool`: the contents of a resource."""
 
     contents: list[MCPResourceContent]
     error: str | None = None

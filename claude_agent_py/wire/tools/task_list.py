@@ -30,7 +30,7 @@ class CreatedItem(WireModel):
 
 
 class TaskCreateOutput(FrameModel):
-    """The item was added."""
+    """The output of `TaskCreate`: the new item."""
 
     task: CreatedItem
 
@@ -59,7 +59,7 @@ class TaskDetails(TaskListItem):
 
 
 class TaskGetOutput(FrameModel):
-    """The item, or None if it does not exist."""
+    """The output of `TaskGet`: the item, or None if it does not exist."""
 
     task: TaskDetails | None
 
@@ -86,7 +86,7 @@ class StatusChange(WireModel):
 
 
 class TaskUpdateOutput(FrameModel, rename="camel"):
-    """Whether the item was changed, and which fields."""
+    """The output of `TaskUpdate`: whether the item was changed, and which fields."""
 
     success: bool
     task_id: str
@@ -100,7 +100,7 @@ class TaskListInput(FrameModel):
 
 
 class TaskListOutput(FrameModel):
-    """All items of the to-do list."""
+    """The output of `TaskList`: all items of the to-do list."""
 
     tasks: list[TaskListItem]
 
@@ -120,7 +120,7 @@ class TodoWriteInput(FrameModel):
 
 
 class TodoWriteOutput(FrameModel, rename="camel"):
-    """The `TodoWrite` list before and after the change."""
+    """The output of `TodoWrite`: the list before and after the change."""
 
     old_todos: list[TodoItem]
     new_todos: list[TodoItem]

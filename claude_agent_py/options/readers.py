@@ -1,31 +1,50 @@
-"""Validation of options: readers of single values, conflicts between options, and warnings.
-
-The readers also accept the shapes of the official SDKs.
-"""
+"""Readers of single options, which check a value and also accept the shapes of the official SDKs."""
 
 from __future__ import annotations
 
 import inspect
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from claude_agent_py._callbacks import callback_name, takes_arguments
-from claude_agent_py._configuration import MAX_REPR_CHARS, inner_text, validate_part
+from claude_agent_py._configuration import inner_text, validate_part
 from claude_agent_py._errors import OptionsError
 from claude_agent_py._untrusted import read_json
-from claude_agent_py.options.delegation import depends_on_hooks, guide_text, why_no_agent_tool
 from claude_agent_py.options.output_shape import OutputShape
 from claude_agent_py.tools.names import mcp_server_name
-from claude_agent_py.wire.settings.rule_lists import survives_splitting, tool_of
+from claude_agent_py.wire.settings.rule_lists import survives_splitting
 
 if TYPE_CHECKING:
     from claude_agent_py.wire.base import JSONObject
 
-# Reading single options -----------------------------------------------------------------------------------------------
+
+RENAMED: Final[Mapping[str, str]] = {
+    "abort_controller": "call run.interrupt(), or use `async with run`, which interrupts the run on exit",
+    "add_dirs": "use additional_directories",
+    "append_system_prompt": "use system_prompt=SystemPromptPreset(append=...)",
+    "continue": "use continue_conversation",
+    "debug_stderr": "use on_stderr",
+    "disallowed_tools_delivery": "lists that are too long for the command line are sent in initialize automatically",
+    "executable": "the CLI is a standalone program; pass its path as cli_path",
+    "executable_args": "the CLI is a standalone program; pass its path as cli_path",
+    "json_schema": "use output_format, or output_type for a Python type",
+    "load_timeout_ms": "use load_timeout, in seconds",
+    "managed_settings_delivery": "managed settings are always sent in initialize",
+    "max_buffer_size": "use limits=Limits(max_line_bytes=...)",
+    "mcp_servers_delivery": "MCP servers are always sent in initialize, which keeps their secrets off the command line",
+    "on_stderr_line": "use on_stderr",
+    "path_to_claude_code_executable": "use cli_path",
+    "plugin_delivery": "plugins are passed by path",
+    "settings_delivery": "settings always go in a file that only the user can read",
+    "spawn_claude_code_process": "use spawn",
+    "stderr": "use on_stderr",
+    "tool_config": "use question_preview_format",
+}
+"""The replacements of option names of the official SDKs that differ here."""
 
 
 def optional(reader: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -203,12 +222,12 @@ def agents(value: Any) -> Any:
 
 
 def delegation_guide(value: Any) -> Any:
-    """Read a guide, or whether to use the default one."""
-    if isinstance(value, bool):
-        return value
+    """Read a guide; True is the default one, False is none."""
     from claude_agent_py.agents.guide import DelegationGuide
 
-    if isinstance(value, DelegationGuide):
+    if value is True:
+        return DelegationGuide()
+    if value is False or isinstance(value, DelegationGuide):
         return value
     raise ValueError(f"must be a DelegationGuide, True or False, not {type(value).__name__}")
 
@@ -371,239 +390,4 @@ def _parse_object(text: str) -> dict[str, Any]:
     except ValueError as error:
         raise ValueError(f"is not valid JSON: {error}") from None
     assert isinstance(value, dict)  # noqa: S101 - it begins with a brace
-    return value
-
-
-# Several options ------------------------------------------------------------------------------------------------------
-
-HOME_VARIABLES: Final = frozenset({"HOME", "USERPROFILE", "CLAUDE_CONFIG_DIR", "CLAUDE_SECURESTORAGE_CONFIG_DIR"})
-"""The variables of a private home. The last one (measured with CLI 2.1.328) names the folder of the login."""
-
-HOOKS_OFF: Final = "CLAUDE_CODE_SIMPLE"
-"""The variable of the CLI's bare mode. In this mode it calls no hooks, whatever it replies to `initialize`."""
-
-WHAT_NEEDS_HOOKS: Final = "the hooks (max_report_chars and critical_system_reminder are also hooks)"
-
-TRUE_WORDS: Final = frozenset({"1", "true", "yes", "on"})
-
-
-def turns_hooks_off(variables: object) -> bool:
-    """Return whether these variables disable all hooks."""
-    given = variables.items() if isinstance(variables, Mapping) else ()
-    return any(str(k).upper() == HOOKS_OFF and str(v).strip().lower() in TRUE_WORDS for k, v in given)
-
-
-def _lists_sessions(store: object) -> bool:
-    from claude_agent_py.sessions.stores.protocol import implements
-
-    return implements(store, "list_sessions")
-
-
-CONFLICTS: Final[Sequence[tuple[str, Callable[[Any], Any], str]]] = (
-    (
-        "env",
-        lambda o: turns_hooks_off(o.env) and depends_on_hooks(o),
-        f"{HOOKS_OFF} disables all hooks; remove it, or {WHAT_NEEDS_HOOKS}",
-    ),
-    (
-        "settings",
-        lambda o: isinstance(o.settings, dict) and turns_hooks_off(o.settings.get("env")) and depends_on_hooks(o),
-        f"{HOOKS_OFF} in their env disables all hooks; remove it, or {WHAT_NEEDS_HOOKS}",
-    ),
-    (
-        "extra_args",
-        lambda o: "bare" in o.extra_args and depends_on_hooks(o),
-        f"--bare disables all hooks; remove it, or {WHAT_NEEDS_HOOKS}",
-    ),
-    (
-        "env",
-        lambda o: o.home is not None and HOME_VARIABLES & o.env.keys(),
-        f"sets a variable that home sets: {', '.join(sorted(HOME_VARIABLES))}; use only one of them",
-    ),
-    ("login", lambda o: o.login is not None and o.home is None, "needs home; the CLI uses your login anyway"),
-    (
-        "home",
-        lambda o: o.home is True and (o.resume or o.continue_conversation) and o.session_store is None,
-        "must be a path to continue a session: a new home has none",
-    ),
-    (
-        "continue_conversation",
-        lambda o: o.continue_conversation and o.resume,
-        "conflicts with resume: one continues the newest session, the other a named one",
-    ),
-    (
-        "session_id",
-        lambda o: o.session_id and (o.resume or o.continue_conversation) and not o.fork_session,
-        "can be combined with resume or continue_conversation only with fork_session=True",
-    ),
-    (
-        "fork_session",
-        lambda o: o.fork_session and not (o.resume or o.continue_conversation),
-        "needs resume or continue_conversation, which name the session to copy",
-    ),
-    ("resume_session_at", lambda o: o.resume_session_at and not o.resume, "needs resume"),
-    (
-        "resume_interrupted_turn",
-        lambda o: o.resume_interrupted_turn and not (o.resume or o.continue_conversation),
-        "needs resume or continue_conversation, which name the session",
-    ),
-    ("resume_drops_turn", lambda o: o.resume_drops_turn and not o.resume_session_at, "needs resume_session_at"),
-    (
-        "fallback_model",
-        lambda o: o.model is not None and o.model in (o.fallback_model or ()),
-        "must differ from model",
-    ),
-    (
-        "max_thinking_tokens",
-        lambda o: o.max_thinking_tokens is not None and o.thinking is not None,
-        "is the older form of thinking; use only one of them",
-    ),
-    (
-        "output_format",
-        lambda o: o.output_format is not None and o.output_type is not None,
-        "and output_type both define the output; use only one of them",
-    ),
-    (
-        "permission_prompt_tool_name",
-        lambda o: o.permission_prompt_tool_name and o.asks_host,
-        "names a tool that answers permission prompts, and so does a handler; use only one of them",
-    ),
-    (
-        "supported_dialog_kinds",
-        lambda o: o.supported_dialog_kinds and o.on_user_dialog is None,
-        "needs on_user_dialog, which answers the dialogs",
-    ),
-    (
-        "session_mirror",
-        lambda o: o.session_mirror and not o.persist_session,
-        "needs persist_session=True: the CLI mirrors what it writes to disk",
-    ),
-    (
-        "session_store",
-        lambda o: o.session_store is not None and not o.persist_session,
-        "needs persist_session=True: the store gets what the CLI writes to disk",
-    ),
-    (
-        "session_store",
-        lambda o: o.session_store is not None and o.enable_file_checkpointing,
-        "cannot be combined with enable_file_checkpointing: the states of files are not in the transcript",
-    ),
-    (
-        "session_store",
-        lambda o: (
-            o.session_store is not None
-            and o.continue_conversation
-            and not o.resume
-            and not _lists_sessions(o.session_store)
-        ),
-        "needs list_sessions() for continue_conversation",
-    ),
-    (
-        "session_store_project",
-        lambda o: o.session_store_project and o.session_store is None,
-        "needs session_store",
-    ),
-)
-"""Option, whether it conflicts in these `ClientOptions`, and the problem."""
-
-
-def check_conflicts(options: Any) -> None:
-    """Raise OptionsError for the first conflict between options."""
-    for option, holds, problem in CONFLICTS:
-        if holds(options):
-            raise OptionsError(problem, option=option)
-
-
-PROMPTING_TOOLS: Final = frozenset({"Bash", "PowerShell", "Write", "Edit", "NotebookEdit", "WebFetch", "WebSearch"})
-"""Built-in tools that ask for permission, as tools of MCP servers do."""
-
-_NEVER_ASKS: Final = {
-    "bypassPermissions": "allows everything without asking",
-    "dontAsk": "denies all prompts",
-}
-
-
-IDLE_LIMIT: Final = "CLAUDE_CODE_SDK_MCP_TOOL_IDLE_TIMEOUT"
-"""The only limit of the CLI for calls of our servers that a server's own settings cannot raise."""
-
-
-def find_warnings(options: Any) -> Iterator[str]:
-    """Yield warnings about options with no effect, or a surprising one."""
-    yield from _find_unknown_tools(options)
-    if options.delegation_guide and not guide_text(options):
-        yield f"delegation_guide is left out: {why_no_agent_tool(options)}"
-    if options.env.get(IDLE_LIMIT):
-        yield f"env: {IDLE_LIMIT} ends calls of tools in this process that report no progress, including child agents"
-    if options.can_use_tool is None:
-        return
-    if options.permission_mode in _NEVER_ASKS:
-        mode = options.permission_mode
-        yield f"can_use_tool will not be called: permission_mode={mode!r} {_NEVER_ASKS[mode]}"
-    if options.permission_prompts == "none":
-        yield "can_use_tool will not be called: permission_prompts='none' denies all prompts"
-    shadowed = [rule for rule in options.allowed_tools if _approves_prompting_tool(rule)]
-    if shadowed:
-        yield (
-            f"can_use_tool will not be asked about {', '.join(shadowed)}: allowed_tools approves them beforehand "
-            "(to restrict the available tools, use tools)"
-        )
-
-
-def _find_unknown_tools(options: Any) -> Iterator[str]:
-    from claude_agent_py.wire.tools.registry import is_misspelt, suggested_tool
-
-    tools = () if isinstance(options.tools, str | None) else options.tools
-    for name in filter(is_misspelt, tools):
-        yield f"tools: {name!r} is not a known built-in tool, so the CLI may ignore it{suggested_tool(name)}"
-    for option in ("disallowed_tools", "allowed_tools"):
-        for name in filter(is_misspelt, map(tool_of, getattr(options, option))):
-            yield f"{option}: {name!r} is not a known tool, so it may have no effect{suggested_tool(name)}"
-    for agent, definition in (options.agents or {}).items():
-        for option in ("tools", "disallowed_tools"):
-            for name in filter(is_misspelt, map(tool_of, getattr(definition, option, None) or ())):
-                yield f"agents: {option} of {agent!r}: {name!r} is not a known tool{suggested_tool(name)}"
-
-
-def _approves_prompting_tool(rule: str) -> bool:
-    """Return whether a rule approves every call of a tool that would otherwise ask."""
-    return tool_of(rule) == rule and (rule in PROMPTING_TOOLS or rule.startswith("mcp__"))
-
-
-# Names and reprs ------------------------------------------------------------------------------------------------------
-
-RENAMED: Final[Mapping[str, str]] = {
-    "abort_controller": "call run.interrupt(), or use `async with run`, which interrupts the run on exit",
-    "add_dirs": "use additional_directories",
-    "append_system_prompt": "use system_prompt=SystemPromptPreset(append=...)",
-    "continue": "use continue_conversation",
-    "debug_stderr": "use on_stderr",
-    "disallowed_tools_delivery": "lists that are too long for the command line are sent in initialize automatically",
-    "executable": "the CLI is a standalone program; pass its path as cli_path",
-    "executable_args": "the CLI is a standalone program; pass its path as cli_path",
-    "json_schema": "use output_format, or output_type for a Python type",
-    "load_timeout_ms": "use load_timeout, in seconds",
-    "managed_settings_delivery": "managed settings are always sent in initialize",
-    "max_buffer_size": "use limits=Limits(max_line_bytes=...)",
-    "mcp_servers_delivery": "MCP servers are always sent in initialize, which keeps their secrets off the command line",
-    "on_stderr_line": "use on_stderr",
-    "path_to_claude_code_executable": "use cli_path",
-    "plugin_delivery": "plugins are passed by path",
-    "settings_delivery": "settings always go in a file that only the user can read",
-    "spawn_claude_code_process": "use spawn",
-    "stderr": "use on_stderr",
-    "tool_config": "use question_preview_format",
-}
-"""The replacements of option names of the official SDKs that differ here."""
-
-
-def redact_for_repr(name: str, value: Any) -> Any:
-    """Return the value of an option for a repr, without values that may be secrets."""
-    if name in ("env", "extra_args", "settings", "managed_settings", "mcp_servers", "output_format", "agents"):
-        return list(value) if isinstance(value, Mapping) else value
-    if value is not None and name == "session_store":
-        return type(value).__name__
-    if value is not None and name.startswith(("on_", "can_use_")):
-        return callback_name(value)
-    if isinstance(value, str) and len(value) > MAX_REPR_CHARS:
-        return f"{value[:MAX_REPR_CHARS]}..."
     return value
