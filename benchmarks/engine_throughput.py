@@ -52,7 +52,7 @@ def lines_of(kind: str, count: int) -> list[bytes]:
 
 
 def through_engine(lines: list[bytes]) -> None:
-    engine, router = Engine(max_line_bytes=1 << 28), TurnRouter(frozenset)
+    engine, router = Engine(max_line_bytes=1 << 28), TurnRouter(frozenset, bool)
     engine.advance(Step.START)
     run = OpenRun()
     router.open_run(run, 0.0, ["prompt"])

@@ -47,7 +47,7 @@ async def measure(folder: Path, url: str, given: argparse.Namespace) -> None:
         await measure_runs(fleet, url, given.runs, idle)
         there = 0
         for count in given.waiting:
-            await fleet.database.call(make_waiting, there, count)
+            await fleet.database.write(make_waiting, there, count)
             there = count
             await measure_waiting(fleet, url, count)
     fleet.close()
@@ -90,7 +90,7 @@ async def measure_waiting(fleet: Fleet, url: str, count: int) -> None:
     looks, ends = [], []
     for _ in range(20):
         at = time.perf_counter()
-        await fleet.database.call(_fair_queue.has_work, claimant, known, write=False)
+        await fleet.database.read(_fair_queue.has_work, claimant, known)
         looks.append(time.perf_counter() - at)
     for _ in range(3):
         at = time.perf_counter()
@@ -131,7 +131,7 @@ async def counted(fleet: Fleet) -> tuple[int, int]:
         row = connection.execute(select(func.count(), func.sum(func.length(events.c.data))).select_from(events)).one()
         return int(row[0]), int(row[1] or 0)
 
-    return await fleet.database.call(count, write=False)
+    return await fleet.database.read(count)
 
 
 def cpu() -> float:

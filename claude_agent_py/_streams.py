@@ -6,7 +6,7 @@ All can be created outside of an event loop, and are set and filled from its thr
 import math
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Final, Generic, Protocol, Self, TypeVar
+from typing import Generic, Self, TypeVar
 
 import anyio
 from anyio.lowlevel import checkpoint
@@ -14,9 +14,6 @@ from anyio.lowlevel import checkpoint
 from claude_agent_py._event_loop import AsyncioEvent, TrioEvent, clock, new_event
 
 T = TypeVar("T")
-
-QUEUE_LIMIT: Final = 10_000
-"""How many events may wait for a slow reader before progress events are dropped."""
 
 
 class LazyEvent:
@@ -119,44 +116,28 @@ class Stream(Generic[T]):
         return self.take()
 
 
-class Numbered(Protocol):
-    """An item with a number, greater than the numbers of earlier items."""
-
-    @property
-    def number(self) -> int:
-        """The number."""
-        ...
-
-
-N = TypeVar("N", bound=Numbered)
-
-
-class Polling(Generic[N]):
+class Polling(Generic[T]):
     """An async iterator over the items that repeated calls return. Not a generator, so it needs no closing.
 
     Args:
-        read: Returns the items after a number. Raises StopAsyncIteration at the end.
-        after: The number after which to begin.
+        read: Returns the items since the last call. Raises StopAsyncIteration at the end.
         pauses: Seconds between two calls if there are no items: the first pause and the longest.
     """
 
-    def __init__(self, read: Callable[[int], Awaitable[Iterable[N]]], after: int, pauses: tuple[float, float]) -> None:
+    def __init__(self, read: Callable[[], Awaitable[Iterable[T]]], pauses: tuple[float, float]) -> None:
         self._read = read
-        self._after = after
         self._pauses = pauses
-        self._items: deque[N] = deque()
+        self._items: deque[T] = deque()
 
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> N:
+    async def __anext__(self) -> T:
         await checkpoint()
         pause, longest = self._pauses
         while not self._items:
-            self._items.extend(await self._read(self._after))
+            self._items.extend(await self._read())
             if not self._items:
                 await anyio.sleep(pause)
                 pause = min(pause * 1.5, longest)
-        item = self._items.popleft()
-        self._after = item.number
-        return item
+        return self._items.popleft()

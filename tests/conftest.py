@@ -8,6 +8,7 @@ those that are marked `one_backend`.
 import gc
 import os
 import signal
+import socket
 import sys
 import zlib
 from collections.abc import Iterator
@@ -24,6 +25,7 @@ if sys.dont_write_bytecode and "PYTHONDONTWRITEBYTECODE" in os.environ:
 import hypothesis
 import pytest
 from child_clis import agent_of as agent_of
+from forks import SHORT_LIVED
 from peers import nothing_left as nothing_left, start as start, start_process as start_process
 from store_servers import (
     a_postgres_store as a_postgres_store,
@@ -46,10 +48,18 @@ hypothesis.settings.register_profile("any machine", deadline=None, max_examples=
 hypothesis.settings.load_profile("any machine")
 
 
-def pytest_configure() -> None:
-    """Heed Ctrl-C: a background job of a shell ignores it, and so would the programs that tests start."""
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Heed Ctrl-C, and let workers and the main process talk without delay.
+
+    A background job of a shell ignores Ctrl-C, and so would the programs that tests start. With reruns, each worker
+    asks the main process about each test, after a message without a reply: with Nagle's algorithm, it would wait 40 ms.
+    """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    connection = getattr(getattr(config, "failures_db", None), "sock", None)  # of pytest-rerunfailures
+    if connection is not None:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 
 def pytest_collection_finish() -> None:
@@ -68,14 +78,10 @@ def little_garbage(request: pytest.FixtureRequest) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def short_lived_clis() -> Iterator[None]:
-    """Have the real CLI neither optimise its JavaScript nor collect garbage in several threads.
-
-    Both pay in a process that lives for minutes. Those of tests live for seconds, and take a quarter less CPU without.
-    The CLI names an option that its engine no longer knows when it refuses to start.
-    """
+    """Have the real CLI of scripted models prepared for a short life, as in the programs of `forks.py`."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(QUIET, "BUN_JSC_useDFGJIT", "0")
-        patch.setitem(QUIET, "BUN_JSC_numberOfGCMarkers", "1")
+        for name, value in SHORT_LIVED.items():
+            patch.setitem(QUIET, name, value)
         yield
 
 

@@ -86,10 +86,12 @@ class TurnRouter:
 
     Args:
         live_task_ids: Returns the ids of the running tasks, without ambient ones, which do not count as activity.
+        causes_follow_up: Returns whether the end of a task, by its id, causes a follow-up turn.
     """
 
-    def __init__(self, live_task_ids: Callable[[], frozenset[str]]) -> None:
+    def __init__(self, live_task_ids: Callable[[], frozenset[str]], causes_follow_up: Callable[[str], bool]) -> None:
         self._live_task_ids = live_task_ids
+        self._causes_follow_up = causes_follow_up
         self._runs: dict[OpenRun, None] = {}
         """The open runs, oldest first."""
         self._owner_of_prompt: dict[str, OpenRun] = {}
@@ -287,8 +289,6 @@ class TurnRouter:
         return self._task_audience(message.task_id)
 
     def _on_task_updated(self, message: TaskUpdatedMessage, now: float) -> tuple[OpenRun, ...]:
-        if message.patch.is_backgrounded:
-            self._owners_of_task.move_to_background(message.task_id)
         status = message.patch.task_status
         if status is not None and status.is_terminal:
             self._expect_follow_up(message, now)
@@ -302,7 +302,7 @@ class TurnRouter:
         return self._task_audience(message.task_id)
 
     def _expect_follow_up(self, message: TaskUpdatedMessage | TaskNotificationMessage, now: float) -> None:
-        if self._owners_of_task.causes_follow_up(message.task_id):
+        if self._causes_follow_up(message.task_id):
             self._follow_ups.add(message.run_id or message.task_id)
             self._follow_ups_until = now + FOLLOW_UP_GRACE
 

@@ -167,7 +167,7 @@ class ParentLink:
             if self._client.is_open:
                 raise
 
-    def note_events(self, events: list[TaskEvent]) -> None:
+    def take_events(self, events: list[TaskEvent]) -> None:
         """Forward the ends of tasks that the child's CLI did not report."""
         for event in events:
             if isinstance(event, TaskRevised) and event.outcome.evidence is not Evidence.NOTIFICATION:
@@ -339,5 +339,4 @@ class _ChildClient(Client):
 
     def __init__(self, options: ClientOptions, run: ChildRun) -> None:
         super().__init__(options)
-        self._parent = link = ParentLink(self, run)
-        self.session.intake.observe(lambda _, events: link.note_events(events), wants_progress=lambda: False)
+        self._parent = ParentLink(self, run)

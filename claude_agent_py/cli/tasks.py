@@ -69,7 +69,7 @@ def _locate(target: str, session: str | None) -> tuple[str, str | None]:
     if default is None:
         raise OptionsError(f"{target!r} is not a file; to pass only a session id, set {VARIABLE} to a history")
     if not os.path.isfile(default):
-        raise OptionsError(f"history not found: {default} ({VARIABLE})")
+        raise OptionsError(f"there is no history at {default}, which {VARIABLE} names")
     return default, target
 
 

@@ -22,10 +22,10 @@ async def unpack_workspace(database: Database, claim: _claims.Claim, workspace: 
     """Unpack the workspace that another machine packed, unless this machine has it already."""
     if not isinstance(workspace, Archive):
         return
-    stamp = await database.call(_load_stamp, claim.id, write=False)
+    stamp = await database.read(_load_stamp, claim.id)
     if stamp is None or stamp == await run_file_work(_read_mark, folder):
         return
-    data = await database.call(_load_data, claim.id, write=False, answer_seconds=TRANSFER_SECONDS)
+    data = await database.read(_load_data, claim.id, answer_seconds=TRANSFER_SECONDS)
     await run_file_work(workspace.unpack, folder, data)
     await run_file_work((folder / MARK).write_text, stamp)
 
@@ -34,7 +34,7 @@ async def pack_workspace(database: Database, claim: _claims.Claim, workspace: Wo
     """Pack the workspace into the database if it is an `Archive`."""
     if isinstance(workspace, Archive):
         data = await run_file_work(workspace.pack, folder, claim.id)
-        await database.call(_save, claim, data, answer_seconds=TRANSFER_SECONDS)
+        await database.write(_save, claim, data, answer_seconds=TRANSFER_SECONDS)
         await run_file_work((folder / MARK).write_text, str(claim.epoch))
 
 

@@ -52,7 +52,7 @@ def register(connection: Connection, row: Mapping[str, Any], lease: float, known
     times = {"started_at": now, "expires_at": now + lease}
     # The row exists if an earlier call committed but its connection broke.
     connection.execute(delete(workers).where(workers.c.id == row["id"]))
-    connection.execute(insert(workers).values(**row, **times, memory_used=0, is_draining=0))
+    connection.execute(insert(workers).values(**row, **times))
     register_agents(connection, now, known)
 
 

@@ -141,35 +141,40 @@ class Database:
         except SQLAlchemyError as error:
             raise build_away_error(error) from error
 
-    async def call(
-        self,
-        work: Callable[..., T],
-        *args: Any,
-        write: bool = True,
-        patience: float | None = None,
-        answer_seconds: float | None = None,
+    async def read(
+        self, work: Callable[..., T], *args: Any, patience: float | None = None, answer_seconds: float | None = None
+    ) -> T:
+        """Run a transaction that only reads, like `write`. Cancelling returns immediately."""
+        return await self._call(partial(self.run, work, *args, write=False), False, patience, answer_seconds)
+
+    async def write(
+        self, work: Callable[..., T], *args: Any, patience: float | None = None, answer_seconds: float | None = None
     ) -> T:
         """Run a transaction in a thread, and retry it while the database is unavailable.
 
         An earlier attempt may have committed although its connection broke, so `work` must be repeatable. Cancelling
-        returns immediately from a call that reads; a call that writes is finished first.
+        takes effect after the attempt that runs.
 
         Args:
             work: Called as `work(connection, *args)`.
             args: The arguments of `work`.
-            write: Whether the transaction writes.
             patience: Seconds during which failed attempts are retried; None means `AWAY_SECONDS`.
             answer_seconds: Seconds that PostgreSQL may take to answer; None means `ANSWER_SECONDS`.
 
         Raises:
             FleetError: The database was unavailable for longer, or the file is not a database.
         """
+        return await self._call(partial(self.run, work, *args), True, patience, answer_seconds)
+
+    async def _call(
+        self, run: Callable[..., T], write: bool, patience: float | None, answer_seconds: float | None
+    ) -> T:
         deadline = time.monotonic() + (AWAY_SECONDS if patience is None else patience)
         pause = PAUSES[0]
         tries = 0
         while True:
             try:
-                return await self._attempt(partial(self.run, work, *args, write=write), write, answer_seconds)
+                return await self._attempt(run, write, answer_seconds)
             except (DBAPIError, NoConnectionError) as error:
                 is_wrong = not self._is_ready and any(words in str(_driver_error(error)) for words in WRONG_URL)
                 # SQLite raises a plain DatabaseError if the file is damaged or not a database.

@@ -99,7 +99,7 @@ class Recorder:
         async with self._lock:
             while self._pending:
                 batch = self._pending[:MAX_BATCH]
-                await self._database.call(_claims.write_events, self._claim, self._batch, batch)
+                await self._database.write(_claims.write_events, self._claim, self._batch, batch)
                 del self._pending[: len(batch)]
                 self._batch = str(uuid4())
 
@@ -231,17 +231,16 @@ class Execution:
             except ClaudeAgentError as error:
                 logger.debug("interrupting session %s failed: %s", self.claim.id, error)
 
-    async def release(self, tool_use_id: str | None) -> None:
-        """End the process because an answer takes long, once the store has the tool call of the question."""
-        with anyio.move_on_after(STORED_SECONDS):
-            while tool_use_id is not None and not await self._is_stored(tool_use_id):  # noqa: ASYNC110
-                await anyio.sleep(self._poll)
+    async def end_and_wait(self, tool_use_id: str | None) -> None:
+        """End the process because an answer takes long, once the store has the tool call of the question.
+
+        Never returns: the end of the process cancels it.
+        """
+        if tool_use_id is not None:
+            with anyio.move_on_after(STORED_SECONDS):
+                await self._store.wait_for_call(tool_use_id)
         self.stop("waiting")
         await anyio.sleep_forever()
-
-    async def _is_stored(self, tool_use_id: str) -> bool:
-        entries = await self._store.load(store_key(self._cli_session))
-        return any(tool_use_id in json.dumps(entry.get("message")) for entry in entries or () if "message" in entry)
 
     @property
     def _cli_session(self) -> str:
@@ -272,7 +271,7 @@ class Execution:
     async def settle(self, outcome: Mapping[str, Any]) -> None:
         """Store the outcome of the prompt. Raises CancelledError if another worker has claimed the session."""
         try:
-            await self.database.call(_claims.settle, self.claim, outcome)
+            await self.database.write(_claims.settle, self.claim, outcome)
             self.is_settled = True
             self.was_cancelled = outcome["kind"] == "cancelled"
         except _claims.LostError:
@@ -322,7 +321,7 @@ class Execution:
                 claim=self.claim,
                 patience=self.agent.patience,
                 poll=self._poll,
-                release=self.release,
+                end_and_wait=self.end_and_wait,
                 is_releasing=lambda: self._stop_reason == "waiting",
             )
         changes["on_store_error"] = self._on_store_error
@@ -353,7 +352,7 @@ class Execution:
             return {"session_id": self._cli_session}
         start: dict[str, Any] = {"resume": self._cli_session}
         if status.has_prompt:
-            answered = await self.database.call(_claims.load_answered_requests, self.claim, write=False)
+            answered = await self.database.read(_claims.load_answered_requests, self.claim)
             start |= {"resume_interrupted_turn": True, "show_cut_off_calls": not answered}
             if answered:
                 start["env"] = {"CLAUDE_CODE_RESUME_PROMPT": build_resume_prompt(answered), **self.agent.options.env}
@@ -409,7 +408,7 @@ class Execution:
             uuid = run["uuid"]
             if status.has_prompt:
                 # The prompt was sent before but got no answer. The CLI ignores a uuid it has seen, so send a new one.
-                uuid = await self.database.call(_claims.renew_uuid, self.claim)
+                uuid = await self.database.write(_claims.renew_uuid, self.claim)
             content = UserContent(role="user", content=json.loads(run["prompt"]))
             self._current_run = client.query(UserMessage(message=content, uuid=uuid), until=self.agent.until)
             if self._wants_interrupt:

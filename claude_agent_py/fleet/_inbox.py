@@ -77,12 +77,12 @@ class FleetInteraction(Interaction):
         return self._database.run_once(_rows.answer, self.id, json.dumps(reply), source.by, source.origin)
 
     async def _record(self, reply: JSONObject, source: AnswerSource) -> bool:
-        return await self._database.call(_rows.answer, self.id, json.dumps(reply), source.by, source.origin)
+        return await self._database.write(_rows.answer, self.id, json.dumps(reply), source.by, source.origin)
 
 
 async def list_questions(database: Database, session_id: str | None) -> list[FleetInteraction]:
     """Return the unanswered questions of one session or of all, oldest first."""
-    rows = await database.call(_rows.list_questions, session_id, write=False)
+    rows = await database.read(_rows.list_questions, session_id)
     return [FleetInteraction(database, row) for row in rows]
 
 
@@ -96,8 +96,8 @@ class FleetInbox(Inbox):
     """Seconds that the process waits for an answer."""
     poll: float
     """Seconds between queries of the database for an answer."""
-    release: Callable[[str | None], Awaitable[None]]
-    """Ends the process because the answer takes longer. Returns only if it cannot."""
+    end_and_wait: Callable[[str | None], Awaitable[None]]
+    """Ends the process because the answer takes longer. Never returns: the end of the process cancels it."""
     is_releasing: Callable[[], bool]
     """Returns whether the process ends because of an open question."""
 
@@ -111,42 +111,40 @@ class FleetInbox(Inbox):
 
     async def ask(self, kind: Kind, wire: Any, context: PermissionContext) -> JSONObject:
         """Store the question, wait for the answer, and return the reply to the CLI."""
-        row: dict[str, Any] = {"id": secrets.token_hex(6), "kind": kind, "digest": digest_question(kind, wire)}
-        row |= {"request": json.dumps(dump(wire)), "agent_id": context.agent_id}
+        row: dict[str, Any] = {
+            "id": secrets.token_hex(6),
+            "kind": kind,
+            "digest": digest_question(kind, wire),
+            "request": json.dumps(dump(wire)),
+            "agent_id": context.agent_id,
+        }
         with context.awaiting_user(row["id"]):
-            return await self._ask(row, kind, wire, context)
-
-    async def _ask(self, row: dict[str, Any], kind: Kind, wire: Any, context: PermissionContext) -> JSONObject:
-        database = self.database
-        stored_reply = await database.call(_claims.open_question, self.claim, row)
-        if stored_reply is not None:
-            return read_stored(kind, wire, stored_reply)
-        interaction = FleetInteraction(database, {**row, "session": self.claim.id})
-        context.on_interaction(InteractionOpened(interaction))
-        try:
-            settled = await self._wait_for_reply(row["id"], context)
-        except BaseException:
-            # The CLI or the end of the session withdraws the question, unless it stays open without a process.
-            if not self.is_releasing():
-                with anyio.CancelScope(shield=True):
-                    await database.call(_claims.close_question, row["id"], "withdrawn")
-            raise
-        reply = settled["reply"]
-        source = AnswerSource(settled["answered_by"] or "", settled["answered_from"] or "")
-        context.on_interaction(InteractionSettled(interaction, reply is not None, json.loads(reply or "null"), source))
-        if reply is None:
-            return KINDS[kind].refuse("The question was withdrawn.")
-        await database.call(_claims.close_question, row["id"], "used")
-        return read_stored(kind, wire, reply)
-
-    async def _wait_for_reply(self, interaction: str, context: PermissionContext) -> RowMapping:
-        with anyio.move_on_after(self.patience):
-            return await self._poll_reply(interaction)
-        await self.release(context.tool_use_id)
-        return await self._poll_reply(interaction)
+            earlier = await self.database.write(_claims.open_question, self.claim, row)
+            if earlier is not None:
+                return read_stored(kind, wire, earlier)
+            interaction = FleetInteraction(self.database, {**row, "session": self.claim.id})
+            context.on_interaction(InteractionOpened(interaction))
+            settled = InteractionSettled(interaction, was_answered=False)
+            found: RowMapping | None = None
+            try:
+                with anyio.move_on_after(self.patience):
+                    found = await self._poll_reply(interaction.id)
+                if found is None:
+                    await self.end_and_wait(context.tool_use_id)
+                elif found["reply"] is not None:
+                    source = AnswerSource(found["answered_by"] or "", found["answered_from"] or "")
+                    settled = InteractionSettled(interaction, True, read_stored(kind, wire, found["reply"]), source)
+            finally:
+                context.on_interaction(settled)
+                # A question at which the process ends stays open.
+                if not self.is_releasing():
+                    state = "used" if settled.was_answered else "withdrawn"
+                    with anyio.CancelScope(shield=True):
+                        await self.database.write(_claims.close_question, interaction.id, state)
+        return settled.answer or KINDS[kind].refuse("The question was withdrawn.")
 
     async def _poll_reply(self, interaction: str) -> RowMapping:
-        query = partial(self.database.call, _claims.find_settled_question, interaction, write=False)
+        query = partial(self.database.read, _claims.find_settled_question, interaction)
         while (found := await query()) is None:  # noqa: ASYNC110
             await anyio.sleep(self.poll)
         return found

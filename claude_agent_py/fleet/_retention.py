@@ -59,7 +59,7 @@ async def prune(
         FleetError: The database does not answer.
     """
     pruned: list[Pruned] = []
-    while batch := await database.call(prune_sessions, seconds, machine):
+    while batch := await database.write(prune_sessions, seconds, machine):
         pruned += batch
         for session in batch:
             await _delete_conversation(store, session)
@@ -84,14 +84,14 @@ def prune_sessions(connection: Connection, seconds: float, machine: str | None) 
 
     With a machine, only delete sessions whose workspace is on it, or on no machine with a worker.
     """
-    columns = (sessions.c.id, sessions.c.agent, sessions.c.version, sessions.c.machine, sessions.c.cli_session)
     before = server_time(connection) - seconds
-    query = select(*columns).where(sessions.c.state.in_(PRUNABLE), sessions.c.updated_at < before)
+    old = select(*(sessions.c[name] for name in Pruned._fields))
+    old = old.where(sessions.c.state.in_(PRUNABLE), sessions.c.updated_at < before)
     if machine is not None:
-        away = sessions.c.machine.not_in(select(workers.c.machine))
-        query = query.where(or_(sessions.c.machine.is_(None), sessions.c.machine == machine, away))
-    query = query.order_by(sessions.c.updated_at).limit(BATCH).with_for_update(skip_locked=True)
-    found = [Pruned(*row) for row in connection.execute(query)]
+        has_no_worker = sessions.c.machine.not_in(select(workers.c.machine))
+        old = old.where(or_(sessions.c.machine.is_(None), sessions.c.machine == machine, has_no_worker))
+    oldest = old.order_by(sessions.c.updated_at).limit(BATCH)
+    found = [Pruned(*row) for row in connection.execute(oldest.with_for_update(skip_locked=True))]
     ids = [session.id for session in found]
     for table in (events, interactions, runs, archives):
         connection.execute(delete(table).where(table.c.session.in_(ids)))
@@ -112,7 +112,7 @@ def prune_workflows(database: Database, seconds: float) -> None:
 async def unschedule(database: Database, name: str) -> bool:
     """Delete a schedule, and return whether it existed. Raises FleetError if the database does not answer."""
     # Creates the tables, or raises if the database has no fleet.
-    await database.call(lambda connection: None, write=False)
+    await database.read(lambda connection: None)
     return await _run_in_thread(_unschedule, database, name)
 
 
@@ -160,8 +160,7 @@ def _load_needed_workflows(connection: Connection) -> tuple[float, frozenset[str
 
 def _iter_old_workflows(client: DBOSClient, before: datetime, needed: frozenset[str]) -> Iterator[list[str]]:
     kept = 0
-    is_last = False
-    while not is_last:
+    while True:
         found = client.list_workflows(
             name=list(DBOS_WORKFLOWS),
             end_time=before.isoformat(),
@@ -170,11 +169,12 @@ def _iter_old_workflows(client: DBOSClient, before: datetime, needed: frozenset[
             load_input=False,
             load_output=False,
         )
-        is_last = len(found) < BATCH
         old = [workflow.workflow_id for workflow in found if not _is_needed(workflow.workflow_id, needed)]
         kept += len(found) - len(old)
         if old:
             yield old
+        if len(found) < BATCH:
+            return
 
 
 def _is_needed(workflow: str, needed: frozenset[str]) -> bool:

@@ -101,11 +101,9 @@ def start(connection: Connection, new: NewSession, prompt: Any, timeout: float |
     now = server_time(connection)
     found = connection.execute(select(sessions).where(sessions.c.id == new.id)).mappings().one_or_none()
     if found is None:
-        version = _find_version(connection, new.agent, new.version)
-        row = {**new._asdict(), "version": version, "state": "idle", "cli_session": str(uuid4())}
-        row |= {"epoch": 0, "step": 0, "is_orphan": 0, "runs": 0, "events": 0}
-        row |= {"queued_at": now, "not_before": 0.0, "created_at": now, "updated_at": now}
-        connection.execute(insert(sessions).values(row))
+        new = new._replace(version=_find_version(connection, new.agent, new.version))
+        times = {"queued_at": now, "created_at": now, "updated_at": now}
+        connection.execute(insert(sessions).values(**new._asdict(), **times, state="idle", cli_session=str(uuid4())))
         _add_run(connection, lock_session(connection, new.id), now, prompt, timeout, None)
     elif found["agent"] != new.agent:
         raise OptionsError(f"the session {new.id!r} belongs to the agent {found['agent']!r}", option="id")
@@ -150,10 +148,17 @@ def _add_run(
     if timeout is None:
         query = select(agents.c.timeout).where(agents.c.name == session["agent"])
         timeout = connection.scalar(query.where(agents.c.version == session["version"]))
-    deadline = None if timeout is None else now + timeout
-    row = {"session": session["id"], "number": number, "key": key, "prompt": json.dumps(prompt), "state": "queued"}
-    row |= {"timeout": timeout, "deadline": deadline, "created_at": now}
-    row |= {"uuid": str(uuid4()), "attempts": 0, "claims": 0, "crashes": 0}
+    row = {
+        "session": session["id"],
+        "number": number,
+        "key": key,
+        "prompt": json.dumps(prompt),
+        "uuid": str(uuid4()),
+        "state": "queued",
+        "timeout": timeout,
+        "deadline": None if timeout is None else now + timeout,
+        "created_at": now,
+    }
     connection.execute(insert(runs).values(row))
     data = {"run": number, "state": "queued"}
     add_events(connection, session["id"], number, [("run", now, data)], runs=number, updated_at=now)
@@ -230,13 +235,14 @@ def retry(connection: Connection, session: str) -> int:
     now = server_time(connection)
     if row["state"] != "failed":
         raise FleetError(f"the session {session!r} is {row['state']}, not failed", session_id=session)
-    query = select(runs).where(runs.c.session == session, runs.c.state == "failed").order_by(runs.c.number.desc())
-    run = connection.execute(query.limit(1)).mappings().one()
-    fresh = {"state": "queued", "attempts": 0, "crashes": 0, "result": None, "ended_at": None, "uuid": str(uuid4())}
+    failed = select(runs).where(runs.c.session == session, runs.c.state == "failed")
+    run = connection.execute(failed.order_by(runs.c.number.desc()).limit(1)).mappings().one()
+    number = int(run["number"])
     deadline = None if run["timeout"] is None else now + run["timeout"]
-    change_run(connection, session, run["number"], deadline=deadline, **fresh)
-    set_state(connection, session, run["number"], now, "queued", queued_at=now, not_before=0.0, reason=None)
-    return int(run["number"])
+    fresh = {"state": "queued", "uuid": str(uuid4()), "attempts": 0, "crashes": 0, "result": None, "ended_at": None}
+    change_run(connection, session, number, deadline=deadline, **fresh)
+    set_state(connection, session, number, now, "queued", queued_at=now, not_before=0.0, reason=None)
+    return number
 
 
 # Answers --------------------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ import anyio
 
 from claude_agent_py._errors import SessionNotFoundError, StaleLeaseError
 from claude_agent_py._launch.environment import config_directory, environment
+from claude_agent_py._streams import RepeatingEvent
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.sessions.stores.edits import import_session
 from claude_agent_py.sessions.stores.protocol import SessionKey, SessionStore, SessionStoreEntry
@@ -68,6 +69,9 @@ class FencedStore:
         self._store: Any = store
         self._heartbeat = heartbeat
         self._is_lost = is_lost
+        self._calls: set[str] = set()
+        """The ids of tool calls that the store has, in the entries that this process wrote or read."""
+        self._has_more_calls = RepeatingEvent()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
@@ -79,11 +83,24 @@ class FencedStore:
         if self._is_lost():
             raise StaleLeaseError("another worker has claimed the session", session_id=key["session_id"])
         await self._store.append(key, entries, **({} if epoch is None else {"epoch": epoch}))
+        self._note_calls(entries)
 
     async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
         """Return the entries of a transcript."""
         found: list[SessionStoreEntry] | None = await self._store.load(key)
+        self._note_calls(found or ())
         return found
+
+    async def wait_for_call(self, tool_use_id: str) -> None:
+        """Wait until the store has a tool call."""
+        while tool_use_id not in self._calls:
+            await self._has_more_calls.wait()
+
+    def _note_calls(self, entries: Sequence[Mapping[str, Any]]) -> None:
+        for entry in entries:
+            if isinstance(message := entry.get("message"), Mapping):
+                self._calls.update(str(block.get("id")) for block in _select_blocks(message, "tool_use"))
+        self._has_more_calls.set()
 
 
 ENDINGS: frozenset[str] = frozenset({"end_turn", "stop_sequence"})

@@ -31,18 +31,18 @@ sessions: Final = Table(
     Column("wanted", Text),
     Column("worker", Text),
     # Grows with every claim, so that a worker with an older epoch can write nothing.
-    Column("epoch", Integer, nullable=False),
+    Column("epoch", Integer, nullable=False, default=0),
     # The workflow of the current claim is `<id>:<step>`.
-    Column("step", Integer, nullable=False),
+    Column("step", Integer, nullable=False, default=0),
     # The worker died, and the next one resumes its workflow.
-    Column("is_orphan", Integer, nullable=False),
+    Column("is_orphan", Integer, nullable=False, default=0),
     Column("queued_at", Float, nullable=False),
-    Column("not_before", Float, nullable=False),
+    Column("not_before", Float, nullable=False, default=0.0),
     # The machine with the workspace.
     Column("machine", Text),
     Column("cli_session", Text, nullable=False),
-    Column("runs", Integer, nullable=False),
-    Column("events", Integer, nullable=False),
+    Column("runs", Integer, nullable=False, default=0),
+    Column("events", Integer, nullable=False, default=0),
     # The last written batch of events, so that a retry does not write it twice.
     Column("last_batch", Text),
     Column("reason", Text),
@@ -65,10 +65,10 @@ runs: Final = Table(
     Column("timeout", Float),
     Column("deadline", Float),
     # Attempts that ended with an error.
-    Column("attempts", Integer, nullable=False),
-    Column("claims", Integer, nullable=False),
+    Column("attempts", Integer, nullable=False, default=0),
+    Column("claims", Integer, nullable=False, default=0),
     # Workers that died while running it.
-    Column("crashes", Integer, nullable=False),
+    Column("crashes", Integer, nullable=False, default=0),
     Column("result", Text),
     Column("created_at", Float, nullable=False),
     Column("started_at", Float),
@@ -114,8 +114,8 @@ workers: Final = Table(
     Column("pid", Integer, nullable=False),
     Column("slots", Integer, nullable=False),
     Column("memory", Integer),
-    Column("memory_used", Integer, nullable=False),
-    Column("is_draining", Integer, nullable=False),
+    Column("memory_used", Integer, nullable=False, default=0),
+    Column("is_draining", Integer, nullable=False, default=0),
     Column("started_at", Float, nullable=False),
     Column("expires_at", Float, nullable=False),
 )

@@ -246,7 +246,7 @@ class Fleet:
                 _claims.register_agents(connection, server_time(connection), registered)
             return _rows.start(connection, new, content, limit)
 
-        await self.database.call(begin)
+        await self.database.write(begin)
         self._wake()
         return self.session(new.id)
 
@@ -273,7 +273,7 @@ class Fleet:
 
         if limit < 1:
             raise OptionsError("must be a positive number", option="limit")
-        return await self.database.call(_rows.list_sessions, state, agent, tenant, limit, write=False)
+        return await self.database.read(_rows.list_sessions, state, agent, tenant, limit)
 
     async def interactions(self, session_id: str | None = None) -> "Sequence[FleetInteraction]":
         """Return the unanswered questions of one session or of all, oldest first."""
@@ -285,7 +285,7 @@ class Fleet:
         """Return the workers, oldest first."""
         from claude_agent_py.fleet import _rows
 
-        return await self.database.call(_rows.list_workers, write=False)
+        return await self.database.read(_rows.list_workers)
 
     async def tenant(self, name: str, *, limit: int | None = None, weight: float = 1.0) -> None:
         """Set the limit and the weight of a tenant for all workers. Running sessions continue.
@@ -303,14 +303,14 @@ class Fleet:
         for option, value in (("limit", limit), ("weight", weight)):
             if value is not None and not 0 < value < float("inf"):
                 raise OptionsError("must be more than 0", option=option)
-        await self.database.call(_fair_queue.set_tenant, name, limit, weight)
+        await self.database.write(_fair_queue.set_tenant, name, limit, weight)
         self._wake()
 
     async def tenants(self) -> Sequence[FleetTenantInfo]:
         """Return the tenants that have sessions or settings, sorted by name."""
         from claude_agent_py.fleet import _fair_queue
 
-        return await self.database.call(_fair_queue.list_tenants, write=False)
+        return await self.database.read(_fair_queue.list_tenants)
 
     async def prune(self, older_than: float | timedelta) -> int:
         """Delete old sessions that are idle, failed or cancelled. Safe while workers run.
@@ -379,14 +379,14 @@ class Fleet:
         from claude_agent_py.fleet import _rows
 
         self._own_worker()
-        while await self.database.call(_rows.count_open_sessions, write=False):  # noqa: ASYNC110 - another process changes it
+        while await self.database.read(_rows.count_open_sessions):  # noqa: ASYNC110 - another process changes it
             await anyio.sleep(self.poll / 2)
 
     async def drain_workers(self, worker_id: str | None = None) -> int:
         """Ask one worker or all to finish their current prompts and exit. Returns how many were asked."""
         from claude_agent_py.fleet import _rows
 
-        return await self.database.call(_rows.drain, worker_id)
+        return await self.database.write(_rows.drain, worker_id)
 
     def _own_worker(self) -> "Worker":
         if self.open_worker is None:

@@ -39,7 +39,7 @@ class FleetSession:
 
     async def info(self) -> FleetSessionInfo:
         """Return the current state of the session. Raises FleetError if it does not exist."""
-        return await self._database.call(_rows.load_info, self.id, write=False)
+        return await self._database.read(_rows.load_info, self.id)
 
     async def send(self, prompt: str | Sequence[Any], *, timeout: float | None = None, key: str | None = None) -> int:
         """Add a prompt and return its number. Prompts are answered in order.
@@ -56,12 +56,12 @@ class FleetSession:
         """
         content = prompt_as_json(prompt)
         limit = check_timeout(timeout)
-        # `Database.call` repeats the call if the connection breaks. The key prevents a second prompt.
+        # `Database.write` repeats the call if the connection breaks. The key prevents a second prompt.
         return await self._change(_rows.send, self.id, content, limit, key or secrets.token_hex(8))
 
     async def outcome(self, run: int | None = None) -> FleetOutcome:
         """Return the current outcome of a run, by default the last one, without waiting."""
-        return await self._database.call(_rows.load_outcome, self.id, run, write=False)
+        return await self._database.read(_rows.load_outcome, self.id, run)
 
     async def result(self, run: int | None = None, *, timeout: float | None = None) -> FleetOutcome:
         """Wait until a run has ended, and return its outcome. Cancelling only stops the waiting.
@@ -111,13 +111,16 @@ class FleetSession:
                 `after` set to the last number.
         """
 
-        async def read(last: int) -> list[FleetEvent]:
-            found, info = await self._database.call(_rows.load_events, self.id, last, MAX_EVENTS, write=False)
-            if not found and not follow and info.state not in ("queued", "running"):
+        async def read() -> list[FleetEvent]:
+            nonlocal after
+            found, info = await self._database.read(_rows.load_events, self.id, after, MAX_EVENTS)
+            if found:
+                after = found[-1].number
+            elif not follow and info.state not in ("queued", "running"):
                 raise StopAsyncIteration
             return found
 
-        return Polling(read, after, PAUSES)
+        return Polling(read, PAUSES)
 
     async def interactions(self) -> Sequence[FleetInteraction]:
         """Return the unanswered questions, oldest first."""
@@ -142,7 +145,7 @@ class FleetSession:
         interactions = {interaction.id: interaction for interaction in await self.interactions()}
         found = interactions.get(interaction_id)
         if found is None:
-            await self._database.call(_rows.check_question, self.id, interaction_id, write=False)
+            await self._database.read(_rows.check_question, self.id, interaction_id)
             return False
         is_first = await found.answer(value, by=by)
         self._wake()
@@ -165,6 +168,6 @@ class FleetSession:
         return await self._change(_rows.retry, self.id)
 
     async def _change(self, work: Callable[..., T], *args: Any) -> T:
-        result = await self._database.call(work, *args)
+        result = await self._database.write(work, *args)
         self._wake()
         return result

@@ -6,12 +6,12 @@ import platform
 import secrets
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Protocol, Self, TypeVar
+from typing import Any, Final, Protocol, Self
 
 import anyio
 
@@ -30,7 +30,6 @@ from claude_agent_py.sessions.stores.protocol import SessionStore
 
 logger: logging.Logger = logging.getLogger("claude_agent_py")
 
-T = TypeVar("T")
 
 BRIEF_SECONDS: Final = 2.0
 """Seconds during which a periodic call of the database is retried; the next period repeats it anyway."""
@@ -75,6 +74,8 @@ class Worker:
         self._fleet = fleet
         self._store = store
         self._database = fleet.database
+        self._brief = {"patience": BRIEF_SECONDS, "answer_seconds": fleet.lease}
+        """The limits of calls between heartbeats: while one waits, the worker sends no heartbeat."""
         self._slots = sessions
         self._memory = None if memory is None else read_size(memory, option="memory")
         self._memory_used = 0
@@ -108,14 +109,14 @@ class Worker:
 
     async def __aenter__(self) -> Self:
         if in_trio():
-            raise FleetError("a fleet's worker runs on asyncio only, because DBOS does: anyio.run(main)")
+            raise FleetError("a fleet's worker runs on asyncio only, because DBOS does; start it with anyio.run(main)")
         self._known = list(self._fleet.agents.values())
         if not self._known:
             raise OptionsError("register an agent first: fleet.agent(...)", option="agents")
         async with AsyncExitStack() as stack:
             # The lease counts from before the call, which may take long.
             before = self._heartbeat.now()
-            await self._database.call(_claims.register, self._row, self._fleet.lease, self._known)
+            await self._database.write(_claims.register, self._row, self._fleet.lease, self._known)
             self._heartbeat.beat(*before)
             stack.push_async_callback(self._unregister)
             await launch(self.id, self._database.url, self._executions, self._start_scheduled)
@@ -146,7 +147,7 @@ class Worker:
     async def _unregister(self) -> None:
         with anyio.CancelScope(shield=True):
             try:
-                await self._database.call(_claims.unregister, self.id, patience=5.0)
+                await self._database.write(_claims.unregister, self.id, patience=5.0)
             except ClaudeAgentError as error:
                 logger.warning("worker %s could not unregister: %s", self.id, error)
 
@@ -156,7 +157,7 @@ class Worker:
         self.wake()
         try:
             # `Fleet.workers` shows that the worker drains.
-            await self._database.call(_rows.drain, self.id, patience=5.0)
+            await self._database.write(_rows.drain, self.id, patience=5.0)
         except FleetError as error:
             logger.warning("worker %s could not record that it drains: %s", self.id, error)
         await self._drained.wait()
@@ -173,7 +174,7 @@ class Worker:
     async def _start_scheduled(self, at: datetime, wanted: Mapping[str, Any]) -> None:
         name = f"{wanted['name']}@{at.strftime('%Y-%m-%dT%H:%M:%S')}"
         new = _rows.NewSession(name, wanted["agent"], None, wanted["tenant"], wanted["priority"])
-        await self._database.call(_rows.start, new, wanted["prompt"], wanted["timeout"])
+        await self._database.write(_rows.start, new, wanted["prompt"], wanted["timeout"])
         self.wake()
 
     # Background tasks ------------------------------------------------------------------------------------------------
@@ -206,7 +207,9 @@ class Worker:
             pids = [execution.pid for execution in self._executions.values()]
             memory = await tree_memory([pid for pid in pids if pid is not None])
             self._memory_used = sum(memory.values())
-        must_drain = await self._call_briefly(_claims.extend_lease, self.id, self._fleet.lease, self._memory_used)
+        must_drain = await self._database.write(
+            _claims.extend_lease, self.id, self._fleet.lease, self._memory_used, **self._brief
+        )
         if must_drain is None:
             await self._register_again()
         # The lease may have expired while the call waited for the database.
@@ -220,16 +223,10 @@ class Worker:
         logger.warning("worker %s was declared dead", self.id)
         for execution in list(self._executions.values()):
             execution.stop("lost")
-        await self._call_briefly(_claims.register, self._row, self._fleet.lease, self._known)
-
-    async def _call_briefly(self, work: Callable[..., T], *args: Any, write: bool = True) -> T:
-        """Call the database with a short timeout: while a call waits, the worker sends no heartbeat."""
-        return await self._database.call(
-            work, *args, write=write, patience=BRIEF_SECONDS, answer_seconds=self._fleet.lease
-        )
+        await self._database.write(_claims.register, self._row, self._fleet.lease, self._known, **self._brief)
 
     async def _remove_dead_workers(self) -> None:
-        for dead in await self._call_briefly(_claims.reap, self._fleet.max_crashes):
+        for dead in await self._database.write(_claims.reap, self._fleet.max_crashes, **self._brief):
             logger.warning("worker %s is dead; its sessions are queued again", dead)
             await delete_queue(dead)
 
@@ -267,7 +264,7 @@ class Worker:
         if not self._executions:
             return
         before = {session: execution.claim.epoch for session, execution in self._executions.items()}
-        wanted = await self._database.call(_claims.load_wanted, self.id, write=False)
+        wanted = await self._database.read(_claims.load_wanted, self.id)
         for session, execution in list(self._executions.items()):
             epoch, action = wanted.get(session, (None, None))
             if session not in before or before[session] != execution.claim.epoch:
@@ -285,19 +282,19 @@ class Worker:
         if count <= 0 or self._is_draining or not self._heartbeat.is_alive:
             return
         claimant = Claimant(self.id, self.machine, self._fleet.tenant_limit)
-        if not await self._database.call(has_work, claimant, self._known, write=False):
+        if not await self._database.read(has_work, claimant, self._known):
             return
         async with self._claiming:
-            for claim in await self._database.call(_claims.claim_sessions, claimant, self._known, count):
+            for claim in await self._database.write(_claims.claim_sessions, claimant, self._known, count):
                 await self._start_execution(claim)
 
     async def _requeue_strays(self) -> None:
         """Queue sessions again that this worker claimed but does not run: their outcome could not be stored."""
         async with self._claiming:
-            wanted = await self._call_briefly(_claims.load_wanted, self.id, write=False)
+            wanted = await self._database.read(_claims.load_wanted, self.id, **self._brief)
             strays = {session: epoch for session, (epoch, _) in wanted.items() if session not in self._executions}
             if strays:
-                await self._call_briefly(_claims.requeue, strays, self.id)
+                await self._database.write(_claims.requeue, strays, self.id, **self._brief)
 
     def _count_free_slots(self) -> int:
         """Return how many more sessions this worker can run."""
@@ -347,10 +344,11 @@ class Worker:
 
     async def _remove_cancelled(self) -> None:
         """Remove the workspaces on this machine of sessions that were cancelled while they did not run."""
-        for session, agent, version in await self._call_briefly(_claims.list_cancelled, self.machine, write=False):
+        cancelled = await self._database.read(_claims.list_cancelled, self.machine, **self._brief)
+        for session, agent, version in cancelled:
             if session not in self._executions:
                 await self._remove_workspace(self._fleet.agents.get((agent, version)), session)
-                await self._call_briefly(_claims.forget_machine, session)
+                await self._database.write(_claims.forget_machine, session, **self._brief)
 
     async def _remove_workspace(self, agent: FleetAgent | None, session: str) -> None:
         if agent is None or agent.workspace is None:
@@ -363,6 +361,6 @@ class Worker:
     async def _requeue(self, execution: Execution) -> None:
         try:
             claimed = {execution.claim.id: execution.claim.epoch}
-            await self._database.call(_claims.requeue, claimed, self.id)
+            await self._database.write(_claims.requeue, claimed, self.id)
         except FleetError as error:
             logger.warning("session %s could not be returned to the fleet: %s", execution.claim.id, error)

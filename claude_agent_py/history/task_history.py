@@ -252,7 +252,15 @@ class TaskHistory:
         """
         if not poll > 0:
             raise OptionsError(f"must be positive, not {poll}", option="poll")
-        return Polling(lambda last: self.records(session_id, task_id, after=last), after, (poll, poll))
+
+        async def read() -> Sequence[TaskRecord]:
+            nonlocal after
+            found = await self.records(session_id, task_id, after=after)
+            if found:
+                after = found[-1].number
+            return found
+
+        return Polling(read, (poll, poll))
 
     async def tree(self, session_id: str) -> dict[str | None, list[str]]:
         """Return the tree of a session: the ids of the children by the id of the parent, the roots under None."""

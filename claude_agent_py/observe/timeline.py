@@ -167,10 +167,12 @@ class Timeline:
             StoreError: The store failed.
         """
         from claude_agent_py._event_loop import run_file_work
-        from claude_agent_py.sessions.stores.queries import SECONDS, find_place, open_temporarily
+        from claude_agent_py.sessions.stores.access import StoreAccess
+        from claude_agent_py.sessions.stores.queries import open_temporarily
 
-        place = await find_place(store, session_id, None, project_key, SECONDS)
-        async with open_temporarily(store, place, SECONDS) as (session, _):
+        access = StoreAccess(store)
+        place = await access.find_place(session_id, None, project_key)
+        async with open_temporarily(access, place) as (session, _):
             return await run_file_work(
                 lambda: cls.from_session(session, max_spans=max_spans, max_chars=max_chars, source="store")
             )

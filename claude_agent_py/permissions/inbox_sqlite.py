@@ -20,6 +20,7 @@ import anyio
 from claude_agent_py._errors import OptionsError
 from claude_agent_py._event_loop import run_file_work
 from claude_agent_py._shared_sqlite import open_shared, transact
+from claude_agent_py._streams import Polling
 from claude_agent_py.permissions.interactions import (
     TIMED_OUT,
     AnswerSource,
@@ -96,7 +97,17 @@ class SQLiteInbox(Inbox):
 
     def arrivals(self) -> AsyncIterator[Interaction]:
         """Iterate over pending questions, then new ones. Never ends. Checks the file every `poll` seconds."""
-        return _Arrivals(self, self._poll)
+        seen: set[str] = set()
+
+        async def read() -> list[Interaction]:
+            waiting = await run_file_work(list, self)
+            seen.intersection_update(interaction.id for interaction in waiting)
+            # Only one: the others may be settled before the next is wanted.
+            new = [interaction for interaction in waiting if interaction.id not in seen][:1]
+            seen.update(interaction.id for interaction in new)
+            return new
+
+        return Polling(read, (self._poll, self._poll))
 
     async def ask(self, kind: Kind, wire: Any, context: PermissionContext) -> JSONObject:
         """Wait for an answer and return the reply to the CLI. Cancelling withdraws the question."""
@@ -190,25 +201,6 @@ class SQLiteInbox(Inbox):
         with contextlib.closing(sqlite3.connect(self.path, timeout=10)) as database:
             database.row_factory = sqlite3.Row
             return transact(database, work)
-
-
-class _Arrivals(AsyncIterator[Interaction]):
-    """Pending and future questions of a file. Not a generator, so it needs no closing."""
-
-    def __init__(self, inbox: SQLiteInbox, poll: float) -> None:
-        self._inbox = inbox
-        self._poll = poll
-        self._seen: set[str] = set()
-
-    async def __anext__(self) -> Interaction:
-        while True:
-            waiting = await run_file_work(list, self._inbox)
-            self._seen.intersection_update(interaction.id for interaction in waiting)
-            for interaction in waiting:
-                if interaction.id not in self._seen:
-                    self._seen.add(interaction.id)
-                    return interaction
-            await anyio.sleep(self._poll)
 
 
 class StoredInteraction(Interaction):

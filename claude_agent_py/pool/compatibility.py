@@ -148,7 +148,7 @@ def find_change(made: SessionRequest, wanted: SessionRequest) -> Change | None:
 
 
 def _find_differences(one: ClientOptions, other: ClientOptions) -> set[str]:
-    """Return the names of the options that differ. Two handlers differ unless they compare equal."""
+    """Return the names of the options that differ. Values are compared with `==`, so two lambdas always differ."""
     if one is other:
         return set()
     named = one.model_fields_set | other.model_fields_set
@@ -175,7 +175,8 @@ def check_for_parking(options: ClientOptions) -> None:
         # External servers would start in the wrong directory.
         given.append("mcp_servers")
     if given:
-        raise OptionsError(f"cannot be combined with {given[0]}, which depends on the directory", option="parked")
+        problem = f"needs options that do not depend on the directory, but these are set: {', '.join(given)}"
+        raise OptionsError(problem, option="parked")
 
 
 def check_for_pool(options: ClientOptions) -> ClientOptions:

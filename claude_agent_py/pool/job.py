@@ -10,13 +10,14 @@ import math
 import os
 import sys
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
+import msgspec
 from anyio.lowlevel import checkpoint
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
@@ -24,6 +25,7 @@ from pydantic_core import to_json
 from claude_agent_py._errors import ConnectionClosedError, OptionsError, RunFailed
 from claude_agent_py._event_loop import from_any_thread, run_file_work, spawn_detached, worker
 from claude_agent_py._runtime.runs.prompts import Prompt, prompt_message
+from claude_agent_py._runtime.runs.result import RunResult
 from claude_agent_py._streams import LazyEvent, RepeatingEvent
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.pool.compatibility import names_one_session
@@ -50,8 +52,22 @@ def digest_prompts(prompts: Sequence[Prompt]) -> str:
     """Return a digest of these prompts, in this order."""
     digest = hashlib.sha256()
     for prompt in prompts:
-        digest.update(hashlib.sha256(to_json(dump(prompt_message(prompt, verbatim=False).message))).digest())
+        message = dump(prompt_message(prompt, verbatim=False).message)
+        digest.update(hashlib.sha256(to_json(message)).digest())
     return digest.hexdigest()
+
+
+class _Entry(msgspec.Struct):
+    """A line of a journal: an outcome."""
+
+    index: int
+    ok: bool
+    text: str = ""
+    output: msgspec.Raw = msgspec.Raw(b"null")
+    error: dict[str, str] | None = None
+    session_id: str = ""
+    cost_usd: float = 0.0
+    attempts: int = 1
 
 
 class Journal:
@@ -68,8 +84,8 @@ class Journal:
         self.path: Path = Path(path)
         self._prompts = prompts
         self._header = {"journal": KIND, "version": VERSION, "prompts": len(prompts), "digest": digest_prompts(prompts)}
-        self.outcomes: dict[int, dict[str, Any]] = {}
-        """The last recorded line of each prompt."""
+        self._entries: dict[int, _Entry] = {}
+        """The last entry of each prompt."""
         try:
             self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
         except OSError as error:
@@ -86,14 +102,16 @@ class Journal:
             try:
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
-                raise OptionsError(f"{self.path} is in use by another call", option=OPTION) from error
+                raise OptionsError(
+                    f"{self.path} is in use: another call of map_runs writes it", option=OPTION
+                ) from error
 
     def _load(self) -> None:
         """Read the lines. Drops the last one if it is incomplete."""
         content = self.path.read_bytes()
         complete, newline, rest = content.rpartition(b"\n")
         lines = complete.split(b"\n") if newline else []
-        header = _encode_line(self._header)
+        header = to_json(self._header) + b"\n"
         if not lines:
             if rest and not header.startswith(rest):
                 raise OptionsError(f"{self.path} is not a journal of map_runs", option=OPTION)
@@ -121,13 +139,12 @@ class Journal:
 
     def _read_entry(self, number: int, line: bytes) -> None:
         try:
-            entry = json.loads(line)
-            index = entry["index"]
-            if not isinstance(entry["ok"], bool) or not 0 <= index < len(self._prompts):
+            entry = msgspec.json.decode(line, type=_Entry)
+            if not 0 <= entry.index < len(self._prompts):
                 raise ValueError
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, RecursionError):
             raise OptionsError(f"{self.path} is damaged in line {number}", option=OPTION) from None
-        self.outcomes[index] = entry
+        self._entries[entry.index] = entry
 
     def load_answers(self, adapter: TypeAdapter[Any] | None) -> dict[int, RunOutcome]:
         """Return the recorded answers by index. Failures are left out: their prompts run again.
@@ -138,24 +155,23 @@ class Journal:
         Raises:
             OptionsError: A structured output does not match the type.
         """
-        return {index: self._build_outcome(entry, adapter) for index, entry in self.outcomes.items() if entry["ok"]}
+        return {index: self._build_outcome(entry, adapter) for index, entry in self._entries.items() if entry.ok}
 
-    def _build_outcome(self, entry: Mapping[str, Any], adapter: TypeAdapter[Any] | None) -> RunOutcome:
-        output = entry.get("output")
-        if adapter is not None:
-            try:
-                output = adapter.validate_json(to_json(output))
-            except ValidationError:
-                problem = f"the output of prompt {entry['index']} in {self.path} does not match this output_type"
-                raise OptionsError(problem, option=OPTION) from None
+    def _build_outcome(self, entry: _Entry, adapter: TypeAdapter[Any] | None) -> RunOutcome:
+        line = bytes(entry.output)
+        try:
+            output = json.loads(line) if adapter is None else adapter.validate_json(line)
+        except ValidationError:
+            problem = f"the output of prompt {entry.index} in {self.path} does not match this output_type"
+            raise OptionsError(problem, option=OPTION) from None
         return RunOutcome(
-            index=entry["index"],
-            prompt=self._prompts[entry["index"]],
-            text=str(entry.get("text", "")),
+            index=entry.index,
+            prompt=self._prompts[entry.index],
+            text=entry.text,
             output=output,
-            session_id=str(entry.get("session_id", "")),
-            cost_usd=float(entry.get("cost_usd", 0.0)),
-            attempts=int(entry.get("attempts", 1)),
+            session_id=entry.session_id,
+            cost_usd=entry.cost_usd,
+            attempts=entry.attempts,
             from_journal=True,
         )
 
@@ -168,17 +184,17 @@ class Journal:
         error = outcome.error
         results = [] if outcome.result is None else outcome.result.results
         outputs = [result.structured_output for result in results if result.has_structured_output]
-        entry = {
-            "index": outcome.index,
-            "ok": outcome.ok,
-            "text": outcome.text,
-            "output": outputs[-1] if outputs and outcome.ok else None,
-            "error": None if error is None else {"type": type(error).__name__, "text": str(error)},
-            "session_id": outcome.session_id,
-            "cost_usd": outcome.cost_usd,
-            "attempts": outcome.attempts,
-        }
-        self._write(_encode_line(entry))
+        entry = _Entry(
+            index=outcome.index,
+            ok=outcome.ok,
+            text=outcome.text,
+            output=msgspec.Raw(to_json(outputs[-1] if outputs and outcome.ok else None)),
+            error=None if error is None else {"type": type(error).__name__, "text": str(error)},
+            session_id=outcome.session_id,
+            cost_usd=outcome.cost_usd,
+            attempts=outcome.attempts,
+        )
+        self._write(msgspec.json.encode(entry) + b"\n")
 
     def _write(self, line: bytes) -> None:
         rest = line
@@ -189,10 +205,6 @@ class Journal:
     def close(self) -> None:
         """Close the file."""
         os.close(self._file)
-
-
-def _encode_line(value: Mapping[str, Any]) -> bytes:
-    return to_json(dict(value)) + b"\n"
 
 
 AHEAD: Final = 4
@@ -332,12 +344,11 @@ class Job:
 
     def _create_pool(self) -> Pool[Any]:
         concurrency = min(self.concurrency, len(self._todo))
-        spares = max(1, concurrency // 2)
         # Each process resumes the same session, so none can be started ahead.
         if names_one_session(self.options):
             return Pool(size=0, max_size=concurrency, memory=self.memory)
-        size = min(spares, len(self._todo))
-        return Pool(self.options, size=size, max_size=concurrency + spares, memory=self.memory)
+        spares = max(1, concurrency // 2)
+        return Pool(self.options, size=spares, max_size=concurrency + spares, memory=self.memory)
 
     async def _run_all(self, pool: Pool[Any], journal: Journal | None, report: Report) -> None:
         async with anyio.create_task_group() as group:
@@ -370,10 +381,8 @@ class Job:
         """Run a prompt until it has an answer or a final error."""
         prompt = self.prompts[index]
         failures: list[RunFailed] = []
-
-        async def attempt() -> Any:
-            return await pool.run(prompt, self.options, until=self.until, timeout=self.timeout)
-
+        attempt = functools.partial(pool.run, prompt, self.options, until=self.until, timeout=self.timeout)
+        ended: RunResult[Any] | RunFailed
         try:
             ended = await self.retry.run(attempt, failures=failures)
         except RunFailed as error:

@@ -298,26 +298,25 @@ class Pool(Generic[Output]):
         self.check_accepting()
         deadline = math.inf if limit is None else anyio.current_time() + limit
         process, is_warm = await self._core.next(request, deadline, limit or 0.0)
-        problem = await self._apply_request(process, request)
-        if problem is not None:
+        try:
+            await _apply_request(process, request)
+        except (ControlError, CLIExitError) as error:
             # Retry with a process started for this request: its start raises a more precise error.
-            logger.info("a spare could not become the requested session: %s", problem)
+            logger.info("a spare could not become the requested session: %s", error)
             process, _ = await self._core.next(replace(request, is_exact=True), deadline, limit or 0.0)
             is_warm = False
         self._core.note_use(process, "warm" if is_warm else "cold")
         return process
 
-    async def _apply_request(self, process: PooledProcess, request: SessionRequest) -> Exception | None:
-        """Turn a process into the requested session. If that fails, end the process and return the error."""
-        change = find_change(process.made_for, request)
-        try:
-            if change is None or not process.client.is_open:
-                raise process.client.session.ending.error
-            await change.apply(process.client, request.options)
-        except (ControlError, CLIExitError) as error:
-            process.end()
-            return error
-        except BaseException:
-            process.end()
-            raise
-        return None
+
+async def _apply_request(process: PooledProcess, request: SessionRequest) -> None:
+    """Turn a process into the requested session. If that fails, end the process."""
+    change = find_change(process.made_for, request)
+    assert change is not None  # noqa: S101 - `PoolCore.next` returns only processes that can serve the request
+    try:
+        if not process.client.is_open:
+            raise process.client.session.ending.error
+        await change.apply(process.client, request.options)
+    except BaseException:
+        process.end()
+        raise

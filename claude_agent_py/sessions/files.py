@@ -42,7 +42,7 @@ def write_atomically(path: str, parts: Iterable[bytes], *, replace: bool = False
 
 
 def append_line(path: str, line: bytes, *, has_writer: bool) -> None:
-    """Append a line in one write, completing the last line if necessary. Other programs may append concurrently.
+    """Append a line in one write, after a line break if the file does not end with one. Others may append concurrently.
 
     Args:
         path: The file.

@@ -20,7 +20,7 @@ from claude_agent_py.tasks.files.transcript import TranscriptMessage, inspect_tr
 from claude_agent_py.tasks.ledger.announcements import TASK_TOOLS, Announcement, OpenCalls, find_announcements
 from claude_agent_py.tasks.ledger.spending import Counts, count_transcript
 from claude_agent_py.tasks.ledger.state import Evidence
-from claude_agent_py.tasks.outcome import EndedBy, Finding, TaskOutcome, parse_exit_code
+from claude_agent_py.tasks.outcome import EndedBy, TaskOutcome, parse_exit_code
 from claude_agent_py.tasks.reconcile import inspect_shell
 from claude_agent_py.wire.messages.conversation import AssistantMessage
 from claude_agent_py.wire.messages.tasks import TaskStatus, TaskUsage
@@ -68,9 +68,7 @@ class StoredTask:
         return TaskStatus.RUNNING if self.outcome is None else self.outcome.status
 
 
-def load_tasks(
-    snapshot: Snapshot, session_id: str, subagents: Sequence[StoredSubagent], *, is_running: bool
-) -> list[StoredTask]:
+def load_tasks(snapshot: Snapshot, session_id: str, subagents: Sequence[StoredSubagent]) -> list[StoredTask]:
     """Return the tasks of a session in launch order, tasks of subagents last."""
     found = Launches()
     found.read(snapshot, Transcript(snapshot, session_id, whole=True), None)
@@ -79,7 +77,12 @@ def load_tasks(
         with contextlib.suppress(SessionError):
             found.read(take_snapshot(agent.path, session_id, agent.owner), agent.messages, agent.agent_id)
     spent = {agent.agent_id: _count_tokens(agent.path) for agent in subagents}
-    return found.build_tasks(subagents, spent, is_running=is_running)
+    return found.build_tasks(subagents, spent)
+
+
+def end_left_behind(tasks: Sequence[StoredTask]) -> list[StoredTask]:
+    """Return the tasks with an outcome for those that their process left running when it ended."""
+    return [_left_behind(task) if task.outcome is None else task for task in tasks]
 
 
 class Launches:
@@ -107,11 +110,7 @@ class Launches:
             self.ends[end.task_id] = end
 
     def build_tasks(
-        self,
-        subagents: Sequence[StoredSubagent],
-        spent: Mapping[str, Mapping[str, Counts]],
-        *,
-        is_running: bool,
+        self, subagents: Sequence[StoredSubagent], spent: Mapping[str, Mapping[str, Counts]]
     ) -> list[StoredTask]:
         """Return the tasks in launch order, tasks of subagents last.
 
@@ -130,7 +129,7 @@ class Launches:
                 spent=spent.get(agent.agent_id, {}),
             )
         written = [replace(task, output_file=task.output_file or self.writes.get(task.id)) for task in tasks.values()]
-        return [_add_outcome(task, self.ends.get(task.id), is_running) for task in written]
+        return [_add_outcome(task, self.ends.get(task.id) or _inspect_files(task)) for task in written]
 
     def apply(
         self, announcement: Announcement, call_input: dict[str, Any], at: float | None, agent_id: str | None
@@ -197,23 +196,7 @@ def _build_task(
     )
 
 
-def _add_outcome(task: StoredTask, end: TaskOutcome | None, is_running: bool) -> StoredTask:
-    """Add the outcome of a task: the reported end, otherwise the end in its files, otherwise the end of its process."""
-    if end is None:
-        finding = _inspect_files(task)
-        if finding is not None and finding.status is not None:
-            end = TaskOutcome(
-                task.id,
-                finding.status,
-                finding.evidence,
-                finding.summary,
-                failure_reason=finding.failure_reason,
-                exit_code=finding.exit_code,
-            )
-        elif not is_running:
-            end = TaskOutcome(
-                task.id, TaskStatus.STOPPED, Evidence.PROCESS_EXIT, failure_reason=LEFT_BEHIND, ended_by=EndedBy.PROCESS
-            )
+def _add_outcome(task: StoredTask, end: TaskOutcome | None) -> StoredTask:
     if end is None:
         return task
     file = end.output_file or task.output_file
@@ -221,6 +204,13 @@ def _add_outcome(task: StoredTask, end: TaskOutcome | None, is_running: bool) ->
         end, description=task.description, started_at=task.started_at, output_file=file, usage=_merge_usage(task, end)
     )
     return replace(task, outcome=end, output_file=file)
+
+
+def _left_behind(task: StoredTask) -> StoredTask:
+    end = TaskOutcome(
+        task.id, TaskStatus.STOPPED, Evidence.PROCESS_EXIT, failure_reason=LEFT_BEHIND, ended_by=EndedBy.PROCESS
+    )
+    return _add_outcome(task, end)
 
 
 def _merge_usage(task: StoredTask, end: TaskOutcome) -> TaskUsage | None:
@@ -231,12 +221,23 @@ def _merge_usage(task: StoredTask, end: TaskOutcome) -> TaskUsage | None:
     return (end.usage or TaskUsage()).replace(total_tokens=written)
 
 
-def _inspect_files(task: StoredTask) -> Finding | None:
+def _inspect_files(task: StoredTask) -> TaskOutcome | None:
+    """Return the end of a task according to its own files, or None if they do not have it."""
+    finding = None
     if task.subagent is not None:
-        return inspect_transcript(task.subagent.path)
-    if task.output_file and task.type == "local_bash":
-        return inspect_shell(task.output_file)
-    return None
+        finding = inspect_transcript(task.subagent.path)
+    elif task.output_file and task.type == "local_bash":
+        finding = inspect_shell(task.output_file)
+    if finding is None or finding.status is None:
+        return None
+    return TaskOutcome(
+        task.id,
+        finding.status,
+        finding.evidence,
+        finding.summary,
+        failure_reason=finding.failure_reason,
+        exit_code=finding.exit_code,
+    )
 
 
 # Notifications ---------------------------------------------------------------------------------------------------

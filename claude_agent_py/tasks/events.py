@@ -31,8 +31,8 @@ class Answered(Struct, frozen=True):
     answer: Mapping[str, Any]
     """The main fields of the reply to the CLI: a decision with its message, answers by question, or a form."""
     by: str = ""
-    """The person or handler that answered: a name passed to `Interaction.resolve`, the user of the answering process,
-    or the handler."""
+    """Who answered: the `by` passed to `Interaction.resolve`, otherwise the user of that process; for a handler, its
+    name."""
     origin: str = ""
     """The source of the answer: the answering process and its machine, or the option of the handler."""
     interaction_id: str | None = None

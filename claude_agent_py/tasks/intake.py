@@ -5,15 +5,10 @@ that the pump calls do no I/O and never raise. Use it only in the thread of the 
 """
 
 import logging
-import math
 import os
 import time
-import weakref
 from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
 from typing import Any, Final
-
-import anyio
 
 from claude_agent_py._errors import TaskError
 from claude_agent_py._streams import RepeatingEvent
@@ -22,10 +17,10 @@ from claude_agent_py.tasks.files.paths import Paths
 from claude_agent_py.tasks.ledger import signals
 from claude_agent_py.tasks.ledger.ledger import Grace, Ledger
 from claude_agent_py.tasks.ledger.record import Record
-from claude_agent_py.tasks.listeners import EventStream, Listeners, What, event_kind
+from claude_agent_py.tasks.listeners import Listeners
 from claude_agent_py.tasks.messages import MESSAGE_LIMIT, SubagentMessages
 from claude_agent_py.tasks.outcome import EndedBy
-from claude_agent_py.tasks.reconcile import PAUSE, Reconciler
+from claude_agent_py.tasks.reconcile import Reconciler
 from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
 from claude_agent_py.wire.messages.system import InitMessage, PermissionDeniedMessage
 from claude_agent_py.wire.messages.tasks import TaskStartedMessage
@@ -37,7 +32,7 @@ _TRACKED: Final = frozenset({*signals.HANDLERS, *_OF_SUBAGENTS, InitMessage})
 _EPOCH: Final = time.time() - time.monotonic()
 _FAILED: Final = "The task ledger failed; the session continues"
 
-Observer = Callable[[set[str], list[TaskEvent]], object]
+Watcher = Callable[[set[str], list[TaskEvent]], object]
 """Receives the ids of the tasks that may have changed, and the events, if any. It must not keep or change them."""
 
 
@@ -57,46 +52,33 @@ class TaskIntake:
         message_limit: int = MESSAGE_LIMIT,
         clock: Callable[[], float] = steady_time,
     ) -> None:
-        """Create an intake.
-
-        Args:
-            config_dir: The CLI's configuration directory, which contains the transcripts of subagents.
-            grace: How long to wait before inferring the end of a task.
-            message_limit: The maximum number of messages kept for `Task.messages()`, over all tasks.
-            clock: Returns the time, in seconds since the epoch.
-        """
+        """Create an intake. For the arguments, see `TaskManager`."""
         self.clock = clock
         self.ledger: Ledger = Ledger(grace)
-        self.ledger.wants_progress = self._wants_progress
         self.paths: Paths = Paths(config_dir)
         self.messages: SubagentMessages = SubagentMessages(message_limit)
         self.listeners: Listeners = Listeners()
-        self.changed: RepeatingEvent = RepeatingEvent()
-        """Set when any task begins or ends, and when a deadline is set: wakes the worker and who waits for any task."""
         self.stoppers: dict[str, Callable[[], Awaitable[object]]] = {}
         """Functions that stop adopted tasks, by task id."""
         self.is_copy = False
         """Whether the tasks were unpickled, and therefore never change."""
-        self._reconciler = Reconciler(self.ledger, self.paths, clock, self.publish)
-        self._has_worker = False
-        """Whether a worker runs `reconcile`."""
-        self._start_reconciling: Callable[[], object] | None = None
-        """Starts that worker; None while it runs."""
-        self._is_reconciling_over = False
-        self._events: dict[str, RepeatingEvent] = {}
-        self._observers: list[tuple[Observer, Callable[[], bool]]] = []
-        self._streams: weakref.WeakSet[EventStream[Any]] | tuple[()] = ()
-        self._is_closed = False
+        self.reconciler: Reconciler = Reconciler(self.ledger, self.paths, clock, self.publish, self._wake_all)
+        self._events: dict[str | None, RepeatingEvent] = {}
+        """What waits for a task, by its id; None for what waits for any."""
+        self.on_events: Callable[[list[TaskEvent]], object] | None = None
+        """Passes the events to the session."""
+        self.watchers: list[Watcher] = []
+        """Called on each change, even without an event."""
         self._is_orphaned = False
         """Whether the CLI has ended while adopted tasks are still running."""
 
     # From the session
 
-    def track(self, message: Any, /) -> None:
-        """Track a message of any type. Never raises."""
+    def track(self, message: Any, /) -> list[TaskEvent]:
+        """Track a message of any type, and return the events that it caused. Never raises."""
         kind = type(message)
         if kind not in _TRACKED:
-            return
+            return []
         try:
             handler = signals.HANDLERS.get(kind)
             if handler is not None:
@@ -107,9 +89,10 @@ class TaskIntake:
             elif kind in _OF_SUBAGENTS and message.agent_id in self.ledger.records:
                 self.messages.add(message.agent_id, message)
                 self.ledger.touched.add(message.agent_id)
-            self.publish()
+            return self.publish()
         except Exception:
             logger.exception(_FAILED)
+            return []
 
     def track_hook(self, event: str, data: Mapping[str, Any], /) -> None:
         """Track the input of a hook, in wire form. Never raises."""
@@ -194,78 +177,47 @@ class TaskIntake:
 
     # Events
 
-    def observe(self, observer: Observer, *, wants_progress: Callable[[], bool] = lambda: True) -> Callable[[], None]:
-        """Call a function synchronously on each change, even without an event. Returns a function that removes it.
-
-        Args:
-            observer: Called in the thread of the loop, after the listeners and streams have their events.
-            wants_progress: Returns whether it currently needs `TaskProgressed`.
-        """
-        entry = (observer, wants_progress)
-        self._observers.append(entry)
-        return partial(self._observers.remove, entry)
-
-    def stream(self, what: What) -> EventStream[Any]:
-        """Return a stream of the events from now on."""
-        stream: EventStream[Any] = EventStream(event_kind(what))
-        if self._is_closed:
-            stream.close()
-        self._streams = self._streams or weakref.WeakSet()
-        self._streams.add(stream)
-        return stream
-
-    def publish(self) -> None:
-        """Deliver the events of the ledger, and wake what waits for the tasks that may have changed."""
+    def publish(self) -> list[TaskEvent]:
+        """Deliver and return the events of the ledger, and wake what waits for the tasks that may have changed."""
         ledger = self.ledger
+        events: list[TaskEvent] = []
         if ledger.touched:
             touched, events = ledger.take_changes(self.clock())
-            self._deliver(events)
-            for observer, _ in tuple(self._observers):
-                try:
-                    observer(touched, events)
-                except Exception:
-                    logger.exception("An observer of tasks failed")
+            self._deliver(touched, events)
             for task_id in touched:
                 if task_id in self._events:
                     self._events[task_id].set()
         if ledger.has_news:
             ledger.has_news = False
-            if self._start_reconciling is not None and self._reconciler.seconds_until_check() is not None:
-                start, self._start_reconciling = self._start_reconciling, None
-                start()
-            self.changed.set()
+            self.reconciler.wake()
+            self.event(None).set()
         if self._is_orphaned and not ledger.has_external:
-            self._end_streams()
+            self._is_orphaned = False
+            self.listeners.close()
+            self._wake_all()
+        if events and self.on_events is not None:
+            self.on_events(events)
+        return events
 
-    def _wants_progress(self) -> bool:
-        for _, wants_progress in self._observers:
-            if wants_progress():
-                return True
-        if self.listeners.has_listener_for(TaskProgressed):
-            return True
-        return bool(self._streams) and any(issubclass(TaskProgressed, stream.kind) for stream in self._streams)
-
-    def _deliver(self, events: list[TaskEvent]) -> None:
+    def _deliver(self, touched: set[str], events: list[TaskEvent]) -> None:
         for event in events:
             if type(event) is TaskOutputAvailable:
                 self.paths.record_output(event.task_id, event.path)
             self.listeners.put(event)
-            for stream in self._streams:
-                stream.put(event)
+        for watcher in tuple(self.watchers):
+            try:
+                watcher(touched, events)
+            except Exception:
+                logger.exception("A watcher of tasks failed")
 
-    def _end_streams(self) -> None:
-        self._is_closed = True
-        self._is_orphaned = False
-        self.listeners.close()
-        for stream in self._streams:
-            stream.close()
-        self._streams = ()
-        self._wake_all()
+    def wants_progress(self) -> bool:
+        """Return whether a watcher, listener or stream receives `TaskProgressed`."""
+        return bool(self.watchers) or self.listeners.want(TaskProgressed)
 
     # Waiting
 
-    def event(self, task_id: str) -> RepeatingEvent:
-        """Return the event that is set whenever a task changes."""
+    def event(self, task_id: str | None) -> RepeatingEvent:
+        """Return the event that is set whenever a task changes; for None, whenever any begins or ends."""
         return self._events.setdefault(task_id, RepeatingEvent())
 
     async def wait(self, event: RepeatingEvent, timeout: float | None = None) -> None:
@@ -278,51 +230,13 @@ class TaskIntake:
         """
         if self.is_copy and timeout is None:
             raise TaskError("cannot wait for an unpickled copy of a task that was still running", task_id="")
-        if self._has_worker:
-            await event.wait(timeout)
-            return
-        pause = self._reconciler.seconds_until_check()
-        if pause is not None:
-            timeout = min(max(PAUSE, pause), math.inf if timeout is None else timeout)
-        await event.wait(timeout)
-        await self._reconciler.check()
+        await self.reconciler.wait(event, timeout)
 
     async def wait_until(self, is_true: Callable[[], bool], event: RepeatingEvent) -> None:
         """Wait for a condition, which is checked whenever the event is set."""
         while not is_true():
             await self.wait(event)
 
-    def reconcile_with(self, start: Callable[[], object]) -> None:
-        """Call `start` once, when `reconcile` has something to do."""
-        if not self._is_reconciling_over:
-            self._start_reconciling = start
-
-    async def reconcile(self) -> None:
-        """Infer unreported ends of tasks until no task needs it, or `stop_reconciling`.
-
-        A worker of the session runs this only while there is a task to watch: a session that closes waits for it.
-        """
-        reconciler = self._reconciler
-        self._has_worker = True
-        try:
-            while not self._is_reconciling_over and (pause := reconciler.seconds_until_check()) is not None:
-                if pause:
-                    await self.changed.wait(pause)
-                    continue
-                await reconciler.check()
-                if reconciler.seconds_until_check() is not None:
-                    await anyio.sleep(PAUSE)
-        finally:
-            self._has_worker = False
-            # Without this worker, the waiters must reconcile themselves.
-            self._wake_all()
-
-    def stop_reconciling(self) -> None:
-        """End `reconcile`, after the current check. From then on, waiters reconcile."""
-        self._is_reconciling_over = True
-        self._start_reconciling = None
-        self.changed.set()
-
     def _wake_all(self) -> None:
-        for event in (self.changed, *self._events.values()):
+        for event in self._events.values():
             event.set()

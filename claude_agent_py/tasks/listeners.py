@@ -1,5 +1,6 @@
 """Deliver task events to streams and listeners."""
 
+import weakref
 from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -8,7 +9,7 @@ from msgspec import Struct
 from claude_agent_py._callbacks import Report, log_failure
 from claude_agent_py._errors import OptionsError
 from claude_agent_py._listeners import ListenerQueue
-from claude_agent_py._streams import QUEUE_LIMIT, Stream
+from claude_agent_py._streams import Stream
 from claude_agent_py.tasks.events import EVENT_TYPES, TaskEvent, TaskFinished, TaskProgressed
 
 ItemT = TypeVar("ItemT")
@@ -18,18 +19,25 @@ Listener: TypeAlias = TaskListener[Any]
 What: TypeAlias = str | type[TaskEvent] | None
 """A selection of events: a class, a `kind`, `"notification"`, or None for all."""
 
+QUEUE_LIMIT: Final = 10_000
+"""How many events may wait for a slow reader before progress events are dropped."""
+
 NOTIFICATION: Final = "notification"
 _KINDS: Final = {kind.kind: kind for kind in EVENT_TYPES}
 EventT = TypeVar("EventT", bound=TaskEvent)
 
 
+def has_room(event: object, waiting: int) -> bool:
+    """Return whether a queue takes an event. A slow reader misses progress events, but no others."""
+    return waiting < QUEUE_LIMIT or not isinstance(event, TaskProgressed)
+
+
 class EventStream(Stream[EventT]):
     """The events of tasks. A slow reader misses progress events, but no others."""
 
-    def __init__(self, kind: type[TaskEvent] = TaskEvent, limit: int = QUEUE_LIMIT) -> None:
+    def __init__(self, kind: type[TaskEvent] = TaskEvent) -> None:
         super().__init__()
         self.kind = kind
-        self._limit = limit
         self.skipped: int = 0
         """The number of dropped progress events."""
 
@@ -37,10 +45,10 @@ class EventStream(Stream[EventT]):
         """Add an event if it is of the stream's kind."""
         if not isinstance(item, self.kind):
             return
-        if isinstance(item, TaskProgressed) and self.waiting >= self._limit:
-            self.skipped += 1
-        else:
+        if has_room(item, self.waiting):
             super().put(item)
+        else:
+            self.skipped += 1
 
 
 class _Registered(Struct, eq=False):
@@ -52,19 +60,27 @@ class _Registered(Struct, eq=False):
     def put(self, event: TaskEvent) -> None:
         if not isinstance(event, self.kind):
             return
-        if isinstance(event, TaskProgressed) and len(self.queue) >= QUEUE_LIMIT:
+        if not has_room(event, len(self.queue)):
             self.queue.dropped += 1
         elif self.wants_notification and isinstance(event, TaskFinished):
             self.queue.put(event.notification())
         else:
             self.queue.put(event)
 
+    def close(self) -> None:
+        self.queue.end()
+
 
 class Listeners:
-    """The listeners of one manager. Each has a separate queue and worker, so that a slow listener delays no other."""
+    """The listeners and streams of one manager.
+
+    Each listener has a separate queue and worker, so that a slow one delays no other.
+    """
 
     def __init__(self) -> None:
         self._registered: list[_Registered] = []
+        self._streams: weakref.WeakSet[EventStream[Any]] | tuple[()] = ()
+        self._is_closed = False
         self._report: Report = log_failure
         self._start: Callable[[ListenerQueue], object] | None = None
 
@@ -79,6 +95,15 @@ class Listeners:
         if self._start is not None:
             self._start(queue)
 
+    def stream(self, what: What) -> EventStream[Any]:
+        """Return a stream of the events from now on."""
+        stream: EventStream[Any] = EventStream(event_kind(what))
+        if self._is_closed:
+            stream.close()
+        self._streams = self._streams or weakref.WeakSet()
+        self._streams.add(stream)
+        return stream
+
     def deliver_with(self, start: Callable[[ListenerQueue], object], report: Report = log_failure) -> None:
         """Call `start`, which runs `ListenerQueue.deliver`, for each listener, now and when one is added.
 
@@ -92,7 +117,7 @@ class Listeners:
         """Remove all registrations of a listener."""
         for registered in self._find(listener):
             self._registered.remove(registered)
-            registered.queue.end()
+            registered.close()
 
     def replay(self, listener: Listener, events: Iterable[TaskEvent]) -> None:
         """Queue events for one listener alone."""
@@ -104,18 +129,22 @@ class Listeners:
         return any(registered.listener == listener for registered in self._registered)
 
     def put(self, event: TaskEvent) -> None:
-        """Queue an event for the listeners of its kind."""
-        for registered in self._registered:
-            registered.put(event)
+        """Queue an event for the listeners and streams of its kind."""
+        for receiver in self._receivers():
+            receiver.put(event)
 
-    def has_listener_for(self, kind: type[TaskEvent]) -> bool:
-        """Return whether any listener receives events of a kind."""
-        return bool(self._registered) and any(issubclass(kind, registered.kind) for registered in self._registered)
+    def want(self, kind: type[TaskEvent]) -> bool:
+        """Return whether any listener or stream receives events of a kind."""
+        return any(issubclass(kind, receiver.kind) for receiver in self._receivers())
 
     def close(self) -> None:
-        """Let the workers end once their queues are empty."""
-        for registered in self._registered:
-            registered.queue.end()
+        """End the streams, and let the workers end once their queues are empty."""
+        self._is_closed = True
+        for receiver in self._receivers():
+            receiver.close()
+
+    def _receivers(self) -> "tuple[_Registered | EventStream[Any], ...]":
+        return (*self._registered, *self._streams)
 
     def _find(self, listener: Listener) -> list[_Registered]:
         return [registered for registered in self._registered if registered.listener == listener]

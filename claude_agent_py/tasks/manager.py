@@ -9,7 +9,7 @@ import math
 import os
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, overload
 
 import anyio
@@ -19,7 +19,7 @@ from claude_agent_py._errors import OptionsError, TaskError, TaskNotFoundError, 
 from claude_agent_py._protocol.ports import ControlPort
 from claude_agent_py.tasks.events import TaskEvent, TaskFinished
 from claude_agent_py.tasks.files.paths import Paths
-from claude_agent_py.tasks.intake import Observer, TaskIntake, steady_time
+from claude_agent_py.tasks.intake import TaskIntake, Watcher, steady_time
 from claude_agent_py.tasks.ledger.ledger import Grace
 from claude_agent_py.tasks.ledger.record import Record
 from claude_agent_py.tasks.ledger.spending import ModelPrice
@@ -161,11 +161,7 @@ class TaskManager:
 
         Does no I/O and never raises. Messages may be repeated, missing or out of order.
         """
-        events: list[TaskEvent] = []
-        stop_observing = self._intake.observe(lambda _, new: events.extend(new))
-        self._intake.track(message)
-        stop_observing()
-        return events
+        return self._intake.track(message)
 
     @overload
     def events(self, what: None = None) -> EventStream[TaskEvent]: ...
@@ -187,7 +183,7 @@ class TaskManager:
         Args:
             what: The events to yield: an event class or its `kind`. None means all.
         """
-        return self._intake.stream(what)
+        return self._intake.listeners.stream(what)
 
     @overload
     def on(  # type: ignore[overload-overlap]  # a class is also callable, but selects its events
@@ -251,9 +247,10 @@ class TaskManager:
         self._intake.listeners.add(listener, what)
         return listener
 
-    def watch(self, watcher: Observer) -> Callable[[], None]:
+    def watch(self, watcher: Watcher) -> Callable[[], None]:
         """Call a function synchronously on each change, even without an event. Returns a function that removes it."""
-        return self._intake.observe(watcher)
+        self._intake.watchers.append(watcher)
+        return partial(self._intake.watchers.remove, watcher)
 
     def so_far(self) -> list[TaskEvent]:
         """Return the start and the end of each run so far."""
@@ -345,8 +342,7 @@ class TaskManager:
 
     async def until(self, is_true: Callable[[], bool], task_id: str | None = None) -> None:
         """Wait for a condition. It is checked whenever a task begins or ends, or anything happens to `task_id`."""
-        event = self._intake.changed if task_id is None else self._intake.event(task_id)
-        await self._intake.wait_until(is_true, event)
+        await self._intake.wait_until(is_true, self._intake.event(task_id))
 
     async def output(
         self, task_id: TaskOrId, block: bool = True, timeout: float = 30.0, *, tail_bytes: int | None = None

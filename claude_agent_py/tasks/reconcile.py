@@ -6,12 +6,16 @@ ended, and reads the files of a quiet task from time to time, because they may b
 """
 
 import logging
+import math
 import os
-from collections.abc import Callable, Sequence
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Final, TypeAlias, TypeVar
+
+import anyio
 
 from claude_agent_py._event_loop import run_file_work
 from claude_agent_py._shared_calls import SharedCall
+from claude_agent_py._streams import RepeatingEvent
 from claude_agent_py.tasks.files.paths import Paths
 from claude_agent_py.tasks.ledger.ledger import Ledger
 from claude_agent_py.tasks.ledger.record import Record, TaskRun
@@ -22,27 +26,90 @@ from claude_agent_py.wire.messages.tasks import TaskStatus
 
 logger: logging.Logger = logging.getLogger(__name__)
 
-T = TypeVar("T")
-
 PAUSE: Final = 0.02
 """Seconds between two checks, so that one check serves the tasks that end together."""
 
 PATIENCE: Final = 0.25
 """Seconds after which each session reads its files alone, because those of another one may be large."""
 
+T = TypeVar("T")
+StartWorker: TypeAlias = Callable[[Callable[[], Coroutine[Any, Any, None]]], object]
+
 
 class Reconciler:
-    """Decides about the tasks of one ledger. `publish` is called after each change."""
+    """Decides about the tasks of one ledger, in a worker of the session or, without one, in whoever waits for a task.
 
-    def __init__(self, ledger: Ledger, paths: Paths, clock: Callable[[], float], publish: Callable[[], object]) -> None:
+    The worker runs only while a task needs it, because a session that closes waits for it. `publish` is called after
+    each change, and `wake_waiters` when the worker has ended.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        paths: Paths,
+        clock: Callable[[], float],
+        publish: Callable[[], object],
+        wake_waiters: Callable[[], object],
+    ) -> None:
         self._ledger = ledger
         self._paths = paths
         self._clock = clock
         self._publish = publish
+        self._wake_waiters = wake_waiters
         self._last_quiet_check = clock()
         self._is_checking = False
+        self._start: StartWorker | None = None
+        """Starts the worker; None without a session, and once it closes."""
+        self._has_worker = False
+        self._woken = RepeatingEvent()
 
-    def seconds_until_check(self) -> float | None:
+    # The worker
+
+    def work_in(self, start: StartWorker) -> None:
+        """Have `start` run a worker, now and whenever a task needs one, until `stop`."""
+        self._start = start
+        self.wake()
+
+    def wake(self) -> None:
+        """Have the worker look at the deadlines again; start it if a task needs it."""
+        if self._has_worker:
+            self._woken.set()
+        elif self._start is not None and self._seconds_until_check() is not None:
+            self._has_worker = True
+            self._start(self._work)
+
+    def stop(self) -> None:
+        """End the worker, after the current check. From then on, waiters check."""
+        self._start = None
+        self._has_worker = False
+        self._woken.set()
+        self._wake_waiters()
+
+    async def _work(self) -> None:
+        try:
+            while self._start is not None and (pause := self._seconds_until_check()) is not None:
+                if pause:
+                    await self._woken.wait(pause)
+                    continue
+                await self.check()
+                if self._seconds_until_check() is not None:
+                    await anyio.sleep(PAUSE)
+        finally:
+            self._has_worker = False
+            self._wake_waiters()
+
+    async def wait(self, event: RepeatingEvent, timeout: float | None) -> None:
+        """Wait for an event, at most `timeout` seconds, and check meanwhile unless the worker does."""
+        if self._has_worker:
+            await event.wait(timeout)
+            return
+        pause = self._seconds_until_check()
+        if pause is not None:
+            timeout = min(max(PAUSE, pause), math.inf if timeout is None else timeout)
+        await event.wait(timeout)
+        await self.check()
+
+    def _seconds_until_check(self) -> float | None:
         """Return the seconds until the next check, or None if no task needs one."""
         ledger = self._ledger
         now = self._clock()
@@ -51,8 +118,10 @@ class Reconciler:
             times.append(self._last_quiet_check + ledger.grace.quiet)
         return max(0.0, min(times) - now) if times else None
 
+    # A check
+
     async def check(self) -> None:
-        """Resolve all tasks whose deadline has passed. May be called at any time, even from several workers."""
+        """Resolve all tasks whose deadline has passed. May be called at any time, even concurrently."""
         if self._is_checking:
             return
         self._is_checking = True

@@ -215,11 +215,18 @@ class TaskList:
     def _add_links(self, item_id: str, blocks: list[str], blocked_by: list[str]) -> dict[str, TaskListItem]:
         """Return the items that change when links are added. Both ends store a link."""
         changed: dict[str, TaskListItem] = {}
-        for first, second in [*((item_id, other) for other in blocks), *((other, item_id) for other in blocked_by)]:
-            for changed_id, side, other in ((first, "blocks", second), (second, "blocked_by", first)):
-                item = changed.get(changed_id) or self._items.get(changed_id)
-                if item is not None and other in self._items and other not in getattr(item, side):
-                    changed[changed_id] = item.replace(**{side: [*getattr(item, side), other]})
+
+        def link(one: str, side: str, other: str) -> None:
+            item = changed.get(one) or self._items.get(one)
+            if item is not None and other in self._items and other not in getattr(item, side):
+                changed[one] = item.replace(**{side: [*getattr(item, side), other]})
+
+        for other in blocks:
+            link(item_id, "blocks", other)
+            link(other, "blocked_by", item_id)
+        for other in blocked_by:
+            link(other, "blocks", item_id)
+            link(item_id, "blocked_by", other)
         return changed
 
     def _apply_get(self, given: JSONObject, result: JSONObject) -> list[TaskListChange | None]:

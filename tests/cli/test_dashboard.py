@@ -31,7 +31,7 @@ class Told(Dashboard):
     """A dashboard that remembers its notes."""
 
     def __init__(self, board: DashboardModel) -> None:
-        super().__init__(board, every=0.1)
+        super().__init__(board, every=0.3)
         self.notes: list[str] = []
 
     def notify(self, message: str, **more: Any) -> None:

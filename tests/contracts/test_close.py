@@ -237,7 +237,7 @@ async def test_a_program_that_writes_without_end(start_process: MakeClient, tmp_
     program = tmp_path / "claude"
     program.write_text('#!/bin/sh\nexec yes \'{"type": "keep_alive"}\'\n')
     program.chmod(0o755)
-    client = Client(ClientOptions(cli_path=program, timeouts=Timeouts(connect=0.2, close=1)))
+    client = Client(ClientOptions(cli_path=program, timeouts=Timeouts(connect=0.1, close=0.2)))
     from claude_agent_py import CLIStartError
 
     with anyio.fail_after(60), pytest.raises(CLIStartError):

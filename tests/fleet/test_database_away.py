@@ -213,7 +213,7 @@ async def test_a_process_that_is_stopped_in_a_transaction_holds_up_nobody(
     async with Fleet(url) as frozen, Fleet(url) as fleet, anyio.create_task_group() as group:
         fleet.agent("worker")
         await fleet.list()  # makes the tables
-        group.start_soon(frozen.database.call, stop)
+        group.start_soon(frozen.database.write, stop)
         try:
             await stopped.wait()
             with anyio.fail_after(PATIENCE):

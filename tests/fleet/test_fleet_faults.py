@@ -3,15 +3,18 @@
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from dbos import DBOS
 from fleets import PATIENCE, FleetSetUp, clis, events_of, fleet_in, until, until_state
 
 from claude_agent_py import ClientOptions
 from claude_agent_py.errors import StoreError
-from claude_agent_py.fleet import Fleet, FleetAgent, FleetSession, _claims, _fair_queue, _rows, _workflows
+from claude_agent_py.fleet import Fleet, FleetAgent, FleetSession, _claims, _fair_queue, _inbox, _rows, _workflows
+from claude_agent_py.permissions import InteractionOpened, InteractionSettled, PermissionContext
 from claude_agent_py.sessions import MemoryStore
 from claude_agent_py.testing import FakeCLI, ScriptedModel, steps
+from claude_agent_py.wire.control.asks import CanUseToolRequest
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
 
@@ -109,7 +112,36 @@ async def test_a_session_that_a_worker_has_without_knowing_is_freed(tmp_path: Pa
                 _rows.start(connection, new, "task", None)
                 return _claims.claim_sessions(connection, claimant, [FleetAgent(name="worker")], 1)
 
-            assert len(await database.call(start_and_claim)) == 1
+            assert len(await database.write(start_and_claim)) == 1
             session = fleet.session("one")
             assert (await session.result(timeout=PATIENCE)).text == "ok"
             assert (await session.outcome()).crashes == 0
+
+
+async def test_a_question_that_the_cli_withdraws_is_settled(tmp_path: Path) -> None:
+    events: list[InteractionOpened | InteractionSettled] = []
+    context = PermissionContext(request_id="r", on_interaction=events.append)
+    wire = CanUseToolRequest(tool_name="Bash", input={"command": "ls"}, tool_use_id="t1")
+    async with Fleet(f"sqlite:///{tmp_path / 'fleet.db'}") as fleet:
+        fleet.agent("worker")
+        session = await fleet.start("worker", "task")
+        claimant = _fair_queue.Claimant("worker", "here", None)
+        known = [FleetAgent(name="worker")]
+        [claim] = await fleet.database.write(_claims.claim_sessions, claimant, known, 1)
+        inbox = _inbox.FleetInbox(
+            database=fleet.database,
+            claim=claim,
+            patience=PATIENCE,
+            poll=0.1,
+            end_and_wait=lambda tool_use_id: anyio.sleep_forever(),
+            is_releasing=lambda: False,
+        )
+        async with anyio.create_task_group() as group:
+            group.start_soon(inbox.ask, "permission", wire, context)
+            await until(session.interactions, "it asks")
+            group.cancel_scope.cancel()
+        assert await session.interactions() == []
+    opened, settled = events
+    assert isinstance(opened, InteractionOpened)
+    assert isinstance(settled, InteractionSettled)
+    assert (settled.interaction, settled.was_answered) == (opened.interaction, False)

@@ -171,13 +171,13 @@ async def test_a_session_keeps_to_its_machine_unless_all_have_its_directory(
     held.fleet.agent("shared", held.options, workspace=Directory(tmp_path))
     own, shared = [await held.fleet.start(name, "hi") for name in ("own", "shared")]
     database, other = held.fleet.database, {"id": "other", "machine": "b", "pid": 1, "slots": 1, "memory": None}
-    await database.call(_claims.register, other, 1000.0, [])
+    await database.write(_claims.register, other, 1000.0, [])
     there = _tables.sessions.update().values(machine="b")
     database.run(lambda connection: connection.execute(there))
     async with held.fleet.worker(machine="a", folder=tmp_path / "ws"):
         assert (await shared.result(timeout=PATIENCE)).text == "ok"
         assert (await own.info()).state == "queued"
-        await database.call(_claims.unregister, "other")
+        await database.write(_claims.unregister, "other")
         assert (await own.result(timeout=PATIENCE)).text == "ok"
 
 

@@ -5,6 +5,7 @@ import random
 import re
 import shutil
 import subprocess
+from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
@@ -204,6 +205,7 @@ console.log(JSON.stringify(patterns.map((pattern) => {
 """
 
 
+@cache
 def accepted_patterns() -> list[str]:
     """Give what is accepted of very many patterns, most of which are broken."""
     dice = random.Random(18)
@@ -215,6 +217,7 @@ PLAIN = re.compile(r"[a-zA-Z0-9_|, -]*|\*")
 """What the CLI takes for names."""
 
 
+@cache
 def matched_by_python(pattern: str) -> list[str] | None:
     """Give the names that match; None for a look-behind of any length, which Python does not have."""
     try:

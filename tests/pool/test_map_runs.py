@@ -212,9 +212,10 @@ async def test_what_is_not_the_journal_of_these_prompts_is_refused(tmp_path: Pat
     with pytest.raises(OptionsError, match="journal of 2 other prompts"):
         await map_runs(["b", "a"], options, journal=journal)
     assert journal.read_bytes() == before
-    journal.write_bytes(before.replace(b'"ok":true', b'"ok":7', 1))
-    with pytest.raises(OptionsError, match="damaged in line 2"):
-        await map_runs(["a", "b"], options, journal=journal)
+    for right, wrong in ((b'"ok":true', b'"ok":7'), (b'"attempts":1', b'"attempts":null')):
+        journal.write_bytes(before.replace(right, wrong, 1))
+        with pytest.raises(OptionsError, match="damaged in line 2"):
+            await map_runs(["a", "b"], options, journal=journal)
     for other in (b"my thesis", b"my thesis\n", b"{}\n"):
         journal.write_bytes(other)
         with pytest.raises(OptionsError, match="not a journal"):

@@ -24,7 +24,7 @@ class Scene:
     def __init__(self) -> None:
         self.now = 100.0
         self.intake = TaskIntake(clock=lambda: self.now)
-        self.router = TurnRouter(self.intake.ledger.live_ids)
+        self.router = TurnRouter(self.intake.ledger.live_ids, self.intake.ledger.causes_follow_up)
         self.received: dict[OpenRun, list[Any]] = {}
         self.ends: dict[OpenRun, RunEnded] = {}
         self.ended_at: dict[OpenRun, float] = {}

@@ -12,7 +12,7 @@ INIT: dict[str, Any] = {"type": "system", "subtype": "init", "cwd": "/", "sessio
 
 def router(*prompts: str) -> tuple[TurnRouter, OpenRun, OpenRun]:
     """A router whose run `heir` waits for the turn, and whose run `known` has some prompts."""
-    turns, heir, known = TurnRouter(frozenset), OpenRun(), OpenRun()
+    turns, heir, known = TurnRouter(frozenset, lambda task_id: True), OpenRun(), OpenRun()
     turns.open_run(heir, 0.0)
     turns.open_run(known, 0.0, prompts)
     turns.expect_resumed_turn(heir)

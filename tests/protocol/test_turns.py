@@ -5,6 +5,7 @@ import json
 import weakref
 
 import pytest
+from anyio.lowlevel import checkpoint
 from scene import (
     Scene,
     agent,
@@ -31,6 +32,7 @@ from claude_agent_py._protocol.open_runs import FIRST_NOTICE, OpenRun, RunEnded,
 from claude_agent_py._protocol.turns import FOLLOW_UP_GRACE
 from claude_agent_py.testing import frames
 from claude_agent_py.wire.codec import decode
+from claude_agent_py.wire.messages.tasks import TaskStartedMessage
 
 # Results and prompts ---------------------------------------------------------------------------------------------
 
@@ -493,6 +495,17 @@ def test_housekeeping_is_not_waited_for_and_causes_no_turn() -> None:
     later = scene.ask("b", until="idle")
     scene.cli(started("b"), init("b"), agent("u", ambient=True), ends("u", ambient=True), result("answer", "b"))
     assert scene.end_of(later) == "idle"
+
+
+def test_a_task_that_the_cli_does_not_know_causes_no_turn() -> None:
+    scene = Scene()
+    start = decode(json.dumps(agent("t")).encode())
+    assert isinstance(start, TaskStartedMessage)
+    scene.intake.adopt(start, checkpoint)
+    run = asked_with(scene, agent("t"), says_states=False)
+    assert scene.end_of(run) is None
+    scene.cli(ends("t"))
+    assert scene.end_of(run) == "idle"
 
 
 @with_and_without_states

@@ -5,8 +5,10 @@ import os
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
+import anyio
 import pytest
 from forks import run_program
 from stored import SESSION, Stored
@@ -25,7 +27,8 @@ from claude_agent_py.sessions import (
     project_key_for_directory,
     push,
 )
-from claude_agent_py.sessions.stores import access, private_folder
+from claude_agent_py.sessions.stores import private_folder
+from claude_agent_py.sessions.stores.access import StoreAccess
 from claude_agent_py.sessions.stores.protocol import Place
 
 pytestmark = pytest.mark.anyio
@@ -160,9 +163,28 @@ async def test_what_a_killed_process_left_of_other_sessions_stays(
     store = MemoryStore()
     for session_id, is_last in ((SESSION, False), (other, True)):
         place = Place("p", session_id)
-        await access.send_leftovers(place, lambda place: store.load(place.key), store.append)
+        await StoreAccess(store).send_leftovers(place, None)
         assert len(store.entries(place.key)) == 1
         assert left.exists() is not is_last
+
+
+async def test_a_store_that_hangs_does_not_hold_up_a_resumption(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    class HangingStore(MemoryStore):
+        async def append(self, *args: Any, **more: Any) -> None:
+            await anyio.sleep_forever()
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    left = private_folder.make_folder(None).path
+    unlock(left)
+    file = Stored(left, SESSION)
+    file.user("kept")
+    place = Place("p", SESSION)
+    with anyio.fail_after(60):
+        waiting = await StoreAccess(HangingStore(), 0.05).send_leftovers(place, None)
+    assert waiting == [(place, str(file.path))]
+    assert "took more than 0.05 s to append to p/" in caplog.text
 
 
 def test_secrets_are_removed_when_the_interpreter_exits(tmp_path: Path) -> None:

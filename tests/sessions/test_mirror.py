@@ -13,6 +13,7 @@ import pytest
 from claude_agent_py.errors import StoreError
 from claude_agent_py.sessions import Lease, MemoryStore, SessionKey, SessionStoreEntry, push
 from claude_agent_py.sessions.stores import mirror as mirror_module
+from claude_agent_py.sessions.stores.access import StoreAccess
 from claude_agent_py.sessions.stores.mirror import QUEUE_BYTES, Mirror
 from claude_agent_py.sessions.stores.transfers import BATCH_ENTRIES
 
@@ -51,7 +52,7 @@ class Running:
         self.path = folder / "projects" / "-work" / f"{SESSION}.jsonl"
         self.path.parent.mkdir(parents=True)
         self.errors: list[tuple[str, bool]] = []
-        self.mirror = Mirror(store, "p", holder="test", report=self._report, **settings)
+        self.mirror = Mirror(StoreAccess(store), "p", holder="test", report=self._report, **settings)
         self._count = 0
 
     async def _report(self, error: StoreError, *, is_final: bool) -> None:

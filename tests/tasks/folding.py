@@ -45,7 +45,7 @@ class Desk:
         self.tasks = TaskManager(intake=self.intake)
         self.ledger = self.intake.ledger
         self.events: list[TaskEvent] = []
-        self.intake.observe(lambda _, events: self.events.extend(events))
+        self.tasks.watch(lambda _, events: self.events.extend(events))
 
     def caused_by(self, call: Callable[..., object], *args: Any) -> list[TaskEvent]:
         """Call a function; return the events that it caused."""

@@ -71,7 +71,7 @@ async def test_odd_notes_do_not_end_reconciling(tmp_path: Path, notes: bytes) ->
     tracking(manager, frames.tool_result("toolu_b1", told))
     with anyio.fail_after(30):
         async with anyio.create_task_group() as workers:
-            workers.start_soon(intake_of(manager).reconcile)
+            intake_of(manager).reconciler.work_in(workers.start_soon)
             agent_end = await manager.wait("a1")
             shell_end = await manager.wait("b1")
             workers.cancel_scope.cancel()

@@ -6,6 +6,8 @@ from folding import Desk, child, kinds, level
 from claude_agent_py.tasks import Evidence
 from claude_agent_py.testing import frames
 
+RUNNING = {"id": "a1", "type": "subagent", "status": "running", "description": ""}
+
 
 @pytest.fixture
 def desk() -> Desk:
@@ -80,8 +82,23 @@ def test_the_list_of_a_stop_hook_makes_tasks_known(desk: Desk) -> None:
 
 def test_the_list_of_a_stop_hook_opens_no_end(desk: Desk) -> None:
     desk.fold(frames.task_started("a1"), frames.task_notification("a1"))
-    desk.hook("Stop", background_tasks=[{"id": "a1", "type": "subagent", "status": "running", "description": ""}])
+    desk.hook("Stop", background_tasks=[RUNNING])
     assert desk.status("a1") == "completed"
+
+
+def test_a_task_that_the_cli_lists_as_ambient_after_a_hook_named_it_is_no_activity(desk: Desk) -> None:
+    desk.hook("Stop", background_tasks=[RUNNING])
+    assert desk.ledger.live_ids() == {"a1"}
+    desk.fold(level({"task_id": "a1", "run_id": "0-a1", "task_type": "dream", "description": "d", "ambient": True}))
+    assert desk.ledger.live_ids() == frozenset()
+
+
+def test_the_end_of_a_task_that_a_hook_called_a_background_task_is_noticed(desk: Desk) -> None:
+    desk.fold(level(), frames.task_updated("a1", "running"))
+    desk.hook("Stop", background_tasks=[RUNNING])
+    desk.fold(level())
+    desk.pass_time(3)
+    assert desk.run("a1").outcome.evidence is Evidence.LEVEL
 
 
 @pytest.mark.parametrize(

@@ -73,8 +73,9 @@ async def test_several_readers_each_get_everything() -> None:
     assert seen[0] == seen[1] == seen[2] != []
 
 
-async def test_a_stream_that_nobody_reads_leaves_out_progress_only() -> None:
-    stream: EventStream[TaskEvent] = EventStream(limit=10)
+async def test_a_stream_that_nobody_reads_leaves_out_progress_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("claude_agent_py.tasks.listeners.QUEUE_LIMIT", 10)
+    stream: EventStream[TaskEvent] = EventStream()
     for number in range(50):
         stream.put(TaskProgressed("a1", float(number)))
     stream.put(TaskStarted("a2", 0.0))

@@ -160,38 +160,35 @@ def test_what_is_no_message_is_ignored(odd: object) -> None:
     assert len(manager) == 0
 
 
-def test_an_observer_that_raises_harms_nobody(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_watcher_that_raises_harms_nobody(caplog: pytest.LogCaptureFixture) -> None:
     manager = TaskManager()
     seen: list[Any] = []
 
     def broken(touched: set[str], events: list[Any]) -> None:
         raise RuntimeError("no")
 
-    intake_of(manager).observe(broken)
-    intake_of(manager).observe(lambda _, events: seen.extend(events))
+    manager.watch(broken)
+    manager.watch(lambda _, events: seen.extend(events))
     tracking(manager, frames.task_started("a1"))
     assert [event.kind for event in seen] == ["started"]
-    assert "observer" in caplog.text
+    assert "watcher" in caplog.text
 
 
 def test_events_of_progress_are_made_for_those_who_want_them() -> None:
     manager = tracking(TaskManager(), frames.task_started("a1"))
-    intake = intake_of(manager)
     seen: list[Any] = []
-    wanted = False
-    stop_observing = intake.observe(lambda _, events: seen.extend(events), wants_progress=lambda: wanted)
-    intake.track(message(frames.task_progress("a1", "one")))
+    assert [event.kind for event in manager.track(message(frames.task_progress("a1", "one")))] == ["progressed"]
+    intake_of(manager).ledger.wants_progress = intake_of(manager).wants_progress  # as a session does
     ends = manager.events("finished")
-    intake.track(message(frames.task_progress("a1", "two")))
-    assert (seen, ends.waiting, manager["a1"].activity) == ([], 0, "two")
-    wanted = True
-    intake.track(message(frames.task_progress("a1", "three")))
+    assert manager.track(message(frames.task_progress("a1", "two"))) == []
+    assert (ends.waiting, manager["a1"].activity) == (0, "two")
+    stop_watching = manager.watch(lambda _, events: seen.extend(events))
+    manager.track(message(frames.task_progress("a1", "three")))
     assert [event.activity for event in seen] == ["three"]
-    stop_observing()
+    stop_watching()
     progress = manager.events("progressed")
-    intake.track(message(frames.task_progress("a1", "four")))
+    manager.track(message(frames.task_progress("a1", "four")))
     assert (len(seen), progress.take().activity) == (1, "four")
-    assert [event.kind for event in manager.track(message(frames.task_progress("a1", "five")))] == ["progressed"]
 
 
 def test_a_prompt_for_the_user() -> None:

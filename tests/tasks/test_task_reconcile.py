@@ -24,7 +24,7 @@ async def build_outcome(manager: TaskManager, task_id: str, with_worker: bool) -
     with anyio.fail_after(30):
         async with anyio.create_task_group() as workers:
             if with_worker:
-                workers.start_soon(intake_of(manager).reconcile)
+                intake_of(manager).reconciler.work_in(workers.start_soon)
             outcome = await manager.wait(task_id)
             workers.cancel_scope.cancel()
     return outcome.status, outcome.evidence
@@ -109,7 +109,7 @@ async def test_an_agent_that_is_not_noted_as_finished_goes_on(tmp_path: Path) ->
     manager = agent(tmp_path, {"agentType": "x"})
     with anyio.move_on_after(0.5):
         async with anyio.create_task_group() as workers:
-            workers.start_soon(intake_of(manager).reconcile)
+            intake_of(manager).reconciler.work_in(workers.start_soon)
     assert manager["a1"].status is TaskStatus.RUNNING
 
 
@@ -126,7 +126,7 @@ async def test_a_marker_that_the_cli_contradicts_is_not_believed(tmp_path: Path)
     listed = {"task_id": "b1", "run_id": "0-b1", "task_type": "local_bash", "description": "make"}
     with anyio.move_on_after(0.5):
         async with anyio.create_task_group() as workers:
-            workers.start_soon(intake_of(manager).reconcile)
+            intake_of(manager).reconciler.work_in(workers.start_soon)
             while True:
                 await anyio.sleep(0.01)
                 tracking(manager, level(listed))
@@ -136,21 +136,23 @@ async def test_a_marker_that_the_cli_contradicts_is_not_believed(tmp_path: Path)
 async def test_a_worker_runs_only_while_a_task_needs_it() -> None:
     manager = TaskManager(grace=HASTY)
     with anyio.fail_after(30):
-        await intake_of(manager).reconcile()
         async with anyio.create_task_group() as workers:
-            tracking(manager, frames.task_started("a1"))
-            workers.start_soon(intake_of(manager).reconcile)
-            await anyio.wait_all_tasks_blocked()
-            tracking(manager, frames.task_updated("a1", "killed"))
-        assert manager["a1"].outcome is not None
+            intake_of(manager).reconciler.work_in(workers.start_soon)
+        for task_id in ("a1", "a2"):  # a worker ends with the group; the next one is another
+            async with anyio.create_task_group() as workers:
+                intake_of(manager).reconciler.work_in(workers.start_soon)
+                tracking(manager, frames.task_started(task_id))
+                await anyio.wait_all_tasks_blocked()
+                tracking(manager, frames.task_updated(task_id, "killed"))
+            assert manager[task_id].outcome is not None
 
 
 async def test_a_worker_that_is_stopped_leaves_reconciling_to_those_who_wait(tmp_path: Path) -> None:
     manager = shell(tmp_path, "ok\n")
     with anyio.fail_after(30):
         async with anyio.create_task_group() as workers:
-            workers.start_soon(intake_of(manager).reconcile)
+            intake_of(manager).reconciler.work_in(workers.start_soon)
             await anyio.wait_all_tasks_blocked()
-            intake_of(manager).stop_reconciling()
+            intake_of(manager).reconciler.stop()
     (tmp_path / "b1.output").write_text("ok\n\n[exited with code 0]\n")
     assert await build_outcome(manager, "b1", with_worker=False) == (TaskStatus.COMPLETED, Evidence.END_MARKER)

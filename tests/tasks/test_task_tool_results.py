@@ -194,10 +194,18 @@ def test_open_calls_are_bounded() -> None:
     calls = OpenCalls()
     for number in range(10_000):
         calls.add(message(call("Bash", f"toolu_{number}")))
-    assert calls.get("toolu_0") is None
-    assert calls.get("toolu_9999") is not None
+    assert calls.close("toolu_0") is None
     assert calls.close("toolu_9999") is not None
-    assert calls.get("toolu_9999") is None
+    assert calls.close("toolu_9999") is None
+
+
+def test_the_subagent_that_made_a_call_is_known_until_its_result() -> None:
+    calls = OpenCalls()
+    calls.add(message(frames.assistant([frames.tool_use_block("Bash", {}, id="toolu_1")], agent_id="a1")))
+    calls.add(message(call("Bash", "toolu_2")))
+    assert [calls.find_caller(each) for each in ("toolu_1", "toolu_2", None)] == ["a1", None, None]
+    calls.close("toolu_1")
+    assert calls.find_caller("toolu_1") is None
 
 
 def test_a_message_with_several_results() -> None:

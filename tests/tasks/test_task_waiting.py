@@ -191,7 +191,7 @@ async def test_a_wait_ends_when_the_process_dies(with_worker: bool) -> None:
     with anyio.fail_after(30):
         async with anyio.create_task_group() as workers:
             if with_worker:
-                workers.start_soon(intake_of(manager).reconcile)
+                intake_of(manager).reconciler.work_in(workers.start_soon)
             await wait_all_tasks_blocked()
             intake_of(manager).process_exited("gone")
             assert (await manager.wait("a1")).failure_reason == "gone"
@@ -204,11 +204,12 @@ async def test_waiters_look_after_things_themselves_when_the_worker_ends() -> No
     with anyio.fail_after(30):
         async with anyio.create_task_group() as waiters:
             async with anyio.create_task_group() as worker:
-                worker.start_soon(intake_of(manager).reconcile)
+                intake_of(manager).reconciler.work_in(worker.start_soon)
                 await wait_all_tasks_blocked()
                 waiters.start_soon(manager["a1"].wait)
                 await wait_all_tasks_blocked()
                 worker.cancel_scope.cancel()
+            intake_of(manager).reconciler.stop()
             tracking(manager, frames.task_updated("a1", "killed"))
     assert manager["a1"].outcome is not None
 
@@ -256,6 +257,17 @@ async def test_ambient_tasks_are_not_waited_for() -> None:
     with anyio.fail_after(30):
         assert await manager.wait_all() == []
         assert [task async for task in manager.as_completed()] == []
+
+
+async def test_a_wait_for_all_ends_when_the_last_task_proves_to_be_ambient() -> None:
+    manager = TaskManager(grace=Grace(quiet=600))
+    listed = [{"id": "d1", "type": "subagent", "status": "running", "description": ""}]
+    intake_of(manager).track_hook("Stop", {"background_tasks": listed})
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as waiters:
+            waiters.start_soon(manager.wait_all)
+            await wait_all_tasks_blocked()
+            tracking(manager, level({"task_id": "d1", "task_type": "dream", "description": "d", "ambient": True}))
 
 
 async def test_waiting_for_any() -> None:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from forks import PRELOADED, run_program
 
 from claude_agent_py._launch.locate import CLI_VARIABLE, find_cli
 from claude_agent_py.testing import ScriptedModel
@@ -32,11 +33,17 @@ def user(program: str, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatc
     return pytester
 
 
-def outcomes(user: pytest.Pytester, *arguments: str, **expected: int) -> pytest.RunResult:
-    """Run pytest in a process of its own and check how many tests passed, failed, ..."""
-    done = user.runpytest_subprocess(*QUIET, *arguments, timeout=300)
-    assert done.parseoutcomes() == expected
-    return done
+PYTEST = f"{PRELOADED}import _pytest.pytester, pytest, pytest_asyncio\n"
+FORKED = ("-W", "ignore:Module already imported so cannot be rewritten")  # anyio and pytest_asyncio
+
+
+def outcomes(user: pytest.Pytester, *arguments: str, **expected: int) -> pytest.LineMatcher:
+    """Run pytest in a process of its own, check how many tests passed, failed, ..., and return what it printed."""
+    program = [sys.executable, "-m", "pytest", *QUIET, *FORKED, f"--basetemp={user.path / 'temporary'}", *arguments]
+    done = run_program(program, timeout=300, preloaded=PYTEST, cwd=user.path)
+    lines = done.stdout.splitlines()
+    assert pytest.RunResult.parse_summary_nouns(lines) == expected, done.stdout + done.stderr
+    return pytest.LineMatcher(lines)
 
 
 FIXTURES = """
@@ -112,7 +119,7 @@ def test_the_fixtures_work_with_anyio_on_both_backends_and_with_pytest_asyncio(u
     own = user.mkdir("own")
     own.joinpath("conftest.py").write_text("import pytest\n\n@pytest.fixture\ndef fake_cli(): return 'mine'")
     own.joinpath("test_own.py").write_text("def test_it(fake_cli): assert fake_cli == 'mine'")
-    shown = outcomes(user, passed=5 + 1 + 1, failed=3, errors=2).stdout
+    shown = outcomes(user, passed=5 + 1 + 1, failed=3, errors=2)
     shown.fnmatch_lines_random(
         [
             ">*assert_agent(result).called(*",
@@ -182,7 +189,7 @@ def test_cassettes_and_snapshots_are_recorded_and_compared(
         )
 
     write("Look at 3 files", "hi")
-    missing = outcomes(user, errors=2, failed=1).stdout
+    missing = outcomes(user, errors=2, failed=1)
     missing.fnmatch_lines_random(
         [
             "*no recording at *; run pytest with --cassette-mode=once to record it*",
@@ -203,5 +210,5 @@ def test_cassettes_and_snapshots_are_recorded_and_compared(
     write("Look at 4 files", "hi")
     outcomes(user, passed=3)
     write("Look at a file", "ho")
-    changed = outcomes(user, "-k", "not trio", failed=2, deselected=1).stdout
+    changed = outcomes(user, "-k", "not trio", failed=2, deselected=1)
     changed.fnmatch_lines_random(["*-user: Look at 3 files*", "*+user: Look at a file*", "-prompt: hi", "+prompt: ho"])

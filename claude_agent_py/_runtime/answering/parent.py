@@ -5,7 +5,7 @@ from typing import Any, Protocol
 
 from claude_agent_py._errors import HandlerError
 from claude_agent_py._handler_context import HandlerContext
-from claude_agent_py.tasks import TaskIntake
+from claude_agent_py.tasks import TaskEvent, TaskIntake
 
 
 class PermissionAnswers(Protocol):
@@ -40,6 +40,10 @@ class ParentSession(Protocol):
 
     def take(self, message: Any) -> None:
         """Receive a message of the child's session. The child's tasks have received it already."""
+        ...
+
+    def take_events(self, events: list[TaskEvent]) -> None:
+        """Receive the events of the tasks of the child's session."""
         ...
 
     def note_failure(self, error: HandlerError) -> None:

@@ -155,7 +155,7 @@ class RequestHandlers:
         return await self.hooks.answer(request.callback_id, request.input, request.tool_use_id, context)
 
     async def _answer_mcp(self, request_id: str, request: MCPMessageRequest, cancellation: Cancellation) -> Payload:
-        caller = self._session.facts.find_caller(tool_use_id_of(request.message) or "")
+        caller = self._session.intake.ledger.calls.find_caller(tool_use_id_of(request.message))
         context = self._make_context(request_id, caller, cancellation)
         return await self.mcp.answer(request.server_name, request.message, context, self._session.workers)
 

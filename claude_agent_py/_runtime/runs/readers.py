@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from claude_agent_py._runtime.runs.mailbox import Mailbox
-from claude_agent_py._streams import QUEUE_LIMIT
-from claude_agent_py.tasks.events import TaskProgressed
+from claude_agent_py.tasks.listeners import has_room
 from claude_agent_py.wire.codec import line_of
 
 if TYPE_CHECKING:  # loaded only by sessions with an inbox
@@ -59,9 +58,8 @@ class Readers:
     def put_events(self, events: Sequence[Any]) -> None:
         """Deliver events to their readers."""
         for event in events:
-            may_be_left_out = isinstance(event, TaskProgressed)
             for mailbox in self._of_events:
-                if not may_be_left_out or len(mailbox) < QUEUE_LIMIT:
+                if has_room(event, len(mailbox)):
                     mailbox.put(event)
 
     def announce_interaction(self, event: "InteractionOpened | InteractionSettled") -> None:

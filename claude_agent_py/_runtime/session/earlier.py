@@ -12,7 +12,7 @@ from claude_agent_py.options.output_shape import Output
 from claude_agent_py.sessions.folders import find_session
 from claude_agent_py.sessions.index import list_sessions
 from claude_agent_py.sessions.session import Session, get_session
-from claude_agent_py.sessions.stored_tasks import load_tasks
+from claude_agent_py.sessions.stored_tasks import end_left_behind, load_tasks
 from claude_agent_py.tasks import TaskIntake
 from claude_agent_py.tasks.ledger.record import Record, TaskRun
 from claude_agent_py.wire.messages.conversation import UserMessage
@@ -35,7 +35,7 @@ class Earlier:
     def __init__(self, session_id: str, config_dir: Path) -> None:
         session = self._session = get_session(session_id, config_dir=config_dir)
         # The process that runs now has not launched any of them.
-        self.tasks = load_tasks(session.snapshot, session.id, session.subagents, is_running=False)
+        self.tasks = end_left_behind(load_tasks(session.snapshot, session.id, session.subagents))
 
     def recall_tasks(self, intake: TaskIntake) -> None:
         """Add the tasks to the resumed session."""

@@ -225,7 +225,7 @@ class Ending:
         """End the program; after `close(tasks="leave")` only once it is idle, or at `abort`."""
         if self._engine.state is State.LEFT:
             await self._let_it_finish()
-        self._session.intake.stop_reconciling()  # its worker ends meanwhile, which is cheaper than to cancel it
+        self._session.intake.reconciler.stop()  # its worker ends meanwhile, which is cheaper than to cancel it
         await self._transport.close(grace=self._closing.grace)
         await self._read_the_rest()
         self._session.act(self._engine.receive_eof())

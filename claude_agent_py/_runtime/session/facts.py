@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 
 logger: logging.Logger = logging.getLogger("claude_agent_py")
 
-CALLS_KEPT: Final = 10_000
-"""How many tool calls of subagents to remember."""
-
 UNAUTHORIZED: Final = 401
 PATIENCE: Final = 3
 """How often the API may reject the key before a run fails. After the first time the CLI renews a login."""
@@ -38,26 +35,12 @@ class SessionFacts:
         self.info: InitializeReply | None = None
         """The CLI's reply to `initialize`; None before it arrived. Its commands are kept up to date."""
         self.task_list: TaskList = TaskList(list_id=variable(options, "CLAUDE_CODE_TASK_LIST_ID"))
-        self._agents_of_calls: dict[str, str] = {}
-        """The subagent of each tool call, by the call's id, which is all that a call over MCP has."""
-
-    def find_caller(self, tool_use_id: str) -> str | None:
-        """Return the id of the subagent that made a tool call; None for the main agent, or if unknown."""
-        return self._agents_of_calls.get(tool_use_id)
 
     def track(self, message: Any) -> None:
         """Update the facts from a message."""
         handler = self._HANDLERS.get(type(message))
         if handler is not None:
             handler(self, message)
-
-    def _on_assistant(self, message: AssistantMessage) -> None:
-        self._on_conversation(message)
-        if message.agent_id is not None:
-            for call in message.tool_uses:
-                self._agents_of_calls[call.id] = message.agent_id
-            while len(self._agents_of_calls) > CALLS_KEPT:
-                del self._agents_of_calls[next(iter(self._agents_of_calls))]
 
     def _on_conversation(self, message: AssistantMessage | UserMessage) -> None:
         if message.session_id in ("", self.session_id):  # a child agent has its own list
@@ -84,7 +67,7 @@ class SessionFacts:
         self.permission_mode = message.permission_mode or self.permission_mode
 
     _HANDLERS: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = {
-        AssistantMessage: _on_assistant,
+        AssistantMessage: _on_conversation,
         UserMessage: _on_conversation,
         InitMessage: _on_init,
         CommandsChangedMessage: _on_commands,

@@ -26,7 +26,6 @@ from collections.abc import (
     Coroutine,
     Iterable,
     Mapping,
-    Sequence,
 )
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -171,14 +170,15 @@ class Session:
             self.stderr = ListenerQueue(options.on_stderr, self.failures.report)
         self.intake: TaskIntake = TaskIntake()
         """Feeds messages and hooks to the tasks."""
-        self.intake.observe(self._note_task_events, wants_progress=lambda: self.readers.has_event_readers)
+        self.intake.on_events = self._on_task_events
+        self.intake.ledger.wants_progress = lambda: self.readers.has_event_readers or self.intake.wants_progress()
         self.tasks: TaskManager = TaskManager(self, intake=self.intake)
         if options.on_task_notification is not None:
             self.tasks.on("notification", options.on_task_notification)
         if options.on_task_event is not None:
             self.tasks.on(options.on_task_event)
         self._engine = Engine(max_line_bytes=options.limits.max_line_bytes)
-        self._router = TurnRouter(self.tasks.live_ids)
+        self._router = TurnRouter(self.tasks.live_ids, self.intake.ledger.causes_follow_up)
         self.handlers: RequestHandlers = RequestHandlers(self, self._engine, parent)
         self.ending: Ending = Ending(self, self._engine, self._router)
         self.resumption: Resumption = Resumption(self, self._engine, self._router)
@@ -235,7 +235,7 @@ class Session:
                 self._start_pump()
                 if self.storing is not None:
                     self.start_worker(self._run_logged, self.storing.run)
-                self.intake.reconcile_with(self._start_reconciling)
+                self.intake.reconciler.work_in(functools.partial(self.start_worker, self._run_logged))
                 self.intake.listeners.deliver_with(self._deliver, self.failures.report)
                 if self.stderr is not None:
                     self._deliver(self.stderr)
@@ -250,6 +250,7 @@ class Session:
             self.ending.note_broken(error)
             raise
         finally:
+            self.intake.reconciler.stop()
             self.workers = None
             self._engine.advance(Step.CLOSE)
             self._engine.advance(Step.END_OF_STREAM)
@@ -403,14 +404,6 @@ class Session:
             self._router.restart_silence(now)
         self.act([*self._engine.tick(now), *self._router.tick(now)])
 
-    def _start_reconciling(self) -> None:
-        if self.workers is not None:
-            self.start_worker(self._run_logged, self._reconcile)
-
-    async def _reconcile(self) -> None:
-        await self.intake.reconcile()
-        self.intake.reconcile_with(self._start_reconciling)
-
     def _deliver(self, queue: ListenerQueue) -> None:
         """Call a listener until the session has ended and its queue is empty."""
         if self.workers is not None:
@@ -482,11 +475,12 @@ class Session:
         if self._parent is not None:
             self._parent.take(message)
 
-    def _note_task_events(self, _: Collection[str], events: "Sequence[TaskEvent]") -> None:
+    def _on_task_events(self, events: "list[TaskEvent]") -> None:
         """Deliver the events of tasks, and end the runs that waited for the tasks."""
-        if events:
-            self.readers.put_events(events)
-            self.act(self._router.settle(self._now()))
+        self.readers.put_events(events)
+        if self._parent is not None:
+            self._parent.take_events(events)
+        self.act(self._router.settle(self._now()))
 
     def _on_unreadable_result(self, event: ResultUnreadable) -> None:
         self._handle(self._router.spoil(event.frame, self._now()))

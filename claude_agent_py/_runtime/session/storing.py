@@ -14,25 +14,10 @@ from claude_agent_py._event_loop import run_file_work
 from claude_agent_py._launch.environment import config_directory, environment
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.sessions.folders import find_session, is_id, project_key_for_directory
-from claude_agent_py.sessions.stores.access import (
-    find_newest_session,
-    find_project,
-    load,
-    send_leftovers,
-    store_call,
-    write_session,
-)
+from claude_agent_py.sessions.stores.access import StoreAccess
 from claude_agent_py.sessions.stores.mirror import Mirror
 from claude_agent_py.sessions.stores.private_folder import PrivateFolder, change_owner, make_folder
-from claude_agent_py.sessions.stores.protocol import (
-    Lease,
-    Place,
-    SessionKey,
-    SessionStoreEntry,
-    append,
-    implements,
-    new_holder,
-)
+from claude_agent_py.sessions.stores.protocol import Lease, Place, SessionStoreEntry, new_holder
 from claude_agent_py.sessions.stores.transfers import (
     SUFFIX,
     ReportCursor,
@@ -77,7 +62,7 @@ class Storing:
         self.options: ClientOptions = options
         """The options to start the CLI with."""
         self._given = options
-        self._store: Any = options.session_store
+        self._access = StoreAccess(options.session_store, options.load_timeout)
         self._project: str = options.session_store_project or project_key_for_directory(options.cwd)
         self._folder: PrivateFolder | None = None
         self._lease: Lease | None = None
@@ -89,12 +74,11 @@ class Storing:
 
     def _make_mirror(self) -> Mirror:
         return Mirror(
-            self._store,
+            self._access,
             self._project,
             holder=self._holder,
             report=self._report,
             flush=self._given.session_store_flush,
-            timeout=self._given.load_timeout,
         )
 
     @property
@@ -124,27 +108,27 @@ class Storing:
             raise
 
     async def _resume(self) -> None:
-        options, timeout = self._given, self._given.load_timeout
+        options = self._given
         session_id = options.resume
         if session_id is None:
-            session_id = await find_newest_session(self._store, self._project, timeout)
+            session_id = await self._access.find_newest_session(self._project)
             if session_id is None:
                 return  # nothing to continue there; maybe on this machine
         else:
             _check_resumed(session_id)
             if options.session_store_project is None:
-                self._project = await find_project(self._store, session_id, self._project, timeout)
+                self._project = await self._access.find_project(session_id, self._project)
         place = Place(self._project, session_id)
         self.mirror = self._make_mirror()
         if not options.fork_session:
             await self._acquire(place)
-        left = await send_leftovers(place, lambda found: load(self._store, found, timeout), self._append)
+        left = await self._access.send_leftovers(place, self._lease)
         env = environment(options, os.environ)
         is_ours = options.home is not True and (options.spawn is None or options.inherit_env)
         folder = self._folder = await run_file_work(make_folder, env if is_ours else None, options.user)
         project = project_key_for_directory(options.cwd)
         try:
-            is_there = await write_session(self._store, place, folder.projects, project, timeout)
+            is_there = await self._access.write_session(place, folder.projects, project)
         except OSError as error:
             raise StoreError(f"session {session_id} cannot be written for the CLI: {error}") from error
         written = folder.projects / project / f"{session_id}{SUFFIX}"
@@ -164,20 +148,15 @@ class Storing:
         own = str(folder / place.session) + SUFFIX
         if place.subpath:
             own = join_subpath(str(folder / place.session), place.subpath)
-        stored = await load(self._store, place, self._given.load_timeout) or []
+        stored = await self._access.load(place) or []
         reported = await run_file_work(_merge_transcript, transcript, own, stored)
         if reported is not None:
             self.mirror.expect_behind(place, own, reported)
 
     async def _acquire(self, place: Place) -> None:
-        if implements(self._store, "acquire_lease"):
-            async with store_call(f"acquire the lease of session {place.session}", self._given.load_timeout):
-                self._lease = await self._store.acquire_lease(place.key, self._holder)
-            assert self._lease is not None  # noqa: S101 - it returns one
+        self._lease = await self._access.acquire_lease(place, self._holder)
+        if self._lease is not None:
             self.mirror.hold(self._lease)
-
-    async def _append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
-        await append(self._store, key, entries, self._lease)
 
     async def _resume_local(self, session_id: str, env: Any) -> None:
         """Let the CLI resume a session that only this machine has; all of it is then sent to the store."""

@@ -89,7 +89,7 @@ class FleetView:
                 tasks.after = max(tasks.after, info.events)
 
     async def _query(self, work: Callable[..., T], *args: Any) -> T:
-        return await self.fleet.database.call(work, *args, write=False, patience=0.0)
+        return await self.fleet.database.read(work, *args, patience=0.0)
 
     async def _load_spent(self, info: "FleetSessionInfo") -> Spent:
         """Return the tokens and the cost of the finished runs."""

@@ -218,7 +218,7 @@ class _SessionReader:
                 self._tailers[agent.agent_id] = TranscriptTailer(path, self._launches, agent.agent_id)
         for agent in self._agents.values():
             self._tailers[agent.agent_id].read_new(deadline)
-        tasks = self._launches.build_tasks(list(self._agents.values()), {}, is_running=True)
+        tasks = self._launches.build_tasks(list(self._agents.values()), {})
         self._tasks = [task for task in tasks if not task.status.is_terminal]
 
     def row(self, running: RunningSession, entry: tuple[int, str] | None) -> Row:

@@ -23,13 +23,7 @@ from urllib.parse import quote, unquote
 from claude_agent_py._errors import StoreError
 from claude_agent_py.sessions.files import write_atomically
 from claude_agent_py.sessions.folders import regular_file
-from claude_agent_py.sessions.stores.base import (
-    ChangeLease,
-    Row,
-    SummarisingStore,
-    drop_known,
-    update_summary,
-)
+from claude_agent_py.sessions.stores.base import ChangeLease, Row, SummarisingStore, drop_known, update_summary
 from claude_agent_py.sessions.stores.protocol import LeaseState, Place, check_epoch
 
 VERSION: Final = 1
@@ -230,7 +224,7 @@ class DirectoryStore(SummarisingStore):
 
 
 def _encode_name(part: str) -> str:
-    """Return a part of a key as a file name. Letters, digits and some punctuation stay unchanged."""
+    """Return a part of a key as a file name, percent-encoded except letters, digits, `_.-~@+=,` and spaces."""
     name = quote(part, safe="~@+=, ")
     return name.replace(".", "%2E") if not part.strip(".") else name
 

@@ -17,26 +17,18 @@ from claude_agent_py._event_loop import run_file_work
 from claude_agent_py.sessions.changes import fork_session, normalise_tag, normalise_title
 from claude_agent_py.sessions.folders import AnyPath, config_folder, find_session, project_key_for_directory
 from claude_agent_py.sessions.info import SessionInfo
-from claude_agent_py.sessions.stores.access import list_subpaths, load, load_session_times, store_call, write_session
+from claude_agent_py.sessions.stores.access import SECONDS, StoreAccess
 from claude_agent_py.sessions.stores.protocol import (
     Lease,
     Place,
-    SessionKey,
     SessionStore,
     SessionStoreEntry,
-    append,
     format_key,
     implements,
     new_holder,
 )
-from claude_agent_py.sessions.stores.queries import SECONDS, find_place, not_found_error, open_temporarily
-from claude_agent_py.sessions.stores.transfers import (
-    BATCH_ENTRIES,
-    Append,
-    build_missing_check,
-    list_transcripts,
-    send_older,
-)
+from claude_agent_py.sessions.stores.queries import not_found_error, open_temporarily
+from claude_agent_py.sessions.stores.transfers import BATCH_ENTRIES, build_missing_check, list_transcripts, send_older
 
 
 async def import_session(
@@ -72,12 +64,12 @@ async def import_session(
     """
     path = await run_file_work(find_session, session_id, directory, config_dir)
     project = project_key or os.path.basename(os.path.dirname(path))
+    access = StoreAccess(store, timeout)
     count = 0
     for transcript, subpath in await run_file_work(list_transcripts, path):
         if not subpath or include_subagents:
             place = Place(project, session_id, subpath)
-            stored = await load(store, place, timeout)
-            count += await send_older(transcript, place.key, stored or [], _build_append(store, timeout))
+            count += await send_older(transcript, place.key, await access.load(place) or [], access.append)
     return count
 
 
@@ -90,23 +82,10 @@ async def push(
     project_key: str | None = None,
     timeout: float = SECONDS,
 ) -> int:
-    """Send entries that the session's store did not accept again. Calls `import_session`.
+    """Send entries that the session's store did not accept again, from the folder that kept them.
 
-    Args:
-        store: The store.
-        session_id: The session's id: `StoreError.session_id`.
-        directory: The session's working directory; by default all projects are searched.
-        config_dir: The folder with the entries: `StoreError.kept_in`.
-        project_key: The project in the store: the one in `StoreError.key`; by default the name of the folder on disk.
-        timeout: The time limit of each store call, in seconds.
-
-    Returns:
-        The number of entries that were new to the store.
-
-    Raises:
-        SessionNotFoundError: The session does not exist on disk.
-        StoreError: The store failed again.
-        OptionsError: The id is not a UUID.
+    Calls `import_session`, which documents the arguments and the errors, with `StoreError.session_id`,
+    `config_dir=StoreError.kept_in` and the project in `StoreError.key`.
     """
     return await import_session(
         store, session_id, directory, config_dir=config_dir, project_key=project_key, timeout=timeout
@@ -141,11 +120,12 @@ async def export_session(
         StoreError: The store failed or took too long.
         OptionsError: The id is not a UUID.
     """
-    place = await find_place(store, session_id, directory, project_key, timeout)
+    access = StoreAccess(store, timeout)
+    place = await access.find_place(session_id, directory, project_key)
     target_project = project_key_for_directory(directory)
     folder = os.path.join(config_folder(config_dir), "projects")
     try:
-        exists = await write_session(store, place, Path(folder), target_project, timeout)
+        exists = await access.write_session(place, Path(folder), target_project)
     except FileExistsError as error:
         raise SessionError(f"session {session_id} already exists: {error}", session_id=session_id) from error
     except OSError as error:
@@ -183,29 +163,21 @@ async def copy_session(
         StoreError: A store failed or took too long. Repeating the call continues the copy.
         OptionsError: The id is not a UUID.
     """
-    place = await find_place(source, session_id, None, project_key, timeout)
-    append = _build_append(target, timeout)
+    origin, copies = StoreAccess(source, timeout), StoreAccess(target, timeout)
+    place = await origin.find_place(session_id, None, project_key)
     count = 0
-    for subpath in ("", *await list_subpaths(source, place, timeout)):
-        entries = await load(source, place._replace(subpath=subpath), timeout)
+    for subpath in ("", *await origin.list_subpaths(place)):
+        entries = await origin.load(place._replace(subpath=subpath))
         if not entries:
             if not subpath:
                 raise not_found_error(place)
             continue
         to = Place(to_project_key or place.project, session_id, subpath)
-        new = list(filter(build_missing_check(await load(target, to, timeout) or []), entries))
+        new = list(filter(build_missing_check(await copies.load(to) or []), entries))
         for start in range(0, len(new), BATCH_ENTRIES):
-            await append(to.key, new[start : start + BATCH_ENTRIES])
+            await copies.append(to.key, new[start : start + BATCH_ENTRIES])
         count += len(new)
     return count
-
-
-def _build_append(store: SessionStore, timeout: float) -> Append:
-    async def append(key: SessionKey, entries: list[SessionStoreEntry]) -> None:
-        async with store_call(f"append to {format_key(key)}", timeout):
-            await store.append(key, entries)
-
-    return append
 
 
 logger: logging.Logger = logging.getLogger("claude_agent_py")
@@ -241,8 +213,8 @@ async def rename_session_via_store(
         OptionsError: The id is not a UUID, or the title is empty.
     """
     note = {"type": "custom-title", "customTitle": normalise_title(title)}
-    place = await find_place(session_store, session_id, directory, project_key, timeout)
-    await _append(session_store, place, note, timeout)
+    access = StoreAccess(session_store, timeout)
+    await _append_note(access, await access.find_place(session_id, directory, project_key), note)
 
 
 async def tag_session_via_store(
@@ -259,8 +231,8 @@ async def tag_session_via_store(
     Takes the arguments and raises the errors of `rename_session_via_store`.
     """
     note = {"type": "tag", "tag": normalise_tag(tag)}
-    place = await find_place(session_store, session_id, directory, project_key, timeout)
-    await _append(session_store, place, note, timeout)
+    access = StoreAccess(session_store, timeout)
+    await _append_note(access, await access.find_place(session_id, directory, project_key), note)
 
 
 async def delete_session_via_store(
@@ -273,32 +245,20 @@ async def delete_session_via_store(
 ) -> None:
     """Delete a session in a store, with its subagents. This cannot be undone.
 
-    Args:
-        session_store: The store.
-        session_id: The session's id.
-        directory: The session's working directory; by default the current one.
-        project_key: The project in the store; by default the directory's project if it has the session, otherwise the
-            only project that has it.
-        timeout: The time limit of each store call, in seconds.
-
-    Raises:
-        SessionNotFoundError: The store does not have the session.
-        SessionLeasedError: A process is writing to the session.
-        StoreError: The store failed, took too long, or has no `delete`.
-        OptionsError: The id is not a UUID.
+    Takes the arguments of `rename_session_via_store` except `title`, and raises its errors; also StoreError if the
+    store has no `delete`.
     """
     if not implements(session_store, "delete"):
         raise StoreError("the store has no delete()", session_id=session_id)
-    place = await find_place(session_store, session_id, directory, project_key, timeout)
-    await _check_exists(session_store, place, timeout)
-    store = cast("Any", session_store)
-    async with _hold_lease(session_store, place, timeout):
+    access = StoreAccess(session_store, timeout)
+    place = await access.find_place(session_id, directory, project_key)
+    await _check_exists(access, place)
+    async with _hold_lease(access, place):
         # Some stores do not delete the subagents with the session.
-        for subpath in await list_subpaths(session_store, place, timeout):
-            async with store_call(f"delete {format_key(place.key)}/{subpath}", timeout):
-                await store.delete(place._replace(subpath=subpath).key)
-        async with store_call(f"delete {format_key(place.key)}", timeout):
-            await store.delete(place.key)
+        for subpath in (*await access.list_subpaths(place), ""):
+            key = place._replace(subpath=subpath).key
+            async with access.call(f"delete {format_key(key)}"):
+                await access.store.delete(key)
 
 
 async def fork_session_via_store(
@@ -319,8 +279,7 @@ async def fork_session_via_store(
         directory: The session's working directory; by default the current one.
         up_to_message_id: The uuid of the last message to copy; by default everything is copied.
         title: The title of the copy; by default the original title with " (fork)" appended.
-        project_key: The project in the store; by default the directory's project if it has the session, otherwise the
-            only project that has it.
+        project_key: The project in the store, as for `rename_session_via_store`.
         timeout: The time limit of each store call, in seconds.
 
     Raises:
@@ -329,8 +288,9 @@ async def fork_session_via_store(
         StoreError: The store failed or took too long. The copy may exist in part.
         OptionsError: The id is not a UUID.
     """
-    place = await find_place(session_store, session_id, directory, project_key, timeout)
-    async with open_temporarily(session_store, place, timeout) as (_, folder):
+    access = StoreAccess(session_store, timeout)
+    place = await access.find_place(session_id, directory, project_key)
+    async with open_temporarily(access, place) as (_, folder):
         copy = await run_file_work(
             lambda: fork_session(session_id, None, up_to_message_id, title, config_dir=folder.path)
         )
@@ -340,38 +300,34 @@ async def fork_session_via_store(
     return replace(copy, path="")
 
 
-async def _append(store: SessionStore, place: Place, note: dict[str, Any], timeout: float) -> None:
-    await _check_exists(store, place, timeout)
+async def _append_note(access: StoreAccess, place: Place, note: dict[str, Any]) -> None:
+    await _check_exists(access, place)
     now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     entry = {**note, "sessionId": place.session, "uuid": str(uuid.uuid4()), "timestamp": now}
-    entries = [cast("SessionStoreEntry", entry)]
-    async with _hold_lease(store, place, timeout) as lease, store_call(f"append to {format_key(place.key)}", timeout):
-        await append(store, place.key, entries, lease)
+    async with _hold_lease(access, place) as lease:
+        await access.append(place.key, [cast("SessionStoreEntry", entry)], lease)
 
 
-async def _check_exists(store: SessionStore, place: Place, timeout: float) -> None:
+async def _check_exists(access: StoreAccess, place: Place) -> None:
     """Raise SessionNotFoundError if the store does not have a session."""
-    if implements(store, "list_sessions"):
-        exists = place.session in await load_session_times(store, place.project, timeout)
+    if implements(access.store, "list_sessions"):
+        exists = place.session in await access.load_session_times(place.project)
     else:
-        exists = bool(await load(store, place, timeout))
+        exists = bool(await access.load(place))
     if not exists:
         raise not_found_error(place)
 
 
 @asynccontextmanager
-async def _hold_lease(store: Any, place: Place, timeout: float) -> AsyncIterator[Lease | None]:
+async def _hold_lease(access: StoreAccess, place: Place) -> AsyncIterator[Lease | None]:
     """Hold the lease of a session. Yields None for a store without leases."""
-    if not implements(store, "acquire_lease"):
-        yield None
-        return
-    async with store_call(f"acquire the lease of session {place.session}", timeout):
-        lease = await store.acquire_lease(place.key, new_holder())
+    lease = await access.acquire_lease(place, new_holder())
     try:
         yield lease
     finally:
-        with anyio.move_on_after(RELEASE_SECONDS, shield=True):
-            try:
-                await store.release_lease(lease)
-            except Exception as error:
-                logger.warning("the lease of session %s cannot be released: %s", place.session, error)
+        if lease is not None:
+            with anyio.move_on_after(RELEASE_SECONDS, shield=True):
+                try:
+                    await access.store.release_lease(lease)
+                except Exception as error:
+                    logger.warning("the lease of session %s cannot be released: %s", place.session, error)

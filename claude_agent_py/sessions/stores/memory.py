@@ -3,13 +3,7 @@
 import threading
 import time
 
-from claude_agent_py.sessions.stores.base import (
-    ChangeLease,
-    Row,
-    SummarisingStore,
-    drop_known,
-    update_summary,
-)
+from claude_agent_py.sessions.stores.base import ChangeLease, Row, SummarisingStore, drop_known, update_summary
 from claude_agent_py.sessions.stores.protocol import (
     LeaseState,
     Place,

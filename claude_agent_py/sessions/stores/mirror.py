@@ -11,26 +11,24 @@ import logging
 import os
 import shutil
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol, cast
 
 import anyio
 
-from claude_agent_py._errors import SessionError, StaleLeaseError, StoreError
+from claude_agent_py._errors import StaleLeaseError, StoreError
 from claude_agent_py._event_loop import run_file_work
 from claude_agent_py.sessions.files import write_atomically
+from claude_agent_py.sessions.stores.access import StoreAccess
 from claude_agent_py.sessions.stores.private_folder import PrivateFolder, make_folder
 from claude_agent_py.sessions.stores.protocol import (
     LEASE_SECONDS,
     Lease,
-    LeasingStore,
     Place,
     SessionKey,
-    SessionStore,
     SessionStoreEntry,
-    append,
     format_key,
     implements,
 )
@@ -72,16 +70,18 @@ class Spool:
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         return path
 
-    def add(self, place: Place, entries: Sequence[SessionStoreEntry], *, is_older: bool = False) -> str:
-        """Add entries to the end of a transcript, or older entries to its start. Return its path."""
+    def append(self, place: Place, entries: Sequence[SessionStoreEntry]) -> str:
+        """Add entries to the end of a transcript. Return its path."""
         path = self.prepare_path(place)
-        lines = b"".join(map(encode_line, entries))
-        if is_older:
-            newer = Path(path).read_bytes() if os.path.isfile(path) else b""
-            write_atomically(path, [lines, newer], replace=True)
-            return path
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as file:
-            file.write(lines)
+            file.write(b"".join(map(encode_line, entries)))
+        return path
+
+    def prepend(self, place: Place, entries: Sequence[SessionStoreEntry]) -> str:
+        """Add older entries to the start of a transcript. Return its path."""
+        path = self.prepare_path(place)
+        newer = Path(path).read_bytes() if os.path.isfile(path) else b""
+        write_atomically(path, [*map(encode_line, entries), newer], replace=True)
         return path
 
     async def send(self, place: Place, append: Append) -> int:
@@ -172,31 +172,28 @@ class Mirror:
     """Sends the entries of one CLI process to a store.
 
     Args:
-        store: The store.
+        access: The store.
         project: The project in the store.
         holder: The name of the writer, for leases.
         report: Called when entries cannot be delivered.
         flush: `batched` collects the entries of a turn; `eager` sends them immediately.
-        timeout: The time limit of each store call, in seconds.
     """
 
     def __init__(
         self,
-        store: SessionStore,
+        access: StoreAccess,
         project: str,
         *,
         holder: str,
         report: Report,
         flush: Flush = "batched",
-        timeout: float = 60.0,
     ) -> None:
-        self._store = store
+        self._access = access
         self._project = project
         self._holder = holder
         self._report = report
         self._is_eager = flush == "eager"
-        self._timeout = timeout
-        self._leases: dict[str, Lease] | None = {} if implements(store, "acquire_lease") else None
+        self._leases: dict[str, Lease] | None = {} if implements(access.store, "acquire_lease") else None
         """The leases by session; None if the store has no leases."""
         self._lost_sessions: set[str] = set()
         """The sessions that another process has taken over."""
@@ -248,7 +245,7 @@ class Mirror:
         if place not in self._behind:
             self._enqueue(place, new, size)
         elif place in self._spooled:
-            self._add_to_spool(place, new)
+            self.spool.append(place, new)
         self._has_work.set()
         count = sum(len(each.entries) for each in self._queue.values())
         if self._is_eager or count >= BATCH_ENTRIES or self._count_queued_bytes() >= BATCH_BYTES:
@@ -261,20 +258,19 @@ class Mirror:
         if self._count_queued_bytes() > QUEUE_BYTES:
             for each, left in self._queue.items():
                 self._behind.setdefault(each, StoreError("the store is too slow", key=each.key))
-                self._keep_entries(each, left.entries)
+                self._keep(each, left.entries, self.spool.append)
             self._queue.clear()
 
     def _count_queued_bytes(self) -> int:
         return sum(each.size for each in self._queue.values())
 
-    def _keep_entries(self, place: Place, entries: list[SessionStoreEntry], *, is_older: bool = False) -> None:
-        """Spool the entries of a transcript that is behind, unless the CLI's file is on this machine."""
+    def _keep(
+        self, place: Place, entries: list[SessionStoreEntry], add: Callable[[Place, list[SessionStoreEntry]], str]
+    ) -> None:
+        """Add entries of a transcript that is behind to the spool, unless the CLI's file is on this machine."""
         if entries and (place in self._spooled or not os.path.isfile(self._files[place])):
-            self._add_to_spool(place, entries, is_older=is_older)
-
-    def _add_to_spool(self, place: Place, entries: list[SessionStoreEntry], *, is_older: bool = False) -> None:
-        self._spooled.add(place)
-        self._files[place] = self.spool.add(place, entries, is_older=is_older)
+            self._spooled.add(place)
+            self._files[place] = add(place, entries)
 
     def find_file(self, place: Place) -> str:
         """Return the file with the entries of a transcript; empty if unknown."""
@@ -285,7 +281,7 @@ class Mirror:
         return place in self._spooled
 
     def flush(self) -> None:
-        """Send the queued entries soon, because a turn has ended."""
+        """Have the worker send the queue now, without waiting for a full batch. Does not wait."""
         self._is_flush_due.set()
 
     def begin(self, place: Place, reported: ReportCursor) -> None:
@@ -334,8 +330,8 @@ class Mirror:
             return
         for place in self.undelivered:
             if self._sending is not None and self._sending[0] == place:
-                self._keep_entries(place, self._sending[1], is_older=True)
-            self._keep_entries(place, self._drop_queued(place))
+                self._keep(place, self._sending[1], self.spool.prepend)
+            self._keep(place, self._drop_queued(place), self.spool.append)
             late = StoreError("the store did not accept the entries in time", key=place.key)
             await self._give_up(place, self._behind.get(place, late))
 
@@ -366,10 +362,10 @@ class Mirror:
                 await self._append(place.key, entries)
             except Exception as error:
                 # A call that timed out may still succeed, so repeating it could store entries without a uuid twice.
-                is_final = isinstance(error, StaleLeaseError | TimeoutError)
+                is_final = isinstance(error, StaleLeaseError) or isinstance(error.__cause__, TimeoutError)
                 if pause is None or is_final:
-                    self._keep_entries(place, entries, is_older=True)
-                    self._keep_entries(place, self._drop_queued(place))
+                    self._keep(place, entries, self.spool.prepend)
+                    self._keep(place, self._drop_queued(place), self.spool.append)
                     await self._fall_behind(place, error)
                     return
                 if not self._is_draining:
@@ -380,14 +376,17 @@ class Mirror:
     async def _append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
         # Copy the entries: the store may change them, and they may be sent again.
         given: Any = [{**entry} for entry in entries]
-        with anyio.fail_after(self._timeout):
-            await append(self._store, key, given, await self._get_lease(key))
+        await self._access.append(key, given, await self._get_lease(key))
 
     async def _fall_behind(self, place: Place, cause: Exception) -> None:
-        error = _convert_error(place, cause)
+        error = cause
+        if not isinstance(error, StoreError):
+            error = StoreError(f"the entries of {format_key(place.key)} cannot be read: {cause}")
+            error.__cause__ = cause
+        error.key, error.session_id = place.key, place.session
         is_new = place not in self._behind
         self._behind[place] = error
-        if isinstance(cause, StaleLeaseError):
+        if isinstance(error, StaleLeaseError):
             self._lost_sessions.add(place.session)
         if is_new:
             await self._report(error, is_final=False)
@@ -409,7 +408,7 @@ class Mirror:
         except BaseException as error:
             self._behind[place] = before
             if place in self._spooled:
-                self._add_to_spool(place, self._drop_queued(place))
+                self.spool.append(place, self._drop_queued(place))
             if not isinstance(error, Exception):
                 raise
             await self._fall_behind(place, error)
@@ -430,10 +429,9 @@ class Mirror:
     async def _send_file(self, place: Place) -> int:
         reported = self._reported.setdefault(place, ReportCursor()).copy()
         marks: list[Mark] = []
-        with anyio.fail_after(self._timeout):
-            stored = await self._store.load(place.key)
+        stored = await self._access.load(place) or []
         sent = await send_missing(
-            self._files[place], place.key, stored or [], self._append, lambda entry: marks.append(identify(entry))
+            self._files[place], place.key, stored, self._append, lambda entry: marks.append(identify(entry))
         )
         self._drop_sent(place, reported.with_sent(marks))
         return sent
@@ -469,8 +467,8 @@ class Mirror:
             return None
         session = key["session_id"]
         if session not in self._leases:
-            own: SessionKey = {"project_key": key["project_key"], "session_id": session}
-            self._leases[session] = await cast("LeasingStore", self._store).acquire_lease(own, self._holder)
+            lease = await self._access.acquire_lease(Place(key["project_key"], session), self._holder)
+            self._leases[session] = cast("Lease", lease)
         return self._leases[session]
 
     async def keep_leases(self) -> None:
@@ -480,7 +478,7 @@ class Mirror:
             for session, lease in [*self._leases.items()]:
                 try:
                     with anyio.fail_after(LEASE_SECONDS / 3):
-                        self._leases[session] = await cast("LeasingStore", self._store).renew_lease(lease)
+                        self._leases[session] = await self._access.store.renew_lease(lease)
                 except StaleLeaseError as error:
                     if session not in self._lost_sessions:
                         await self._fall_behind(Place(self._project, session), error)
@@ -493,20 +491,6 @@ class Mirror:
         self._leases = {}
         for lease in leases.values():
             try:
-                await cast("LeasingStore", self._store).release_lease(lease)
+                await self._access.store.release_lease(lease)
             except Exception as error:
                 logger.warning("the lease of session %s cannot be released: %s", lease.key["session_id"], error)
-
-
-def _convert_error(place: Place, cause: Exception) -> StoreError:
-    if isinstance(cause, StoreError):
-        message = str(cause)
-    elif isinstance(cause, TimeoutError) and not str(cause):
-        message = f"the store did not answer in time about {format_key(place.key)}"
-    else:
-        message = f"the store failed with {format_key(place.key)}: {type(cause).__name__}: {cause}"
-    kind = type(cause) if isinstance(cause, SessionError) and isinstance(cause, StaleLeaseError) else StoreError
-    error = kind(message, session_id=place.session)
-    error.key = place.key
-    error.__cause__ = cause
-    return error

@@ -10,13 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from claude_agent_py._errors import OptionsError, StoreError
-from claude_agent_py.sessions.stores.base import (
-    ChangeLease,
-    Row,
-    SummarisingStore,
-    drop_known,
-    update_summary,
-)
+from claude_agent_py.sessions.stores.base import ChangeLease, Row, SummarisingStore, drop_known, update_summary
 from claude_agent_py.sessions.stores.protocol import LeaseState, Place, check_epoch
 
 if TYPE_CHECKING:

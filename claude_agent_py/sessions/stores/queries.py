@@ -12,27 +12,18 @@ from typing import Any, Final
 
 import anyio
 
-from claude_agent_py._errors import OptionsError, SessionError, SessionNotFoundError, StoreError
+from claude_agent_py._errors import SessionError, SessionNotFoundError, StoreError
 from claude_agent_py._event_loop import run_file_work
-from claude_agent_py.sessions.folders import AnyPath, check_id, is_id, project_key_for_directory
+from claude_agent_py.sessions.folders import AnyPath, is_id, project_key_for_directory
 from claude_agent_py.sessions.index import check_page, describe_session
 from claude_agent_py.sessions.info import SessionInfo
 from claude_agent_py.sessions.session import Session, find_subagent, slice_messages
-from claude_agent_py.sessions.stores.access import (
-    find_project,
-    list_subpaths,
-    load,
-    load_session_times,
-    store_call,
-    write_session,
-)
+from claude_agent_py.sessions.stores.access import SECONDS, StoreAccess
 from claude_agent_py.sessions.stores.base import fold_session_summary
 from claude_agent_py.sessions.stores.private_folder import NEW_SECONDS, PrivateFolder, find_left_behind, remove_tree
 from claude_agent_py.sessions.stores.protocol import Place, SessionStore, format_key, implements
 from claude_agent_py.tasks.files.transcript import TranscriptMessage
 
-SECONDS: Final = 60.0
-"""The default time limit of a store call, in seconds."""
 PREFIX: Final = "claude-agent-py-stored-"
 PROJECT: Final = "stored"
 """The name of the one project in a folder."""
@@ -78,7 +69,7 @@ async def list_sessions_from_store(
     if limit == 0:
         return found
     project = project_key or project_key_for_directory(directory)
-    async with aclosing(_iter_newest_first(session_store, project, timeout)) as newest_first:
+    async with aclosing(_iter_newest_first(StoreAccess(session_store, timeout), project)) as newest_first:
         async for info in newest_first:
             found.append(info)
             if limit is not None and len(found) >= offset + limit:
@@ -86,36 +77,34 @@ async def list_sessions_from_store(
     return found[offset:]
 
 
-async def _iter_newest_first(store: SessionStore, project: str, timeout: float) -> AsyncGenerator[SessionInfo, None]:
-    has_times = implements(store, "list_sessions")
-    summaries = await _load_summaries(store, project, timeout)
+async def _iter_newest_first(access: StoreAccess, project: str) -> AsyncGenerator[SessionInfo, None]:
+    has_times = implements(access.store, "list_sessions")
+    summaries = await _load_summaries(access, project)
     if not has_times and summaries is None:
         raise StoreError("the store has neither list_sessions() nor list_session_summaries()")
     known = summaries or {}
     if has_times:
-        times = await load_session_times(store, project, timeout)
+        times = await access.load_session_times(project)
     else:
         times = {session: at for session, (at, _) in known.items()}
     waiting = sorted(times, key=lambda each: times[each], reverse=True)
     for start in range(0, len(waiting), CONCURRENT_LOADS):
-        some = waiting[start : start + CONCURRENT_LOADS]
-        data = {each: known[each][1] for each in some if each in known and known[each][0] >= times[each]}
-        await _derive_summaries([Place(project, each) for each in some if each not in data], store, timeout, data)
-        for each in some:
+        batch = waiting[start : start + CONCURRENT_LOADS]
+        data = {each: known[each][1] for each in batch if each in known and known[each][0] >= times[each]}
+        await _derive_summaries(access, [Place(project, each) for each in batch if each not in data], data)
+        for each in batch:
             info = _build_info(each, times[each], data.get(each, {}))
             if info is not None:
                 yield info
 
 
-async def _load_summaries(
-    store: SessionStore, project: str, timeout: float
-) -> dict[str, tuple[int, dict[str, Any]]] | None:
+async def _load_summaries(access: StoreAccess, project: str) -> dict[str, tuple[int, dict[str, Any]]] | None:
     """Return the time and the data of each summary; None if the store keeps no summaries."""
-    if not implements(store, "list_session_summaries"):
+    if not implements(access.store, "list_session_summaries"):
         return None
     try:
-        async with store_call(f"list the summaries of {project}", timeout):
-            listed = await store.list_session_summaries(project)  # type: ignore[attr-defined]
+        async with access.call(f"list the summaries of {project}"):
+            listed = await access.store.list_session_summaries(project)
             return {s["session_id"]: (int(s["mtime"]), dict(s["data"])) for s in listed if is_id(s["session_id"])}
     except StoreError as error:
         if isinstance(error.__cause__, NotImplementedError):
@@ -123,15 +112,13 @@ async def _load_summaries(
         raise
 
 
-async def _derive_summaries(
-    places: list[Place], store: SessionStore, timeout: float, data: dict[str, dict[str, Any]]
-) -> None:
+async def _derive_summaries(access: StoreAccess, places: list[Place], data: dict[str, dict[str, Any]]) -> None:
     """Load sessions and add the `data` of their summaries to `data`."""
     failed: list[StoreError] = []
 
     async def derive(place: Place) -> None:
         try:
-            entries = await load(store, place, timeout)
+            entries = await access.load(place)
         except StoreError as error:
             failed.append(error)
         else:
@@ -205,31 +192,19 @@ async def get_session_from_store(
         SessionError: The session cannot be written to a temporary folder.
         OptionsError: The id is not a UUID.
     """
-    place = await find_place(session_store, session_id, directory, project_key, timeout)
-    session, _ = await _load_session(session_store, place, timeout, include_subagents=include_subagents)
+    access = StoreAccess(session_store, timeout)
+    place = await access.find_place(session_id, directory, project_key)
+    session, _ = await _load_session(access, place, include_subagents=include_subagents)
     return session
 
 
-async def find_place(
-    store: SessionStore, session_id: str, directory: AnyPath | None, project_key: str | None, timeout: float
-) -> Place:
-    """Return the place of a session. Does not check that the session exists. Raises OptionsError and StoreError."""
-    check_id(session_id)
-    if project_key is not None and not isinstance(project_key, str):
-        raise OptionsError(f"must be text, not {type(project_key).__name__}", option="project_key")
-    default = project_key_for_directory(directory)
-    return Place(project_key or await find_project(store, session_id, default, timeout), session_id)
-
-
-async def _load_session(
-    store: SessionStore, place: Place, timeout: float, *, include_subagents: bool
-) -> tuple[Session, PrivateFolder]:
+async def _load_session(access: StoreAccess, place: Place, *, include_subagents: bool) -> tuple[Session, PrivateFolder]:
     """Load a session into a new private folder."""
     try:
         folder = await run_file_work(_make_folder)
         try:
             projects = folder.projects
-            if not await write_session(store, place, projects, PROJECT, timeout, include_subagents=include_subagents):
+            if not await access.write_session(place, projects, PROJECT, include_subagents=include_subagents):
                 raise not_found_error(place)
             info = await run_file_work(
                 describe_session, str(projects / PROJECT / f"{place.session}.jsonl"), place.session
@@ -255,10 +230,10 @@ def not_found_error(place: Place) -> SessionNotFoundError:
 
 @asynccontextmanager
 async def open_temporarily(
-    store: SessionStore, place: Place, timeout: float, *, include_subagents: bool = True
+    access: StoreAccess, place: Place, *, include_subagents: bool = True
 ) -> AsyncIterator[tuple[Session, PrivateFolder]]:
     """Load a session into a folder that is removed on exit."""
-    session, folder = await _load_session(store, place, timeout, include_subagents=include_subagents)
+    session, folder = await _load_session(access, place, include_subagents=include_subagents)
     try:
         yield session, folder
     finally:
@@ -277,8 +252,9 @@ async def get_session_info_from_store(
 
     Raises the errors of `get_session_from_store`.
     """
-    place = await find_place(session_store, session_id, directory, project_key, timeout)
-    async with open_temporarily(session_store, place, timeout, include_subagents=False) as (session, _):
+    access = StoreAccess(session_store, timeout)
+    place = await access.find_place(session_id, directory, project_key)
+    async with open_temporarily(access, place, include_subagents=False) as (session, _):
         return replace(session.info, path="")
 
 
@@ -293,8 +269,9 @@ async def get_session_messages_from_store(
     timeout: float = SECONDS,
 ) -> list[TranscriptMessage]:
     """Return a page of the messages of a session in a store. Raises the errors of `get_session_from_store`."""
-    place = await find_place(session_store, session_id, directory, project_key, timeout)
-    async with open_temporarily(session_store, place, timeout, include_subagents=False) as (session, _):
+    access = StoreAccess(session_store, timeout)
+    place = await access.find_place(session_id, directory, project_key)
+    async with open_temporarily(access, place, include_subagents=False) as (session, _):
         return await run_file_work(slice_messages, session.messages, limit, offset)
 
 
@@ -314,8 +291,9 @@ async def list_subagents_from_store(
     """
     if not implements(session_store, "list_subkeys"):
         raise StoreError("the store has no list_subkeys()", session_id=session_id)
-    place = await find_place(session_store, session_id, directory, project_key, timeout)
-    found = map(_AGENT.fullmatch, await list_subpaths(session_store, place, timeout))
+    access = StoreAccess(session_store, timeout)
+    place = await access.find_place(session_id, directory, project_key)
+    found = map(_AGENT.fullmatch, await access.list_subpaths(place))
     return list(dict.fromkeys(each["id"] for each in found if each is not None))
 
 
@@ -334,6 +312,7 @@ async def get_subagent_messages_from_store(
 
     Raises SessionError if the session does not have the subagent.
     """
-    place = await find_place(session_store, session_id, directory, project_key, timeout)
-    async with open_temporarily(session_store, place, timeout) as (session, _):
+    access = StoreAccess(session_store, timeout)
+    place = await access.find_place(session_id, directory, project_key)
+    async with open_temporarily(access, place) as (session, _):
         return await run_file_work(lambda: slice_messages(find_subagent(session, agent_id).messages, limit, offset))

@@ -101,16 +101,18 @@ class SQLiteStore(SummarisingStore):
         def write(cursor: sqlite3.Cursor) -> None:
             if epoch is not None:
                 check_epoch(_read_lease(cursor, place), place.key, epoch)
+            insert = "INSERT OR IGNORE INTO entries (project, session, subpath, uuid, entry) VALUES (?, ?, ?, ?, ?)"
             new = []
             for row in rows:
-                cursor.execute("INSERT OR IGNORE INTO entries VALUES (NULL, ?, ?, ?, ?, ?)", (*place, *row[:2]))
+                cursor.execute(insert, (*place, row.uuid, row.text))
                 if cursor.rowcount:
                     new.append(row)
             if not place.subpath:
                 query = "SELECT summary FROM sessions WHERE project = ? AND session = ?"
                 (before,) = cursor.execute(query, place[:2]).fetchone() or (None,)
                 values = (*place[:2], int(time.time() * 1000), update_summary(before, place, new))
-                cursor.execute("INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, ?)", values)
+                replace = "INSERT OR REPLACE INTO sessions (project, session, mtime, summary) VALUES (?, ?, ?, ?)"
+                cursor.execute(replace, values)
 
         self._write(write)
 
@@ -151,7 +153,8 @@ class SQLiteStore(SummarisingStore):
     def _change_lease(self, place: Place, change: ChangeLease) -> LeaseState:
         def write(cursor: sqlite3.Cursor) -> LeaseState:
             state = change(_read_lease(cursor, place), time.time())
-            cursor.execute("INSERT OR REPLACE INTO leases VALUES (?, ?, ?, ?, ?)", (*place[:2], *state))
+            sql = "INSERT OR REPLACE INTO leases (project, session, epoch, holder, expires_at) VALUES (?, ?, ?, ?, ?)"
+            cursor.execute(sql, (*place[:2], *state))
             return state
 
         return self._write(write)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
@@ -326,6 +327,10 @@ def encode_line(entry: SessionStoreEntry) -> bytes:
     return json.dumps(entry, separators=(",", ":")).encode("ascii") + b"\n"
 
 
+_SAFE_NAME: Final = re.compile(r'(?!\.{1,2}\Z)[^/\\:\0<>|"*?]+')
+"""A name that stays in its folder, on every system."""
+
+
 def join_subpath(folder: str, subpath: str) -> str:
     """Return the path of a subagent's transcript in the folder of its session.
 
@@ -333,7 +338,6 @@ def join_subpath(folder: str, subpath: str) -> str:
         StoreError: The subpath leads out of the folder.
     """
     parts = subpath.split("/")
-    is_safe = all(part not in ("", ".", "..") and not set(part) & set('\\:\0<>|"*?') for part in parts)
-    if not is_safe or os.path.isabs(subpath):
+    if not all(map(_SAFE_NAME.fullmatch, parts)):
         raise StoreError(f"the store has a transcript with the unsafe subpath {subpath!r}")
     return os.path.join(folder, *parts) + SUFFIX

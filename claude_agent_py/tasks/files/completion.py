@@ -36,15 +36,20 @@ class TranscriptEnd:
         run = record.run
         last = _drop_if_earlier(run, self._last)
         is_ended = last is not None and read_status(last) is not None
-        report = run.summary.strip()
-        if run.status is not TaskStatus.COMPLETED or not report:
-            return 0.0 if is_ended else ENTRY_DELAY
-        if _contains_report(_drop_if_earlier(run, self._latest_text), report):
-            return 0.0 if is_ended or last is self._latest_text else ENTRY_DELAY
-        # A report may differ from the last text: a structured report of a child agent, or a handed back report.
-        was_handed_back = run.notification is not None and run.notification.handback_report is not None
-        is_verbatim = run.is_report and not record.is_external and not was_handed_back
-        return ENTRY_DELAY if is_ended and not is_verbatim else REPORT_DELAY
+        report = run.summary.strip() if run.status is TaskStatus.COMPLETED else ""
+        if report:
+            text = _drop_if_earlier(run, self._latest_text)
+            if not _contains_report(text, report):
+                return ENTRY_DELAY if is_ended and not _is_verbatim(record) else REPORT_DELAY
+            is_ended = is_ended or last is text
+        return 0.0 if is_ended else ENTRY_DELAY
+
+
+def _is_verbatim(record: Record) -> bool:
+    """Return whether the report is the agent's last text, unlike a child agent's or one that was handed back."""
+    run = record.run
+    was_handed_back = run.notification is not None and run.notification.handback_report is not None
+    return run.is_report and not record.is_external and not was_handed_back
 
 
 def _drop_if_earlier(run: TaskRun, message: TranscriptMessage | None) -> TranscriptMessage | None:

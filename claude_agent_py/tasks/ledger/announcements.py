@@ -60,9 +60,10 @@ class OpenCalls:
         while len(self._calls) > _MAX_OPEN_CALLS:
             self.close(next(iter(self._calls)))
 
-    def get(self, tool_use_id: str | None) -> Call | None:
-        """Return an open call."""
-        return None if tool_use_id is None else self._calls.get(tool_use_id)
+    def find_caller(self, tool_use_id: str | None) -> str | None:
+        """Return the id of the subagent that made an open call; None for the main agent, or if unknown."""
+        call = self._calls.get(tool_use_id or "")
+        return call.agent_id if call is not None else None
 
     def are_stopping(self, task_id: str) -> bool:
         """Return whether an open call of TaskStop is stopping this task."""

@@ -116,6 +116,14 @@ class Ledger:
             self._live_ids = frozenset(self._live)
         return self._live_ids
 
+    def causes_follow_up(self, task_id: str) -> bool:
+        """Return whether the end of a task causes a follow-up turn.
+
+        In the foreground a turn waits for the task, and the CLI does not know a task outside of it.
+        """
+        record = self.records.get(task_id)
+        return record is None or (record.is_backgrounded is not False and not record.is_external)
+
     @property
     def has_external(self) -> bool:
         """Whether tasks are running outside the CLI."""
@@ -269,6 +277,13 @@ class Ledger:
         if moved:
             self.emit(TaskBackgrounded, record, record.run, now, acts=False)
 
+    def set_ambient(self, record: Record, is_ambient: bool) -> None:
+        """Record whether a task is ambient. A task that was ambient once stays so."""
+        if is_ambient and not record.is_ambient:
+            record.is_ambient = True
+            self._update_sets(record)
+            self.has_news = True
+
     def set_output(self, record: Record, run: TaskRun, path: str | None, now: float) -> None:
         """Record the output path of a task."""
         if not path:
@@ -320,7 +335,22 @@ class Ledger:
 
     def build_outcome(self, record: Record, run: TaskRun) -> TaskOutcome:
         """Return the outcome of a run that has ended, from what is known so far."""
-        return record.build_outcome(run, self.prices, self.records.get(record.parent_id or ""))
+        return TaskOutcome(
+            task_id=record.id,
+            status=run.status,
+            evidence=run.evidence or Evidence.LEVEL,
+            summary=run.summary,
+            failure_reason=run.end_reason,
+            output_file=run.output_file or record.output_file,
+            usage=record.compute_usage(run, self.prices),
+            exit_code=run.exit_code,
+            is_report=run.is_report,
+            run_id=run.run_id,
+            started_at=run.started_at,
+            ended_at=run.ended_at,
+            description=record.description,
+            ended_by=record.find_cause_of_end(run, self.records.get(record.parent_id or "")),
+        )
 
     def _schedule_count(self, record: Record, run: TaskRun, now: float) -> None:
         # This count covers an earlier run that was not counted yet.
@@ -338,18 +368,17 @@ class Ledger:
         """
         if not run.is_to_count:
             return
-        self.touched.add(record.id)
-        if found is None and not run.spent.missing_tokens:  # there is no transcript, so the outcome stays
-            self._cancel_deadline(run)
-            return
-        counted: Counted | None = None
+        counted = found
         if found is not None:
-            counted = _split_counts(record, run, dated, found)
-        lacks_end = False
-        if counted is not None and run.status is TaskStatus.COMPLETED:
-            reported_tokens = run.spent.last_tokens
-            lacks_last_request = reported_tokens > 0 and counted.last_tokens != reported_tokens
-            lacks_end = lacks_last_request or not counted.is_complete
+            self.touched.add(record.id)
+            if run in dated:
+                for each, its_counts in zip(dated, found.by_run, strict=True):
+                    each.spent.set_exact(its_counts.by_model)
+                counted = found.by_run[dated.index(run)]
+            else:
+                others = (other.spent.by_model for other in record.runs if other is not run)
+                run.spent.set_exact(subtract_counts(found.by_model, others))
+        lacks_end = counted is not None and run.status is TaskStatus.COMPLETED and run.spent.is_ahead_of(counted)
         run.spent.missing_tokens = run.spent.last_tokens if lacks_end else 0
         if lacks_end and run.deadline is not None and now < run.deadline:
             return
@@ -455,18 +484,6 @@ class Ledger:
             ids.add(task_id)
             if not has_quiet_checks:
                 self.has_news = True
-
-
-def _split_counts(record: Record, run: TaskRun, dated: Sequence[TaskRun], found: Counted) -> Counted:
-    """Add a transcript's counts to each run, and return this run's share."""
-    if run not in dated:
-        others = (other.spent.by_model for other in record.runs if other is not run)
-        run.spent.exact = subtract_counts(found.by_model, others)
-        return found
-    for each, counted in zip(dated, found.by_run, strict=True):
-        each.spent.exact = dict(counted.by_model)
-        each.spent.missing_tokens = 0
-    return found.by_run[dated.index(run)]
 
 
 def _accepts_run_id(run: TaskRun) -> bool:

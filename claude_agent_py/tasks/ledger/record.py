@@ -235,26 +235,8 @@ class Record(Struct, eq=False):
         """Return the usage of a run. A subagent of a child agent has no cost, because the child's cost includes it."""
         return run.spent.usage(None if self.is_external else prices)
 
-    def build_outcome(self, run: TaskRun, prices: Prices, parent: "Record | None" = None) -> TaskOutcome:
-        """Return the outcome of a run that has ended."""
-        return TaskOutcome(
-            task_id=self.id,
-            status=run.status,
-            evidence=run.evidence or Evidence.LEVEL,
-            summary=run.summary,
-            failure_reason=run.end_reason,
-            output_file=run.output_file or self.output_file,
-            usage=self.compute_usage(run, prices),
-            exit_code=run.exit_code,
-            is_report=run.is_report,
-            run_id=run.run_id,
-            started_at=run.started_at,
-            ended_at=run.ended_at,
-            description=self.description,
-            ended_by=self._find_cause_of_end(run, parent),
-        )
-
-    def _find_cause_of_end(self, run: TaskRun, parent: "Record | None") -> EndedBy | None:
+    def find_cause_of_end(self, run: TaskRun, parent: "Record | None") -> EndedBy | None:
+        """Return why a run ended that did not end on its own; None if it did, or if unknown."""
         if run.status is TaskStatus.COMPLETED:
             return None
         if run.ended_by is not None:

@@ -52,7 +52,7 @@ def _on_started(ledger: Ledger, message: TaskStartedMessage, now: float) -> None
     if starts_again and not _is_repetition(run, message):
         run = ledger.open_run(record, None, now)
     _update_description(record, message)
-    record.is_ambient |= bool(message.ambient or message.skip_transcript)
+    ledger.set_ambient(record, bool(message.ambient or message.skip_transcript))
     ledger.set_parent(record, message.parent_task_id or _find_launching_agent(ledger, message))
     run.start_uuid = message.uuid or run.start_uuid
     run.tool_use_id = message.tool_use_id or run.tool_use_id
@@ -72,8 +72,8 @@ def _on_started(ledger: Ledger, message: TaskStartedMessage, now: float) -> None
 
 def _find_launching_agent(ledger: Ledger, message: TaskStartedMessage) -> str | None:
     """Return the subagent whose call launched the task, for a CLI that does not name the parent."""
-    call = ledger.calls.get(message.tool_use_id)
-    return call.agent_id if call and call.agent_id != message.task_id else None
+    caller = ledger.calls.find_caller(message.tool_use_id)
+    return caller if caller != message.task_id else None
 
 
 def _on_progress(ledger: Ledger, message: TaskProgressMessage, now: float) -> None:
@@ -132,7 +132,7 @@ def _on_updated(ledger: Ledger, message: TaskUpdatedMessage, now: float) -> None
 
 def _on_notification(ledger: Ledger, message: TaskNotificationMessage, now: float) -> None:
     record, run = ledger.ensure_run(message.task_id, message.run_id, now)
-    record.is_ambient |= bool(message.ambient or message.skip_transcript)
+    ledger.set_ambient(record, bool(message.ambient or message.skip_transcript))
     run.tool_use_id = run.tool_use_id or message.tool_use_id
     ledger.set_output(record, run, message.output_file, now)
     _apply_report(record, run, message)
@@ -166,13 +166,14 @@ def _is_unchanged(ledger: Ledger, item: BackgroundTask) -> bool:
     if item.task_id not in ledger.background:
         return False
     run = ledger.records[item.task_id].run
-    return run.run_id == item.run_id and run.suspicion is None and run.status is not TaskStatus.PENDING
+    is_same = run.run_id == item.run_id and not item.ambient
+    return is_same and run.suspicion is None and run.status is not TaskStatus.PENDING
 
 
 def _on_listed(ledger: Ledger, item: BackgroundTask, now: float) -> None:
     record, run = ledger.ensure_run(item.task_id, item.run_id, now)
     _update_description(record, item)
-    record.is_ambient |= bool(item.ambient)
+    ledger.set_ambient(record, bool(item.ambient))
     ledger.set_parent(record, item.parent_task_id)
     if run is not record.run:
         return
@@ -332,7 +333,7 @@ def _on_hook_item(ledger: Ledger, item: Mapping[str, Any], now: float) -> None:
     if run.status.is_terminal or status is None or status.is_terminal:
         return
     if record.is_backgrounded is None:
-        record.is_backgrounded = True
+        ledger.set_backgrounded(record, True, now)
     ledger.confirm(record, run)
     ledger.signal(record, run, Signal.ACTIVITY, now)
 

@@ -132,6 +132,16 @@ class Spending(Struct):
             usage = usage.replace(**{name: max(getattr(old, name), getattr(usage, name)) for name in names})
         self.reported = usage
 
+    def set_exact(self, by_model: Mapping[str, Counts]) -> None:
+        """Set the tokens by model, from the transcript."""
+        self.exact = dict(by_model)
+        self.missing_tokens = 0
+
+    def is_ahead_of(self, counted: "Counted") -> bool:
+        """Return whether a transcript lacks the latest request or its answer."""
+        lacks_request = self.last_tokens > 0 and counted.last_tokens != self.last_tokens
+        return lacks_request or not counted.is_complete
+
     @property
     def by_model(self) -> dict[str, Counts]:
         """Tokens by model: the largest known count of each kind."""
@@ -205,15 +215,18 @@ def count_transcript(path: str, begins: Sequence[float] = ()) -> Counted:
             entry = read_json(line)
         except ValueError:
             continue
-        message = entry.get("message") if isinstance(entry, dict) and entry.get("type") == "assistant" else None
-        if isinstance(message, dict) and isinstance(message.get("usage"), dict):
-            key = str(message.get("id") or entry.get("uuid"))
-            answer = answers.pop(key, None)
-            if answer is None:
-                answer = _Answer(str(message.get("model") or ""), bisect_right(begins, _read_time(entry)) - 1)
-            answers[key] = answer
-            answer.counts = max_counts(answer.counts, _read_counts(message["usage"]))
-            answer.stop_reason = message.get("stop_reason")
+        if not isinstance(entry, dict) or entry.get("type") != "assistant":
+            continue
+        message = entry.get("message")
+        if not isinstance(message, dict) or not isinstance(message.get("usage"), dict):
+            continue
+        key = str(message.get("id") or entry.get("uuid"))
+        answer = answers.pop(key, None)
+        if answer is None:
+            answer = _Answer(str(message.get("model") or ""), bisect_right(begins, _read_time(entry)) - 1)
+        answers[key] = answer  # the latest is the last
+        answer.counts = max_counts(answer.counts, _read_counts(message["usage"]))
+        answer.stop_reason = message.get("stop_reason")
     runs = [_sum_up([answer for answer in answers.values() if answer.run == run]) for run in range(len(begins))]
     return replace(_sum_up([*answers.values()]), by_run=runs)
 

@@ -146,13 +146,12 @@ TRANSITIONS: Final[tuple[Transition, ...]] = (
 """Every transition. A signal without a row does not change the state."""
 
 _BY_SOURCE: Final = {(row.source, row.signal): row for row in TRANSITIONS}
-_SIGNALS_BY_END: Final = {status: signal for signal, status in _END_STATUSES.items()}
 _SIGNALS_BY_STATUS: Final[Mapping[TaskStatus, Signal]] = {
     TaskStatus.PENDING: Signal.QUEUED,
     TaskStatus.RUNNING: Signal.RESUMED,
     TaskStatus.PAUSED: Signal.PAUSED,
     TaskStatus.AWAITING_USER: Signal.ASKED,
-    **_SIGNALS_BY_END,
+    **{status: signal for signal, status in _END_STATUSES.items()},
 }
 
 
