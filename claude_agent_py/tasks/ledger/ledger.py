@@ -368,9 +368,12 @@ class Ledger:
         """
         if not run.is_to_count:
             return
+        self.touched.add(record.id)
+        if found is None and not run.spent.missing_tokens:  # there is no transcript, so the outcome stays
+            self._cancel_deadline(run)
+            return
         counted = found
         if found is not None:
-            self.touched.add(record.id)
             if run in dated:
                 for each, its_counts in zip(dated, found.by_run, strict=True):
                     each.spent.set_exact(its_counts.by_model)
