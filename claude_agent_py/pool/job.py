@@ -164,6 +164,8 @@ class Journal:
         except ValidationError:
             problem = f"the output of prompt {entry.index} in {self.path} does not match this output_type"
             raise OptionsError(problem, option=OPTION) from None
+        except (ValueError, RecursionError):
+            raise OptionsError(f"the output of prompt {entry.index} in {self.path} is damaged", option=OPTION) from None
         return RunOutcome(
             index=entry.index,
             prompt=self._prompts[entry.index],

@@ -7,10 +7,11 @@ from typing import Any
 
 import anyio
 import pytest
-from folding import intake_of, tracking
+from folding import Clock, intake_of, tracking
 
 from claude_agent_py import TaskManager
 from claude_agent_py.testing import frames
+from claude_agent_py.wire.messages.tasks import TaskUsage
 
 MODEL = "claude-x"
 
@@ -70,6 +71,18 @@ def test_a_cost_is_derived_once_a_price_is_known_and_for_known_models_only() -> 
     assert usage.cost_usd == pytest.approx(3.000015)
     assert usage.cost_is_derived
     assert outcome.usage == usage
+
+
+@pytest.mark.anyio
+async def test_a_usage_that_arrives_after_the_end_is_counted_without_a_transcript_too() -> None:
+    clock = Clock()
+    manager = tracking(TaskManager(clock=clock), frames.task_started("a1"), frames.task_notification("a1", "stopped"))
+    tracking(manager, frames.task_progress("a1", usage={"total_tokens": 40, "tool_uses": 2, "duration_ms": 50}))
+    clock.now += 1
+    await intake_of(manager).reconciler.check()
+    outcome = manager["a1"].outcome
+    assert outcome is not None
+    assert outcome.usage == TaskUsage(total_tokens=40, tool_uses=2, duration_ms=50)
 
 
 @pytest.mark.anyio

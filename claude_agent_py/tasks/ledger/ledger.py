@@ -369,8 +369,9 @@ class Ledger:
         if not run.is_to_count:
             return
         self.touched.add(record.id)
-        if found is None and not run.spent.missing_tokens:  # there is no transcript, so the outcome stays
+        if found is None and not run.spent.missing_tokens:  # there is no transcript, only a late report of the usage
             self._cancel_deadline(run)
+            self._finalise(record, run, now, by_counting=True)
             return
         counted = found
         if found is not None:
