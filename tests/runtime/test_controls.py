@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections import deque
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -556,10 +557,12 @@ async def test_a_refusal_reaches_the_caller_as_it_is() -> None:
         (lambda s: s.conversation.rename(7), "title"),
         (lambda s: s.files.read("a", max_bytes="many"), "max_bytes"),
         (lambda s: s.files.seed_read_state("a", math.nan), "mtime"),
+        (lambda s: s.files.seed_read_state("a", "now"), "mtime"),
         (lambda s: s.side_question("q", history=["ab", "c"]), "history"),
         (lambda s: s.mcp.call("t", 5), "arguments"),
         (lambda s: s.mcp.call("t", input_files=[3]), "input_files"),
         (lambda s: s.mcp.call("t", timeout=math.nan), "timeout"),
+        (lambda s: s.mcp.call("t", timeout=math.inf), "timeout"),
         (lambda s: s.mcp.ready("soon"), "timeout"),
         (lambda s: s.settings.apply(["a"]), "settings"),
     ],
@@ -572,13 +575,15 @@ async def test_a_wrong_argument_is_told_by_name_and_never_sent(call: Any, option
     assert session.sent == []
 
 
-async def test_text_that_is_not_unicode_is_refused_and_any_mapping_accepted() -> None:
+async def test_text_that_is_not_unicode_is_refused_and_any_mapping_or_sequence_accepted() -> None:
     session = FakeSession()
     with pytest.raises(OptionsError, match="not valid Unicode"):
         await session.files.rewind("m", dry_run="\ud800")  # type: ignore[arg-type]
     assert session.sent == []
     await session.settings.apply(MappingProxyType({"env": MappingProxyType({"A": "1"})}))
     assert session.sent == [{"subtype": "apply_flag_settings", "settings": {"env": {"A": "1"}}}]
+    await session.settings.apply({"list": deque(["a"])})
+    assert session.sent[1:] == [{"subtype": "apply_flag_settings", "settings": {"list": ["a"]}}]
 
 
 async def test_arguments_that_are_no_json_are_refused_and_not_shown() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from claude_agent_py._errors import OptionsError
@@ -64,9 +64,9 @@ def _body(request: type[WireModel], fields: dict[str, Any]) -> JSONObject:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value with its mappings as dicts and its sequences as lists. msgspec encodes no other mappings."""
+    """Return a value with its mappings as dicts and its sequences as lists. msgspec encodes no others."""
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray | memoryview):
         return [_plain(item) for item in value]
     return value

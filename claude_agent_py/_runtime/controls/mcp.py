@@ -185,6 +185,8 @@ class MCPControls(Controls):
                 this process.
         """
         check_timeout(timeout)
+        if timeout == math.inf:
+            raise OptionsError("must be finite", option="timeout")
         limit = CALL_TIMEOUT if timeout is None else timeout
         return await self._ask(
             control.MCPCallRequest,

@@ -70,9 +70,9 @@ class StoreAccess:
             return None
         if not isinstance(entries, list):
             raise _build_reply_error(place, f"{type(entries).__name__}, not a list of entries")
-        wrong = next((entry for entry in entries if not isinstance(entry, dict) or "type" not in entry), None)
-        if wrong is not None:
-            raise _build_reply_error(place, f"an entry that is {str(wrong)[:100]!r}")
+        for entry in entries:
+            if not isinstance(entry, dict) or "type" not in entry:
+                raise _build_reply_error(place, f"an entry that is {str(entry)[:100]!r}")
         return entries
 
     async def append(self, key: SessionKey, entries: list[SessionStoreEntry], lease: Lease | None = None) -> None:
@@ -132,7 +132,9 @@ class StoreAccess:
         if not implements(self.store, "find_session"):
             return default
         async with self.call(f"find session {session_id}"):
-            found: list[str] = await self.store.find_session(session_id)
+            found: list[str] = [*await self.store.find_session(session_id)]
+            if wrong := [project for project in found if not isinstance(project, str)]:
+                raise StoreError(f"the store returned the project {wrong[0]!r}", session_id=session_id)
         if default in found or not found:
             return default
         if len(found) > 1:
