@@ -48,7 +48,7 @@ class PerLoop(Generic[T]):
 
     def __init__(self, make: Callable[[], T]) -> None:
         self._make = make
-        self._value: RunVar[T] = RunVar("claude_agent_py")
+        self._value: RunVar[T] = RunVar(f"claude_agent_py {id(self)}")  # anyio 4.9 tells them apart by name alone
 
     def get(self) -> T:
         """Return the value of the running loop."""

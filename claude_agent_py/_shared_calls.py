@@ -44,7 +44,8 @@ class SharedCall(Generic[K, R]):
     ) -> None:
         self._function = function
         self._gather = gather
-        self._last: RunVar[_Batch[K, R] | None] = RunVar("claude_agent_py")
+        # anyio 4.9 tells run variables apart by name alone.
+        self._last: RunVar[_Batch[K, R] | None] = RunVar(f"claude_agent_py {id(self)}")
 
     async def __call__(self, key: K, within: float = math.inf) -> R | None:
         """Return the result for a key; None if the call takes longer than `within` seconds, as set by the first."""

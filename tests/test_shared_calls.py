@@ -4,8 +4,9 @@ import threading
 
 import anyio
 import pytest
+from anyio.lowlevel import RunVar
 
-from claude_agent_py._event_loop import in_event_loop
+from claude_agent_py._event_loop import PerLoop, in_event_loop
 from claude_agent_py._shared_calls import SharedCall
 
 pytestmark = pytest.mark.anyio
@@ -58,3 +59,21 @@ async def test_an_error_reaches_everybody_who_asked() -> None:
         for key in range(3):
             group.start_soon(ask, key)
     assert len(errors) == 3
+
+
+async def test_what_a_loop_keeps_is_kept_apart_by_name_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """anyio 4.9 finds the value of a run variable by its name, and not by the variable."""
+    monkeypatch.setattr(RunVar, "__eq__", lambda one, other: repr(one) == repr(other))
+    monkeypatch.setattr(RunVar, "__hash__", lambda one: hash(repr(one)))
+    first, second = PerLoop(list), PerLoop(dict)
+    assert (first.get(), second.get()) == ([], {})
+    found: list[object] = []
+    calls = [SharedCall(lambda keys: ["one" for _ in keys]), SharedCall(lambda keys: ["two" for _ in keys])]
+
+    async def ask(call: SharedCall[int, str]) -> None:
+        found.append(await call(1))
+
+    async with anyio.create_task_group() as group:
+        for call in calls:
+            group.start_soon(ask, call)
+    assert sorted(map(str, found)) == ["one", "two"]
