@@ -65,10 +65,10 @@ async def test_what_a_loop_keeps_is_kept_apart_by_name_too(monkeypatch: pytest.M
     """anyio 4.9 finds the value of a run variable by its name, and not by the variable."""
     monkeypatch.setattr(RunVar, "__eq__", lambda one, other: repr(one) == repr(other))
     monkeypatch.setattr(RunVar, "__hash__", lambda one: hash(repr(one)))
-    first, second = PerLoop(list), PerLoop(dict)
+    first, second = PerLoop[object](list), PerLoop[object](dict)
     assert (first.get(), second.get()) == ([], {})
     found: list[object] = []
-    calls = [SharedCall(lambda keys: ["one" for _ in keys]), SharedCall(lambda keys: ["two" for _ in keys])]
+    calls = [SharedCall[int, str](lambda keys: ["one"]), SharedCall[int, str](lambda keys: ["two"])]
 
     async def ask(call: SharedCall[int, str]) -> None:
         found.append(await call(1))

@@ -218,7 +218,7 @@ async def test_what_is_not_the_journal_of_these_prompts_is_refused(tmp_path: Pat
             await map_runs(["a", "b"], options, journal=journal)
     for damaged in (b'"\xff"', b"1" * 5000):
         journal.write_bytes(before.replace(b'"output":null', b'"output":' + damaged, 1))
-        with pytest.raises(OptionsError, match="output of prompt . in .* is damaged"):
+        with pytest.raises(OptionsError, match=r"output of prompt \d in .* is damaged"):
             await map_runs(["a", "b"], options, journal=journal)
     for other in (b"my thesis", b"my thesis\n", b"{}\n"):
         journal.write_bytes(other)

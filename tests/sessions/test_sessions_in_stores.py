@@ -223,11 +223,13 @@ async def test_a_project_that_is_junk_is_an_error_of_the_store(junk: Any) -> Non
         async def find_session(self, session_id: str) -> Any:
             return junk
 
-    with pytest.raises(StoreError, match="find session|returned the project"):
+    with pytest.raises(StoreError, match=r"find session|returned the project"):
         await get_session_from_store(Finds([]), SESSION)
 
 
-@pytest.mark.parametrize("junk", ["text", [1], [None], [{"no": "type"}], {"type": "user"}, [{"type": "user", "x": {1, 2}}]])
+@pytest.mark.parametrize(
+    "junk", ["text", [1], [None], [{"no": "type"}], {"type": "user"}, [{"type": "user", "x": {1, 2}}]]
+)
 async def test_junk_of_a_store_is_an_error_of_the_store(junk: Any, temporary: Path) -> None:
     with pytest.raises(StoreError, match="returned"):
         await get_session_from_store(OnlyRequired(junk), SESSION)

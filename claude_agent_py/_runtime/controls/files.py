@@ -57,7 +57,7 @@ class FileControls(Controls):
         Raises:
             OptionsError: `mtime` is not a finite number.
         """
-        if not (isinstance(mtime, int | float) and -math.inf < mtime < math.inf):
+        if not (isinstance(mtime, int | float) and -math.inf < mtime < math.inf):  # type: ignore[redundant-expr]
             raise OptionsError(f"must be seconds since the epoch, not {mtime!r}", option="mtime")
         await self._tell(
             control.SeedReadStateRequest, path=os.fspath(path), mtime=math.floor(round(mtime * MILLISECONDS, 3))

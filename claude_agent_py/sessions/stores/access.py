@@ -132,7 +132,7 @@ class StoreAccess:
         if not implements(self.store, "find_session"):
             return default
         async with self.call(f"find session {session_id}"):
-            found: list[str] = [*await self.store.find_session(session_id)]
+            found: list[Any] = [*await self.store.find_session(session_id)]
             if wrong := [project for project in found if not isinstance(project, str)]:
                 raise StoreError(f"the store returned the project {wrong[0]!r}", session_id=session_id)
         if default in found or not found:
@@ -141,7 +141,7 @@ class StoreAccess:
             projects = ", ".join(found)
             message = f"the store has session {session_id} in several projects; project_key must be one of {projects}"
             raise StoreError(message, session_id=session_id)
-        return found[0]
+        return str(found[0])
 
     async def write_session(self, place: Place, folder: Path, project: str, *, include_subagents: bool = True) -> bool:
         """Write a session with its subagents into a folder of projects. Return False if the store lacks the session.
