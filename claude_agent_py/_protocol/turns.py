@@ -14,6 +14,7 @@ A run ends with its own result, or (`until="idle"`) once no task is running and 
 `is_idle`. Its time limits and the verdicts are in `open_runs.py`.
 """
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 
@@ -211,10 +212,8 @@ class TurnRouter:
         if not prompts and not _is_injected(frame.raw):
             prompts = dict.fromkeys(self._assumed_prompts())
         owners = dict.fromkeys(self._answer(prompt) for prompt in prompts)
-        ends = tuple(self._end(owner, "unreadable", frame=frame) for owner in owners if owner is not None)
-        for end in ends:
-            self.drop_run(end.run)
-        return ends + self.settle(now)
+        ends = [self._end(owner, "unreadable", frame=frame) for owner in owners if owner is not None]
+        return (*self._drop_ended(ends), *self.settle(now))
 
     def _on_main_agent(self, message: StreamEventMessage | AssistantMessage, now: float) -> tuple[OpenRun, ...]:
         """Route a message of the main agent to the turn, which it may begin."""
@@ -412,16 +411,13 @@ class TurnRouter:
 
     def settle(self, now: float) -> tuple[Verdict, ...]:
         """Remove the runs that have ended, perhaps because tasks ended without a message, and return the verdicts."""
-        ends: list[RunEnded] = []
-        for run in self._runs:
-            end = self._find_end(run, now)
-            if end is not None:
-                ends.append(end)
-        for ended in ends:
-            self.drop_run(ended.run)
-        if self._resumed is not None:
-            return (*self._take_resumed(), *ends)
-        return tuple(ends)
+        ends = [end for run in self._runs if (end := self._find_end(run, now)) is not None]
+        return (*self._take_resumed(), *self._drop_ended(ends))
+
+    def _drop_ended(self, ends: list[RunEnded]) -> list[RunEnded]:
+        for end in ends:
+            self.drop_run(end.run)
+        return ends
 
     def _find_end(self, run: OpenRun, now: float) -> RunEnded | None:
         if not run.has_all_answers:
@@ -473,38 +469,33 @@ class TurnRouter:
         silent_since = max(run.last_progress, self._last_progress) if is_queued else run.last_progress
         return run.deadline(silent_since, is_between_turns=self._turn is None)
 
-    def next_deadline(self) -> float | None:
-        """Return when to call `tick` next, or None."""
-        moments: list[float] = []
-        for run in self._runs:
-            deadline = self._deadline(run) if run.limits != NO_LIMITS else None
-            if deadline is not None:
-                moments.append(deadline.at)
+    def next_deadline(self) -> float:
+        """Return when to call `tick` next; infinity for never."""
+        moments = [
+            deadline.at
+            for run in self._runs
+            if run.limits != NO_LIMITS and (deadline := self._deadline(run)) is not None
+        ]
         if self._turn is None:
             notices = [run.waits_since + run.next_notice for run in self._runs if run.waits_since is not None]
             moments += notices
             if notices and self._follow_ups:
                 moments.append(self._follow_ups_until)
-        return min(moments, default=None)
+        return min(moments, default=math.inf)
 
     def tick(self, now: float) -> tuple[Verdict, ...]:
         """Return the runs that have ended because a limit or a grace period has expired, and those that wait long."""
         waits: list[RunWaits] = []
         if self._turn is None:
             self._give_up_follow_ups(now)
-            for run in self._runs:
-                notice = run.notice(now)
-                if notice is not None:
-                    waits.append(notice)
+            waits = [notice for run in self._runs if (notice := run.notice(now)) is not None]
         ends: list[RunEnded] = []
         for run in self._runs:
             deadline = self._deadline(run)
             if deadline is not None and deadline.at <= now:
                 reason: EndReason = "idle" if deadline.kind == "idle" else "timeout"
                 ends.append(self._end(run, reason, expired=deadline))
-        for end in ends:
-            self.drop_run(end.run)
-        return (*ends, *self.settle(now), *waits)
+        return (*self._drop_ended(ends), *self.settle(now), *waits)
 
     _OTHER: ClassVar[_Rule] = _Rule(_on_other, is_progress=False)
     _RULES: ClassVar[Mapping[type, _Rule]] = {

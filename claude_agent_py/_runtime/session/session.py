@@ -384,20 +384,13 @@ class Session:
     async def _keep_time(self) -> None:
         """Tick the engine at its deadlines, until the session closes."""
         while not self.ending.is_requested:
-            deadline = self._next_deadline()
-            with anyio.CancelScope(deadline=math.inf if deadline is None else deadline) as self._timer:
+            with anyio.CancelScope(deadline=self._next_deadline()) as self._timer:
                 await self.ending.requested.wait()
             if not self.ending.is_requested:
                 self._tick(self._now())
 
-    def _next_deadline(self) -> float | None:
-        of_requests = self._engine.next_deadline()
-        of_runs = self._router.next_deadline()
-        if of_requests is None:
-            return of_runs
-        if of_runs is None:
-            return of_requests
-        return min(of_requests, of_runs)
+    def _next_deadline(self) -> float:
+        return min(self._engine.next_deadline(), self._router.next_deadline())
 
     def _tick(self, now: float) -> None:
         if self._engine.take_cli_waited():
@@ -420,14 +413,11 @@ class Session:
         """Act on events of the engine and the router, write what the engine has to send, and set the timer."""
         self._handle(events)
         self.flush()
-        timer, deadline = self._timer, self._next_deadline()
-        if timer is None:
-            return
-        if deadline is None:
-            if timer.deadline != math.inf:  # a loop without a timer waits for its pipes at less cost
-                timer.deadline = math.inf
-        elif deadline < timer.deadline:  # a later one is read when the timer wakes
-            timer.deadline = deadline
+        if self._timer is not None:
+            deadline, current = self._next_deadline(), self._timer.deadline
+            # A later one is read when the timer wakes. But a loop without a timer waits for its pipes at less cost.
+            if deadline < current or (deadline == math.inf and current != math.inf):
+                self._timer.deadline = deadline
 
     def _handle(self, events: Iterable[Event | Verdict]) -> None:
         handlers = self._ON_EVENT
