@@ -175,16 +175,14 @@ class SubprocessTransport(Transport):
 
     async def receive(self) -> bytes:
         """Return the next bytes of stdout; `b""` at its end."""
-        process = self._running()
+        process, data = self._running(), b""
         if self._stdout_over is None:
             self._stdout_over = LazyEvent()
         try:
             data = await process.receive()
-        except BaseException:
-            self._stdout_over.set()  # the reader was cancelled and does not read again
-            raise
-        if not data:
-            self._stdout_over.set()
+        finally:
+            if not data:  # the end, or the reader was cancelled and does not read again
+                self._stdout_over.set()
         return data
 
     async def send(self, data: bytes) -> None:
