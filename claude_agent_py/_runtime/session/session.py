@@ -62,7 +62,7 @@ from claude_agent_py._protocol.state import State, Step
 from claude_agent_py._protocol.turns import TurnRouter
 from claude_agent_py._runtime.answering.failures import FailureLog
 from claude_agent_py._runtime.answering.request_handlers import RequestHandlers
-from claude_agent_py._runtime.runs.prompts import close_stream, prompt_message
+from claude_agent_py._runtime.runs.prompts import close_stream, is_stream, prompt_message
 from claude_agent_py._runtime.runs.readers import Readers
 from claude_agent_py._runtime.runs.result import AuthenticationError, RunTimeoutError, UnreadableResultError
 from claude_agent_py._runtime.runs.run_state import RunState
@@ -168,9 +168,8 @@ class Session:
         """Calls `on_stderr`; None without it."""
         if options.on_stderr is not None:
             self.stderr = ListenerQueue(options.on_stderr, self.failures.report)
-        self.intake: TaskIntake = TaskIntake()
+        self.intake: TaskIntake = TaskIntake(on_events=self._on_task_events)
         """Feeds messages and hooks to the tasks."""
-        self.intake.on_events = self._on_task_events
         self.intake.ledger.wants_progress = lambda: self.readers.has_event_readers or self.intake.wants_progress()
         self.tasks: TaskManager = TaskManager(self, intake=self.intake)
         if options.on_task_notification is not None:
@@ -515,20 +514,18 @@ class Session:
             settings = fields.get("settings")
             if isinstance(settings, Mapping) and turns_hooks_off(settings.get("env")):
                 raise OptionsError(f"{HOOKS_OFF} in their env disables all hooks", option="settings")
-        limit = self.options.timeouts.control if timeout is None else timeout
-        if subtype != END_SESSION:
-            reply = await self.ask(subtype, fields, limit)
-            if subtype == "set_permission_mode":  # the status message that says so comes later
-                self.facts.permission_mode = reply.get("mode", fields.get("mode"))
-            self.resumption.changes.note(subtype, fields)
-            return reply
-        self._engine.advance(Step.ASK_EXIT)  # from now on the CLI may exit at any time
+        if subtype == END_SESSION:
+            self._engine.advance(Step.ASK_EXIT)  # from now on the CLI may exit at any time
         try:
-            return await self.ask(subtype, fields, limit)
+            reply = await self.ask(subtype, fields, self.options.timeouts.control if timeout is None else timeout)
         except ControlRejectedError:
-            if self.state is State.EXITING:
+            if subtype == END_SESSION and self.state is State.EXITING:
                 self._engine.advance(Step.EXIT_REFUSED)
             raise
+        if subtype == "set_permission_mode":  # the status message that says so comes later
+            self.facts.permission_mode = reply.get("mode", fields.get("mode"))
+        self.resumption.changes.note(subtype, fields)
+        return reply
 
     async def ask(self, subtype: str, fields: Mapping[str, Any], timeout: float | None) -> dict[str, Any]:
         """Send a request and return the payload of its reply."""
@@ -574,12 +571,12 @@ class Session:
             ConnectionClosedError: The session is not open.
             CLIExitError: The CLI has ended.
         """
-        if isinstance(prompt, UserMessage):
-            self._send_prompt(run, prompt)
-            run.is_sealed = True
-        else:
+        if is_stream(prompt):
             run.sending = anyio.CancelScope()
             self.start_logged(self._send_each, run, prompt, run.sending)
+        else:
+            self._send_prompt(run, prompt)
+            run.is_sealed = True
         self.open_run(run)
 
     async def _send_each(self, run: RunState, prompts: AsyncIterable[Any], scope: anyio.CancelScope) -> None:
