@@ -139,8 +139,9 @@ class Ending:
             if tasks != "leave" and session.tasks.live_ids():  # child agents may outlive the CLI
                 await self._end_tasks(tasks, patience)
         finally:
-            left = max(busy, patience - (now() - started))
-            grace = left if self._is_idle(now()) else min(left, busy)
+            grace = busy
+            if self._is_idle(now()):
+                grace = max(busy, started + patience - now())
             deadline = started + budget - min(CANCEL_RESERVE, budget * BUSY_SHARE)
             closing = _Closing(grace, deadline, client=client)
             self._request(Step.LEAVE if tasks == "leave" else Step.CLOSE, closing)
