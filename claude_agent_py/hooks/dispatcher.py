@@ -190,11 +190,12 @@ class HookDispatcher:
         self, entry: _Registered, data: Mapping[str, Any], tool_use_id: str | None, context: HandlerContext
     ) -> tuple[JSONObject, HandlerError | None]:
         """Call the handler, and return the reply and the failure, if any."""
-        own_id = tool_use_id if entry.event in _ABOUT_A_TOOL_CALL else None
+        if entry.event not in _ABOUT_A_TOOL_CALL:
+            tool_use_id = None
         try:
             output = await entry.handler.answer(
                 inputs.parse_hook_input(dict(data)),
-                extend(context, HookContext, event=entry.event, tool_use_id=own_id),
+                extend(context, HookContext, event=entry.event, tool_use_id=tool_use_id),
                 read=partial(_read_output, entry.event, data),
                 timeout=entry.matcher.timeout,
                 cancellation=context.cancellation,
