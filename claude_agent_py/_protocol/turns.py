@@ -183,7 +183,7 @@ class TurnRouter:
 
     def close(self) -> tuple[RunEnded, ...]:
         """End every run: the connection is gone."""
-        ends = tuple(self._end(run, "closed") for run in self._runs)
+        ends = tuple(RunEnded(run, "closed", was_in_turn=run in self.turn_runs) for run in self._runs)
         self._runs.clear()
         self._owner_of_prompt.clear()
         self._heir = None
@@ -213,7 +213,7 @@ class TurnRouter:
             prompts = dict.fromkeys(self._assumed_prompts())
         owners = dict.fromkeys(self._answer(prompt) for prompt in prompts)
         ends = [self._end(owner, "unreadable", frame=frame) for owner in owners if owner is not None]
-        return (*self._drop_ended(ends), *self.settle(now))
+        return (*ends, *self.settle(now))
 
     def _on_main_agent(self, message: StreamEventMessage | AssistantMessage, now: float) -> tuple[OpenRun, ...]:
         """Route a message of the main agent to the turn, which it may begin."""
@@ -411,15 +411,10 @@ class TurnRouter:
 
     def settle(self, now: float) -> tuple[Verdict, ...]:
         """Remove the runs that have ended, perhaps because tasks ended without a message, and return the verdicts."""
-        ends = [end for run in self._runs if (end := self._find_end(run, now)) is not None]
-        return (*self._take_resumed(), *self._drop_ended(ends))
+        ends = [end for run in self.open_runs if (end := self._end_if_over(run, now)) is not None]
+        return (*self._take_resumed(), *ends)
 
-    def _drop_ended(self, ends: list[RunEnded]) -> list[RunEnded]:
-        for end in ends:
-            self.drop_run(end.run)
-        return ends
-
-    def _find_end(self, run: OpenRun, now: float) -> RunEnded | None:
+    def _end_if_over(self, run: OpenRun, now: float) -> RunEnded | None:
         if not run.has_all_answers:
             return None
         if not run.was_answered:
@@ -438,7 +433,9 @@ class TurnRouter:
         expired: Deadline | None = None,
         frame: MalformedFrame | None = None,
     ) -> RunEnded:
+        """Drop a run and return the verdict on it."""
         is_in_turn = run in self.turn_runs
+        self.drop_run(run)
         if expired is None:
             return RunEnded(run, reason, was_in_turn=is_in_turn, frame=frame)
         late = self._live_task_ids() & run.tasks if expired.kind == "idle" else frozenset[str]()
@@ -471,11 +468,11 @@ class TurnRouter:
 
     def next_deadline(self) -> float:
         """Return when to call `tick` next; infinity for never."""
-        moments = [
-            deadline.at
-            for run in self._runs
-            if run.limits != NO_LIMITS and (deadline := self._deadline(run)) is not None
-        ]
+        moments: list[float] = []
+        for run in self._runs:
+            deadline = self._deadline(run) if run.limits != NO_LIMITS else None
+            if deadline is not None:
+                moments.append(deadline.at)
         if self._turn is None:
             notices = [run.waits_since + run.next_notice for run in self._runs if run.waits_since is not None]
             moments += notices
@@ -490,12 +487,12 @@ class TurnRouter:
             self._give_up_follow_ups(now)
             waits = [notice for run in self._runs if (notice := run.notice(now)) is not None]
         ends: list[RunEnded] = []
-        for run in self._runs:
+        for run in self.open_runs:
             deadline = self._deadline(run)
             if deadline is not None and deadline.at <= now:
                 reason: EndReason = "idle" if deadline.kind == "idle" else "timeout"
                 ends.append(self._end(run, reason, expired=deadline))
-        return (*self._drop_ended(ends), *self.settle(now), *waits)
+        return (*ends, *self.settle(now), *waits)
 
     _OTHER: ClassVar[_Rule] = _Rule(_on_other, is_progress=False)
     _RULES: ClassVar[Mapping[type, _Rule]] = {

@@ -116,7 +116,7 @@ class SubprocessTransport(Transport):
         self._closing: LazyEvent | None = None
         """Set when the worker that closes is done, well or not."""
         self._stdout_over: LazyEvent | None = None
-        """Created by the first reader; set at the end of the output."""
+        """Created by the first reader; set once it has taken the end of stdout, or does not read on."""
 
     def __repr__(self) -> str:
         return f"<SubprocessTransport {self._argv[0]} pid={self.pid} exit_code={self.exit_code}>"

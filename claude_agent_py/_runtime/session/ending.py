@@ -91,7 +91,7 @@ class Ending:
         """DIED, EXITED or CLOSED, as which the session ended for its users; or the exception of a worker, which is a
         bug in this package or in a transport. None before the end."""
         self.output_over: LazyEvent = LazyEvent()
-        """Set when the CLI's output has been read to its end."""
+        """Set when the pump has acted on all output of the CLI."""
         self.stream_over: LazyEvent = LazyEvent()
         """Set once everything that depends on the output has ended, too."""
         self._over = LazyEvent()

@@ -415,7 +415,7 @@ class Session:
         if self._timer is not None:
             deadline, current = self._next_deadline(), self._timer.deadline
             # A later one is read when the timer wakes. But a loop without a timer waits for its pipes at less cost.
-            if deadline < current or (deadline == math.inf and current != math.inf):
+            if deadline != current and (deadline < current or deadline == math.inf):
                 self._timer.deadline = deadline
 
     def _handle(self, events: Iterable[Event | Verdict]) -> None:
