@@ -84,13 +84,13 @@ def install_cli(
         f"fetching Claude Code {version}: a download of about {DOWNLOAD_MB} MB, often a minute or two; it takes "
         f"{INSTALLED_MB} MB of the disk, at {target}"
     )
-    tried = []
-    for name, way in (("npm", _from_npm), ("pip", _from_wheel)):
+    tried: list[str] = []
+    for name, way, is_exact in (("npm", _from_npm, True), ("pip", _from_wheel, exact)):
         try:
-            return _install_with(way, version, root, report, environ, exact=exact or way is _from_npm)
+            return _install_with(way, version, root, report, environ, exact=is_exact)
         except (_WayFailed, CLIError, OSError, tarfile.TarError, zipfile.BadZipFile) as error:
-            report(f"{name}: {error}")
             tried.append(f"{name}: {error}")
+            report(tried[-1])
     raise CLIInstallError(version, tried)
 
 

@@ -6,6 +6,7 @@ input never raises.
 """
 
 import itertools
+import math
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, Final
@@ -81,21 +82,16 @@ class Engine:
 
     def receive_data(self, data: bytes) -> list[Event]:
         """Process bytes from the CLI, in chunks of any size, and return their events."""
-        events: list[Event] = []
-        self._receive(self._lines.feed(data), events)
-        return events
+        return self._receive(self._lines.feed(data))
 
     def receive_eof(self) -> list[Event]:
         """Process the end of the CLI's output, which may leave an incomplete line."""
-        events: list[Event] = []
-        rest = self._lines.end()
-        if rest is not None:
-            self._receive([rest], events)
+        events = self._receive(self._lines.end())
         self.advance(Step.END_OF_STREAM)
-        events.append(StreamEnded())
-        return events
+        return [*events, StreamEnded()]
 
-    def _receive(self, lines: Iterable[bytes | OversizeLine], events: list[Event]) -> None:
+    def _receive(self, lines: Iterable[bytes | OversizeLine]) -> list[Event]:
+        events: list[Event] = []
         handlers = self._HANDLERS
         for line in lines:
             if isinstance(line, OversizeLine):
@@ -109,6 +105,7 @@ class Engine:
                 events.append(MessageReceived(frame))
             else:
                 handler(self, frame, events)
+        return events
 
     def _on_malformed(self, frame: MalformedFrame, events: list[Event]) -> None:
         """Report the frame. A question is refused; a reply fails its request, a result its run."""
@@ -192,7 +189,7 @@ class Engine:
             ValueError, TypeError: The fields are not JSON; nothing was sent.
         """
         self.advance(Step.SEND)
-        deadline = None if timeout is None else now + timeout
+        deadline = now + (math.inf if timeout is None else timeout)
         request_id = f"req_{next(self._numbers)}"
         frame = {"type": "control_request", "request_id": request_id, "request": {"subtype": subtype, **fields}}
         self._to_send.append(encode_json(frame))
@@ -265,15 +262,15 @@ class Engine:
 
     # Time --------------------------------------------------------------------------------------------------------
 
-    def next_deadline(self) -> float | None:
-        """Return when `tick` next has something to do, or None."""
+    def next_deadline(self) -> float:
+        """Return when `tick` next has something to do; infinity if never."""
         if not self._pending:
-            return None
-        return min((r.deadline for r in self._pending.values() if r.deadline is not None), default=None)
+            return math.inf
+        return min(request.deadline for request in self._pending.values())
 
     def tick(self, now: float) -> list[Event]:
         """Return the requests whose time limit has expired."""
-        expired = [r for r in self._pending.values() if r.deadline is not None and r.deadline <= now]
+        expired = [request for request in self._pending.values() if request.deadline <= now]
         for request in expired:
             del self._pending[request.request_id]
         return [RequestTimedOut(request) for request in expired]

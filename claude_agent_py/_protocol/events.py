@@ -39,7 +39,8 @@ class PendingRequest(Struct, frozen=True):
     request_id: str
     subtype: str
     timeout: float | None
-    deadline: float | None
+    deadline: float
+    """Infinity without a timeout."""
     waiter: Any = None
     """The driver's identifier of the request: any object."""
 

@@ -40,9 +40,9 @@ class LineBuffer:
             self._hold(rest)
         return lines
 
-    def end(self) -> bytes | OversizeLine | None:
-        """Return the unterminated last line at the end of the stream, or None."""
-        return self._take() if self._parts else None
+    def end(self) -> list[bytes | OversizeLine]:
+        """Return the last line at the end of the stream, if it is unterminated."""
+        return [self._take()] if self._parts else []
 
     def _hold(self, data: bytes) -> None:
         self._held += len(data)

@@ -14,6 +14,7 @@ A run ends with its own result, or (`until="idle"`) once no task is running and 
 `is_idle`. Its time limits and the verdicts are in `open_runs.py`.
 """
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 
@@ -182,7 +183,7 @@ class TurnRouter:
 
     def close(self) -> tuple[RunEnded, ...]:
         """End every run: the connection is gone."""
-        ends = tuple(self._end(run, "closed") for run in self._runs)
+        ends = tuple(RunEnded(run, "closed", was_in_turn=run in self.turn_runs) for run in self._runs)
         self._runs.clear()
         self._owner_of_prompt.clear()
         self._heir = None
@@ -211,10 +212,8 @@ class TurnRouter:
         if not prompts and not _is_injected(frame.raw):
             prompts = dict.fromkeys(self._assumed_prompts())
         owners = dict.fromkeys(self._answer(prompt) for prompt in prompts)
-        ends = tuple(self._end(owner, "unreadable", frame=frame) for owner in owners if owner is not None)
-        for end in ends:
-            self.drop_run(end.run)
-        return ends + self.settle(now)
+        ends = [self._end(owner, "unreadable", frame=frame) for owner in owners if owner is not None]
+        return (*ends, *self.settle(now))
 
     def _on_main_agent(self, message: StreamEventMessage | AssistantMessage, now: float) -> tuple[OpenRun, ...]:
         """Route a message of the main agent to the turn, which it may begin."""
@@ -412,18 +411,10 @@ class TurnRouter:
 
     def settle(self, now: float) -> tuple[Verdict, ...]:
         """Remove the runs that have ended, perhaps because tasks ended without a message, and return the verdicts."""
-        ends: list[RunEnded] = []
-        for run in self._runs:
-            end = self._find_end(run, now)
-            if end is not None:
-                ends.append(end)
-        for ended in ends:
-            self.drop_run(ended.run)
-        if self._resumed is not None:
-            return (*self._take_resumed(), *ends)
-        return tuple(ends)
+        ends = [end for run in self.open_runs if (end := self._end_if_over(run, now)) is not None]
+        return (*self._take_resumed(), *ends)
 
-    def _find_end(self, run: OpenRun, now: float) -> RunEnded | None:
+    def _end_if_over(self, run: OpenRun, now: float) -> RunEnded | None:
         if not run.has_all_answers:
             return None
         if not run.was_answered:
@@ -442,7 +433,9 @@ class TurnRouter:
         expired: Deadline | None = None,
         frame: MalformedFrame | None = None,
     ) -> RunEnded:
+        """Drop a run and return the verdict on it."""
         is_in_turn = run in self.turn_runs
+        self.drop_run(run)
         if expired is None:
             return RunEnded(run, reason, was_in_turn=is_in_turn, frame=frame)
         late = self._live_task_ids() & run.tasks if expired.kind == "idle" else frozenset[str]()
@@ -473,8 +466,8 @@ class TurnRouter:
         silent_since = max(run.last_progress, self._last_progress) if is_queued else run.last_progress
         return run.deadline(silent_since, is_between_turns=self._turn is None)
 
-    def next_deadline(self) -> float | None:
-        """Return when to call `tick` next, or None."""
+    def next_deadline(self) -> float:
+        """Return when to call `tick` next; infinity for never."""
         moments: list[float] = []
         for run in self._runs:
             deadline = self._deadline(run) if run.limits != NO_LIMITS else None
@@ -485,25 +478,20 @@ class TurnRouter:
             moments += notices
             if notices and self._follow_ups:
                 moments.append(self._follow_ups_until)
-        return min(moments, default=None)
+        return min(moments, default=math.inf)
 
     def tick(self, now: float) -> tuple[Verdict, ...]:
         """Return the runs that have ended because a limit or a grace period has expired, and those that wait long."""
         waits: list[RunWaits] = []
         if self._turn is None:
             self._give_up_follow_ups(now)
-            for run in self._runs:
-                notice = run.notice(now)
-                if notice is not None:
-                    waits.append(notice)
+            waits = [notice for run in self._runs if (notice := run.notice(now)) is not None]
         ends: list[RunEnded] = []
-        for run in self._runs:
+        for run in self.open_runs:
             deadline = self._deadline(run)
             if deadline is not None and deadline.at <= now:
                 reason: EndReason = "idle" if deadline.kind == "idle" else "timeout"
                 ends.append(self._end(run, reason, expired=deadline))
-        for end in ends:
-            self.drop_run(end.run)
         return (*ends, *self.settle(now), *waits)
 
     _OTHER: ClassVar[_Rule] = _Rule(_on_other, is_progress=False)

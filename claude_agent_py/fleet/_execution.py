@@ -262,11 +262,11 @@ class Execution:
                 self._stop_reason = "lost"
             except Exception as error:
                 outcome = self._build_error_outcome(error)
+        if self._stop_reason is None:
+            return outcome
         if self._stop_reason == "lost":
             raise anyio.get_cancelled_exc_class()
-        if self._stop_reason is not None:
-            return {"kind": self._stop_reason}
-        return outcome
+        return {"kind": self._stop_reason}
 
     async def settle(self, outcome: Mapping[str, Any]) -> None:
         """Store the outcome of the prompt. Raises CancelledError if another worker has claimed the session."""

@@ -160,44 +160,50 @@ class HookDispatcher:
         entry = self._registered.get(callback_id)
         if entry is None:
             return self._answer_unknown(callback_id, str(data.get("hook_event_name")))
-        event, error, started = entry.event, None, time.monotonic()
-        own_id = tool_use_id if event in _ABOUT_A_TOOL_CALL else None
-        final_filter, call_id = self._final_filter, tool_use_id or ""
-        if final_filter is not None and not (call_id and final_filter.concerns(event, data)):
-            final_filter = None
-        if final_filter is not None:
-            final_filter.begin(call_id, self._count_hooks(event, final_filter))
+        final = self._final_filter
+        started = time.monotonic()
+        if final is None or not tool_use_id or not final.concerns(entry.event, data):
+            output, error = await self._call(entry, data, tool_use_id, context)
+        else:
+            final.begin(tool_use_id, self._count_hooks(entry.event, final))
+            try:
+                output, error = await self._call(entry, data, tool_use_id, context)
+            except BaseException:
+                final.forget(tool_use_id)
+                raise
+            output = final.end(tool_use_id, data, output)
+        if self._on_run is not None and not entry.is_builtin:
+            run = HookRun(
+                event=entry.event,
+                handler=entry.handler.name,
+                callback_id=callback_id,
+                request_id=context.request_id,
+                agent_id=context.agent_id,
+                duration=time.monotonic() - started,
+                output=output,
+                error=error,
+            )
+            self._on_run(run)
+        return output
+
+    async def _call(
+        self, entry: _Registered, data: Mapping[str, Any], tool_use_id: str | None, context: HandlerContext
+    ) -> tuple[JSONObject, HandlerError | None]:
+        """Call the handler, and return the reply and the failure, if any."""
+        if entry.event not in _ABOUT_A_TOOL_CALL:
+            tool_use_id = None
         try:
             output = await entry.handler.answer(
                 inputs.parse_hook_input(dict(data)),
-                extend(context, HookContext, event=event, tool_use_id=own_id),
-                read=partial(_read_output, event, data),
+                extend(context, HookContext, event=entry.event, tool_use_id=tool_use_id),
+                read=partial(_read_output, entry.event, data),
                 timeout=entry.matcher.timeout,
                 cancellation=context.cancellation,
             )
         except HandlerError as failure:
             self._report(failure)
-            output, error = _build_failure_output(entry, data, failure).to_wire(), failure
-        except BaseException:
-            if final_filter is not None:
-                final_filter.forget(call_id)
-            raise
-        if final_filter is not None:
-            output = final_filter.end(call_id, data, output)
-        if self._on_run is not None and not entry.is_builtin:
-            self._on_run(
-                HookRun(
-                    event=event,
-                    handler=entry.handler.name,
-                    callback_id=callback_id,
-                    request_id=context.request_id,
-                    agent_id=context.agent_id,
-                    duration=time.monotonic() - started,
-                    output=output,
-                    error=error,
-                )
-            )
-        return output
+            return _build_failure_output(entry, data, failure).to_wire(), failure
+        return output, None
 
     def _count_hooks(self, event: str, final_filter: FinalFilter) -> int:
         entries = (entry for entry in self._registered.values() if entry.event == event)

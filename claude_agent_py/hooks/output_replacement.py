@@ -21,6 +21,8 @@ _CHOICES: Final = frozenset(
 _KEPT: Final = _CHOICES | {"type", "filePath"}
 """Fields with the kind of the output or a part of the model's input."""
 _WORD: Final = re.compile(r"[a-z_]{1,30}")
+_LEVELS: Final = 100
+"""How many levels of an output keep their structure when it is withheld. Deeper ones cannot be serialized."""
 
 
 class WrongShapeError(ValueError):
@@ -121,14 +123,14 @@ def _build_file_output(old: Mapping[str, Any], text: str) -> JSONObject:
     return {"type": "text", "file": content}
 
 
-def _mask(value: Any, notice: str, kept: Set[str]) -> Any:
-    if isinstance(value, str):
+def _mask(value: Any, notice: str, kept: Set[str], levels: int = _LEVELS) -> Any:
+    if isinstance(value, str) or levels == 0:
         return notice
     if isinstance(value, list):
-        return [_mask(item, notice, kept) for item in value]
+        return [_mask(item, notice, kept, levels - 1) for item in value]
     if isinstance(value, Mapping):
         return {
-            key: item if key in kept and _is_harmless(key, item) else _mask(item, notice, kept)
+            key: item if key in kept and _is_harmless(key, item) else _mask(item, notice, kept, levels - 1)
             for key, item in value.items()
         }
     return value

@@ -125,16 +125,17 @@ class Journal:
         os.lseek(self._file, 0, os.SEEK_END)
 
     def _check_header(self, line: bytes) -> None:
+        found = None
         with contextlib.suppress(ValueError):
             found = json.loads(line)
-            if isinstance(found, dict) and found.get("journal") == KIND:
-                if found == self._header:
-                    return
-                raise OptionsError(
-                    f"{self.path} is the journal of {found.get('prompts')} other prompts (or of another order, or of "
-                    "another version): name another file, or delete it to start over",
-                    option=OPTION,
-                )
+        if found == self._header:
+            return
+        if isinstance(found, dict) and found.get("journal") == KIND:
+            raise OptionsError(
+                f"{self.path} is the journal of {found.get('prompts')} other prompts (or of another order, or of "
+                "another version): name another file, or delete it to start over",
+                option=OPTION,
+            )
         raise OptionsError(f"{self.path} is not a journal of map_runs", option=OPTION)
 
     def _read_entry(self, number: int, line: bytes) -> None:

@@ -51,8 +51,9 @@ class TaskIntake:
         grace: Grace | None = None,
         message_limit: int = MESSAGE_LIMIT,
         clock: Callable[[], float] = steady_time,
+        on_events: Callable[[list[TaskEvent]], object] = lambda events: None,
     ) -> None:
-        """Create an intake. For the arguments, see `TaskManager`."""
+        """Create an intake, which passes its events to `on_events`. For the other arguments, see `TaskManager`."""
         self.clock = clock
         self.ledger: Ledger = Ledger(grace)
         self.paths: Paths = Paths(config_dir)
@@ -65,8 +66,7 @@ class TaskIntake:
         self.reconciler: Reconciler = Reconciler(self.ledger, self.paths, clock, self.publish, self._wake_all)
         self._events: dict[str | None, RepeatingEvent] = {}
         """What waits for a task, by its id; None for what waits for any."""
-        self.on_events: Callable[[list[TaskEvent]], object] | None = None
-        """Passes the events to the session."""
+        self._on_events = on_events
         self.watchers: list[Watcher] = []
         """Called on each change, even without an event."""
         self._is_orphaned = False
@@ -195,8 +195,8 @@ class TaskIntake:
             self._is_orphaned = False
             self.listeners.close()
             self._wake_all()
-        if events and self.on_events is not None:
-            self.on_events(events)
+        if events:
+            self._on_events(events)
         return events
 
     def _deliver(self, touched: set[str], events: list[TaskEvent]) -> None:

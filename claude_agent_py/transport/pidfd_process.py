@@ -141,6 +141,7 @@ class PidfdProcess:
             self._pidfd = io.FileIO(os.pidfd_open(self.pid))
         except ProcessLookupError:  # it exited and its status is lost, because the host ignores SIGCHLD
             self._popen.returncode = UNKNOWN_STATUS
+            self._loop.call_later(DRAIN_GRACE, self._end_output)
             return
         _watch(self._loop, self._pidfd, self._reap)
 

@@ -116,7 +116,7 @@ class SubprocessTransport(Transport):
         self._closing: LazyEvent | None = None
         """Set when the worker that closes is done, well or not."""
         self._stdout_over: LazyEvent | None = None
-        """Created by the first reader; set at the end of the output."""
+        """Created by the first reader; set once it has taken the end of stdout, or does not read on."""
 
     def __repr__(self) -> str:
         return f"<SubprocessTransport {self._argv[0]} pid={self.pid} exit_code={self.exit_code}>"
@@ -175,16 +175,14 @@ class SubprocessTransport(Transport):
 
     async def receive(self) -> bytes:
         """Return the next bytes of stdout; `b""` at its end."""
-        process = self._running()
+        process, data = self._running(), b""
         if self._stdout_over is None:
             self._stdout_over = LazyEvent()
         try:
             data = await process.receive()
-        except BaseException:
-            self._stdout_over.set()  # the reader was cancelled and does not read again
-            raise
-        if not data:
-            self._stdout_over.set()
+        finally:
+            if not data:  # the end, or the reader was cancelled and does not read again
+                self._stdout_over.set()
         return data
 
     async def send(self, data: bytes) -> None:

@@ -1,5 +1,6 @@
 """Replacing the output of a tool, and withholding it when that fails."""
 
+import functools
 from typing import Any
 
 import anyio
@@ -26,6 +27,8 @@ WRITTEN: dict[str, Any] = {
     "structuredPatch": [],
     "originalFile": None,
 }
+DEEP: Any = functools.reduce(lambda inner, _: [inner], range(600), "sk-secret")
+"""Deeper than pydantic serializes, and than a recursive function of Python gets."""
 FOUND: dict[str, Any] = {"mode": "content", "numFiles": 0, "filenames": ["sk-secret"], "content": "sk-secret"}
 MCP = [{"type": "text", "text": "sk-secret"}]
 
@@ -107,6 +110,7 @@ async def test_a_replacement_that_the_cli_would_ignore_withholds_the_output(
         ("mcp__s__t", MCP, False),
         ("Odd", {"a": ["sk-secret"], "n": 1}, True),
         ("Odd", "sk-secret", False),
+        ("Odd", DEEP, True),
     ],
 )
 async def test_a_redaction_that_fails_withholds_the_output(tool: str, response: Any, ends_the_turn: bool) -> None:

@@ -67,11 +67,10 @@ class Scene:
     def wait(self, seconds: float) -> None:
         """Let time pass, as a driver does: it ticks whenever there is something to do."""
         target = self.now + seconds
-        while (deadline := self.router.next_deadline()) is not None and deadline <= target:
+        while (deadline := self.router.next_deadline()) <= target:
             self.now = max(self.now, deadline)
             self._note(self.router.tick(self.now))
-            after = self.router.next_deadline()
-            assert after is None or after > self.now, "the driver would spin"
+            assert self.router.next_deadline() > self.now, "the driver would spin"
         self.now = target
 
     def _note(self, events: Iterable[Verdict]) -> None:

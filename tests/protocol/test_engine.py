@@ -1,6 +1,7 @@
 """The engine: bytes in, events out; requests, answers and prompts in, bytes out."""
 
 import json
+import math
 import random
 from collections.abc import Iterable
 from typing import Any
@@ -183,7 +184,7 @@ def test_a_line_that_is_too_long_fails_the_request_that_it_replies_to() -> None:
     assert (failed.request, failed.payload) == (driver.requests[request_id], {})
     assert failed.error is not None
     assert "limits.max_line_bytes" in failed.error
-    assert driver.engine.next_deadline() is None
+    assert driver.engine.next_deadline() == math.inf
     assert driver.hear(reply(other)) == [ReplyReceived(driver.requests[other], {})]
     assert driver.sent() == []
 
@@ -325,7 +326,7 @@ def test_a_request_times_out_once_and_its_late_reply_means_nothing() -> None:
     assert driver.engine.tick(4.9) == []
     assert driver.engine.tick(5.0) == [RequestTimedOut(driver.requests[request_id])]
     assert driver.engine.tick(6.0) == []
-    assert driver.engine.next_deadline() is None
+    assert driver.engine.next_deadline() == math.inf
     assert driver.hear(reply(request_id)) == []
 
 
@@ -338,7 +339,7 @@ def test_a_malformed_reply_fails_its_request_at_once() -> None:
     assert isinstance(answer, ReplyReceived)
     assert answer.error is not None
     assert answer.error.startswith("malformed reply: ")
-    assert driver.engine.next_deadline() is None
+    assert driver.engine.next_deadline() == math.inf
 
 
 def test_fields_that_are_no_json_send_nothing_and_leave_nothing_behind() -> None:
@@ -348,7 +349,7 @@ def test_fields_that_are_no_json_send_nothing_and_leave_nothing_behind() -> None
     with pytest.raises(TypeError):
         driver.ask("set_model", timeout="soon")  # type: ignore[arg-type]
     assert driver.sent() == []
-    assert driver.engine.next_deadline() is None
+    assert driver.engine.next_deadline() == math.inf
 
 
 # The CLI's requests
@@ -510,7 +511,7 @@ def test_nothing_is_sent_but_to_a_cli_that_is_there_for_it(state: State, steps: 
     with pytest.raises(LocalProtocolError):
         engine.send_prompt(prompt_message("p"))
     assert not engine.has_data_to_send
-    assert engine.next_deadline() is None
+    assert engine.next_deadline() == math.inf
 
 
 @pytest.mark.parametrize("step", [Step.ASK_EXIT, Step.LEAVE, Step.CLOSE])

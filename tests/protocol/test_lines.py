@@ -16,7 +16,7 @@ def cut(data: bytes, places: list[int]) -> list[bytes]:
     return [data[start:end] for start, end in itertools.pairwise(bounds)]
 
 
-def read(chunks: list[bytes], limit: int) -> tuple[list[bytes | OversizeLine], bytes | OversizeLine | None]:
+def read(chunks: list[bytes], limit: int) -> tuple[list[bytes | OversizeLine], list[bytes | OversizeLine]]:
     buffer = LineBuffer(limit)
     return [line for chunk in chunks for line in buffer.feed(chunk)], buffer.end()
 
@@ -27,27 +27,27 @@ def test_any_chunking_gives_the_same_lines(lines: list[bytes], rest: bytes, plac
     found, half = read(cut(data, places), limit=6)
     assert found == [line if len(line) <= 6 else OversizeLine(len(line), line) for line in lines]
     whole = rest if len(rest) <= 6 else OversizeLine(len(rest), rest)
-    assert half == (whole if rest else None)
+    assert half == ([whole] if rest else [])
 
 
 def test_a_line_as_long_as_the_limit_is_a_line() -> None:
-    assert read([b"abc\nabcd\n"], limit=3) == ([b"abc", OversizeLine(4, b"abcd")], None)
+    assert read([b"abc\nabcd\n"], limit=3) == ([b"abc", OversizeLine(4, b"abcd")], [])
 
 
 def test_half_a_line_comes_at_the_end_and_only_once() -> None:
     buffer = LineBuffer(10)
     assert buffer.feed(b"whole\nha") == [b"whole"]
     assert buffer.feed(b"lf") == []
-    assert buffer.end() == b"half"
-    assert buffer.end() is None
+    assert buffer.end() == [b"half"]
+    assert buffer.end() == []
 
 
 def test_half_a_line_that_is_too_long_is_reported_as_such() -> None:
-    assert read([b"too ", b"long"], limit=3) == ([], OversizeLine(8, b"too long"))
+    assert read([b"too ", b"long"], limit=3) == ([], [OversizeLine(8, b"too long")])
 
 
 def test_empty_lines_are_lines() -> None:
-    assert read([b"\n", b"\na\n\n"], limit=10) == ([b"", b"", b"a", b""], None)
+    assert read([b"\n", b"\na\n\n"], limit=10) == ([b"", b"", b"a", b""], [])
 
 
 def test_what_follows_a_line_that_was_too_long_is_not_lost() -> None:
@@ -71,4 +71,4 @@ def test_of_a_line_that_is_too_long_only_the_head_is_kept() -> None:
 
 def test_carriage_returns_and_other_line_breaks_are_content() -> None:
     text = "a\r b\u2028c\x85d".encode()
-    assert read([text + b"\r\n"], limit=100) == ([text + b"\r"], None)
+    assert read([text + b"\r\n"], limit=100) == ([text + b"\r"], [])

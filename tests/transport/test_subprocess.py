@@ -24,7 +24,7 @@ from claude_agent_py._event_loop import in_event_loop
 from claude_agent_py._proc import contents
 from claude_agent_py.errors import CLIStartError
 from claude_agent_py.transport import LaunchPlan, SubprocessTransport, processes, subprocess
-from claude_agent_py.transport.pidfd_process import has_pidfds
+from claude_agent_py.transport.pidfd_process import PidfdProcess, has_pidfds
 from claude_agent_py.transport.processes import ProcessID, descendants, in_ps, kill_each
 
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform == "win32", reason="signals and groups of POSIX")]
@@ -437,6 +437,29 @@ async def test_a_program_that_ends_at_once_starts_although_its_status_is_lost() 
             async with running(transport):
                 assert await transport.wait() == 255
             assert transport.stderr_tail == "why\n"
+    finally:
+        signal.signal(signal.SIGCHLD, handler)
+
+
+@WITH_PIDFDS
+@ON_ASYNCIO
+async def test_the_output_ends_although_the_program_ended_before_it_was_watched() -> None:
+    """With SIGCHLD ignored, and with a descendant that holds the pipes open."""
+    handler = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        argv = ["/bin/sh", "-c", "sleep 600 & echo $!"]
+        process = PidfdProcess(asyncio.get_running_loop(), argv, lambda data: None)
+        with anyio.fail_after(30):
+            while Path(f"/proc/{process.pid}").exists():
+                await anyio.sleep(0.01)
+            process.watch()
+            descendant = int(await process.receive())
+            try:
+                assert await process.receive() == b""
+                await process.read_stderr()
+            finally:
+                kill(descendant)
+                await process.close()
     finally:
         signal.signal(signal.SIGCHLD, handler)
 

@@ -91,7 +91,7 @@ class Ending:
         """DIED, EXITED or CLOSED, as which the session ended for its users; or the exception of a worker, which is a
         bug in this package or in a transport. None before the end."""
         self.output_over: LazyEvent = LazyEvent()
-        """Set when the CLI's output has been read to its end."""
+        """Set when the pump has acted on all output of the CLI."""
         self.stream_over: LazyEvent = LazyEvent()
         """Set once everything that depends on the output has ended, too."""
         self._over = LazyEvent()
@@ -139,8 +139,9 @@ class Ending:
             if tasks != "leave" and session.tasks.live_ids():  # child agents may outlive the CLI
                 await self._end_tasks(tasks, patience)
         finally:
-            left = max(busy, patience - (now() - started))
-            grace = left if self._is_idle(now()) else min(left, busy)
+            grace = busy
+            if self._is_idle(now()):
+                grace = max(busy, started + patience - now())
             deadline = started + budget - min(CANCEL_RESERVE, budget * BUSY_SHARE)
             closing = _Closing(grace, deadline, client=client)
             self._request(Step.LEAVE if tasks == "leave" else Step.CLOSE, closing)

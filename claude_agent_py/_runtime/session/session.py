@@ -62,7 +62,7 @@ from claude_agent_py._protocol.state import State, Step
 from claude_agent_py._protocol.turns import TurnRouter
 from claude_agent_py._runtime.answering.failures import FailureLog
 from claude_agent_py._runtime.answering.request_handlers import RequestHandlers
-from claude_agent_py._runtime.runs.prompts import close_stream, prompt_message
+from claude_agent_py._runtime.runs.prompts import close_stream, is_stream, prompt_message
 from claude_agent_py._runtime.runs.readers import Readers
 from claude_agent_py._runtime.runs.result import AuthenticationError, RunTimeoutError, UnreadableResultError
 from claude_agent_py._runtime.runs.run_state import RunState
@@ -168,9 +168,8 @@ class Session:
         """Calls `on_stderr`; None without it."""
         if options.on_stderr is not None:
             self.stderr = ListenerQueue(options.on_stderr, self.failures.report)
-        self.intake: TaskIntake = TaskIntake()
+        self.intake: TaskIntake = TaskIntake(on_events=self._on_task_events)
         """Feeds messages and hooks to the tasks."""
-        self.intake.on_events = self._on_task_events
         self.intake.ledger.wants_progress = lambda: self.readers.has_event_readers or self.intake.wants_progress()
         self.tasks: TaskManager = TaskManager(self, intake=self.intake)
         if options.on_task_notification is not None:
@@ -384,20 +383,13 @@ class Session:
     async def _keep_time(self) -> None:
         """Tick the engine at its deadlines, until the session closes."""
         while not self.ending.is_requested:
-            deadline = self._next_deadline()
-            with anyio.CancelScope(deadline=math.inf if deadline is None else deadline) as self._timer:
+            with anyio.CancelScope(deadline=self._next_deadline()) as self._timer:
                 await self.ending.requested.wait()
             if not self.ending.is_requested:
                 self._tick(self._now())
 
-    def _next_deadline(self) -> float | None:
-        of_requests = self._engine.next_deadline()
-        of_runs = self._router.next_deadline()
-        if of_requests is None:
-            return of_runs
-        if of_runs is None:
-            return of_requests
-        return min(of_requests, of_runs)
+    def _next_deadline(self) -> float:
+        return min(self._engine.next_deadline(), self._router.next_deadline())
 
     def _tick(self, now: float) -> None:
         if self._engine.take_cli_waited():
@@ -420,14 +412,11 @@ class Session:
         """Act on events of the engine and the router, write what the engine has to send, and set the timer."""
         self._handle(events)
         self.flush()
-        timer, deadline = self._timer, self._next_deadline()
-        if timer is None:
-            return
-        if deadline is None:
-            if timer.deadline != math.inf:  # a loop without a timer waits for its pipes at less cost
-                timer.deadline = math.inf
-        elif deadline < timer.deadline:  # a later one is read when the timer wakes
-            timer.deadline = deadline
+        if self._timer is not None:
+            deadline, current = self._next_deadline(), self._timer.deadline
+            # A later one is read when the timer wakes. But a loop without a timer waits for its pipes at less cost.
+            if deadline != current and (deadline < current or deadline == math.inf):
+                self._timer.deadline = deadline
 
     def _handle(self, events: Iterable[Event | Verdict]) -> None:
         handlers = self._ON_EVENT
@@ -525,20 +514,18 @@ class Session:
             settings = fields.get("settings")
             if isinstance(settings, Mapping) and turns_hooks_off(settings.get("env")):
                 raise OptionsError(f"{HOOKS_OFF} in their env disables all hooks", option="settings")
-        limit = self.options.timeouts.control if timeout is None else timeout
-        if subtype != END_SESSION:
-            reply = await self.ask(subtype, fields, limit)
-            if subtype == "set_permission_mode":  # the status message that says so comes later
-                self.facts.permission_mode = reply.get("mode", fields.get("mode"))
-            self.resumption.changes.note(subtype, fields)
-            return reply
-        self._engine.advance(Step.ASK_EXIT)  # from now on the CLI may exit at any time
+        if subtype == END_SESSION:
+            self._engine.advance(Step.ASK_EXIT)  # from now on the CLI may exit at any time
         try:
-            return await self.ask(subtype, fields, limit)
+            reply = await self.ask(subtype, fields, self.options.timeouts.control if timeout is None else timeout)
         except ControlRejectedError:
-            if self.state is State.EXITING:
+            if subtype == END_SESSION and self.state is State.EXITING:
                 self._engine.advance(Step.EXIT_REFUSED)
             raise
+        if subtype == "set_permission_mode":  # the status message that says so comes later
+            self.facts.permission_mode = reply.get("mode", fields.get("mode"))
+        self.resumption.changes.note(subtype, fields)
+        return reply
 
     async def ask(self, subtype: str, fields: Mapping[str, Any], timeout: float | None) -> dict[str, Any]:
         """Send a request and return the payload of its reply."""
@@ -584,12 +571,12 @@ class Session:
             ConnectionClosedError: The session is not open.
             CLIExitError: The CLI has ended.
         """
-        if isinstance(prompt, UserMessage):
-            self._send_prompt(run, prompt)
-            run.is_sealed = True
-        else:
+        if is_stream(prompt):
             run.sending = anyio.CancelScope()
             self.start_logged(self._send_each, run, prompt, run.sending)
+        else:
+            self._send_prompt(run, prompt)
+            run.is_sealed = True
         self.open_run(run)
 
     async def _send_each(self, run: RunState, prompts: AsyncIterable[Any], scope: anyio.CancelScope) -> None:

@@ -109,15 +109,9 @@ class Storing:
 
     async def _resume(self) -> None:
         options = self._given
-        session_id = options.resume
+        session_id = await self._find_session()
         if session_id is None:
-            session_id = await self._access.find_newest_session(self._project)
-            if session_id is None:
-                return  # nothing to continue there; maybe on this machine
-        else:
-            _check_resumed(session_id)
-            if options.session_store_project is None:
-                self._project = await self._access.find_project(session_id, self._project)
+            return  # nothing to continue there; maybe on this machine
         place = Place(self._project, session_id)
         self.mirror = self._make_mirror()
         if not options.fork_session:
@@ -131,17 +125,27 @@ class Storing:
             is_there = await self._access.write_session(place, folder.projects, project)
         except OSError as error:
             raise StoreError(f"session {session_id} cannot be written for the CLI: {error}") from error
-        written = folder.projects / project / f"{session_id}{SUFFIX}"
         if not is_there:
             await self._resume_local(session_id, env)
             return
-        for own, subpath in await run_file_work(list_transcripts, str(written)):
+        own_folder = folder.projects / project
+        for own, subpath in await run_file_work(list_transcripts, str(own_folder / f"{session_id}{SUFFIX}")):
             self.mirror.begin(place._replace(subpath=subpath), await run_file_work(read_cursor, own))
         for each, transcript in left:
-            await self._merge_local_entries(each, transcript, folder.projects / project)
+            await self._merge_local_entries(each, transcript, own_folder)
         if options.user is not None:
             await run_file_work(change_owner, folder, options.user)
         self.options = options.replace(resume=session_id, continue_conversation=False)
+
+    async def _find_session(self) -> str | None:
+        """Return the session to resume and note its project. Return None if there is nothing to continue."""
+        session_id = self._given.resume
+        if session_id is None:
+            return await self._access.find_newest_session(self._project)
+        _check_resumed(session_id)
+        if self._given.session_store_project is None:
+            self._project = await self._access.find_project(session_id, self._project)
+        return session_id
 
     async def _merge_local_entries(self, place: Place, transcript: str, folder: Path) -> None:
         """Also give the CLI the entries of this machine that the store lacks, and send them to the store later."""
