@@ -314,8 +314,11 @@ class XMLReader:
         if self._elements:
             self._pass_content(raw, offset)
             return
-        last = raw.rpartition("\n")[2].strip()
-        self._is_inline = bool(last) or (self._is_inline and "\n" not in raw)
+        _, newline, line = raw.rpartition("\n")
+        if line.strip():
+            self._is_inline = True
+        elif newline:
+            self._is_inline = False
         self._builder.text(unescape(raw), offset)
 
     def _pass_content(self, raw: str, offset: int) -> None:

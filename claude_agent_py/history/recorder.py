@@ -164,18 +164,17 @@ class Recorder:
         """Add a record. The last record of a task also contains its other changes: then `task` is given."""
         before = self._known.get(draft.task_id)
         after = apply_record(before, draft)
-        if task is not None:
+        if task is None:
+            draft = replace(draft, status=after.status)
+        else:
             changed = dict(_differences(after, task))
             if draft.kind is RecordKind.CHANGED and not changed and after == before and after.status is task.status:
                 return
             draft = replace(draft, status=task.status, details={**draft.details, **changed})
-            after = apply_record(before, draft)
-        else:
-            draft = replace(draft, status=after.status)
-        self._known[draft.task_id] = after
-        draft = replace(draft, step=self._steps[draft.key])
-        self._steps[replace(draft, step=0).key] += 1
-        self.waiting.append(draft)
+        self._known[draft.task_id] = apply_record(before, draft)
+        key = draft.key  # of step 0, which each draft has
+        self.waiting.append(replace(draft, step=self._steps[key]))
+        self._steps[key] += 1
 
 
 def _identify_run(event: TaskEvent) -> tuple[str, str | None, bool] | None:

@@ -81,28 +81,27 @@ def _translate_to_python(pattern: str) -> str:
 
 def _check_syntax(pattern: str) -> str | None:
     at = 0
-    last = ""
+    kind: str | None = None
     before = ""
-    groups = ["group"]
+    opened: list[str | None] = []
     while at < len(pattern):
         token = _TOKEN.match(pattern, at)
-        kind = (token.lastgroup or "") if token else ""
-        if token is None or (kind == "times" and last in ("times", "look")):
+        if token is None or (token.lastgroup == "times" and kind in ("times", "look")):
             return _describe_unsupported_syntax(pattern, at)
-        if kind == "end" and before in ("(?!", "(?<!"):
-            return f"{before}) never matches"
-        if kind in ("look", "group"):
-            groups.append(kind)
-        last = groups.pop() if kind == "end" and len(groups) > 1 else kind
-        before = token[0]
-        at = token.end()
+        kind = token.lastgroup
+        if kind == "end":
+            if before in ("(?!", "(?<!"):
+                return f"{before}) never matches"
+            kind = opened.pop() if opened else kind  # what follows repeats the whole group
+        elif kind in ("look", "group"):
+            opened.append(kind)
+        before, at = token[0], token.end()
     try:
         re.compile(_translate_to_python(pattern), re.ASCII)
     except (re.error, OverflowError, RecursionError) as error:
         # JavaScript allows look-behinds of variable width.
-        if str(error).startswith("look-behind requires fixed-width"):
-            return None
-        return f"the pattern is not a valid regular expression ({error})"
+        if not str(error).startswith("look-behind requires fixed-width"):
+            return f"the pattern is not a valid regular expression ({error})"
     return None
 
 

@@ -5,7 +5,8 @@
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import closing
 from typing import Any, Final
 
 import msgspec
@@ -80,16 +81,15 @@ def fold_recording(fold: SpanFold, path: str | os.PathLike[str]) -> None:
     Raises:
         OptionsError: The file cannot be read, or contains no frames.
     """
+    frames = 0
     try:
-        starts = (_find_recording_start(frame, t) for frame, t, _ in _read_frames(path))
-        origin = next((start for start in starts if start is not None), 0.0)
-        is_empty = True
+        origin = _find_origin(path)
         for frame, t, is_sent in _read_frames(path):
-            is_empty = False
+            frames += 1
             fold_frame(fold, frame, None if t is None else origin + t, is_sent=is_sent)
     except OSError as error:
         raise OptionsError(f"cannot read the recording {os.fspath(path)}: {error.strerror or error}") from error
-    if is_empty:
+    if not frames:
         raise OptionsError(f"{os.fspath(path)} is not a recording: none of its lines is a frame")
     fold.finish()
 
@@ -113,7 +113,8 @@ def fold_frame(fold: SpanFold, frame: Any, at: float | None, *, is_sent: bool = 
             fold.feed(frame, at)
 
 
-def _read_frames(path: str | os.PathLike[str]) -> Iterator[tuple[Any, float | None, bool]]:
+def _read_frames(path: str | os.PathLike[str]) -> Generator[tuple[Any, float | None, bool], None, None]:
+    """Yield each frame, its time in the recording and whether it was sent to the CLI."""
     with os.fdopen(open_regular(path), "rb") as file:
         while line := file.readline(LINE_BYTES):
             try:
@@ -129,12 +130,14 @@ def _read_frames(path: str | os.PathLike[str]) -> Iterator[tuple[Any, float | No
                 yield decode(line, report=False), None, False
 
 
-def _find_recording_start(frame: Any, t: float | None) -> float | None:
-    """Return when the recording began, in seconds since the epoch, or None if the frame has no timestamp."""
-    timestamp = seconds(getattr(frame, "timestamp", None))
-    if timestamp is None or t is None:
-        return None
-    return timestamp - t
+def _find_origin(path: str | os.PathLike[str]) -> float:
+    """Return when the recording began, in seconds since the epoch, or 0 if none of its frames has a timestamp."""
+    with closing(_read_frames(path)) as frames:
+        for frame, t, _ in frames:
+            timestamp = seconds(getattr(frame, "timestamp", None))
+            if timestamp is not None and t is not None:
+                return timestamp - t
+    return 0.0
 
 
 # Transcripts -----------------------------------------------------------------------------------------------------
@@ -182,30 +185,27 @@ class _TranscriptReader:
 
     def feed_task(self, task: StoredTask) -> None:
         """Feed a task, with the messages of a subagent."""
-        agent = task.subagent
-        call = task.tool_use_id
-        times = [] if agent is None else [seconds(m.timestamp) for m in (*agent.messages[:1], *agent.messages[-1:])]
+        agent, call, outcome = task.subagent, task.tool_use_id, task.outcome
+        messages = () if agent is None else agent.messages
+        times = [seconds(message.timestamp) for message in (*messages[:1], *messages[-1:])]
         known = [time for time in times if time is not None]
-        begun = known[0] if agent is not None and known else task.started_at
         started = TaskStartedMessage(
             task_id=task.id,
             tool_use_id=call,
             description=task.description,
             task_type=task.type,
-            subagent_type=agent.agent_type if agent is not None else None,
+            subagent_type=None if agent is None else agent.agent_type,
             prompt=task.prompt,
             is_backgrounded=call is None or agent is None or call in self._backgrounded,
             parent_task_id=task.parent_id,
         )
-        self._fold.feed(started, begun)
-        for message in agent.messages if agent is not None else ():
+        self._fold.feed(started, known[0] if known else task.started_at)
+        for message in messages:
             self._feed(message)
-        outcome = task.outcome
         if outcome is not None:
             ended = outcome.ended_at or (known[-1] if known else None)
-            self._fold.end_task(
-                task.id, ended, convert_task_status(outcome.status), outcome.summary, usage=outcome.usage
-            )
+            status = convert_task_status(outcome.status)
+            self._fold.end_task(task.id, ended, status, outcome.summary, usage=outcome.usage)
 
     def _feed(self, message: TranscriptMessage) -> None:
         self._fold.feed(message)

@@ -115,30 +115,29 @@ class Used(msgspec.Struct, kw_only=True):
         return self.from_messages
 
 
-class Summary:
+class Summary(msgspec.Struct, kw_only=True, eq=False):
     """Totals of spans. The durations of parallel work are added up."""
 
-    def __init__(self) -> None:
-        self.count: int = 0
-        self.start: float | None = None
-        """When the first span began, in seconds since the epoch."""
-        self.end: float | None = None
-        self.cost_usd: float | None = None
-        """US dollars, child agents included; None if the source has no cost."""
-        self.seconds: dict[SpanKind, float] = {}
-        """Seconds by kind."""
-        self.counts: dict[SpanKind, int] = {}
-        self.by_model: dict[str, Used] = {}
-        """By model name. Tokens are the CLI's counts if it reported them, subagents included."""
-        self.by_agent: dict[str, Used] = {}
-        """By the id of the agent's task; `""` is the main agent. For subagents of a running session, only the input
-        tokens are known."""
-        self.names: dict[str, str] = {MAIN: "main"}
-        """The names of the agents."""
-        self.failures: int = 0
-        self.failed: list[Span] = []
-        """The first spans that failed or were denied, at most 10."""
-        self._slow: list[tuple[float, int, Span]] = []
+    count: int = 0
+    start: float | None = None
+    """When the first span began, in seconds since the epoch."""
+    end: float | None = None
+    cost_usd: float | None = None
+    """US dollars, child agents included; None if the source has no cost."""
+    seconds: dict[SpanKind, float] = {}
+    """Seconds by kind."""
+    counts: dict[SpanKind, int] = {}
+    by_model: dict[str, Used] = {}
+    """By model name. Tokens are the CLI's counts if it reported them, subagents included."""
+    by_agent: dict[str, Used] = {}
+    """By the id of the agent's task; `""` is the main agent. For subagents of a running session, only the input
+    tokens are known."""
+    names: dict[str, str] = msgspec.field(default_factory=lambda: {MAIN: "main"})
+    """The names of the agents."""
+    failures: int = 0
+    failed: list[Span] = []
+    """The first spans that failed or were denied, at most 10."""
+    _slow: list[tuple[float, int, Span]] = []
 
     def __repr__(self) -> str:
         cost = "" if self.cost_usd is None else f", {self.cost_usd:.4f} USD"

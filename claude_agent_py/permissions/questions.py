@@ -53,24 +53,21 @@ def read_answers(request: CanUseToolRequest, value: Any) -> JSONObject:
     Raises ValueError if an answer matches no question, or the question does not allow it.
     """
     if value is None:
-        return build_reply(Deny(UNANSWERED))
+        value = Deny(UNANSWERED)
     if isinstance(value, Deny):
         return build_reply(value)
     questions = read_questions(request)
-    if isinstance(value, str) and len(questions) != 1:
-        raise ValueError(f"a string cannot answer {len(questions)} questions")
     if isinstance(value, str):
+        if len(questions) != 1:
+            raise ValueError(f"a string cannot answer {len(questions)} questions")
         value = [value]
     given = value if isinstance(value, Answers) else Answers(value)
-    answers = {
-        question.question: _join_labels(question, chosen)
-        for question, chosen in _pair_answers(questions, given.answers)
-    }
+    pairs = _pair_answers(questions, given.answers)
+    answers = {question.question: _join_labels(question, chosen) for question, chosen in pairs}
     updated: dict[str, Any] = {**request.input, "answers": answers}
     if given.notes:
-        updated["annotations"] = {
-            _find_question(questions, key).question: {"notes": text} for key, text in given.notes.items()
-        }
+        notes = ((_find_question(questions, key), text) for key, text in given.notes.items())
+        updated["annotations"] = {question.question: {"notes": text} for question, text in notes}
     return build_reply(Allow(updated_input=updated))
 
 

@@ -459,10 +459,7 @@ class Completions(AsyncIterator[Task]):
         await checkpoint()
         if self._deadline is None:
             self._deadline = anyio.current_time() + (math.inf if self._timeout is None else self._timeout)
-        while True:
-            task = self._take_next()
-            if task is not None:
-                return task
+        while (task := self._take_next()) is None:
             if not self._live_ids():
                 raise StopAsyncIteration
             with anyio.CancelScope(deadline=self._deadline) as wait:
@@ -470,6 +467,7 @@ class Completions(AsyncIterator[Task]):
             if wait.cancelled_caught and not self._ends.waiting and self._live_ids():
                 late = [task.id for task in self._list_tasks() if task.outcome is None]
                 raise TaskTimeoutError(late[0], self._timeout or 0.0, late)
+        return task
 
     def _take_next(self) -> Task | None:
         if self._done:

@@ -85,9 +85,9 @@ def test_a_new_process_that_goes_on_from_the_sums_of_the_one_before_is_not_count
     chat.apply(turn_end(200))
     chat.end_process()
     chat.apply(turn_end(first))
-    assert chat.tokens == (220 if first == 220 else 310)
+    assert chat.spent.tokens == (220 if first == 220 else 310)
     chat.apply(turn_end(second))
-    assert (chat.tokens, chat.cost_usd) == ((330, 330.0) if first == 220 else (410, 410.0))
+    assert chat.spent == ((330.0, 330) if first == 220 else (410.0, 410))
 
 
 def test_a_diff_shows_what_a_call_changes(tmp_path: Path) -> None:

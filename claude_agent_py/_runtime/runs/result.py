@@ -188,19 +188,20 @@ class RunResult(Generic[Output]):
         from claude_agent_py.wire.messages.tasks import TaskUsage
 
         used: dict[str, list[TaskUsage]] = {}
+        costs: list[float | None] = []
         for agent in self.agents:
             if agent.usage is not None:
                 used.setdefault(agent.name or agent.task.type or agent.id, []).append(agent.usage)
-        subagents = [agent.usage for agent in self.agents if agent.usage is not None and not agent.is_child]
-        costs = [usage.cost_usd for usage in subagents]
-        rest = None if None in costs else max(0.0, self.cost_usd - sum(cost or 0.0 for cost in costs))
+                if not agent.is_child:
+                    costs.append(agent.usage.cost_usd)
+        rest = None if None in costs else max(0.0, self.cost_usd - sum(filter(None, costs)))
         answers = (m for m in self.messages if isinstance(m, AssistantMessage) and not m.is_subagent)
         main = TaskUsage(
             total_tokens=sum(result.usage.total_tokens for result in self.results if result.usage is not None),
             tool_uses=sum(len(answer.tool_uses) for answer in answers),
             duration_ms=sum(result.duration_ms for result in self.results),
             cost_usd=rest,
-            cost_is_derived=bool(subagents) and rest is not None,
+            cost_is_derived=bool(costs) and rest is not None,
         )
         return {"": main, **{name: add_usage(parts) for name, parts in used.items()}}
 

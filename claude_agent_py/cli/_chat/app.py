@@ -124,10 +124,10 @@ class ChatApp(App[None]):
     async def _follow(self) -> None:
         try:
             async for event in self._client.events():
-                pending = self.conversation.pending[:1]
+                was_asking = bool(self.conversation.pending)
                 for entry in self.conversation.apply(event):
                     await self._show(entry)
-                if self.conversation.pending[:1] != pending or self.conversation.pending:
+                if was_asking or self.conversation.pending:
                     self._show_question()
         except ClaudeAgentError as error:
             self._is_lost = True
@@ -189,8 +189,9 @@ class ChatApp(App[None]):
             state = "waits for you"
         elif chat.is_working and not chat.activity:
             state = "working"
-        facts = [self._hint or state, chat.model or "default model", chat.permission_mode, f"{chat.tokens:,} tokens"]
-        facts += [f"{chat.cost_usd:.4f} USD", "" if self._hint or chat.pending else KEYS]
+        facts = [self._hint or state, chat.model or "default model", chat.permission_mode]
+        facts += [f"{chat.spent.tokens:,} tokens", f"{chat.spent.cost_usd:.4f} USD"]
+        facts += ["" if self._hint or chat.pending else KEYS]
         self._status.update(Text(" · ".join(filter(None, facts)), style="dim", no_wrap=True))
         roots = [task for task in self._client.tasks.roots if _is_running(task)]
         self._tasks.display = bool(roots)

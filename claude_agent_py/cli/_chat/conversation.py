@@ -5,7 +5,7 @@ Text of agents, tools and tasks is stripped of control characters.
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from claude_agent_py._protocol.text import TextFold
 from claude_agent_py.cli._chat.approvals import build_diff, shorten
@@ -63,6 +63,14 @@ class Entry:
         return "".join(self.parts)
 
 
+class Spent(NamedTuple):
+    """What a session has spent."""
+
+    cost_usd: float = 0.0
+    tokens: int = 0
+    """Read and written."""
+
+
 class Conversation:
     """A chat so far.
 
@@ -71,8 +79,7 @@ class Conversation:
         pending: The unanswered questions, oldest first.
         model: The model's name; empty if unknown.
         permission_mode: The permission mode; empty if unknown.
-        cost_usd: The cost of the session.
-        tokens: The tokens of the session, read and written.
+        spent: The cost and the tokens of the session.
         activity: What the CLI does instead of answering, such as retrying or compacting; or empty.
     """
 
@@ -81,8 +88,7 @@ class Conversation:
         self.pending: list[Interaction] = []
         self.model = model
         self.permission_mode = permission_mode
-        self.cost_usd = 0.0
-        self.tokens = 0
+        self.spent = Spent()
         self.activity = ""
         self._fold = TextFold()
         self._answer: Entry | None = None
@@ -90,8 +96,8 @@ class Conversation:
         self._calls: dict[str, Entry] = {}
         self._descriptions: dict[str, str] = {}
         """The descriptions of tasks, by id."""
-        self._earlier = (0.0, 0)
-        """Cost and tokens of earlier CLI processes."""
+        self._earlier = Spent()
+        """What earlier CLI processes have spent."""
         self._is_new_process = False
         self._unanswered = 0
         self._is_running = False
@@ -118,7 +124,7 @@ class Conversation:
 
     def end_process(self) -> None:
         """Record that the CLI process has exited."""
-        self._earlier = (self.cost_usd, self.tokens)
+        self._earlier = self.spent
         self._is_new_process = True
         self._is_running = False
         self._answer = None
@@ -224,12 +230,11 @@ class Conversation:
 
     def _count(self, cost_usd: float, usage: Iterable[ModelUsage]) -> None:
         tokens = int(sum(getattr(used, name) for used in usage for name in TOKEN_FIELDS))
-        if self._is_new_process and tokens >= self._earlier[1]:
+        if self._is_new_process and tokens >= self._earlier.tokens:
             # The totals did not fall, so the earlier process stored its totals and the new one continues from them.
-            self._earlier = (0.0, 0)
+            self._earlier = Spent()
         self._is_new_process = False
-        self.cost_usd = self._earlier[0] + cost_usd
-        self.tokens = self._earlier[1] + tokens
+        self.spent = Spent(self._earlier.cost_usd + cost_usd, self._earlier.tokens + tokens)
 
     def _on_init(self, message: InitMessage) -> None:
         # Each turn begins with an init message.

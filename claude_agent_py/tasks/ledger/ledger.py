@@ -32,6 +32,7 @@ from claude_agent_py.tasks.outcome import Finding, TaskOutcome, differ
 from claude_agent_py.wire.messages.tasks import TaskStatus
 
 _INFERRED_STATUS: Final = {
+    Evidence.HOOK: TaskStatus.COMPLETED,
     Evidence.LEVEL: TaskStatus.COMPLETED,
     Evidence.RESULT: TaskStatus.COMPLETED,
     Evidence.STOP_REQUEST: TaskStatus.STOPPED,
@@ -372,15 +373,7 @@ class Ledger:
         if found is None and not run.spent.missing_tokens:  # there is no transcript, so the outcome stays
             self._cancel_deadline(run)
             return
-        counted = found
-        if found is not None:
-            if run in dated:
-                for each, its_counts in zip(dated, found.by_run, strict=True):
-                    each.spent.set_exact(its_counts.by_model)
-                counted = found.by_run[dated.index(run)]
-            else:
-                others = (other.spent.by_model for other in record.runs if other is not run)
-                run.spent.set_exact(subtract_counts(found.by_model, others))
+        counted = None if found is None else _set_counts(record, run, dated, found)
         lacks_end = counted is not None and run.status is TaskStatus.COMPLETED and run.spent.is_ahead_of(counted)
         run.spent.missing_tokens = run.spent.last_tokens if lacks_end else 0
         if lacks_end and run.deadline is not None and now < run.deadline:
@@ -443,13 +436,13 @@ class Ledger:
                 run.exit_code = finding.exit_code
             run.failure_reason = run.failure_reason or finding.failure_reason
         why = run.suspicion
+        # The CLI's list of live tasks would no longer contain it.
+        is_refuted = why is Evidence.HOOK and self.has_live_list and record.is_confirmed
         if run.status.is_terminal:
             self._finalise(record, run, now)
         elif finding is not None and finding.status is not None:
             self.end(record, run, finding.status, finding.evidence, now)
-        elif why is Evidence.HOOK and not (self.has_live_list and record.is_confirmed):
-            self.end(record, run, TaskStatus.COMPLETED, why, now)
-        elif why is not None and why in _INFERRED_STATUS:
+        elif why is not None and why in _INFERRED_STATUS and not is_refuted:
             self.end(record, run, _INFERRED_STATUS[why], why, now)
         else:
             self.clear_suspicion(record)
@@ -472,13 +465,9 @@ class Ledger:
     def _update_sets(self, record: Record) -> None:
         task_id = record.id
         is_live = record.is_confirmed and record.is_live
-        counts = is_live and not record.is_ambient
-        if counts != (task_id in self._live):
+        if (is_live and not record.is_ambient) != (task_id in self._live):
+            self._live ^= {task_id}  # adds or removes it
             self._live_ids = None
-            if counts:
-                self._live.add(task_id)
-            else:
-                self._live.remove(task_id)
         has_quiet_checks = self.background or self.foreground
         self.background.discard(task_id)
         self.foreground.discard(task_id)
@@ -487,6 +476,17 @@ class Ledger:
             ids.add(task_id)
             if not has_quiet_checks:
                 self.has_news = True
+
+
+def _set_counts(record: Record, run: TaskRun, dated: Sequence[TaskRun], found: Counted) -> Counted:
+    """Set the exact counts of the runs, and return those that tell whether the transcript contains the end of `run`."""
+    if run not in dated:
+        others = (other.spent.by_model for other in record.runs if other is not run)
+        run.spent.set_exact(subtract_counts(found.by_model, others))
+        return found
+    for each, its_counts in zip(dated, found.by_run, strict=True):
+        each.spent.set_exact(its_counts.by_model)
+    return found.by_run[dated.index(run)]
 
 
 def _accepts_run_id(run: TaskRun) -> bool:

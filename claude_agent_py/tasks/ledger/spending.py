@@ -6,7 +6,7 @@ of the answer, so it lacks the output tokens. The transcript contains them and i
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from msgspec import Struct, field
@@ -208,18 +208,7 @@ def count_transcript(path: str, begins: Sequence[float] = ()) -> Counted:
         begins: The starts of the latest runs of the task, by the CLI's clock, in order.
     """
     answers: dict[str, _Answer] = {}
-    for line in read_lines(path):
-        if b'"usage"' not in line:
-            continue
-        try:
-            entry = read_json(line)
-        except ValueError:
-            continue
-        if not isinstance(entry, dict) or entry.get("type") != "assistant":
-            continue
-        message = entry.get("message")
-        if not isinstance(message, dict) or not isinstance(message.get("usage"), dict):
-            continue
+    for entry, message in _read_answers(path):
         key = str(message.get("id") or entry.get("uuid"))
         answer = answers.pop(key, None)
         if answer is None:
@@ -229,6 +218,20 @@ def count_transcript(path: str, begins: Sequence[float] = ()) -> Counted:
         answer.stop_reason = message.get("stop_reason")
     runs = [_sum_up([answer for answer in answers.values() if answer.run == run]) for run in range(len(begins))]
     return replace(_sum_up([*answers.values()]), by_run=runs)
+
+
+def _read_answers(path: str) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """Yield the entries of a transcript that are answers with a usage, each with its message."""
+    for line in read_lines(path):
+        if b'"usage"' not in line:
+            continue
+        try:
+            entry = read_json(line)
+        except ValueError:
+            continue
+        match entry:
+            case {"type": "assistant", "message": {"usage": dict()} as message}:
+                yield entry, message
 
 
 def _sum_up(answers: Sequence[_Answer]) -> Counted:
