@@ -334,3 +334,23 @@ async def test_a_cancelled_reader_of_a_pipe_is_not_run() -> None:
     assert reading.worker.cancelled()
     reading.reader.run()
     assert reading.notes == ["ended"]
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_loop_that_handlers_may_run_again_runs_no_reader_within_its_callback(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    NAME.set("of the worker")
+    reading = Reading()
+    await asyncio.sleep(0)  # it starts
+    monkeypatch.setattr(asyncio.get_running_loop(), "_nest_patched", True, raising=False)  # as nest_asyncio does
+
+    def run() -> None:
+        reading.reader.run()
+        reading.notes.append("callback")
+
+    await reading.call(run)
+    await asyncio.sleep(0)
+    assert reading.notes == ["callback", "read of the worker"]
+    reading.worker.cancel()
+    await asyncio.wait([reading.worker])

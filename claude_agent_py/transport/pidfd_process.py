@@ -21,6 +21,9 @@ import anyio
 from claude_agent_py._event_loop import AsyncioLoop, AsyncioReader, AsyncioWaiters, wait_in, wake
 from claude_agent_py.transport.base import DRAIN_GRACE, READ_BYTES
 
+PIPE_BYTES: Final = 64 * 1024
+"""How much a pipe holds."""
+
 UNKNOWN_STATUS: Final = 255
 """The exit status of a process that other code has reaped, as in asyncio."""
 
@@ -177,6 +180,8 @@ class PidfdProcess:
 
     def _end_output(self) -> None:
         self._is_over = True
+        if not self._stdout.closed:  # what the process wrote last; a slow reader has not taken it yet
+            self._received = (self._received or b"") + (_read(self._stdout, PIPE_BYTES) or b"")
         self._reader.wake()
         wake(self._stderr_waiters)
 
@@ -297,10 +302,10 @@ class PidfdProcess:
         wake(self._writers)
 
 
-def _read(stream: IO[bytes]) -> bytes | None:
+def _read(stream: IO[bytes], limit: int = READ_BYTES) -> bytes | None:
     """Return the available data, `b""` at the end, or None if there is none yet."""
     try:
-        return os.read(stream.fileno(), READ_BYTES)
+        return os.read(stream.fileno(), limit)
     except BlockingIOError:
         return None
     except OSError:

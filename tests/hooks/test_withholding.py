@@ -1,8 +1,8 @@
 """Replacing the output of a tool, and withholding it when that fails."""
 
-import functools
-from typing import Any
+from typing import json
 
+import Any
 import anyio
 import pytest
 
@@ -27,7 +27,7 @@ WRITTEN: dict[str, Any] = {
     "structuredPatch": [],
     "originalFile": None,
 }
-DEEP: Any = functools.reduce(lambda inner, _: [inner], range(600), "sk-secret")
+DEEP: Any = json.loads("[" * 600 + '"sk-secret"' + "]" * 600)
 """Deeper than pydantic serializes, and than a recursive function of Python gets."""
 FOUND: dict[str, Any] = {"mode": "content", "numFiles": 0, "filenames": ["sk-secret"], "content": "sk-secret"}
 MCP = [{"type": "text", "text": "sk-secret"}]

@@ -23,7 +23,7 @@ from leftovers import is_alive, kill, until_gone
 from claude_agent_py._event_loop import in_event_loop
 from claude_agent_py._proc import contents
 from claude_agent_py.errors import CLIStartError
-from claude_agent_py.transport import LaunchPlan, SubprocessTransport, processes, subprocess
+from claude_agent_py.transport import LaunchPlan, SubprocessTransport, pidfd_process, processes, subprocess
 from claude_agent_py.transport.pidfd_process import PidfdProcess, has_pidfds
 from claude_agent_py.transport.processes import ProcessID, descendants, in_ps, kill_each
 
@@ -280,6 +280,25 @@ async def test_the_output_ends_soon_after_the_program_although_a_grandchild_hold
                 await transport.run()  # stderr, too
         finally:
             kill(*pids)  # their parent is gone: nobody else will find them
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_slow_reader_gets_all_that_the_program_wrote_although_a_grandchild_holds_the_pipes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if not has_pidfds():
+        pytest.skip("otherwise the session watches the process")
+    monkeypatch.setattr(pidfd_process, "DRAIN_GRACE", 0.0)
+    code = """
+        import os, time
+        if os.fork():
+            os.write(1, b"x" * 60_000)
+        else:
+            time.sleep(600)
+    """
+    async with running(program(code)) as transport:
+        await transport.run()  # the end of the output: the grandchild never closes it
+        assert len(await read_all(transport)) == 60_000
 
 
 async def test_sending_to_a_program_that_is_gone_fails() -> None:
