@@ -1,9 +1,8 @@
 """Replacing the output of a tool, and withholding it when that fails."""
 
-from typing import json
+import json
+from typing import Any
 
-import Any
-import anyio
 import pytest
 
 from claude_agent_py import HookMatcher
