@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 import anyio
-from anyio.lowlevel import RunVar, checkpoint
+from anyio.lowlevel import checkpoint
 
-from claude_agent_py._event_loop import run_file_work
+from claude_agent_py._event_loop import PerLoop, run_file_work
 from claude_agent_py._streams import LazyEvent
 
 K = TypeVar("K")
@@ -44,13 +44,14 @@ class SharedCall(Generic[K, R]):
     ) -> None:
         self._function = function
         self._gather = gather
-        # anyio 4.9 tells run variables apart by name alone.
-        self._last: RunVar[_Batch[K, R] | None] = RunVar(f"claude_agent_py {id(self)}")
+        self._batches: PerLoop[list[_Batch[K, R]]] = PerLoop(list)
+        """Those that are not over, oldest first."""
 
     async def __call__(self, key: K, within: float = math.inf) -> R | None:
         """Return the result for a key; None if the call takes longer than `within` seconds, as set by the first."""
+        batches = self._batches.get()
         while True:
-            batch = self._last.get(None)
+            batch = batches[-1] if batches else None
             if batch is None or not batch.is_open:
                 return await self._call_after(batch, key, within)
             place = len(batch.keys)
@@ -62,8 +63,8 @@ class SharedCall(Generic[K, R]):
                 return batch.results[place]
 
     async def _call_after(self, last: _Batch[K, R] | None, key: K, within: float) -> R | None:
-        batch = _Batch[K, R](key)
-        self._last.set(batch)
+        batch, batches = _Batch[K, R](key), self._batches.get()
+        batches.append(batch)
         try:
             await checkpoint()  # who asks now shares this call
             await checkpoint()  # trio wakes workers in any order
@@ -80,5 +81,4 @@ class SharedCall(Generic[K, R]):
         finally:
             batch.is_open = False
             batch.over.set()
-            if self._last.get(None) is batch:
-                self._last.set(None)  # its keys may refer to sessions
+            batches.remove(batch)  # its keys may refer to sessions
