@@ -160,10 +160,8 @@ class AsyncioReader:
 
     def run(self) -> None:
         """Run the reader, if any, until it waits again. Only for a callback of the loop, which belongs to no task."""
-        if hasattr(
-            self._loop, "_nest_patched"
-        ):  # by nest_asyncio: a handler may run the loop, which runs this callback
-            self.wake()
+        if hasattr(self._loop, "_nest_patched"):
+            self.wake()  # with nest_asyncio, a handler may run the loop again, and with it this callback
         elif self._future is not None and not self._future.done():
             self._future.run_waiter()
 

@@ -190,7 +190,8 @@ class TaskIntake:
         if ledger.has_news:
             ledger.has_news = False
             self.reconciler.wake()
-            self.event(None).set()
+            if None in self._events:
+                self._events[None].set()
         if self._is_orphaned and not ledger.has_external:
             self._is_orphaned = False
             self.listeners.close()

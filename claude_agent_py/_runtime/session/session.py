@@ -249,7 +249,8 @@ class Session:
             self.ending.note_broken(error)
             raise
         finally:
-            self.intake.reconciler.stop()
+            if not is_ended:  # otherwise `end_process` has stopped it
+                self.intake.reconciler.stop()
             self.workers = None
             self._engine.advance(Step.CLOSE)
             self._engine.advance(Step.END_OF_STREAM)
