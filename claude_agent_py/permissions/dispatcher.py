@@ -5,11 +5,10 @@ times out, or returns an invalid answer refuses.
 """
 
 import contextlib
-import functools
 import os
 import threading
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from anyio import from_thread
 
@@ -27,6 +26,9 @@ from claude_agent_py.permissions.prompts import KINDS, Kind, WireRequest, extrac
 from claude_agent_py.permissions.requests import PermissionContext
 from claude_agent_py.tasks.events import Answered, Asked
 from claude_agent_py.wire.base import JSONObject
+
+if TYPE_CHECKING:
+    from claude_agent_py.tasks import TaskIntake
 
 Handler = Callable[..., Any]
 
@@ -51,10 +53,8 @@ class PermissionDispatcher:
         interactions: The inbox for prompts without a handler. True creates one in memory; None refuses such prompts.
         cwd: The session's directory; None means the current directory of this process.
         report: Called with the error of each handler that fails. Must not raise.
-        on_waiting: Called with the request id, the subagent's id, and the question when a wait for a person begins.
-            Called with None instead of the question when the wait ends. Runs in the event loop. Must not raise.
-        on_answered: Called with the subagent's id and the answer to a prompt that waited for a person. Runs in the
-            event loop. Must not raise.
+        intakes: Returns the task intakes that are told about waiting for a person: those of the session and, for a
+            child agent, of its ancestors.
         on_interaction: Called when an inbox entry is opened and settled. Runs in the event loop. Must not raise.
     """
 
@@ -65,8 +65,7 @@ class PermissionDispatcher:
         report: Callable[[HandlerError], object],
         interactions: Inbox | bool | None = None,
         cwd: str | None = None,
-        on_waiting: Callable[[str, str | None, Asked | None], object] = lambda *arguments: None,
-        on_answered: Callable[[str | None, Answered], object] = lambda *arguments: None,
+        intakes: "Callable[[], Iterable[TaskIntake]]" = tuple,
         on_interaction: Callable[[Any], object] = lambda event: None,
     ) -> None:
         self._handlers: dict[Kind, Callback] = {}
@@ -78,8 +77,7 @@ class PermissionDispatcher:
         self.interactions: Inbox | None = interactions if isinstance(interactions, Inbox) else self._own_inbox
         self._cwd = os.path.abspath(cwd or os.curdir)
         self._report = report
-        self.on_waiting = on_waiting
-        self.on_answered = on_answered
+        self.intakes = intakes
         self.on_interaction = on_interaction
 
     def close(self) -> None:
@@ -97,7 +95,7 @@ class PermissionDispatcher:
             tool_use_id=getattr(request, "tool_use_id", None),
             # The context of a child agent's request already has the child's directory.
             cwd=context.cwd if isinstance(context, PermissionContext) else self._cwd,
-            on_waiting=wait.report_waiting,
+            during_wait=wait.during,
             on_interaction=wait.report_interaction,
         )
         reply = await self._ask_handler(kind, request, own, wait)
@@ -143,7 +141,7 @@ class PermissionDispatcher:
 
 
 class _Wait:
-    """The waits of one prompt for a person. Reports their start, end and answer."""
+    """The waits of one prompt for a person. Tells the tasks of their start, end and answer."""
 
     def __init__(self, dispatcher: PermissionDispatcher, kind: Kind, request: Any, context: HandlerContext) -> None:
         self._dispatcher = dispatcher
@@ -154,19 +152,19 @@ class _Wait:
         self.is_unanswered = False
         """Whether a person was asked, and no answer has been reported."""
 
-    def report_waiting(self, waiting: bool, interaction_id: str | None) -> None:
-        """Report that a wait begins or ends."""
-        asked = None
-        if waiting:
-            self.is_unanswered = True
-            subject = KINDS[self._kind].subject(self._request, self._context)
-            asked = Asked(summarize(self._kind, subject), self._kind, interaction_id)
-        report = functools.partial(self._dispatcher.on_waiting, self._context.request_id, self._context.agent_id, asked)
-        if threading.get_ident() == self._home:
-            report()
-        else:
-            # Plain handlers run in a worker thread.
-            from_thread.run_sync(report)
+    @contextlib.contextmanager
+    def during(self, interaction_id: str | None) -> Iterator[None]:
+        """Record during the block that the prompt waits for a person."""
+        self.is_unanswered = True
+        subject = KINDS[self._kind].subject(self._request, self._context)
+        asked = Asked(summarize(self._kind, subject), self._kind, interaction_id)
+        agent_id = self._context.agent_id
+        prompt = f"{self._context.request_id} {agent_id}"  # request ids are only unique within a session
+        self._tell(lambda intake: intake.track_prompt(prompt, agent_id, asked))
+        try:
+            yield
+        finally:
+            self._tell(lambda intake: intake.track_prompt_end(prompt))
 
     def report_interaction(self, event: Any) -> None:
         """Report that an interaction was opened or settled, and its answer if it has one."""
@@ -180,4 +178,12 @@ class _Wait:
         if self.is_unanswered:
             self.is_unanswered = False
             answered = Answered(extract_record(self._kind, reply), source.by, source.origin, interaction_id)
-            self._dispatcher.on_answered(self._context.agent_id, answered)
+            self._tell(lambda intake: intake.track_answer(self._context.agent_id, answered))
+
+    def _tell(self, track: "Callable[[TaskIntake], object]") -> None:
+        """Call a function with each task intake, in the event loop."""
+        if threading.get_ident() != self._home:  # plain handlers run in a worker thread
+            from_thread.run_sync(self._tell, track)
+            return
+        for intake in self._dispatcher.intakes():
+            track(intake)

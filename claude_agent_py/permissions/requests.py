@@ -5,7 +5,7 @@ Text in requests comes from the model, a repository or a server and may contain 
 """
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -27,18 +27,15 @@ class PermissionContext(HandlerContext, frozen=True, kw_only=True):
     """The tool call in question, if any."""
     cwd: str | None = None
     """The session's start directory, or for a guard the shell's current directory; None if unknown."""
-    on_waiting: Callable[[bool, str | None], object] = lambda *arguments: None
+    during_wait: Callable[[str | None], contextlib.AbstractContextManager[None]] = lambda interaction_id: (
+        contextlib.nullcontext()
+    )
     on_interaction: Callable[[Any], object] = lambda event: None
     """For inboxes: call it with `InteractionOpened` and `InteractionSettled` in the event loop. Does not raise."""
 
-    @contextlib.contextmanager
-    def awaiting_user(self, interaction_id: str | None = None) -> Iterator[None]:
+    def awaiting_user(self, interaction_id: str | None = None) -> contextlib.AbstractContextManager[None]:
         """Set the task's status to `awaiting_user` during the block. Inboxes pass the id of the interaction."""
-        self.on_waiting(True, interaction_id)
-        try:
-            yield
-        finally:
-            self.on_waiting(False, interaction_id)
+        return self.during_wait(interaction_id)
 
 
 @dataclass(frozen=True)

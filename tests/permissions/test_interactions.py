@@ -7,8 +7,8 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from collections.abc import Awaitable, Callable
-from contextlib import closing
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -221,7 +221,14 @@ async def test_an_inbox_is_a_policy(inbox: Inbox) -> None:
 
 async def test_a_person_is_waited_for_meanwhile(inbox: Inbox) -> None:
     heard: list[bool] = []
-    asking = PermissionContext(request_id="r", on_waiting=lambda waiting, _: heard.append(waiting))
+
+    @contextmanager
+    def wait(interaction_id: str | None) -> Iterator[None]:
+        heard.append(True)
+        yield
+        heard.append(False)
+
+    asking = PermissionContext(request_id="r", during_wait=wait)
 
     with anyio.fail_after(30):
         async with anyio.create_task_group() as group:

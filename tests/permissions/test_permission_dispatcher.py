@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import anyio
 import pytest
+from folding import Desk
 from msgspec.structs import replace
 
 from claude_agent_py import Allow, ClientOptions, Deny, PermissionContext, PermissionRequest, read_only
@@ -16,7 +17,8 @@ from claude_agent_py._handler_context import HandlerContext
 from claude_agent_py.errors import HandlerError, OptionsError
 from claude_agent_py.permissions import Accept, Completed, ElicitationRequest, Inbox, PendingInteractions, Plan, ask
 from claude_agent_py.permissions.dispatcher import PermissionDispatcher
-from claude_agent_py.tasks import Answered, Asked
+from claude_agent_py.tasks import Answered, Asked, TaskAnswered, TaskAsked, TaskStatusChanged
+from claude_agent_py.testing import frames
 from claude_agent_py.tools import BashInput
 from claude_agent_py.wire.control.asks import (
     CanUseToolRequest,
@@ -41,19 +43,34 @@ CONTEXT = HandlerContext(request_id="r1", agent_id="a1", task=cast(Any, "a task"
 
 
 class Session:
-    """A dispatcher, and what it reported."""
+    """A dispatcher, what it reported, and the events of the task `a1`."""
 
     def __init__(self, **how: Any) -> None:
         self.errors: list[HandlerError] = []
-        self.waits: list[tuple[str, str | None, Asked | None]] = []
-        self.answers: list[tuple[str | None, Answered]] = []
+        self.desk = Desk()
+        self.desk.fold(frames.task_started("a1"))
+        self.threads: list[int] = []
+        self.desk.tasks.watch(lambda *changes: self.threads.append(threading.get_ident()))
         self.dispatcher = PermissionDispatcher(
             {option: how.pop(option) for option in OPTIONS if option in how},
             report=self.errors.append,
-            on_waiting=lambda *told: self.waits.append(told),
-            on_answered=lambda *told: self.answers.append(told),
+            intakes=lambda: [self.desk.intake],
             **how,
         )
+
+    @property
+    def waits(self) -> list[Any]:
+        """The questions to a person, their answers, and the statuses of the task."""
+        found: list[Any] = []
+        for event in self.desk.events:
+            match event:
+                case TaskAsked(asked=asked):
+                    found.append(asked)
+                case TaskAnswered(answered=answered):
+                    found.append(answered)
+                case TaskStatusChanged(new=status):
+                    found.append(str(status))
+        return found
 
     async def ask(self, request: Any) -> dict[str, Any]:
         with anyio.fail_after(30):
@@ -120,28 +137,26 @@ async def test_questions_to_a_person_show_that_a_person_is_waited_for() -> None:
     await session.ask(QUESTION)
     await session.ask(BASH)
     assert session.waits == [
-        ("r1", "a1", Asked("Which?", "question")),
-        ("r1", "a1", None),
-        ("r1", "a1", Asked("Bash: rm -rf /", "permission")),
-        ("r1", "a1", None),
+        "awaiting_user",
+        Asked("Which?", "question"),
+        Answered({"behavior": "allow", "answers": {"Which?": "A"}}, "<lambda>", "on_question"),
+        "running",
+        "awaiting_user",
+        Asked("Bash: rm -rf /", "permission"),
+        "running",
+        Answered({"behavior": "allow"}, "ask", "can_use_tool"),
     ]
-    (_, question), (_, permission) = session.answers
-    assert (question.answer["answers"], question.origin) == ({"Which?": "A"}, "on_question")
-    assert (permission.answer, permission.by, permission.origin) == ({"behavior": "allow"}, "ask", "can_use_tool")
 
 
 async def test_a_plain_handler_can_say_so_itself_and_it_is_told_in_the_event_loop() -> None:
-    threads: list[int] = []
-
     def decide(request: PermissionRequest, context: PermissionContext) -> Allow:
         with context.awaiting_user():
             return Allow()
 
-    dispatcher = PermissionDispatcher(
-        {"can_use_tool": decide}, report=print, on_waiting=lambda *told: threads.append(threading.get_ident())
-    )
-    await dispatcher.answer(BASH, CONTEXT)
-    assert threads == [threading.get_ident()] * 2
+    session = Session(can_use_tool=decide)
+    await session.ask(BASH)
+    assert session.waits[:3] == ["awaiting_user", Asked("Bash: rm -rf /", "permission"), "running"]
+    assert set(session.threads) == {threading.get_ident()}
 
 
 async def test_without_handlers_everything_is_refused() -> None:
@@ -276,13 +291,13 @@ async def test_what_no_policy_decides_waits_in_the_inbox() -> None:
         async with anyio.create_task_group() as group:
             group.start_soon(ask_session)
             async for interaction in inbox.arrivals():
-                assert session.waits == [("r1", "a1", Asked("Bash: rm -rf /", "permission", interaction.id))]
+                assert session.waits == ["awaiting_user", Asked("Bash: rm -rf /", "permission", interaction.id)]
                 assert await interaction.answer(Allow(), by="Ann")
                 break
     assert reply == [{"behavior": "allow"}]
-    assert [asked is None for _, _, asked in session.waits] == [False, True]
-    ((agent_id, answered),) = session.answers
-    assert (agent_id, answered.answer, answered.by) == ("a1", {"behavior": "allow"}, "Ann")
+    *_, answered, status = session.waits
+    assert status == "running"
+    assert (answered.answer, answered.by) == ({"behavior": "allow"}, "Ann")
     assert answered.origin == f"process {os.getpid()} on {platform.node()}"
     assert answered.interaction_id == interaction.id
 

@@ -4,7 +4,8 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -142,7 +143,14 @@ async def test_asking_says_that_a_person_is_waited_for() -> None:
         return Allow()
 
     request = PermissionRequest(CanUseToolRequest(tool_name="Bash", tool_use_id="t"))
-    context = PermissionContext(request_id="r", on_waiting=lambda waiting, _: heard.append(waiting))
+
+    @contextmanager
+    def wait(interaction_id: str | None) -> Iterator[None]:
+        heard.append(True)
+        yield
+        heard.append(False)
+
+    context = PermissionContext(request_id="r", during_wait=wait)
     answer: Any = ask(decide)(request, context)
     assert await answer == Allow()
     assert heard == [True, "asked", False]

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from claude_agent_py.hooks.dispatcher import HookDispatcher
     from claude_agent_py.permissions.dispatcher import PermissionDispatcher
     from claude_agent_py.tasks import TaskIntake
-    from claude_agent_py.tasks.events import Answered, Asked
     from claude_agent_py.tools.host import MCPHost
 
 Payload: TypeAlias = dict[str, Any]
@@ -225,8 +224,7 @@ class RequestHandlers:
             report=self._report,
             interactions=options.interactions,
             cwd=str(options.cwd) if options.cwd is not None else None,
-            on_waiting=self._note_waiting,
-            on_answered=self._note_answer,
+            intakes=self._intakes,
             on_interaction=self._session.readers.announce_interaction,
         )
         return self._permissions
@@ -284,20 +282,6 @@ class RequestHandlers:
             self._mcp.close()
         if self._permissions is not None:
             self._permissions.close()
-
-    def _note_waiting(self, request_id: str, agent_id: str | None, asked: "Asked | None") -> None:
-        """Record the question that a task asks a person, or, with None, that the wait has ended."""
-        prompt = f"{request_id} {agent_id}"  # request ids are only unique within a session
-        for intake in self._intakes():
-            if asked is not None:
-                intake.track_prompt(prompt, agent_id, asked)
-            else:
-                intake.track_prompt_end(prompt)
-
-    def _note_answer(self, agent_id: str | None, answered: "Answered") -> None:
-        """Tell the tasks what a person answered."""
-        for intake in self._intakes():
-            intake.track_answer(agent_id, answered)
 
     def _intakes(self) -> "Iterable[TaskIntake]":
         """Return the task intakes of this session and, for a child agent, of its ancestors."""
