@@ -92,7 +92,7 @@ class Callback:
             raise DeadlineExpiredError from failure
         return value
 
-    async def answer(
+    async def call_and_read(
         self,
         *args: Any,
         read: Callable[[Any], Answer],

@@ -24,11 +24,11 @@ async def test_the_answer_is_what_the_reader_makes_of_the_value() -> None:
     async def handler(a: int, b: int) -> int:
         return a + b
 
-    assert await Callback(handler).answer(1, 2, read=str) == "3"
+    assert await Callback(handler).call_and_read(1, 2, read=str) == "3"
 
 
 async def test_a_plain_function_runs_in_another_thread() -> None:
-    assert await Callback(threading.get_ident).answer(read=same) != threading.get_ident()
+    assert await Callback(threading.get_ident).call_and_read(read=same) != threading.get_ident()
 
 
 async def test_an_exception_is_a_failure_with_its_cause_and_without_its_text() -> None:
@@ -36,7 +36,7 @@ async def test_an_exception_is_a_failure_with_its_cause_and_without_its_text() -
         raise RuntimeError("sk-secret")
 
     with pytest.raises(HandlerError, match="raised RuntimeError") as caught:
-        await Callback(handler).answer(read=same)
+        await Callback(handler).call_and_read(read=same)
     assert isinstance(caught.value.__cause__, RuntimeError)
     assert "sk-secret" not in str(caught.value)
     assert "handler" in caught.value.handler
@@ -44,7 +44,7 @@ async def test_an_exception_is_a_failure_with_its_cause_and_without_its_text() -
 
 async def test_rubbish_is_a_failure_that_says_why() -> None:
     with pytest.raises(HandlerError, match="invalid answer: invalid literal"):
-        await Callback(lambda: "x").answer(read=int)
+        await Callback(lambda: "x").call_and_read(read=int)
 
 
 async def test_a_slow_async_handler_is_cancelled() -> None:
@@ -57,7 +57,7 @@ async def test_a_slow_async_handler_is_cancelled() -> None:
             cancelled.set()
 
     with anyio.fail_after(30), pytest.raises(HandlerError, match=r"within 0\.01 s"):
-        await Callback(handler).answer(read=same, timeout=0.01)
+        await Callback(handler).call_and_read(read=same, timeout=0.01)
     assert cancelled.is_set()
 
 
@@ -70,7 +70,7 @@ async def test_a_slow_plain_handler_is_abandoned_and_can_notice() -> None:
         return "too late"
 
     with anyio.fail_after(30), pytest.raises(HandlerError, match="did not answer"):
-        await Callback(handler).answer(read=same, timeout=0.3, cancellation=cancellation)
+        await Callback(handler).call_and_read(read=same, timeout=0.3, cancellation=cancellation)
     assert noticed.wait(60)
 
 
@@ -83,7 +83,7 @@ async def test_a_cancellation_of_the_caller_is_no_failure() -> None:
 
     async def ask() -> None:
         try:
-            await Callback(handler).answer(read=same, timeout=60)
+            await Callback(handler).call_and_read(read=same, timeout=60)
         except HandlerError as error:
             failures.append(error)
 
@@ -105,7 +105,7 @@ async def test_a_cancellation_that_the_handler_met_elsewhere_is_a_failure() -> N
         await future
 
     with pytest.raises(HandlerError, match="raised CancelledError"):
-        await Callback(handler).answer(read=same)
+        await Callback(handler).call_and_read(read=same)
 
 
 async def test_a_timeout_error_of_the_handler_is_not_taken_for_the_time_limit() -> None:
@@ -113,7 +113,7 @@ async def test_a_timeout_error_of_the_handler_is_not_taken_for_the_time_limit() 
         raise TimeoutError
 
     with pytest.raises(HandlerError, match="raised TimeoutError"):
-        await Callback(handler).answer(read=same, timeout=60)
+        await Callback(handler).call_and_read(read=same, timeout=60)
 
 
 # Deadlines
@@ -141,7 +141,7 @@ async def blocks_the_loop() -> None:
 async def test_an_expired_deadline_is_a_failure_whatever_comes_back(handler: Any) -> None:
     cancellation = Cancellation()
     with anyio.fail_after(30), pytest.raises(HandlerError, match=r"within 0\.01 s") as caught:
-        await Callback(handler).answer(read=same, timeout=0.01, cancellation=cancellation)
+        await Callback(handler).call_and_read(read=same, timeout=0.01, cancellation=cancellation)
     assert cancellation
     assert isinstance(caught.value.__cause__, LookupError) is (handler is swallows_and_raises)
 
@@ -150,7 +150,7 @@ async def test_an_answer_in_time_stands() -> None:
     async def handler() -> str:
         return "yes"
 
-    assert await Callback(handler).answer(read=same, timeout=60) == "yes"
+    assert await Callback(handler).call_and_read(read=same, timeout=60) == "yes"
 
 
 # Exceptions that propagate
@@ -167,10 +167,10 @@ async def test_what_user_code_raises_stays_with_it(error: BaseException, timeout
         raise error
 
     with pytest.raises(HandlerError) as caught:
-        await Callback(handler).answer(read=same, timeout=timeout)
+        await Callback(handler).call_and_read(read=same, timeout=timeout)
     assert caught.value.__cause__ is error
     with pytest.raises(HandlerError):
-        await Callback(lambda: handler()).answer(read=same, timeout=timeout)
+        await Callback(lambda: handler()).call_and_read(read=same, timeout=timeout)
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), BaseExceptionGroup("", [ValueError(), KeyboardInterrupt()])])
@@ -179,7 +179,7 @@ async def test_an_interrupt_of_the_program_passes(error: BaseException) -> None:
         raise error
 
     with pytest.raises(type(error)) as caught:
-        await Callback(handler).answer(read=same, timeout=60)
+        await Callback(handler).call_and_read(read=same, timeout=60)
     assert caught.value is error
 
 
@@ -196,7 +196,7 @@ async def test_a_cancellation_that_is_kept_and_raised_later_is_a_failure() -> No
         raise kept[0]
 
     with pytest.raises(HandlerError):
-        await Callback(handler).answer(read=same)
+        await Callback(handler).call_and_read(read=same)
 
 
 # Threads
@@ -225,7 +225,7 @@ async def test_a_function_that_blocks_holds_up_no_other_and_is_named(
                 for _ in range(callbacks.THREADS):
                     while not begun.acquire(blocking=False):
                         await anyio.sleep(0.002)
-                assert await Callback(lambda: "a guard").answer(read=same) == "a guard"
+                assert await Callback(lambda: "a guard").call_and_read(read=same) == "a guard"
                 assert await run_file_work(lambda: "a file") == "a file"
                 assert await anyio.to_thread.run_sync(lambda: "the program's own") == "the program's own"
                 while not caplog.records:

@@ -6,15 +6,14 @@ closing the parent ends it.
 """
 
 import logging
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import anyio
+from msgspec.structs import replace
 
 from claude_agent_py._errors import ClaudeAgentError, ControlError, HandlerError, TaskError
-from claude_agent_py._handler_context import HandlerContext, extend
 from claude_agent_py._runtime.answering.parent import PermissionAnswers
 from claude_agent_py._runtime.runs.result import RunTimeoutError
 from claude_agent_py._runtime.session.current import running_client
@@ -62,7 +61,6 @@ class ParentLink:
         self._parent = run.node
         self._assignment = run.assignment
         self._keeps_transcripts = options.persist_session
-        self._cwd = os.path.abspath(options.cwd or os.curdir)
         self.permissions: PermissionAnswers | None = self if run.assignment.asks_parent else None
 
     @property
@@ -79,11 +77,10 @@ class ParentLink:
         """Return the task of an agent as the root tracks it."""
         return self._parent.find_task(agent_id)
 
-    async def answer(self, request: WireRequest, context: HandlerContext) -> dict[str, Any]:
-        """Answer a question with the parent's handlers. The context of a nested child's question has its directory."""
+    async def answer(self, request: WireRequest, context: PermissionContext) -> dict[str, Any]:
+        """Answer a question with the parent's handlers."""
         parent = self._parent.client
-        cwd = context.cwd if isinstance(context, PermissionContext) else self._cwd
-        own = extend(context, PermissionContext, cwd=cwd, session_id=parent.session_id)
+        own = replace(context, session_id=parent.session_id)
         with running_client(parent):
             return await parent.session.handlers.permission_answers.answer(request, own)
 
@@ -106,23 +103,24 @@ class ParentLink:
             logger.exception("a message of the child agent %s was not forwarded", self._assignment.agent_id)
 
     def _forward(self, message: Any) -> None:
+        inject = self._parent.inject_message
         match message:
-            case AssistantMessage() | UserMessage() if message.agent_id is None:
-                self._parent.inject_message(self._assignment.attribute(message))
-                for call in message.tool_uses if isinstance(message, AssistantMessage) else ():
+            case TaskProgressMessage() | TaskUpdatedMessage() | TaskNotificationMessage():
+                inject(message)
+            case AssistantMessage() | UserMessage() | PermissionDeniedMessage() if message.agent_id is not None:
+                inject(message)  # from a subagent of the child
+            case AssistantMessage():
+                inject(self._assignment.attribute(message))
+                for call in message.tool_uses:
                     self._report_progress(call.name)
-            case PermissionDeniedMessage() if message.agent_id is None:
-                self._parent.inject_message(message.replace(agent_id=self._assignment.task_id))
+            case UserMessage():
+                inject(self._assignment.attribute(message))
+            case PermissionDeniedMessage():
+                inject(message.replace(agent_id=self._assignment.task_id))
             case InitMessage():
                 self._report_transcript(message)
             case TaskStartedMessage():
                 self._adopt_task(message)
-            case AssistantMessage() | UserMessage() | PermissionDeniedMessage():
-                self._parent.inject_message(message)
-            case TaskProgressMessage() | TaskUpdatedMessage() | TaskNotificationMessage():
-                self._parent.inject_message(message)
-            case _:
-                pass
 
     def _report_progress(self, tool_name: str) -> None:
         self._parent.inject_message(

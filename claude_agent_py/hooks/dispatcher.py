@@ -160,18 +160,8 @@ class HookDispatcher:
         entry = self._registered.get(callback_id)
         if entry is None:
             return self._answer_unknown(callback_id, str(data.get("hook_event_name")))
-        final = self._final_filter
         started = time.monotonic()
-        if final is None or not tool_use_id or not final.concerns(entry.event, data):
-            output, error = await self._call(entry, data, tool_use_id, context)
-        else:
-            final.begin(tool_use_id, self._count_hooks(entry.event, final))
-            try:
-                output, error = await self._call(entry, data, tool_use_id, context)
-            except BaseException:
-                final.forget(tool_use_id)
-                raise
-            output = final.end(tool_use_id, data, output)
+        output, error = await self._call_filtered(entry, data, tool_use_id, context)
         if self._on_run is not None and not entry.is_builtin:
             run = HookRun(
                 event=entry.event,
@@ -186,6 +176,21 @@ class HookDispatcher:
             self._on_run(run)
         return output
 
+    async def _call_filtered(
+        self, entry: _Registered, data: Mapping[str, Any], tool_use_id: str | None, context: HandlerContext
+    ) -> tuple[JSONObject, HandlerError | None]:
+        """Call the handler, and apply the final filter if it concerns the tool call."""
+        final = self._final_filter
+        if final is None or not tool_use_id or not final.concerns(entry.event, data):
+            return await self._call(entry, data, tool_use_id, context)
+        final.begin(tool_use_id, self._count_hooks(entry.event, final))
+        try:
+            output, error = await self._call(entry, data, tool_use_id, context)
+        except BaseException:
+            final.forget(tool_use_id)
+            raise
+        return final.end(tool_use_id, data, output), error
+
     async def _call(
         self, entry: _Registered, data: Mapping[str, Any], tool_use_id: str | None, context: HandlerContext
     ) -> tuple[JSONObject, HandlerError | None]:
@@ -193,7 +198,7 @@ class HookDispatcher:
         if entry.event not in _ABOUT_A_TOOL_CALL:
             tool_use_id = None
         try:
-            output = await entry.handler.answer(
+            output = await entry.handler.call_and_read(
                 inputs.parse_hook_input(dict(data)),
                 extend(context, HookContext, event=entry.event, tool_use_id=tool_use_id),
                 read=partial(_read_output, entry.event, data),

@@ -5,16 +5,16 @@ times out, or returns an invalid answer refuses.
 """
 
 import contextlib
-import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from anyio import from_thread
+from msgspec.structs import replace
 
 from claude_agent_py._callbacks import Callback, make_handler_error
 from claude_agent_py._errors import HandlerError
-from claude_agent_py._handler_context import HandlerContext, extend
+from claude_agent_py._handler_context import HandlerContext
 from claude_agent_py.permissions.interactions import (
     AnswerSource,
     Inbox,
@@ -40,6 +40,7 @@ HANDLERS: dict[Kind, str] = {
     "dialog": "on_user_dialog",
 }
 """The option with the handler of each kind."""
+
 _FALLS_BACK = frozenset({"question", "plan"})
 """Kinds that are also permission requests; `can_use_tool` gets those without their own handler."""
 
@@ -51,7 +52,6 @@ class PermissionDispatcher:
         handlers: The handlers, by the names of their options (`HANDLERS`). None leaves a permission to the inbox, or
             denies it without one.
         interactions: The inbox for prompts without a handler. True creates one in memory; None refuses such prompts.
-        cwd: The session's directory; None means the current directory of this process.
         report: Called with the error of each handler that fails. Must not raise.
         intakes: Returns the task intakes that are told about waiting for a person: those of the session and, for a
             child agent, of its ancestors.
@@ -64,7 +64,6 @@ class PermissionDispatcher:
         *,
         report: Callable[[HandlerError], object],
         interactions: Inbox | bool | None = None,
-        cwd: str | None = None,
         intakes: "Callable[[], Iterable[TaskIntake]]" = tuple,
         on_interaction: Callable[[Any], object] = lambda event: None,
     ) -> None:
@@ -75,7 +74,6 @@ class PermissionDispatcher:
                 self._handlers[kind] = Callback(handler)
         self._own_inbox = PendingInteractions() if interactions is True else None
         self.interactions: Inbox | None = interactions if isinstance(interactions, Inbox) else self._own_inbox
-        self._cwd = os.path.abspath(cwd or os.curdir)
         self._report = report
         self.intakes = intakes
         self.on_interaction = on_interaction
@@ -85,19 +83,11 @@ class PermissionDispatcher:
         if self._own_inbox is not None:
             self._own_inbox.close()
 
-    async def answer(self, request: WireRequest, context: HandlerContext) -> JSONObject:
+    async def answer(self, request: WireRequest, context: PermissionContext) -> JSONObject:
         """Return the reply to a request. A failing handler does not raise here; cancelling cancels the handler."""
         kind = get_kind(request)
         wait = _Wait(self, kind, request, context)
-        own = extend(
-            context,
-            PermissionContext,
-            tool_use_id=getattr(request, "tool_use_id", None),
-            # The context of a child agent's request already has the child's directory.
-            cwd=context.cwd if isinstance(context, PermissionContext) else self._cwd,
-            during_wait=wait.during,
-            on_interaction=wait.report_interaction,
-        )
+        own = replace(context, during_wait=wait.during, on_interaction=wait.report_interaction)
         reply = await self._ask_handler(kind, request, own, wait)
         return await self._ask_inbox(kind, request, own) if reply is None else reply
 
@@ -125,7 +115,9 @@ class PermissionDispatcher:
         is_policy = kind == "permission"
         try:
             with contextlib.nullcontext() if is_policy else context.awaiting_user():
-                reply = await handler.answer(subject, context, read=lambda value: self._read(kind, request, value))
+                reply = await handler.call_and_read(
+                    subject, context, read=lambda value: self._read(kind, request, value)
+                )
                 if reply is not None and wait.is_unanswered:
                     wait.report_answer(reply, AnswerSource(handler.name.rpartition(".")[2], HANDLERS[kind]))
                 return reply
@@ -164,7 +156,7 @@ class _Wait:
         try:
             yield
         finally:
-            self._tell(lambda intake: intake.track_prompt_end(prompt))
+            self._tell(lambda intake: intake.track_prompt_end(prompt, agent_id))
 
     def report_interaction(self, event: Any) -> None:
         """Report that an interaction was opened or settled, and its answer if it has one."""

@@ -261,14 +261,16 @@ class PendingInteractions(Inbox):
                 with anyio.move_on_after(self.timeout):
                     await interaction.settled.wait()
             finally:
-                # An answered question cannot be refused.
-                was_answered = not interaction.refuse(TIMED_OUT)
-                with self._lock:
-                    del self._waiting[interaction.id]
-                reply = interaction.reply if was_answered else None
-                source = interaction.source if was_answered else None
-                context.on_interaction(InteractionSettled(interaction, was_answered, reply, source))
+                reply, source = self._close(interaction)
+                context.on_interaction(InteractionSettled(interaction, reply is not None, reply, source))
         return interaction.reply
+
+    def _close(self, interaction: "_Waiting") -> tuple[JSONObject | None, AnswerSource | None]:
+        """Close the question and return its answer with its source. Both are None if it was not answered."""
+        was_answered = not interaction.refuse(TIMED_OUT)  # only a question without an answer can be refused
+        with self._lock:
+            del self._waiting[interaction.id]
+        return (interaction.reply, interaction.source) if was_answered else (None, None)
 
     def _publish(self, interaction: "_Waiting") -> None:
         with self._lock:

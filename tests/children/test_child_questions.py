@@ -55,6 +55,7 @@ async def test_a_question_of_a_child_is_the_parent_s_with_the_child_s_task_and_d
     ((request, context, current),) = asked
     assert (request.agent_id, request.task, context.agent_id, context.task) == (task.id, task, task.id, task)
     assert (context.cwd, current) == (str(tmp_path), client)
+    assert context.tool_use_id == request.tool_use_id != ""
     assert child.starts[0].argv.count("--permission-prompt-tool=stdio") == 1
 
 

@@ -13,7 +13,6 @@ from msgspec.structs import replace
 
 from claude_agent_py import Allow, ClientOptions, Deny, PermissionContext, PermissionRequest, read_only
 from claude_agent_py._cancellation import Cancellation
-from claude_agent_py._handler_context import HandlerContext
 from claude_agent_py.errors import HandlerError, OptionsError
 from claude_agent_py.permissions import Accept, Completed, ElicitationRequest, Inbox, PendingInteractions, Plan, ask
 from claude_agent_py.permissions.dispatcher import PermissionDispatcher
@@ -39,7 +38,7 @@ FORM = WireElicitationRequest(
     mcp_server_name="e", message="?", requested_schema={"properties": {"n": {"type": "integer"}}}
 )
 DIALOG = UserDialogRequest(dialog_kind="refusal_fallback_prompt", payload={"a": 1}, tool_use_id="t4")
-CONTEXT = HandlerContext(request_id="r1", agent_id="a1", task=cast(Any, "a task"))
+CONTEXT = PermissionContext(request_id="r1", agent_id="a1", task=cast(Any, "a task"), cwd="/repo")
 
 
 class Session:
@@ -74,7 +73,8 @@ class Session:
 
     async def ask(self, request: Any) -> dict[str, Any]:
         with anyio.fail_after(30):
-            reply: dict[str, Any] = await self.dispatcher.answer(request, replace(CONTEXT, cancellation=Cancellation()))
+            context = replace(CONTEXT, cancellation=Cancellation(), tool_use_id=getattr(request, "tool_use_id", None))
+            reply: dict[str, Any] = await self.dispatcher.answer(request, context)
         return reply
 
 
@@ -93,7 +93,7 @@ async def test_a_handler_gets_a_typed_request_and_a_context() -> None:
         seen.extend((request, context))
         return Allow(updated_input=BashInput(command="ls"))
 
-    session = Session(can_use_tool=decide, cwd="/repo")
+    session = Session(can_use_tool=decide)
     assert await session.ask(BASH) == {"behavior": "allow", "updatedInput": {"command": "ls"}}
     request, context = seen
     assert request.input == BashInput(command="rm -rf /")
@@ -234,7 +234,7 @@ async def test_a_failure_of_one_handler_does_not_ask_the_inbox() -> None:
 
 async def test_a_withdrawn_question_cancels_the_handler() -> None:
     started, seen = anyio.Event(), []
-    context = HandlerContext(request_id="r2")
+    context = PermissionContext(request_id="r2")
 
     async def waits(request: PermissionRequest, context: PermissionContext) -> Any:
         started.set()

@@ -4,14 +4,14 @@ from collections.abc import Iterable
 from typing import Any, Protocol
 
 from claude_agent_py._errors import HandlerError
-from claude_agent_py._handler_context import HandlerContext
+from claude_agent_py.permissions.requests import PermissionContext
 from claude_agent_py.tasks import TaskEvent, TaskIntake
 
 
 class PermissionAnswers(Protocol):
     """What answers permission prompts, questions, plans, elicitations and dialogs."""
 
-    async def answer(self, request: Any, context: HandlerContext) -> dict[str, Any]:
+    async def answer(self, request: Any, context: PermissionContext) -> dict[str, Any]:
         """Return the reply to a `CanUseToolRequest`, an `ElicitationRequest` or a `UserDialogRequest`."""
         ...
 

@@ -14,7 +14,7 @@ from msgspec import Struct
 from claude_agent_py._cancellation import Cancellation
 from claude_agent_py._errors import OptionsError
 from claude_agent_py._event_loop import run_until_wait
-from claude_agent_py._handler_context import HandlerContext
+from claude_agent_py._handler_context import HandlerContext, extend
 from claude_agent_py._protocol.engine import UNSUPPORTED, Engine
 from claude_agent_py._protocol.events import RequestCancelled, RequestReceived
 from claude_agent_py._runtime.answering.parts import needs_hooks, needs_permissions, needs_servers
@@ -71,6 +71,7 @@ class RequestHandlers:
         self._parent = parent
         self._options = options = session.options
         self._report = session.failures.report
+        self._cwd = os.path.abspath(options.cwd or os.curdir)
         self._pending: dict[str, _Pending] = {}
         self._hooks: HookDispatcher | None = None
         self._permissions: PermissionDispatcher | None = None
@@ -159,7 +160,14 @@ class RequestHandlers:
         return await self.mcp.answer(request.server_name, request.message, context, self._session.workers)
 
     async def _answer_permission(self, request_id: str, request: Any, cancellation: Cancellation) -> Payload:
-        context = self._make_context(request_id, getattr(request, "agent_id", None), cancellation)
+        from claude_agent_py.permissions.requests import PermissionContext
+
+        context = extend(
+            self._make_context(request_id, getattr(request, "agent_id", None), cancellation),
+            PermissionContext,
+            tool_use_id=getattr(request, "tool_use_id", None),
+            cwd=self._cwd,
+        )
         return await self.permission_answers.answer(request, context)
 
     _ANSWERS: ClassVar[dict[type, Callable[..., Coroutine[Any, Any, Payload]]]] = {
@@ -223,7 +231,6 @@ class RequestHandlers:
             {name: getattr(options, name) for name in HANDLERS.values()},
             report=self._report,
             interactions=options.interactions,
-            cwd=str(options.cwd) if options.cwd is not None else None,
             intakes=self._intakes,
             on_interaction=self._session.readers.announce_interaction,
         )
@@ -244,8 +251,7 @@ class RequestHandlers:
         def send(server_name: str, message: Payload) -> None:
             self._session.post("mcp_message", server_name=server_name, message=message)
 
-        cwd = os.path.abspath(self._options.cwd or os.curdir)
-        self._mcp = MCPHost(collect_hosted_servers(self._options), send, report=self._report, cwd=cwd)
+        self._mcp = MCPHost(collect_hosted_servers(self._options), send, report=self._report, cwd=self._cwd)
         return self._mcp
 
     # Lifecycle --------------------------------------------------------------------------------------------------------

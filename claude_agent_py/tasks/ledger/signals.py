@@ -345,7 +345,6 @@ def open_question(ledger: Ledger, request_id: str, task_id: str, asked: Asked, n
     """Record that a task asks the user."""
     record = ledger.records.get(task_id)
     if record is not None and record.runs and record.is_live:
-        ledger.askers[request_id] = task_id
         record.prompts.add(request_id)
         ledger.signal(record, record.run, Signal.ASKED, now)
         ledger.record_activity(record, now)
@@ -359,11 +358,11 @@ def record_answer(ledger: Ledger, task_id: str, answered: Answered, now: float) 
         ledger.emit(TaskAnswered, record, record.run, now, answered)
 
 
-def close_question(ledger: Ledger, request_id: str, now: float) -> None:
+def close_question(ledger: Ledger, request_id: str, task_id: str, now: float) -> None:
     """Record that a question was answered or withdrawn."""
-    record = ledger.records.get(ledger.askers.pop(request_id, ""))
-    if record is not None:
-        record.prompts.discard(request_id)
+    record = ledger.records.get(task_id)
+    if record is not None and request_id in record.prompts:
+        record.prompts.remove(request_id)
         if not record.prompts:
             ledger.signal(record, record.run, Signal.ANSWERED, now)
 
@@ -371,7 +370,6 @@ def close_question(ledger: Ledger, request_id: str, now: float) -> None:
 def process_exited(ledger: Ledger, reason: str, now: float) -> None:
     """End everything that the CLI ran, because its process ended."""
     ledger.fail_all(reason, now)
-    ledger.askers.clear()
 
 
 HANDLERS: Final[Mapping[type, Callable[[Ledger, Any, float], None]]] = {
