@@ -86,11 +86,11 @@ class LaunchPlan:
     def prepare(self) -> None:
         """Write the files into a new directory that only this user can read. Blocks for less than a millisecond.
 
-        They are removed by `clean_up`, when the plan is collected, or at exit of the interpreter. The files of a killed
-        process are removed by the next process that writes some (POSIX).
+        They are removed by `clean_up`, when the plan is collected, or when the interpreter exits. The files of a killed
+        process are removed by the next process that writes such files (POSIX).
 
         Raises:
-            OptionsError: The files cannot be written.
+            OptionsError: The files cannot be written, or the home is not private.
         """
         if self.home is not None and not self.is_new_home and not self.is_elsewhere:
             make_home(self.home, self.user)
@@ -100,22 +100,24 @@ class LaunchPlan:
         _sweep(scratch.parent)
         weakref.finalize(self, _remove, scratch, tuple(self.files), self.owner)
         try:
-            scratch.mkdir(mode=0o700, exist_ok=True)
-            lock(scratch)
-            if self.user is not None:
-                shutil.chown(scratch, self.user)
-            if self.home is not None and self.is_new_home:
-                make_home(self.home, self.user)
-            for path, text in self.files.items():
-                with os.fdopen(
-                    os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8"
-                ) as file:
-                    file.write(text)
-                if self.user is not None:
-                    shutil.chown(path, self.user)
+            self._fill(scratch)
+        except OptionsError:
+            self.clean_up()
+            raise
         except OSError as error:
             self.clean_up()
-            raise OptionsError(f"they cannot be written for the CLI: {error}", option="settings") from error
+            raise OptionsError(f"the files for the CLI cannot be written: {error}", option="settings") from error
+
+    def _fill(self, scratch: Path) -> None:
+        """Create the directory, the new home and the files."""
+        scratch.mkdir(mode=PRIVATE, exist_ok=True)
+        lock(scratch)
+        _give_to(self.user, scratch)
+        if self.home is not None and self.is_new_home:
+            make_home(self.home, self.user)
+        for path, text in self.files.items():
+            _write_private(path, text)
+            _give_to(self.user, path)
 
     @property
     def _scratch(self) -> Path | None:
@@ -158,11 +160,22 @@ def make_home(home: Path, user: str | int | None) -> None:
         for directory in (home, home / CONFIG):
             if not directory.is_dir():
                 directory.mkdir(mode=PRIVATE, parents=directory is home)
-                if user is not None:
-                    shutil.chown(directory, user)
+                _give_to(user, directory)
         _check_private(home)
     except OSError as error:
         raise OptionsError(f"cannot be created: {error}", option="home") from error
+
+
+def _write_private(path: Path, text: str) -> None:
+    """Write a new file that only this user can read."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def _give_to(user: str | int | None, path: Path) -> None:
+    if user is not None:
+        shutil.chown(path, user)
 
 
 def _check_private(home: Path) -> None:

@@ -53,6 +53,14 @@ MAX_LISTING_CHARS: Final = 9000
 """Maximum length of `cli_agents_text`. The CLI (2.1.328) writes longer texts of hooks, beyond 10,000 characters, to a
 file."""
 
+LISTING_INTRO: Final = (
+    "The agents of the CLI and those defined in files (tool `Agent`, parameter `subagent_type`). The list of agent "
+    "types says which tools each has."
+)
+
+ROOM_FOR_COUNT: Final = 100
+"""How many characters of `cli_agents_text` are kept for the number of agents left out."""
+
 
 class DelegationGuide(ConfigModel):
     """The text that explains to the model when to delegate work to an agent and when to use a tool itself.
@@ -130,19 +138,12 @@ def cli_agents_text(agents: Iterable[Any]) -> str:
     rows = [(str(agent.name), agent.model or "default", agent.description or "") for agent in agents]
     if not rows:
         return ""
-    lines = [
-        "Agents of the CLI and of agent files (tool `Agent`, parameter `subagent_type`). The list of agent types says "
-        "which tools each has.",
-        "",
-        *_build_head(("agent", "model", "use it for")),
-    ]
-    room = MAX_LISTING_CHARS - sum(len(line) + 1 for line in lines) - 100
-    for count, row in enumerate(rows):
-        line = _build_row(row)
-        # The CLI counts UTF-16 code units, of which a character may have two.
-        room -= 2 * len(line) + 1
+    lines = [LISTING_INTRO, "", *_build_head(("agent", "model", "use it for"))]
+    room = MAX_LISTING_CHARS - text_length("\n".join(lines)) - ROOM_FOR_COUNT
+    for count, line in enumerate(map(_build_row, rows)):
+        room -= 1 + text_length(line)
         if room < 0:
-            return "\n".join([*lines, f"\n{len(rows) - count} more are in the list of agent types."])
+            return "\n".join([*lines, "", f"{len(rows) - count} more are in the list of agent types."])
         lines.append(line)
     return "\n".join(lines)
 

@@ -277,10 +277,22 @@ def test_files_are_written_for_this_user_only_and_removed(tmp_path: Path) -> Non
     if sys.platform != "win32":
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert stat.S_IMODE(scratch.stat().st_mode) == 0o700
-    with pytest.raises(OptionsError, match="cannot be written for the CLI"):
+    with pytest.raises(OptionsError, match="for the CLI cannot be written"):
         plan_launch(options, cli=Path("claude"), scratch=scratch).prepare()
     made.clean_up()
     made.clean_up()
+    assert not scratch.exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no modes")
+def test_a_home_that_others_can_read_leaves_no_files(tmp_path: Path) -> None:
+    scratch = tmp_path / "scratch"
+    (scratch / "home").mkdir(parents=True, mode=0o755)
+    plan = LaunchPlan(
+        argv=["claude"], env={}, files={scratch / "settings.json": "{}"}, home=scratch / "home", is_new_home=True
+    )
+    with pytest.raises(OptionsError, match="open to other users"):
+        plan.prepare()
     assert not scratch.exists()
 
 

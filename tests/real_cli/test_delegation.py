@@ -22,7 +22,7 @@ Scripts: TypeAlias = dict[Any, Any]
 READER = AgentDefinition(description="Reads", prompt="You read.", tools=["Read", "Bash"], model="haiku")
 GUIDE = DelegationGuide(max_report_chars=500)
 LONG = "".join(f"Sentence number {n} of the report. " for n in range(600)).strip()
-LISTING = "Agents of the CLI and of agent files"
+LISTING = "The agents of the CLI and those defined in files"
 
 
 def launch(prompt: str, *, background: bool = False, agent: str = "reader") -> Any:
