@@ -19,7 +19,7 @@ from claude_agent_py.cli._chat.answers import AnswerView
 from claude_agent_py.cli._chat.conversation import Conversation, Entry
 from claude_agent_py.cli._chat.question_panel import QuestionPanel
 from claude_agent_py.cli._chat.widgets import Plain, PromptBox, PromptHistory, render_entry
-from claude_agent_py.cli.live_tree import Descriptions, build_task_tree
+from claude_agent_py.cli.live_tree import build_task_tree
 from claude_agent_py.client import Client
 from claude_agent_py.permissions.requests import displayable
 from claude_agent_py.tasks.task import Task
@@ -95,7 +95,6 @@ class ChatApp(App[None]):
         self._status = Plain(id="status")
         self._growing: set[AnswerView] = set()
         """Answers with text that is not drawn yet."""
-        self._descriptions = Descriptions()
         self._pressed: dict[str, float] = {}
         self._hint = ""
         self._is_lost = False
@@ -196,7 +195,7 @@ class ChatApp(App[None]):
         roots = [task for task in self._client.tasks.roots if _is_running(task)]
         self._tasks.display = bool(roots)
         if roots:
-            self._tasks.update(build_task_tree(roots, self._descriptions))
+            self._tasks.update(build_task_tree(roots, time.time()))
 
     async def _show_error(self, error: Exception, more: str = "") -> None:
         text = f"{type(error).__name__}: {displayable(str(error))} {more}".strip()
