@@ -31,46 +31,38 @@ class Sections:
     def __init__(self) -> None:
         self.done: list[str] = []
         self.tail = ""
-        self._scanned = 0
-        """The length of the scanned part of the tail, which ends with a line."""
-        self._fence = ""
-        """The line that opened the code block at this position; empty outside a code block."""
-        self._blank = 0
-        """The end of the last blank line outside a code block."""
 
     def feed(self, text: str) -> None:
         """Add text at the end."""
         for start in range(0, len(text), SECTION_CHARS):
             self.tail += text[start : start + SECTION_CHARS]
-            self._scan()
-            if len(self.tail) > SECTION_CHARS and self._blank:
-                self._cut(self._blank, "")
-            elif len(self.tail) > MAX_CHARS:
-                self._cut(self._scanned or len(self.tail), self._fence)
+            if len(self.tail) > SECTION_CHARS:
+                self._cut()
 
-    def _scan(self) -> None:
-        """Find code blocks and blank lines in the new complete lines."""
-        while (end := self.tail.find("\n", self._scanned)) >= 0:
-            line = self.tail[self._scanned : end]
-            self._scanned = end + 1
+    def _cut(self) -> None:
+        """Complete a part up to the last blank line outside a code block, or, in a long tail, the last line."""
+        # The line that opened the code block at this position; empty outside a code block.
+        fence = ""
+        end = blank = 0
+        for line in self.tail.split("\n")[:-1]:
+            end += len(line) + 1
             found = _FENCE.fullmatch(line)
-            if not self._fence:
-                self._fence = line[:200] if found else ""
-                if not line.strip():
-                    self._blank = self._scanned
-            elif found and line.strip() == found[1] and found[1].startswith(_get_marker(self._fence)):
-                self._fence = ""
-
-    def _cut(self, end: int, fence: str) -> None:
-        """Complete the part up to `end`. If `fence` is not empty, close its code block and reopen it."""
+            if not fence:
+                fence = line[:200] if found else ""
+                blank = blank if line.strip() else end
+            elif found and line.strip() == found[1] and found[1].startswith(_get_marker(fence)):
+                fence = ""
+        if blank:
+            end = blank
+            fence = ""
+        elif len(self.tail) <= MAX_CHARS:
+            return
+        end = end or len(self.tail)
         head = self.tail[:end]
         rest = self.tail[end:]
-        self._scanned = max(0, self._scanned - end)
-        self._blank = 0
         if fence:
             head = f"{head.rstrip()}\n{_get_marker(fence)}"
             rest = f"{fence}\n{rest}"
-            self._scanned += len(fence) + 1
         self.done.append(head)
         self.tail = rest
 
@@ -82,6 +74,8 @@ def _get_marker(fence: str) -> str:
 
 
 THEME: Final = "ansi_dark"
+DRAW_DELAY: Final = 0.08
+"""Seconds for which added text is collected before it is drawn."""
 RESIZE_DELAY: Final = 0.15
 """Seconds without another resize before the text is rendered for the new width."""
 
@@ -140,7 +134,7 @@ def render_markdown(source: str, width: int) -> Text:
 
 
 class AnswerView(Vertical):
-    """An answer. `feed` adds text, and `draw` shows it. Drawing only renders the last section again."""
+    """An answer that grows. Added text is drawn a moment later, and only the last section is rendered again."""
 
     def __init__(self, *, is_plain: bool = False) -> None:
         super().__init__()
@@ -148,18 +142,17 @@ class AnswerView(Vertical):
         self._is_plain = is_plain
         self._sections = Sections()
         self._views: list[MarkdownText] = []
-        self._is_drawn = True
+        self._will_draw = False
 
     def feed(self, text: str) -> None:
         """Add text to the answer."""
         self._sections.feed(text)
-        self._is_drawn = False
+        if not self._will_draw:
+            self._will_draw = True
+            self.set_timer(DRAW_DELAY, self._draw)
 
-    def draw(self) -> None:
-        """Show the added text."""
-        if self._is_drawn or not self.is_mounted:
-            return
-        self._is_drawn = True
+    def _draw(self) -> None:
+        self._will_draw = False
         count = len(self._views)
         texts = [*self._sections.done, self._sections.tail]
         if count:

@@ -28,7 +28,6 @@ from claude_agent_py.wire.messages.catalog import SlashCommand
 DOUBLE_PRESS_SECONDS: Final = 2.0
 """The longest time between two presses of a key that count as a double press."""
 REFRESH: Final = 0.25
-DRAW_EVERY: Final = 0.08
 MOST_ENTRIES: Final = 400
 SHOWN_COMMANDS: Final = 6
 MODES: Final = ("default", "acceptEdits", "plan")
@@ -93,8 +92,6 @@ class ChatApp(App[None]):
         self._hints = Plain(id="hints")
         self._box = PromptBox(history or PromptHistory(), self._complete)
         self._status = Plain(id="status")
-        self._growing: set[AnswerView] = set()
-        """Answers with text that is not drawn yet."""
         self._pressed: dict[str, float] = {}
         self._hint = ""
         self._is_lost = False
@@ -112,7 +109,6 @@ class ChatApp(App[None]):
         for entry in self.conversation.entries:
             await self._show(entry)
         self.set_interval(REFRESH, self._refresh_status)
-        self.set_interval(DRAW_EVERY, self._draw_answers)
         self._refresh_status()
         self.run_worker(self._follow())
         if self._first:
@@ -153,13 +149,6 @@ class ChatApp(App[None]):
             await self._mount_entry(entry, view)
         view.feed("".join(entry.parts[view.shown_parts :]))
         view.shown_parts = len(entry.parts)
-        self._growing.add(view)
-
-    def _draw_answers(self) -> None:
-        growing = self._growing
-        self._growing = set()
-        for view in growing:
-            view.draw()
 
     async def _mount_entry(self, entry: Entry, widget: Widget) -> None:
         self._widgets[entry] = widget
