@@ -33,7 +33,6 @@ class Sections:
         self.tail = ""
 
     def feed(self, text: str) -> None:
-        """Add text at the end."""
         for start in range(0, len(text), SECTION_CHARS):
             self.tail += text[start : start + SECTION_CHARS]
             if len(self.tail) > SECTION_CHARS:
@@ -94,7 +93,6 @@ class MarkdownText(Static):
         self._redraw_timer: Timer | None = None
 
     def show(self, source: str) -> None:
-        """Replace the text."""
         self._source = source
         self._draw()
 
@@ -145,7 +143,6 @@ class AnswerView(Vertical):
         self._will_draw = False
 
     def feed(self, text: str) -> None:
-        """Add text to the answer."""
         self._sections.feed(text)
         if not self._will_draw:
             self._will_draw = True

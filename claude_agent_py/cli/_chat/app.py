@@ -98,7 +98,6 @@ class ChatApp(App[None]):
         """Whether the CLI exited unexpectedly."""
 
     def compose(self) -> ComposeResult:
-        """Yield the panes."""
         yield from (self._pane, self._tasks, self._panel, self._hints, self._box, self._status)
 
     async def on_mount(self) -> None:
@@ -211,7 +210,6 @@ class ChatApp(App[None]):
     # Typing -----------------------------------------------------------------------------------------------------
 
     async def on_prompt_box_sent(self, message: PromptBox.Sent) -> None:
-        """Send the prompt."""
         await self._send(message.text)
 
     async def _send(self, text: str) -> None:
@@ -294,13 +292,11 @@ class ChatApp(App[None]):
         self._request(self._client.tasks.move_all_to_background)
 
     def action_next_mode(self) -> None:
-        """Switch to the next permission mode."""
         mode = self.conversation.permission_mode
         following = MODES[(MODES.index(mode) + 1) % len(MODES)] if mode in MODES else MODES[0]
         self._request(lambda: self._client.set_permission_mode(following))
 
     def action_scroll(self, pages: int) -> None:
-        """Scroll the conversation."""
         if pages < 0:
             self._pane.scroll_page_up(animate=False)
         else:
