@@ -39,30 +39,17 @@ def create_screen(out: TextIO, clock: Callable[[], float] = time.time) -> "Scree
     return _LiveTree(console, clock)
 
 
-class Descriptions:
-    """Describes tasks in one line each.
-
-    Token counts never decrease, although the CLI may report fewer tokens than before.
-    """
-
-    def __init__(self, clock: Callable[[], float] = time.time) -> None:
-        self._clock = clock
-        self._tokens: dict[str, int] = {}
-
-    def describe(self, task: Task) -> str:
-        """Return the line of a task, without its mark."""
-        line = f"{task.description} [{task.subagent_type or task.type}] {task.status}"
-        if task.started_at:
-            ended_at = task.ended_at or self._clock()
-            line += f" {max(0.0, ended_at - task.started_at):.1f}s"
-        if task.last_tool_name and not task.done:
-            line += f" · {task.last_tool_name}"
-        reported = int(task.usage.total_tokens) if task.usage else 0
-        tokens = max(reported, self._tokens.get(task.id, 0))
-        self._tokens[task.id] = tokens
-        if tokens:
-            line += f" · {tokens} tokens"
-        return one_line(line, SHOWN_CHARS)
+def describe_task(task: Task, now: float) -> str:
+    """Return the line of a task, without its mark. `now` is the time in seconds since the epoch."""
+    line = f"{task.description} [{task.subagent_type or task.type}] {task.status}"
+    if task.started_at:
+        line += f" {max(0.0, (task.ended_at or now) - task.started_at):.1f}s"
+    if task.last_tool_name and not task.done:
+        line += f" · {task.last_tool_name}"
+    usage = task.usage
+    if usage and usage.total_tokens:
+        line += f" · {usage.total_tokens:.0f} tokens"
+    return one_line(line, SHOWN_CHARS)
 
 
 class Screen:
@@ -70,7 +57,7 @@ class Screen:
 
     def __init__(self, out: TextIO | None, clock: Callable[[], float] = time.time) -> None:
         self._out = out
-        self._descriptions = Descriptions(clock)
+        self._clock = clock
         self._shown: dict[str, tuple[object, ...]] = {}
 
     def say(self, text: str) -> None:
@@ -89,7 +76,7 @@ class Screen:
             state = (task.status, task.last_tool_name)
             if self._shown.get(task.id) != state:
                 self._shown[task.id] = state
-                self.say(f"{'  ' * (task.depth - 1)}{MARKS[task.status][0]} {self._descriptions.describe(task)}")
+                self.say(f"{'  ' * (task.depth - 1)}{MARKS[task.status][0]} {describe_task(task, self._clock())}")
 
 
 class _LiveTree(Screen):
@@ -115,9 +102,9 @@ class _LiveTree(Screen):
             self._console.print(self._tree(tasks))
 
     def _tree(self, tasks: TaskManager) -> Any:
-        return build_task_tree(tasks.roots, self._descriptions) if len(tasks) else ""
+        return build_task_tree(tasks.roots, self._clock()) if len(tasks) else ""
 
 
-def build_task_tree(roots: Iterable[Task], descriptions: Descriptions) -> Any:
+def build_task_tree(roots: Iterable[Task], now: float) -> Any:
     """Return a `rich` tree of tasks and their children."""
-    return build_tree("tasks", roots, lambda task: (MARKS[task.status], " ", descriptions.describe(task)))
+    return build_tree("tasks", roots, lambda task: (MARKS[task.status], " ", describe_task(task, now)))

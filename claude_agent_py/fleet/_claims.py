@@ -33,12 +33,10 @@ class Claim(NamedTuple):
 
     @property
     def id(self) -> str:
-        """The id of the session."""
         return str(self.session["id"])
 
     @property
     def workflow_id(self) -> str:
-        """The id of the DBOS workflow."""
         return f"{self.id}:{self.session['step']}"
 
 
@@ -78,7 +76,6 @@ def extend_lease(connection: Connection, worker: str, lease: float, memory_used:
 
 
 def unregister(connection: Connection, worker: str) -> None:
-    """Delete a worker."""
     connection.execute(delete(workers).where(workers.c.id == worker))
 
 

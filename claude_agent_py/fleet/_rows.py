@@ -54,12 +54,10 @@ def set_state(connection: Connection, session: str, run: int, at: float, state: 
 
 
 def change_session(connection: Connection, session: str, **values: Any) -> None:
-    """Change a session's row."""
     connection.execute(update(sessions).where(sessions.c.id == session).values(values))
 
 
 def change_run(connection: Connection, session: str, number: int, **values: Any) -> None:
-    """Change a run's row."""
     connection.execute(update(runs).where(runs.c.session == session, runs.c.number == number).values(values))
 
 

@@ -289,12 +289,6 @@ class Cassette:
         """The requests of the CLI so far."""
         return self._model.requests
 
-    @property
-    def unplayed(self) -> list[str]:
-        """The recorded requests that the replay did not make, without the parts that repeat earlier ones."""
-        left = [] if self.is_recording else [e for at, e in enumerate(self._entries) if at not in self._asked]
-        return ["\n".join(entry.lines) for entry in left if entry.conversation != "side"]
-
     def check(self) -> None:
         """Raise `CassetteMismatch` if a request differed from the recording."""
         if self.mismatches:

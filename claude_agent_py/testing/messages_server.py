@@ -1,6 +1,7 @@
 """The HTTP server of the scripted model.
 
-Headers and first event are sent in one write with TCP_NODELAY, because small separate writes cost 40 ms per call.
+Headers and first event are sent in one write with TCP_NODELAY, because small separate writes cost 40 ms per call: all
+output is buffered until `flush`.
 """
 
 import contextlib
@@ -19,6 +20,7 @@ from claude_agent_py.testing.script import POLL, Answer, CutStream, Failure, Gat
 
 JSON = "application/json"
 EVENT_STREAM = "text/event-stream"
+LAST_CHUNK = b"0\r\n\r\n"
 
 READ_PAUSE = 0.4
 """Seconds for which the peer can read before a reset, unless the script has a gate for it."""
@@ -90,6 +92,7 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
     timeout = None
+    wbufsize = -1
 
     def handle(self) -> None:
         with contextlib.suppress(OSError):
@@ -153,29 +156,26 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _send_whole(self, status: int, body: Any, headers: Mapping[str, str] | None = None) -> None:
         payload = b"" if body is None else json.dumps(body).encode()
-        self._write(self._build_head(status, JSON, {"content-length": str(len(payload)), **(headers or {})}) + payload)
+        self._send_head(status, JSON, {"content-length": str(len(payload)), **(headers or {})})
+        self.wfile.write(payload)
 
     def _stream(self, answer: Reply | CutStream, model: str) -> None:
         reply = answer.reply if isinstance(answer, CutStream) else answer
-        pending = self._build_head(HTTPStatus.OK, EVENT_STREAM, {"transfer-encoding": "chunked", **reply.headers})
+        self._send_head(HTTPStatus.OK, EVENT_STREAM, {"transfer-encoding": "chunked", **reply.headers})
         chars = blocks = 0
         for step in messages_api.stream(reply, model, self._owner.new_id):
             if step.chars and reply.chunk_delay:
-                self._write(pending)
-                pending = b""
                 self._hold_back(None, reply.chunk_delay)
-            pending += _encode_chunk(step.encode())
+            self._send_chunk(step)
             is_block_end = step.event["type"] == "content_block_stop"
             chars += step.chars
             blocks += is_block_end
             if isinstance(answer, CutStream) and _breaks_after(answer, blocks, chars):
-                self._write(pending)
                 self._break_stream(answer)
                 return
             if step.chars or is_block_end:
-                self._write(pending)
-                pending = b""
-        self._write(pending + b"0\r\n\r\n")
+                self.wfile.flush()
+        self.wfile.write(LAST_CHUNK)
 
     def _break_stream(self, cut: CutStream) -> None:
         if cut.error is None:
@@ -183,7 +183,8 @@ class _Handler(BaseHTTPRequestHandler):
             return
         self._hold_back(cut.when, 0.0)
         event = messages_api.Step(messages_api.error_event(cut.error, "scripted failure in the stream"))
-        self._write(_encode_chunk(event.encode()) + b"0\r\n\r\n")
+        self._send_chunk(event)
+        self.wfile.write(LAST_CHUNK)
 
     def _reset(self, when: Gate | None) -> None:
         # A reset discards unread data, so let the peer read it first.
@@ -195,27 +196,25 @@ class _Handler(BaseHTTPRequestHandler):
 
     # Bytes
 
-    def _build_head(self, status: int, content_type: str, headers: Mapping[str, str]) -> bytes:
-        phrase = HTTPStatus(status).phrase if status in HTTPStatus._value2member_map_ else "Scripted"
-        fields = {
-            "content-type": content_type,
-            "request-id": self._owner.new_id("req_"),
-            **headers,
-        }
-        lines = [f"HTTP/1.1 {status} {phrase}", *(f"{name}: {value}" for name, value in fields.items()), "", ""]
-        return "\r\n".join(lines).encode("latin-1")
+    def _send_head(self, status: int, content_type: str, headers: Mapping[str, str]) -> None:
+        self.send_response_only(status)
+        fields = {"content-type": content_type, "request-id": self._owner.new_id("req_"), **headers}
+        for name, value in fields.items():
+            self.send_header(name, value)
+        self.end_headers()
 
-    def _write(self, data: bytes) -> None:
-        if data:
-            self.wfile.write(data)
+    def _send_chunk(self, step: messages_api.Step) -> None:
+        data = step.encode()
+        self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
 
     # Waiting
 
     def _hold_back(self, gate: Gate | None, delay: float) -> None:
-        """Wait for the gate and then `delay` seconds.
+        """Send the buffered output, and wait for the gate and then `delay` seconds.
 
         Raises ConnectionAbortedError, which ends the connection, if the peer abandons the request first.
         """
+        self.wfile.flush()
         is_open = gate is None or gate.hold(self._is_abandoned)
         end = time.monotonic() + delay
         while is_open and (left := end - time.monotonic()) > 0:
@@ -247,7 +246,3 @@ def _is_closed(connection: socket.socket) -> bool:
         return True
     finally:
         connection.setblocking(True)
-
-
-def _encode_chunk(data: bytes) -> bytes:
-    return b"%x\r\n%s\r\n" % (len(data), data)

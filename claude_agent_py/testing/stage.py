@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeAlias
 
 from claude_agent_py.testing.fake_cli import FakeCLI
 from claude_agent_py.testing.script import AnyScript, LooseAnswer
@@ -36,28 +36,14 @@ class MakeScriptedModel(Protocol):
         ...
 
 
-class MakeFakeCLI(Protocol):
-    """The fixture `fake_cli`: make a `FakeCLI`."""
+MakeFakeCLI: TypeAlias = Callable[..., FakeCLI]
+"""The fixture `fake_cli`: make a `FakeCLI` from the same arguments."""
 
-    def __call__(self, *script: object, **more: Any) -> FakeCLI:
-        """Return the fake. Takes the arguments of `FakeCLI`."""
-        ...
+MakeOptions: TypeAlias = Callable[..., "ClientOptions"]
+"""The fixture `claude_options`: options for the stand-in of the test. Takes the keywords of `ClientOptions`."""
 
-
-class MakeOptions(Protocol):
-    """The fixture `claude_options`: options of a session with the stand-in of the test."""
-
-    def __call__(self, **overrides: Any) -> "ClientOptions":
-        """Return the options. Takes the keywords of `ClientOptions`."""
-        ...
-
-
-class MakeClient(Protocol):
-    """The fixture `claude_client`: a client of the stand-in of the test."""
-
-    def __call__(self, **overrides: Any) -> "Client":
-        """Return a client, for `async with`. Takes the keywords of `ClientOptions`."""
-        ...
+MakeClient: TypeAlias = Callable[..., "Client"]
+"""The fixture `claude_client`: a client of the stand-in, for `async with`. Takes the keywords of `ClientOptions`."""
 
 
 class Stage:

@@ -15,11 +15,12 @@ import pytest
 from stored import SESSION, Stored
 from textual.widgets import Input
 
+from claude_agent_py._errors import ClaudeAgentError
 from claude_agent_py.cli import main
 from claude_agent_py.cli._dashboard.app import Dashboard
 from claude_agent_py.cli._dashboard.machine import TranscriptTailer
 from claude_agent_py.cli._dashboard.model import DashboardModel
-from claude_agent_py.cli._dashboard.termination import CannotStopError, terminate_tree
+from claude_agent_py.cli._dashboard.termination import terminate_tree
 from claude_agent_py.cli._dashboard.tree import RowTree
 from claude_agent_py.sessions import get_session
 from claude_agent_py.sessions.stored_tasks import Launches
@@ -152,12 +153,12 @@ def test_the_process_tree_that_was_shown_is_ended_and_no_other() -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux")
 def test_a_process_of_another_user_is_not_ended() -> None:
     if os.geteuid():
-        with pytest.raises(CannotStopError, match="another user"):
+        with pytest.raises(ClaudeAgentError, match="another user"):
             terminate_tree(id_of(1))
         return
     with subprocess.Popen(["sleep", "1000"], user=65534) as process:
         try:
-            with pytest.raises(CannotStopError, match="another user"):
+            with pytest.raises(ClaudeAgentError, match="another user"):
                 terminate_tree(id_of(process.pid))
             assert process.poll() is None
         finally:

@@ -91,7 +91,6 @@ async def test_a_session_is_recorded_once_and_replayed_elsewhere_without_secrets
         assert await talk(replay) == [f"It is in {there}.", "Double."]
         assert (there / "note.txt").read_text() == "<DATABASE_PASSWORD> <ANTHROPIC_API_KEY>"
     assert there != cwd
-    assert replay.unplayed == []
     replay.check()
 
     async with Cassette(path) as other:
@@ -100,7 +99,6 @@ async def test_a_session_is_recorded_once_and_replayed_elsewhere_without_secrets
     with pytest.raises(CassetteMismatch) as caught:
         other.check()
     assert " user: Where\n-is it?\n+was it?\n" in str(caught.value)
-    assert other.unplayed[0] == "user: Where\nis it?"
 
 
 TOKEN = "sk-ant-oat01-of-a-subscription-0123456789"

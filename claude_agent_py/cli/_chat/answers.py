@@ -1,7 +1,6 @@
 """`AnswerView`: a streaming answer, rendered as Markdown."""
 
 import io
-import re
 from typing import Final
 
 from rich.console import Console
@@ -12,12 +11,12 @@ from textual.containers import Vertical
 from textual.timer import Timer
 from textual.widgets import Static
 
+from claude_agent_py.formatting.markdown import closes, find_opener
+
 SECTION_CHARS: Final = 4000
 """A part of this length ends at the next blank line outside a code block."""
 MAX_CHARS: Final = 16_000
 """A longer part is cut at the end of a line, or anywhere if it has no line end."""
-
-_FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})[^\n]*")
 
 
 class Sections:
@@ -31,57 +30,44 @@ class Sections:
     def __init__(self) -> None:
         self.done: list[str] = []
         self.tail = ""
-        self._scanned = 0
-        """The length of the scanned part of the tail, which ends with a line."""
-        self._fence = ""
-        """The line that opened the code block at this position; empty outside a code block."""
-        self._blank = 0
-        """The end of the last blank line outside a code block."""
 
     def feed(self, text: str) -> None:
-        """Add text at the end."""
         for start in range(0, len(text), SECTION_CHARS):
             self.tail += text[start : start + SECTION_CHARS]
-            self._scan()
-            if len(self.tail) > SECTION_CHARS and self._blank:
-                self._cut(self._blank, "")
-            elif len(self.tail) > MAX_CHARS:
-                self._cut(self._scanned or len(self.tail), self._fence)
+            if len(self.tail) > SECTION_CHARS:
+                self._cut()
 
-    def _scan(self) -> None:
-        """Find code blocks and blank lines in the new complete lines."""
-        while (end := self.tail.find("\n", self._scanned)) >= 0:
-            line = self.tail[self._scanned : end]
-            self._scanned = end + 1
-            found = _FENCE.fullmatch(line)
-            if not self._fence:
-                self._fence = line[:200] if found else ""
-                if not line.strip():
-                    self._blank = self._scanned
-            elif found and line.strip() == found[1] and found[1].startswith(_get_marker(self._fence)):
-                self._fence = ""
-
-    def _cut(self, end: int, fence: str) -> None:
-        """Complete the part up to `end`. If `fence` is not empty, close its code block and reopen it."""
+    def _cut(self) -> None:
+        """Complete a part up to the last blank line outside a code block, or, in a long tail, the last line."""
+        opener = marker = ""
+        end = blank = 0
+        for line in self.tail.split("\n")[:-1]:
+            end += len(line) + 1
+            if marker:
+                marker = "" if closes(line, marker) else marker
+            elif found := find_opener(line):
+                opener = line[:200]
+                marker = found
+            elif not line.strip():
+                blank = end
+        if blank:
+            end = blank
+            marker = ""
+        elif len(self.tail) <= MAX_CHARS:
+            return
+        end = end or len(self.tail)
         head = self.tail[:end]
         rest = self.tail[end:]
-        self._scanned = max(0, self._scanned - end)
-        self._blank = 0
-        if fence:
-            head = f"{head.rstrip()}\n{_get_marker(fence)}"
-            rest = f"{fence}\n{rest}"
-            self._scanned += len(fence) + 1
+        if marker:
+            head = f"{head.rstrip()}\n{marker}"
+            rest = f"{opener}\n{rest}"
         self.done.append(head)
         self.tail = rest
 
 
-def _get_marker(fence: str) -> str:
-    """Return the backticks or tildes of the line that opens a code block. They also close it."""
-    stripped = fence.strip()
-    return stripped[: len(stripped) - len(stripped.lstrip(stripped[0]))]
-
-
 THEME: Final = "ansi_dark"
+DRAW_DELAY: Final = 0.08
+"""Seconds for which added text is collected before it is drawn."""
 RESIZE_DELAY: Final = 0.15
 """Seconds without another resize before the text is rendered for the new width."""
 
@@ -100,7 +86,6 @@ class MarkdownText(Static):
         self._redraw_timer: Timer | None = None
 
     def show(self, source: str) -> None:
-        """Replace the text."""
         self._source = source
         self._draw()
 
@@ -140,7 +125,7 @@ def render_markdown(source: str, width: int) -> Text:
 
 
 class AnswerView(Vertical):
-    """An answer. `feed` adds text, and `draw` shows it. Drawing only renders the last section again."""
+    """An answer that grows. Added text is drawn a moment later, and only the last section is rendered again."""
 
     def __init__(self, *, is_plain: bool = False) -> None:
         super().__init__()
@@ -148,18 +133,16 @@ class AnswerView(Vertical):
         self._is_plain = is_plain
         self._sections = Sections()
         self._views: list[MarkdownText] = []
-        self._is_drawn = True
+        self._will_draw = False
 
     def feed(self, text: str) -> None:
-        """Add text to the answer."""
         self._sections.feed(text)
-        self._is_drawn = False
+        if not self._will_draw:
+            self._will_draw = True
+            self.set_timer(DRAW_DELAY, self._draw)
 
-    def draw(self) -> None:
-        """Show the added text."""
-        if self._is_drawn or not self.is_mounted:
-            return
-        self._is_drawn = True
+    def _draw(self) -> None:
+        self._will_draw = False
         count = len(self._views)
         texts = [*self._sections.done, self._sections.tail]
         if count:

@@ -19,7 +19,7 @@ from claude_agent_py.cli._chat.answers import AnswerView
 from claude_agent_py.cli._chat.conversation import Conversation, Entry
 from claude_agent_py.cli._chat.question_panel import QuestionPanel
 from claude_agent_py.cli._chat.widgets import Plain, PromptBox, PromptHistory, render_entry
-from claude_agent_py.cli.live_tree import Descriptions, build_task_tree
+from claude_agent_py.cli.live_tree import build_task_tree
 from claude_agent_py.client import Client
 from claude_agent_py.permissions.requests import displayable
 from claude_agent_py.tasks.task import Task
@@ -28,7 +28,6 @@ from claude_agent_py.wire.messages.catalog import SlashCommand
 DOUBLE_PRESS_SECONDS: Final = 2.0
 """The longest time between two presses of a key that count as a double press."""
 REFRESH: Final = 0.25
-DRAW_EVERY: Final = 0.08
 MOST_ENTRIES: Final = 400
 SHOWN_COMMANDS: Final = 6
 MODES: Final = ("default", "acceptEdits", "plan")
@@ -93,16 +92,12 @@ class ChatApp(App[None]):
         self._hints = Plain(id="hints")
         self._box = PromptBox(history or PromptHistory(), self._complete)
         self._status = Plain(id="status")
-        self._growing: set[AnswerView] = set()
-        """Answers with text that is not drawn yet."""
-        self._descriptions = Descriptions()
         self._pressed: dict[str, float] = {}
         self._hint = ""
         self._is_lost = False
         """Whether the CLI exited unexpectedly."""
 
     def compose(self) -> ComposeResult:
-        """Yield the panes."""
         yield from (self._pane, self._tasks, self._panel, self._hints, self._box, self._status)
 
     async def on_mount(self) -> None:
@@ -113,7 +108,6 @@ class ChatApp(App[None]):
         for entry in self.conversation.entries:
             await self._show(entry)
         self.set_interval(REFRESH, self._refresh_status)
-        self.set_interval(DRAW_EVERY, self._draw_answers)
         self._refresh_status()
         self.run_worker(self._follow())
         if self._first:
@@ -154,13 +148,6 @@ class ChatApp(App[None]):
             await self._mount_entry(entry, view)
         view.feed("".join(entry.parts[view.shown_parts :]))
         view.shown_parts = len(entry.parts)
-        self._growing.add(view)
-
-    def _draw_answers(self) -> None:
-        growing = self._growing
-        self._growing = set()
-        for view in growing:
-            view.draw()
 
     async def _mount_entry(self, entry: Entry, widget: Widget) -> None:
         self._widgets[entry] = widget
@@ -196,7 +183,7 @@ class ChatApp(App[None]):
         roots = [task for task in self._client.tasks.roots if _is_running(task)]
         self._tasks.display = bool(roots)
         if roots:
-            self._tasks.update(build_task_tree(roots, self._descriptions))
+            self._tasks.update(build_task_tree(roots, time.time()))
 
     async def _show_error(self, error: Exception, more: str = "") -> None:
         text = f"{type(error).__name__}: {displayable(str(error))} {more}".strip()
@@ -223,7 +210,6 @@ class ChatApp(App[None]):
     # Typing -----------------------------------------------------------------------------------------------------
 
     async def on_prompt_box_sent(self, message: PromptBox.Sent) -> None:
-        """Send the prompt."""
         await self._send(message.text)
 
     async def _send(self, text: str) -> None:
@@ -306,13 +292,11 @@ class ChatApp(App[None]):
         self._request(self._client.tasks.move_all_to_background)
 
     def action_next_mode(self) -> None:
-        """Switch to the next permission mode."""
         mode = self.conversation.permission_mode
         following = MODES[(MODES.index(mode) + 1) % len(MODES)] if mode in MODES else MODES[0]
         self._request(lambda: self._client.set_permission_mode(following))
 
     def action_scroll(self, pages: int) -> None:
-        """Scroll the conversation."""
         if pages < 0:
             self._pane.scroll_page_up(animate=False)
         else:

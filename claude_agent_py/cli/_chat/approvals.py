@@ -16,8 +16,7 @@ from claude_agent_py.permissions.interactions import Interaction
 from claude_agent_py.permissions.prompts import Plan
 from claude_agent_py.permissions.requests import PermissionRequest, displayable
 from claude_agent_py.permissions.typed_answers import HELP, parse_choice, read_typed
-from claude_agent_py.wire.base import dump
-from claude_agent_py.wire.control.permissions import PermissionUpdate, SetMode
+from claude_agent_py.wire.control.permissions import AddDirectories, PermissionUpdate, RemoveDirectories, SetMode
 from claude_agent_py.wire.tools.questions import Question
 
 FILE_BYTES: Final = 1_000_000
@@ -105,6 +104,12 @@ CONTINUED: Final = "\n    | "
 """Prefix of a value's continuation lines, so that none of them looks like another value."""
 DIFFED: Final = frozenset({"old_string", "new_string", "content", "new_source"})
 """Fields of a tool input that the diff already shows."""
+_SCOPES: Final = {
+    "session": "for this session",
+    "localSettings": "for you in this project",
+    "projectSettings": "for everyone in this project",
+    "userSettings": "for you everywhere",
+}
 ACCEPT_EDITS: Final = SetMode(mode="acceptEdits", destination="session")
 
 
@@ -212,31 +217,16 @@ def _list_allowed_updates(request: PermissionRequest) -> list[PermissionUpdate]:
     return [update for update in request.suggestions if update.problem is None]
 
 
-def _describe_update(update: PermissionUpdate) -> str:
-    fields: dict[str, Any] = dump(update)
-    scope = {
-        "session": "for this session",
-        "localSettings": "for you in this project",
-        "projectSettings": "for everyone in this project",
-        "userSettings": "for you everywhere",
-    }.get(fields.get("destination", ""), "")
-    if fields.get("type") == "setMode":
-        return f"switch to the mode {fields.get('mode')} {scope}"
-    verb = _get_verb(fields)
-    if "directories" in fields:
-        return f"{verb} {', '.join(map(str, fields['directories']))} {scope}"
-    rules = ", ".join(_format_rule(rule) for rule in fields.get("rules", ()))
-    return f"{verb} {fields.get('behavior', '')} {rules} {scope}".replace("add allow", "allow")
-
-
-def _get_verb(fields: dict[str, Any]) -> str:
-    kind = str(fields.get("type", ""))
-    return next((verb for verb in ("add", "replace", "remove") if kind.startswith(verb)), kind)
-
-
-def _format_rule(rule: dict[str, Any]) -> str:
-    content = rule.get("ruleContent")
-    return f"{rule.get('toolName')}({content})" if content else str(rule.get("toolName"))
+def _describe_update(update: Any) -> str:
+    """Describe a change that `_list_allowed_updates` returned."""
+    scope = _SCOPES.get(update.destination, "")
+    if isinstance(update, SetMode):
+        return f"switch to the mode {update.mode} {scope}"
+    verb = update.type.removesuffix("Rules").removesuffix("Directories")
+    if isinstance(update, AddDirectories | RemoveDirectories):
+        return f"{verb} {', '.join(update.directories)} {scope}"
+    rules = ", ".join(map(str, update.rules))
+    return f"{verb} {update.behavior} {rules} {scope}".replace("add allow", "allow")
 
 
 def _list_input(request: PermissionRequest) -> Iterator[str]:

@@ -59,7 +59,6 @@ class Entry:
 
     @property
     def text(self) -> str:
-        """The whole text."""
         return "".join(self.parts)
 
 

@@ -31,8 +31,6 @@ class QuestionPanel(VerticalScroll, can_focus=True):
     ]
 
     class Answered(Message):
-        """The question was answered."""
-
         def __init__(self, interaction: Interaction) -> None:
             super().__init__()
             self.interaction = interaction
@@ -91,7 +89,6 @@ class QuestionPanel(VerticalScroll, can_focus=True):
             self._words.focus()
 
     def action_allow(self) -> None:
-        """Allow the call once."""
         if self._can_decide and self.interaction is not None:
             allow(self.interaction)
             self._finish()
@@ -193,11 +190,9 @@ class QuestionPanel(VerticalScroll, can_focus=True):
         self._fill("#asked-keys", Text(keys, style="bold"))
 
     def on_focus(self) -> None:
-        """Update the displayed keys."""
         self._show_keys()
 
     def on_blur(self) -> None:
-        """Update the displayed keys."""
         self._show_keys()
 
     def _ask_words(self) -> None:

@@ -142,8 +142,6 @@ class PromptBox(TextArea):
     """The input of prompts. Enter sends; other keys insert lines, recall earlier prompts and complete commands."""
 
     class Sent(Message):
-        """The user sent a prompt."""
-
         def __init__(self, text: str) -> None:
             super().__init__()
             self.text = text

@@ -194,7 +194,6 @@ class Dashboard(App[None]):
         self._filter = ""
 
     def compose(self) -> ComposeResult:
-        """Yield the parts of the screen."""
         yield from (self._heading, self._tree, self._conversation, self._details, self._problems, self._field, Footer())
 
     def on_mount(self) -> None:

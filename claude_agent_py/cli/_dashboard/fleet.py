@@ -151,7 +151,6 @@ class _Tasks:
         """The `started` event of each task, by task id."""
 
     def apply(self, event: "FleetEvent") -> None:
-        """Apply the next event."""
         self.after = event.number
         if event.kind == "state":
             # The session may run in another process now, which reports its own tasks.
@@ -162,7 +161,6 @@ class _Tasks:
             self.running.pop(str(event.data.get("task_id")), None)
 
     def rows(self, session_id: str) -> tuple[Row, ...]:
-        """Return the rows of the tasks."""
         tasks = {task_id: _build_task_row(session_id, task_id, event) for task_id, event in self.running.items()}
         return nest_tasks(tasks, {task_id: event.data.get("parent_id") for task_id, event in self.running.items()})
 

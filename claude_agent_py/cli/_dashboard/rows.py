@@ -127,7 +127,6 @@ class Row:
         return one_line(f"{self.title}{state} {' · '.join(texts)}", LINE_CHARS)
 
     def as_json(self) -> dict[str, Any]:
-        """Return the JSON object of the row."""
         return {
             **self.facts,
             "tokens": self.spent.tokens,

@@ -34,7 +34,6 @@ class RowTree(Tree[Row]):
         self.guide_depth = _GUIDE
 
     def show(self, rows: Sequence[Row]) -> None:
-        """Replace the rows."""
         selected = self.row
         _update_children(self.root, rows)
         if not self.root.is_expanded:
