@@ -27,7 +27,7 @@ from claude_agent_py.tasks.ledger.state import Evidence
 from claude_agent_py.tasks.outcome import EndedBy, TaskOutcome
 from claude_agent_py.wire.messages.tasks import TaskStatus
 
-_FLAGS: Final = os.O_RDWR | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
+_FLAGS: Final = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0)
 _ATTEMPTS: Final = 100
 
 

@@ -85,7 +85,7 @@ class Journal:
         self._entries: dict[int, _Entry] = {}
         """The last entry of each prompt."""
         try:
-            self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
+            self._file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
             raise OptionsError(f"cannot be written: {error}", option=OPTION) from error
         try:

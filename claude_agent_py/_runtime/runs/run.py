@@ -250,7 +250,7 @@ async def _dequeue(session: Session, prompt: str) -> bool:
     return reply.get("cancelled") is True
 
 
-class _Parts(Generic[Part]):
+class _Parts(AsyncIterator[Part]):
     """What a fold finds in the messages of a run, for example its text. It `raises` as awaiting the run does."""
 
     def __init__(self, what: str, run: Run, fold: Callable[[Any], Iterable[Part]], *, raises: bool = False) -> None:
@@ -262,9 +262,6 @@ class _Parts(Generic[Part]):
 
     def __repr__(self) -> str:
         return f"<{self._what} of {self._run!r}>"
-
-    def __aiter__(self) -> Self:
-        return self
 
     async def __anext__(self) -> Part:
         while not self._waiting:

@@ -31,7 +31,7 @@ LOCK_SECONDS: Final = 30.0
 """How many seconds to wait for another process, which may have been suspended while writing."""
 _RETRY_SECONDS: Final = 0.002
 _SUFFIX: Final = ".jsonl"
-_FLAGS: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+_FLAGS: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 _KNOWN: Final = 64
 """The number of transcripts whose uuids are cached."""
 
