@@ -5,7 +5,6 @@ a report, even after a crash, a failed start, a timeout or a cancellation. It ru
 closing the parent ends it.
 """
 
-import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ import anyio
 
 from claude_agent_py._errors import ClaudeAgentError, ControlError, HandlerError, TaskError
 from claude_agent_py._handler_context import HandlerContext, extend
+from claude_agent_py._log import logger
 from claude_agent_py._runtime.answering.parent import PermissionAnswers
 from claude_agent_py._runtime.runs.result import RunTimeoutError
 from claude_agent_py._runtime.session.current import running_client
@@ -40,8 +40,6 @@ from claude_agent_py.wire.messages.tasks import (
     TaskUpdatedMessage,
     TaskUsage,
 )
-
-logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 
 class ChildRun:

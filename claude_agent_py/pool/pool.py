@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -18,6 +17,7 @@ from claude_agent_py._errors import (
     LocalProtocolError,
     OptionsError,
 )
+from claude_agent_py._log import logger
 from claude_agent_py.client import Client
 from claude_agent_py.options.client_options import ClientOptions, options_or_defaults
 from claude_agent_py.options.output_shape import Output
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from claude_agent_py._runtime.runs.prompts import Prompt
     from claude_agent_py._runtime.runs.result import RunResult
     from claude_agent_py._runtime.runs.run import Run
-
-logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 Other = TypeVar("Other")
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar
 
 from claude_agent_py._errors import RunFailed
+from claude_agent_py._log import logger
 from claude_agent_py._runtime.runs.result import InterruptedRunError, StructuredOutputError
 from claude_agent_py.options.output_shape import Output
 
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from claude_agent_py.tools.traffic import ToolCallRecord
 
 Part = TypeVar("Part")
-
-logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 
 @dataclass(frozen=True, kw_only=True)

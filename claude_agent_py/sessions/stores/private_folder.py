@@ -7,7 +7,6 @@ removes the secrets from its folder, and the transcripts are sent to the store w
 
 import contextlib
 import json
-import logging
 import os
 import re
 import secrets
@@ -22,10 +21,9 @@ from pathlib import Path
 from typing import Final
 
 from claude_agent_py._errors import StoreError
+from claude_agent_py._log import logger
 from claude_agent_py._private_folders import leftovers, lock, unlock
 from claude_agent_py._untrusted import read_bytes, read_object
-
-logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 PREFIX: Final = "claude-agent-py-session-"
 SETTINGS: Final = ("settings.json", "cowork_settings.json")
