@@ -6,7 +6,6 @@ the program's own cancellation and KeyboardInterrupt.
 
 import functools
 import inspect
-import logging
 import math
 import time
 from collections.abc import Awaitable, Callable
@@ -19,6 +18,7 @@ from anyio import to_thread
 from claude_agent_py._cancellation import Cancellation
 from claude_agent_py._errors import HandlerError
 from claude_agent_py._event_loop import PerLoop, in_event_loop, is_cancelled
+from claude_agent_py._log import logger
 
 Answer = TypeVar("Answer")
 
@@ -30,8 +30,6 @@ THREADS: Final = 40
 
 PATIENCE: Final = 1.0
 """After how many seconds of waiting for a thread a warning is logged."""
-
-logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 _threads: "PerLoop[WeakKeyDictionary[Callback, anyio.CapacityLimiter]]" = PerLoop(WeakKeyDictionary)
 _unlimited = PerLoop(lambda: anyio.CapacityLimiter(math.inf))

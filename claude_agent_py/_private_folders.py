@@ -13,6 +13,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from claude_agent_py._file_locks import lock_file
+
 _locks: dict[Path, int] = {}
 """The locks of this process."""
 
@@ -21,11 +23,9 @@ def lock(folder: Path) -> None:
     """Lock a folder while this process runs, if the system and the file system support it."""
     if sys.platform == "win32" or folder in _locks:
         return
-    import fcntl
-
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock_file(descriptor)
     except OSError:
         os.close(descriptor)
     else:
@@ -67,13 +67,9 @@ def _is_own(path: Path, min_age: float) -> bool:
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[None]:
     """Hold the lock of a folder. Raises OSError if another process holds it."""
-    if sys.platform == "win32":
-        raise OSError("not supported")
-    import fcntl
-
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock_file(descriptor)
         yield
     finally:
         os.close(descriptor)

@@ -5,8 +5,8 @@ All can be created outside of an event loop, and are set and filled from its thr
 
 import math
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable
-from typing import Generic, Self, TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from typing import TypeVar
 
 import anyio
 from anyio.lowlevel import checkpoint
@@ -76,7 +76,7 @@ class RepeatingEvent:
                 self._waiters.remove(waiter)
 
 
-class Stream(Generic[T]):
+class Stream(AsyncIterator[T]):
     """An async iterator over everything from now on, for one reader. It ends with the session."""
 
     def __init__(self) -> None:
@@ -104,9 +104,6 @@ class Stream(Generic[T]):
         self._is_closed = True
         self._changed.set()
 
-    def __aiter__(self) -> Self:
-        return self
-
     async def __anext__(self) -> T:
         await checkpoint()
         while not self._items:
@@ -116,7 +113,7 @@ class Stream(Generic[T]):
         return self.take()
 
 
-class Polling(Generic[T]):
+class Polling(AsyncIterator[T]):
     """An async iterator over the items that repeated calls return. Not a generator, so it needs no closing.
 
     Args:
@@ -128,9 +125,6 @@ class Polling(Generic[T]):
         self._read = read
         self._pauses = pauses
         self._items: deque[T] = deque()
-
-    def __aiter__(self) -> Self:
-        return self
 
     async def __anext__(self) -> T:
         await checkpoint()

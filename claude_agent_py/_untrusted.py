@@ -27,7 +27,6 @@ _FLAGS: Final = (
     os.O_RDONLY
     | getattr(os, "O_NONBLOCK", 0)  # a named pipe must not block the thread
     | getattr(os, "O_NOCTTY", 0)
-    | getattr(os, "O_CLOEXEC", 0)
     | getattr(os, "O_BINARY", 0)
 )
 
@@ -125,6 +124,15 @@ def read_json(data: bytes | str) -> Any:
     except RecursionError:
         raise ValueError("nested too deeply") from None
     return value
+
+
+def read_object(data: bytes | str) -> dict[str, Any] | None:
+    """Parse a JSON object like `read_json`. Return None for anything else."""
+    try:
+        value = read_json(data)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def without_surrogates(text: str) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import warnings
 import weakref
 from collections.abc import AsyncIterator, Callable, Sequence
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self
 
 from anyio.lowlevel import checkpoint
@@ -313,9 +312,7 @@ class Client(SessionControls, Generic[Output]):
         await self.connect()
         return self
 
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *exc: object) -> None:
         await self.close()
 
     # Prompting ---------------------------------------------------------------------------------------------------

@@ -11,9 +11,8 @@ from pydantic import Field
 
 from claude_agent_py._configuration import ConfigModel
 from claude_agent_py._errors import RunFailed
+from claude_agent_py._log import logger
 from claude_agent_py._runtime.runs.result import RateLimitedError
-
-logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 T = TypeVar("T")
 

@@ -5,7 +5,6 @@ The process starts with the first message or await and exits when the run has en
 
 from __future__ import annotations
 
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 import anyio
@@ -148,9 +147,7 @@ class OneShot(Run):
             is_left = self._options.late_tasks == "leave" and self._state.late_tasks
             await self._close_client(self._client, "leave" if is_left else "stop")
 
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *exc: object) -> None:
         with anyio.CancelScope(shield=True):
             await self._release()
 

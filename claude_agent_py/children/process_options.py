@@ -183,7 +183,7 @@ def has_answering_handler(options: ClientOptions) -> bool:
 
 
 def _inherit_handlers(given: ClientOptions, parent: ClientOptions) -> dict[str, Any]:
-    """Set the handlers that the parent has, so that the CLI sends these questions. `ParentLink` forwards them."""
+    """Set the handlers that the parent has, so that the CLI sends these questions. `ChildRun` forwards them."""
     if has_answering_handler(given):
         return {}
     return {name: getattr(parent, name) for name in (*ANSWERING, "supported_dialog_kinds", "question_preview_format")}

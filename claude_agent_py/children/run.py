@@ -5,7 +5,6 @@ a report, even after a crash, a failed start, a timeout or a cancellation. It ru
 closing the parent ends it.
 """
 
-import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import anyio
 from msgspec.structs import replace
 
 from claude_agent_py._errors import ClaudeAgentError, ControlError, HandlerError, TaskError
+from claude_agent_py._log import logger
 from claude_agent_py._runtime.answering.parent import PermissionAnswers
 from claude_agent_py._runtime.runs.result import RunTimeoutError
 from claude_agent_py._runtime.session.current import running_client
@@ -40,148 +40,23 @@ from claude_agent_py.wire.messages.tasks import (
     TaskUsage,
 )
 
-logger: logging.Logger = logging.getLogger("claude_agent_py")
-
-
-class ParentLink:
-    """The parent's side of one child; implements `ParentSession`, and answers for the parent (`PermissionAnswers`).
-
-    The child's messages are attributed to it, and its subagents and shells become tasks below its task. The child's
-    message pump calls the methods, so they must not block.
-
-    Args:
-        client: The child's client.
-        run: The run, to whose assignment the child's messages are attributed.
-    """
-
-    def __init__(self, client: Client, run: "ChildRun") -> None:
-        options = client.options
-        self._client = client
-        self._run = run
-        self._parent = run.node
-        self._assignment = run.assignment
-        self._keeps_transcripts = options.persist_session
-        self.permissions: PermissionAnswers | None = self if run.assignment.asks_parent else None
-
-    @property
-    def agent_id(self) -> str:
-        """The id of the child's task."""
-        return self._assignment.task_id
-
-    @property
-    def observers(self) -> tuple[Any, ...]:
-        """The observers of the sessions of the parent and its ancestors."""
-        return self._parent.client.session.request_observers
-
-    def find_task(self, agent_id: str) -> Any:
-        """Return the task of an agent as the root tracks it."""
-        return self._parent.find_task(agent_id)
-
-    async def answer(self, request: WireRequest, context: PermissionContext) -> dict[str, Any]:
-        """Answer a question with the parent's handlers."""
-        parent = self._parent.client
-        own = replace(context, session_id=parent.session_id)
-        with running_client(parent):
-            return await parent.session.handlers.permission_answers.answer(request, own)
-
-    def note_failure(self, error: HandlerError) -> None:
-        """Record the failure of a handler in the parent's session."""
-        self._parent.client.session.failures.take(error)
-
-    def intakes(self) -> Iterator[TaskIntake]:
-        """Return the task intakes of the parent and its ancestors."""
-        return self._parent.intakes()
-
-    # Messages ----------------------------------------------------------------------------------------------------
-
-    def take(self, message: Any) -> None:
-        """Forward a message of the child's session to the parent if needed. Never raises."""
-        self._run.usage.add(message)
-        try:
-            self._forward(message)
-        except Exception:
-            logger.exception("a message of the child agent %s was not forwarded", self._assignment.agent_id)
-
-    def _forward(self, message: Any) -> None:
-        inject = self._parent.inject_message
-        match message:
-            case TaskProgressMessage() | TaskUpdatedMessage() | TaskNotificationMessage():
-                inject(message)
-            case AssistantMessage() | UserMessage() | PermissionDeniedMessage() if message.agent_id is not None:
-                inject(message)  # from a subagent of the child
-            case AssistantMessage():
-                inject(self._assignment.attribute(message))
-                for call in message.tool_uses:
-                    self._report_progress(call.name)
-            case UserMessage():
-                inject(self._assignment.attribute(message))
-            case PermissionDeniedMessage():
-                inject(message.replace(agent_id=self._assignment.task_id))
-            case InitMessage():
-                self._report_transcript(message)
-            case TaskStartedMessage():
-                self._adopt_task(message)
-
-    def _report_progress(self, tool_name: str) -> None:
-        self._parent.inject_message(
-            TaskProgressMessage(
-                task_id=self._assignment.task_id,
-                run_id=self._assignment.run_id,
-                description=f"Running {tool_name}",
-                last_tool_name=tool_name,
-                usage=self._run.measure_usage(),
-            )
-        )
-
-    def _report_transcript(self, message: InitMessage) -> None:
-        """Set the child's transcript as the output of its task, so that the task can be read and followed."""
-        config_dir = self._client.session.intake.paths.config_dir
-        if self._keeps_transcripts and config_dir and message.cwd and message.session_id:
-            folder = Path(config_dir, "projects", project_slug(message.cwd))
-            self._parent.writes_to(self._assignment.task_id, str(folder / f"{message.session_id}.jsonl"))
-
-    # The child's own tasks ---------------------------------------------------------------------------------------
-
-    def _adopt_task(self, message: TaskStartedMessage) -> None:
-        """Add a task of the child to the parent's tasks, below the child's own task."""
-        # Drop the depth: the child's CLI counts it from the child's own session.
-        started = message.replace(
-            parent_task_id=message.parent_task_id or self._assignment.task_id,
-            spawn_depth=None,
-        )
-        task = self._client.tasks[message.task_id]
-        stop = lambda: self._stop(message.task_id)  # noqa: E731
-        self._parent.adopt(started, stop, task.brief, task.author or None)
-        # A nested child reports the path itself.
-        if message.task_type != CHILD_AGENT:
-            for path in self._client.session.intake.paths_of(message.task_id)[:1]:
-                self._parent.writes_to(message.task_id, path)
-
-    async def _stop(self, task_id: str) -> None:
-        try:
-            await self._client.tasks.stop(task_id)
-        except (ControlError, TaskError):
-            # After the process has ended, so has the task.
-            if self._client.is_open:
-                raise
-
-    def take_events(self, events: list[TaskEvent]) -> None:
-        """Forward the ends of tasks that the child's CLI did not report."""
-        for event in events:
-            if isinstance(event, TaskRevised) and event.outcome.evidence is not Evidence.NOTIFICATION:
-                self._parent.inject_message(TaskFinished(event.task_id, event.at, outcome=event.outcome).notification())
-            elif isinstance(event, TaskFinished) and event.message is None:
-                self._parent.inject_message(event.notification())
-
 
 class ChildRun:
-    """One run of a child, from start to report."""
+    """One run of a child, from start to report.
+
+    It is the `ParentSession` of the child's session, and answers for the parent (`PermissionAnswers`). The child's
+    messages are attributed to it, and its subagents and shells become tasks below its task. The child's message pump
+    calls these methods, so they must not block.
+    """
 
     def __init__(self, assignment: Assignment, node: TreeNode, options: ClientOptions) -> None:
         self.assignment: Assignment = assignment
         self.node: TreeNode = node
         self._parent = node.client
         self._options = options
+        self._child: TreeNode
+        """The child in the tree. Set when its process starts."""
+        self.permissions: PermissionAnswers | None = self if assignment.asks_parent else None
         self.usage: ChildUsage = ChildUsage()
         self._scope = anyio.CancelScope()
         self._finished = anyio.Event()
@@ -265,7 +140,7 @@ class ChildRun:
     async def _run_process(self) -> ClaudeAgentError | None:
         """Run the child's process and return the error of its result, or None on success."""
         client = _ChildClient(self._options, self)
-        self.node.add_child(client, self.assignment.agent_id)
+        self._child = self.node.add_child(client, self.assignment.agent_id)
         try:
             await client.connect()
             result = await client.query(self.assignment.prompt, until="idle", timeout=self.assignment.timeout).result()
@@ -327,9 +202,119 @@ class ChildRun:
     def _report_status(self, status: TaskStatus) -> None:
         self._send_to_parent(TaskUpdatedMessage, patch=TaskPatch(status=status.value))
 
-    def _send_to_parent(self, message: type[TaskUpdatedMessage] | type[TaskNotificationMessage], **fields: Any) -> None:
+    def _send_to_parent(
+        self, message: type[TaskProgressMessage | TaskUpdatedMessage | TaskNotificationMessage], **fields: Any
+    ) -> None:
         assignment = self.assignment
         self.node.inject_message(message(task_id=assignment.task_id, run_id=assignment.run_id, **fields))
+
+    # The parent of the child's session ---------------------------------------------------------------------------
+
+    @property
+    def agent_id(self) -> str:
+        """The id of the child's task."""
+        return self.assignment.task_id
+
+    @property
+    def observers(self) -> tuple[Any, ...]:
+        """The observers of the sessions of the parent and its ancestors."""
+        return self._parent.session.request_observers
+
+    def find_task(self, agent_id: str) -> Any:
+        """Return the task of an agent as the root tracks it."""
+        return self.node.find_task(agent_id)
+
+    async def answer(self, request: WireRequest, context: PermissionContext) -> dict[str, Any]:
+        """Answer a question with the parent's handlers."""
+        own = replace(context, session_id=self._parent.session_id)
+        with running_client(self._parent):
+            return await self._parent.session.handlers.permission_answers.answer(request, own)
+
+    def note_failure(self, error: HandlerError) -> None:
+        """Record the failure of a handler in the parent's session."""
+        self._parent.session.failures.take(error)
+
+    def intakes(self) -> Iterator[TaskIntake]:
+        """Return the task intakes of the parent and its ancestors."""
+        return self.node.intakes()
+
+    # The child's messages ----------------------------------------------------------------------------------------
+
+    def take(self, message: Any) -> None:
+        """Forward a message of the child's session to the parent if needed. Never raises."""
+        self.usage.add(message)
+        try:
+            self._forward(message)
+        except Exception:
+            logger.exception("a message of the child agent %s was not forwarded", self.assignment.agent_id)
+
+    def _forward(self, message: Any) -> None:
+        inject = self.node.inject_message
+        match message:
+            case TaskProgressMessage() | TaskUpdatedMessage() | TaskNotificationMessage():
+                inject(message)
+            case AssistantMessage() | UserMessage() | PermissionDeniedMessage() if message.agent_id is not None:
+                inject(message)  # from a subagent of the child
+            case AssistantMessage():
+                inject(self.assignment.attribute(message))
+                for call in message.tool_uses:
+                    self._report_progress(call.name)
+            case UserMessage():
+                inject(self.assignment.attribute(message))
+            case PermissionDeniedMessage():
+                inject(message.replace(agent_id=self.assignment.task_id))
+            case InitMessage():
+                self._report_transcript(message)
+            case TaskStartedMessage():
+                self._adopt_task(message)
+
+    def _report_progress(self, tool_name: str) -> None:
+        self._send_to_parent(
+            TaskProgressMessage,
+            description=f"Running {tool_name}",
+            last_tool_name=tool_name,
+            usage=self.measure_usage(),
+        )
+
+    def _report_transcript(self, message: InitMessage) -> None:
+        """Set the child's transcript as the output of its task, so that the task can be read and followed."""
+        config_dir = self._child.client.session.intake.paths.config_dir
+        if self._options.persist_session and config_dir and message.cwd and message.session_id:
+            folder = Path(config_dir, "projects", project_slug(message.cwd))
+            self.node.writes_to(self.assignment.task_id, str(folder / f"{message.session_id}.jsonl"))
+
+    # The child's own tasks ---------------------------------------------------------------------------------------
+
+    def _adopt_task(self, message: TaskStartedMessage) -> None:
+        """Add a task of the child to the parent's tasks, below the child's own task."""
+        # Drop the depth: the child's CLI counts it from the child's own session.
+        started = message.replace(
+            parent_task_id=message.parent_task_id or self.assignment.task_id,
+            spawn_depth=None,
+        )
+        task = self._child.client.tasks[message.task_id]
+        stop = lambda: self._stop(message.task_id)  # noqa: E731
+        self.node.adopt(started, stop, task.brief, task.author or None)
+        # A nested child reports the path itself.
+        if message.task_type != CHILD_AGENT:
+            for path in self._child.client.session.intake.paths_of(message.task_id)[:1]:
+                self.node.writes_to(message.task_id, path)
+
+    async def _stop(self, task_id: str) -> None:
+        try:
+            await self._child.client.tasks.stop(task_id)
+        except (ControlError, TaskError):
+            # After the process has ended, so has the task.
+            if self._child.client.is_open:
+                raise
+
+    def take_events(self, events: list[TaskEvent]) -> None:
+        """Forward the ends of tasks that the child's CLI did not report."""
+        for event in events:
+            if isinstance(event, TaskRevised) and event.outcome.evidence is not Evidence.NOTIFICATION:
+                self.node.inject_message(TaskFinished(event.task_id, event.at, outcome=event.outcome).notification())
+            elif isinstance(event, TaskFinished) and event.message is None:
+                self.node.inject_message(event.notification())
 
 
 class _ChildClient(Client):
@@ -337,4 +322,4 @@ class _ChildClient(Client):
 
     def __init__(self, options: ClientOptions, run: ChildRun) -> None:
         super().__init__(options)
-        self._parent = ParentLink(self, run)
+        self._parent = run

@@ -4,7 +4,6 @@ import importlib.util
 import secrets
 from collections.abc import Sequence
 from datetime import timedelta
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 import anyio
@@ -94,9 +93,7 @@ class Fleet:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *exc: object) -> None:
         self.close()
 
     # Agents ----------------------------------------------------------------------------------------------------------

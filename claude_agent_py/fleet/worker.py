@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from datetime import datetime
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Protocol, Self
 
 import anyio
@@ -131,9 +130,7 @@ class Worker:
             self._group.start_soon(self._run_pruning, self._fleet.retention)
         return self
 
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *exc: object) -> None:
         self._fleet.open_worker = None
         self._is_draining = True
         with anyio.CancelScope(shield=True):

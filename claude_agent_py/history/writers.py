@@ -10,7 +10,6 @@ import os
 import re
 import secrets
 import sqlite3
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,26 +20,15 @@ from typing import Any, Final
 
 from msgspec import convert
 
+from claude_agent_py._file_locks import lock_file
 from claude_agent_py._untrusted import read_json, without_surrogates
 from claude_agent_py.history.records import FinishedTask, RecordedTask, RecordKind, TaskRecord, apply_record
 from claude_agent_py.tasks.ledger.state import Evidence
 from claude_agent_py.tasks.outcome import EndedBy, TaskOutcome
 from claude_agent_py.wire.messages.tasks import TaskStatus
 
-_FLAGS: Final = os.O_RDWR | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
+_FLAGS: Final = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0)
 _ATTEMPTS: Final = 100
-
-if sys.platform == "win32":
-    import msvcrt
-
-    def _lock(descriptor: int) -> None:
-        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-
-else:
-    import fcntl
-
-    def _lock(descriptor: int) -> None:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def create_lock_file(path: Path) -> int | None:
@@ -52,7 +40,7 @@ def create_lock_file(path: Path) -> int | None:
     descriptor = _create(path)
     if descriptor is not None:
         try:
-            _lock(descriptor)
+            lock_file(descriptor)
         except OSError:
             release_lock_file(path, descriptor)
             return None
@@ -88,7 +76,7 @@ def is_alive(path: Path) -> bool:
         # The file is unreadable, so nothing is known about the process. Do not end the tasks of a live one.
         return True
     try:
-        _lock(descriptor)
+        lock_file(descriptor)
     except OSError:
         return True
     finally:

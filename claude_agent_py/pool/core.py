@@ -5,7 +5,6 @@ process (`_live`). The workers belong to the event loop, so any task may call an
 which process can serve which caller.
 """
 
-import logging
 import math
 import os
 from collections.abc import Iterator
@@ -16,14 +15,13 @@ from anyio.abc import TaskGroup
 
 from claude_agent_py._errors import ConnectionClosedError, PoolTimeoutError
 from claude_agent_py._event_loop import spawn_detached, worker
+from claude_agent_py._log import logger
 from claude_agent_py._memory import tree_memory
 from claude_agent_py._runtime.session.current import current
 from claude_agent_py._streams import LazyEvent, RepeatingEvent
 from claude_agent_py.pool.compatibility import Change, SessionRequest, find_change, names_one_session
 from claude_agent_py.pool.pooled_process import Phase, PooledProcess
 from claude_agent_py.pool.targets import PoolStats, SpareTarget, Waiter
-
-logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 CLOSED: Final = "the pool is closed"
 

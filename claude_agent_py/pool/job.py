@@ -24,6 +24,7 @@ from pydantic_core import to_json
 
 from claude_agent_py._errors import ConnectionClosedError, OptionsError, RunFailed
 from claude_agent_py._event_loop import from_any_thread, run_file_work, spawn_detached, worker
+from claude_agent_py._file_locks import lock_file
 from claude_agent_py._runtime.runs.prompts import Prompt, prompt_message
 from claude_agent_py._runtime.runs.result import RunResult
 from claude_agent_py._streams import LazyEvent, RepeatingEvent
@@ -39,9 +40,6 @@ if TYPE_CHECKING:
 
     from claude_agent_py._protocol.open_runs import Until
 
-
-if sys.platform != "win32":
-    import fcntl
 
 KIND: Final = "claude_agent_py.map_runs"
 VERSION: Final = 1
@@ -87,7 +85,7 @@ class Journal:
         self._entries: dict[int, _Entry] = {}
         """The last entry of each prompt."""
         try:
-            self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
+            self._file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
             raise OptionsError(f"cannot be written: {error}", option=OPTION) from error
         try:
@@ -98,13 +96,12 @@ class Journal:
             raise
 
     def _lock(self) -> None:
-        if sys.platform != "win32":
-            try:
-                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
-                raise OptionsError(
-                    f"{self.path} is in use: another call of map_runs writes it", option=OPTION
-                ) from error
+        if sys.platform == "win32":  # the lock would also refuse reading the file
+            return
+        try:
+            lock_file(self._file)
+        except OSError as error:
+            raise OptionsError(f"{self.path} is in use: another call of map_runs writes it", option=OPTION) from error
 
     def _load(self) -> None:
         """Read the lines. Drops the last one if it is incomplete."""

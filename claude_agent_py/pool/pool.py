@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
 import anyio
@@ -19,6 +17,7 @@ from claude_agent_py._errors import (
     LocalProtocolError,
     OptionsError,
 )
+from claude_agent_py._log import logger
 from claude_agent_py.client import Client
 from claude_agent_py.options.client_options import ClientOptions, options_or_defaults
 from claude_agent_py.options.output_shape import Output
@@ -34,8 +33,6 @@ if TYPE_CHECKING:
     from claude_agent_py._runtime.runs.prompts import Prompt
     from claude_agent_py._runtime.runs.result import RunResult
     from claude_agent_py._runtime.runs.run import Run
-
-logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 Other = TypeVar("Other")
 
@@ -162,9 +159,7 @@ class Pool(Generic[Output]):
         await self.open()
         return self
 
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *exc: object) -> None:
         await self.close()
 
     # Sessions ----------------------------------------------------------------------------------------------------

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Awaitable, Callable
 from enum import Enum
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from claude_agent_py._errors import ClaudeAgentError
+from claude_agent_py._log import logger
 from claude_agent_py._protocol.state import State
 from claude_agent_py._runtime.runs.prompts import Prompt
 from claude_agent_py.client import Client
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from claude_agent_py._protocol.open_runs import Until
     from claude_agent_py._runtime.session.ending import TasksAtClose
 
-
-logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 CHECK_EVERY: Final = 30.0
 """Seconds between checks whether a spare still answers."""

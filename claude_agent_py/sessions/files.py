@@ -10,11 +10,11 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Final
 
-from claude_agent_py._untrusted import read_bytes, read_json
+from claude_agent_py._untrusted import read_bytes, read_object
 
 _COMPLETES_WITHIN: Final = 1.0
 """Seconds to wait for another program to complete its line."""
-_FLAGS: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+_FLAGS: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 
 
 def write_atomically(path: str, parts: Iterable[bytes], *, replace: bool = False) -> None:
@@ -91,10 +91,10 @@ def is_archived(transcript: str) -> bool:
     The CLI reads and writes the same record; a prompt to an archived session unarchives it.
     """
     try:
-        record = read_json(read_bytes(_record_path(transcript), most_bytes=_MOST_BYTES)[0])
-    except (OSError, ValueError):
+        record = read_object(read_bytes(_record_path(transcript), most_bytes=_MOST_BYTES)[0])
+    except OSError:
         return False
-    return isinstance(record, dict) and record.get("archived") is True
+    return record is not None and record.get("archived") is True
 
 
 def set_archived(transcript: str, archived: bool) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from claude_agent_py._proc import parent_and_start
-from claude_agent_py._untrusted import read_bytes, read_json
+from claude_agent_py._untrusted import read_bytes, read_object
 from claude_agent_py.sessions.folders import AnyPath, config_folder
 
 _RECORD: Final = re.compile(r"\d{1,10}\.json")
@@ -104,10 +104,10 @@ def _parse_process(record: dict[str, Any]) -> RunningProcess:
 
 def _read_record(path: str) -> dict[str, Any]:
     try:
-        record = read_json(read_bytes(path, most_bytes=_MOST_BYTES)[0])
-    except (OSError, ValueError):
+        record = read_object(read_bytes(path, most_bytes=_MOST_BYTES)[0])
+    except OSError:
         return {}
-    return record if isinstance(record, dict) and isinstance(record.get("pid"), int) else {}
+    return record if record is not None and isinstance(record.get("pid"), int) else {}
 
 
 def _is_running(record: dict[str, Any]) -> bool:

@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from claude_agent_py._errors import SessionError
-from claude_agent_py._untrusted import read_json
+from claude_agent_py._untrusted import read_object
 from claude_agent_py.sessions.lines import Snapshot
 from claude_agent_py.sessions.transcript import StoredSubagent, Transcript, take_snapshot
 from claude_agent_py.tasks.files.transcript import TranscriptMessage, inspect_transcript
@@ -247,11 +247,8 @@ def _parse_notifications(line: bytes | None) -> Iterator[TaskOutcome]:
     """Yield the task ends in a notification to the model, delivered in its own turn or within another."""
     if line is None or b"<task-notification>" not in line or b'"task-notification"' not in line:
         return
-    try:
-        entry = read_json(line)
-    except ValueError:
-        return
-    if isinstance(entry, dict):
+    entry = read_object(line)
+    if entry is not None:
         for text in _iter_notification_texts(entry):
             yield from (_parse_outcome(found["body"], entry) for found in _NOTIFICATION.finditer(text))
 

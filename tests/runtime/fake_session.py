@@ -18,7 +18,7 @@ class FakeSession(SessionControls):
     """Answers with `answer`: a payload, an error to raise, or a function of the request's body."""
 
     def __init__(self, answer: Answer | None = None, host: MCPHost | None = None) -> None:
-        self.host = host
+        self.host = host or MCPHost({}, lambda name, message: None)
         self.sent: list[Body] = []
         self.timeouts: list[float | None] = []
         self._answer: Answer = {} if answer is None else answer

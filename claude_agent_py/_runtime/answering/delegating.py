@@ -7,10 +7,10 @@
 - `delegation_guide`: the CLI lists its agents in its reply to `initialize`, too late for the system prompt.
 """
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from claude_agent_py._log import logger
 from claude_agent_py.agents.guide import cli_agents_text, shorten_report
 from claude_agent_py.formatting.truncation import text_length
 from claude_agent_py.hooks.final_filter import FinalFilter
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from claude_agent_py.hooks.context import HookContext
     from claude_agent_py.hooks.handler import HookHandler
     from claude_agent_py.wire.messages.catalog import AgentInfo
-
-logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 NEW_CONVERSATION: Final = "clear|compact"
 """The sources of SessionStart after which the conversation no longer has what hooks added to it."""

@@ -3,7 +3,6 @@
 Features load when the options need them or on their first request. Without a handler the safe answer is sent.
 """
 
-import logging
 import os
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
@@ -15,6 +14,7 @@ from claude_agent_py._cancellation import Cancellation
 from claude_agent_py._errors import OptionsError
 from claude_agent_py._event_loop import run_until_wait
 from claude_agent_py._handler_context import HandlerContext, extend
+from claude_agent_py._log import logger
 from claude_agent_py._protocol.engine import UNSUPPORTED, Engine
 from claude_agent_py._protocol.events import RequestCancelled, RequestReceived
 from claude_agent_py._runtime.answering.parts import needs_hooks, needs_permissions, needs_servers
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from claude_agent_py.tools.host import MCPHost
 
 Payload: TypeAlias = dict[str, Any]
-
-logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 
 class _Pending(Struct):

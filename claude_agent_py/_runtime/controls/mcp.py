@@ -46,10 +46,10 @@ def _rfc3339(time: datetime | str | None) -> str | None:
 class MCPControls(Controls):
     """The MCP servers of a running session. The methods raise the same errors as `Client`."""
 
-    def __init__(self, port: ControlPort, host: MCPHost | None = None) -> None:
+    def __init__(self, port: ControlPort, host: MCPHost) -> None:
         super().__init__(port)
-        self._mcp_host = host
-        """The host of the servers in this process, if any."""
+        self._host = host
+        """The host of the servers in this process."""
 
     async def status(self) -> list[MCPServerStatus]:
         """Return the status of every server: whether it is connected, its error, and its tools."""
@@ -76,7 +76,7 @@ class MCPControls(Controls):
                 servers = await self.status()
                 pending = [server.name for server in servers if server.status == "pending"]
                 if monotonic() < listed_by:  # the CLI lists servers in this process with a delay
-                    pending += sorted(set(self._hosted) - {server.name for server in servers})
+                    pending += sorted(set(self._host.servers) - {server.name for server in servers})
                 if not pending:
                     return servers
                 await anyio.sleep(pause)
@@ -128,16 +128,16 @@ class MCPControls(Controls):
             raise OptionsError("pass servers by name: {name: server}", option="mcp_servers")
         configs = {name: self._server_config(name, server) for name, server in servers.items()}
         fresh = self._not_hosted_yet(servers)
-        replaced = {name: server for name, server in self._hosted.items() if name in fresh}
+        replaced = {name: server for name, server in self._host.servers.items() if name in fresh}
         old = {name: config for name, config in configs.items() if name not in fresh}
         # The CLI does not notice a new server in this process under an old name, so remove the old one first.
         removed = (await self._send_servers(old, timeout)).removed if replaced else []
         try:
-            self._host(fresh)  # before the request: the CLI initializes them before it replies
+            self._host_all(fresh)  # before the request: the CLI initializes them before it replies
             reply = await self._send_servers(configs, timeout)
         except (OptionsError, ControlRejectedError):
             self._drop(fresh)
-            self._host(replaced)
+            self._host_all(replaced)
             raise
         removed = [*removed, *reply.removed]
         self._drop(set(removed) - servers.keys())
@@ -303,7 +303,7 @@ class MCPControls(Controls):
         from claude_agent_py.tools.host import is_hosted  # loaded on first use
         from claude_agent_py.tools.server import ToolServer  # loaded on first use
 
-        if is_hosted(server) and self._mcp_host is not None:
+        if is_hosted(server):
             config = server.config() if isinstance(server, ToolServer) else {}
             return {"type": "sdk", "name": name, **config}
         if isinstance(server, Mapping):
@@ -314,23 +314,17 @@ class MCPControls(Controls):
             return server.to_wire()
         raise OptionsError(f"server {name!r} must be an MCP server, not {type(server).__name__}", option="mcp_servers")
 
-    @property
-    def _hosted(self) -> Mapping[str, Any]:
-        return {} if self._mcp_host is None else self._mcp_host.servers
-
     def _not_hosted_yet(self, servers: Mapping[str, Any]) -> dict[str, Any]:
         """Return the new servers in this process; unchanged ones keep their connection to the CLI."""
         from claude_agent_py.tools.host import is_hosted
 
-        hosted = self._hosted
+        hosted = self._host.servers
         return {name: s for name, s in servers.items() if is_hosted(s) and hosted.get(name) is not s}
 
-    def _host(self, servers: Mapping[str, Any]) -> None:
-        if self._mcp_host is not None:
-            for name, server in servers.items():
-                self._mcp_host.add(name, server)
+    def _host_all(self, servers: Mapping[str, Any]) -> None:
+        for name, server in servers.items():
+            self._host.add(name, server)
 
     def _drop(self, names: Iterable[str]) -> None:
-        if self._mcp_host is not None:
-            for name in names:
-                self._mcp_host.remove(name)
+        for name in names:
+            self._host.remove(name)

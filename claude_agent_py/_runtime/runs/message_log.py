@@ -5,7 +5,6 @@ of its message. A decoded message is equal to the received one, but not the same
 """
 
 import contextlib
-import logging
 import mmap
 import os
 import sys
@@ -17,8 +16,7 @@ from collections.abc import Iterator, Sequence
 from typing import IO, Any, ClassVar, Final, TypeAlias, overload
 
 from claude_agent_py._errors import BacklogError
-
-logger: logging.Logger = logging.getLogger("claude_agent_py")
+from claude_agent_py._log import logger
 
 BLOCK_BYTES: Final = 64 * 1024
 """How many bytes of lines share a block."""

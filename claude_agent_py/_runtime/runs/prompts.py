@@ -5,7 +5,6 @@ refused before anything is sent.
 """
 
 import inspect
-import logging
 import uuid
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, Union
@@ -15,14 +14,13 @@ from typing_extensions import TypeIs
 
 from claude_agent_py._callbacks import is_not_the_functions
 from claude_agent_py._errors import OptionsError
+from claude_agent_py._log import logger
 from claude_agent_py.wire.base import WireModel, dump, keep_source
 from claude_agent_py.wire.fitting import Misfit, check, fit
 from claude_agent_py.wire.messages.content import Block, ContentBlock, TextBlock, UnknownBlock
 
 if TYPE_CHECKING:
     from claude_agent_py.wire.messages.conversation import UserMessage
-
-logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 GENERATOR_GRACE: Final = 1.0
 """How many seconds a generator of prompts may take to close."""

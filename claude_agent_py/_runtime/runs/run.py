@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, replace
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar
 
 from claude_agent_py._errors import RunFailed
+from claude_agent_py._log import logger
 from claude_agent_py._runtime.runs.result import InterruptedRunError, StructuredOutputError
 from claude_agent_py.options.output_shape import Output
 
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
     from claude_agent_py.tools.traffic import ToolCallRecord
 
 Part = TypeVar("Part")
-
-logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -237,9 +234,7 @@ class Run(Generic[Output]):
             await self._start()
         return self
 
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *exc: object) -> None:
         try:
             if not self.done:
                 await self.interrupt()
@@ -253,7 +248,7 @@ async def _dequeue(session: Session, prompt: str) -> bool:
     return reply.get("cancelled") is True
 
 
-class _Parts(Generic[Part]):
+class _Parts(AsyncIterator[Part]):
     """What a fold finds in the messages of a run, for example its text. It `raises` as awaiting the run does."""
 
     def __init__(self, what: str, run: Run, fold: Callable[[Any], Iterable[Part]], *, raises: bool = False) -> None:
@@ -265,9 +260,6 @@ class _Parts(Generic[Part]):
 
     def __repr__(self) -> str:
         return f"<{self._what} of {self._run!r}>"
-
-    def __aiter__(self) -> Self:
-        return self
 
     async def __anext__(self) -> Part:
         while not self._waiting:

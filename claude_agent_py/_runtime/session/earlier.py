@@ -1,12 +1,12 @@
 """What a session that is resumed left on disk: its tasks, and the prompts of its interrupted turn."""
 
-import logging
 import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from claude_agent_py._errors import ClaudeAgentError
 from claude_agent_py._event_loop import run_file_work
+from claude_agent_py._log import logger
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.options.output_shape import Output
 from claude_agent_py.sessions.folders import find_session
@@ -16,8 +16,6 @@ from claude_agent_py.sessions.stored_tasks import end_left_behind, load_tasks
 from claude_agent_py.tasks import TaskIntake
 from claude_agent_py.tasks.ledger.record import Record, TaskRun
 from claude_agent_py.wire.messages.conversation import UserMessage
-
-logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 
 async def read_earlier(session_id: str, config_dir: Path) -> "Earlier | None":

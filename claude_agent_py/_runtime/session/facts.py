@@ -1,11 +1,11 @@
 """`SessionFacts`: what the CLI has reported about a session: its id, permission mode, commands and to-do list."""
 
-import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 from uuid import UUID
 
 from claude_agent_py._launch.environment import variable
+from claude_agent_py._log import logger
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.options.delegation import AGENT_TOOL, why_no_agent_tool
 from claude_agent_py.todo import TaskList
@@ -15,8 +15,6 @@ from claude_agent_py.wire.messages.system import APIRetryMessage, InitMessage, S
 
 if TYPE_CHECKING:
     from claude_agent_py.wire.control.initialize import InitializeReply
-
-logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 UNAUTHORIZED: Final = 401
 PATIENCE: Final = 3

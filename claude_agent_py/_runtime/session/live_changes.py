@@ -1,15 +1,13 @@
 """`LiveChanges`: the changes made to a running session, to repeat them in its next process."""
 
 import contextlib
-import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 from claude_agent_py._errors import ClaudeAgentError, OptionsError
+from claude_agent_py._log import logger
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.options.output_shape import Output
-
-logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 SETTINGS: Final = "apply_flag_settings"
 MODEL: Final = "set_model"

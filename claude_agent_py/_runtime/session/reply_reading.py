@@ -3,14 +3,12 @@
 Fields that do not match the model, as from another version of the CLI, are left out.
 """
 
-import logging
 from typing import TypeVar
 
 from claude_agent_py._errors import RemoteProtocolError
+from claude_agent_py._log import logger
 from claude_agent_py.wire.base import FrameModel, JSONObject, keep_source
 from claude_agent_py.wire.fitting import Misfit, fit
-
-logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 Reply = TypeVar("Reply", bound=FrameModel)
 

@@ -1,12 +1,13 @@
 """`SessionMessages`: the iterator of `Client.messages()` and `Client.events()`."""
 
-from typing import Any, Self
+from collections.abc import AsyncIterator
+from typing import Any
 
 from claude_agent_py._runtime.runs.mailbox import Mailbox
 from claude_agent_py._runtime.session.session import Session
 
 
-class SessionMessages:
+class SessionMessages(AsyncIterator[Any]):
     """An iterator over every message of a session. It ends with the session, and raises its error.
 
     Args:
@@ -27,9 +28,6 @@ class SessionMessages:
 
     def __repr__(self) -> str:
         return f"<messages of a session, {len(self._mailbox)} waiting>"
-
-    def __aiter__(self) -> Self:
-        return self
 
     async def __anext__(self) -> Any:
         message = self._mailbox.get_nowait()

@@ -1,7 +1,6 @@
 """Initializing a session over a started CLI, and refusing a CLI that did not accept the options."""
 
 import contextlib
-import logging
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -27,6 +26,7 @@ from claude_agent_py._errors import (
 from claude_agent_py._event_loop import run_file_work
 from claude_agent_py._launch.environment import environment
 from claude_agent_py._launch.locate import read_version, require_version
+from claude_agent_py._log import logger
 from claude_agent_py._runtime.session.facts import parse_session_id
 from claude_agent_py._runtime.session.launching import Launched
 from claude_agent_py._runtime.session.reply_reading import read_reply
@@ -38,8 +38,6 @@ from claude_agent_py.wire.control.initialize import InitializeReply
 
 if TYPE_CHECKING:
     from claude_agent_py._runtime.session.earlier import Earlier
-
-logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 UNKNOWN_SESSION: Final = ("No conversation found with session ID", "does not match any session title")
 """The CLI's messages for an unknown session id and an unknown session title."""

@@ -1,6 +1,5 @@
 """`Storing`: the session store of one client: resumes from it, mirrors to it, and cleans up."""
 
-import logging
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +11,7 @@ from claude_agent_py._callbacks import Callback, Report, log_failure, make_handl
 from claude_agent_py._errors import OptionsError, StoreError
 from claude_agent_py._event_loop import run_file_work
 from claude_agent_py._launch.environment import config_directory, environment
+from claude_agent_py._log import logger
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.sessions.folders import find_session, is_id, project_key_for_directory
 from claude_agent_py.sessions.stores.access import StoreAccess
@@ -29,8 +29,6 @@ from claude_agent_py.sessions.stores.transfers import (
 from claude_agent_py.wire.codec import line_of
 from claude_agent_py.wire.messages.conversation import ResultMessage
 from claude_agent_py.wire.messages.occasional import MirrorErrorMessage, MirrorKey, TranscriptMirrorMessage
-
-logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 DRAIN_SECONDS: Final = 10.0
 """Seconds that the store may take at the end, if nothing else limits it."""

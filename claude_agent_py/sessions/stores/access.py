@@ -1,7 +1,6 @@
 """`StoreAccess`: read sessions from a store, and write them to the disk: for resuming them, or to any other folder."""
 
 import contextlib
-import logging
 import os
 import shutil
 from collections.abc import AsyncIterator
@@ -13,6 +12,7 @@ import anyio
 
 from claude_agent_py._errors import OptionsError, StoreError
 from claude_agent_py._event_loop import run_file_work
+from claude_agent_py._log import logger
 from claude_agent_py.sessions.folders import AnyPath, check_id, is_id, project_key_for_directory
 from claude_agent_py.sessions.stores.private_folder import PREFIX, find_left_behind, remove_tree
 from claude_agent_py.sessions.stores.protocol import (
@@ -33,8 +33,6 @@ from claude_agent_py.sessions.stores.transfers import (
     send_older,
     write_transcript,
 )
-
-logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 SECONDS: Final = 60.0
 """The default time limit of a store call, in seconds."""

@@ -11,7 +11,6 @@ import json
 import os
 import shutil
 import stat
-import sys
 import threading
 import time
 from collections import OrderedDict
@@ -21,6 +20,7 @@ from typing import Any, BinaryIO, Final
 from urllib.parse import quote, unquote
 
 from claude_agent_py._errors import StoreError
+from claude_agent_py._file_locks import lock_file
 from claude_agent_py.sessions.files import write_atomically
 from claude_agent_py.sessions.folders import regular_file
 from claude_agent_py.sessions.stores.base import ChangeLease, Row, SummarisingStore, drop_known, update_summary
@@ -31,7 +31,7 @@ LOCK_SECONDS: Final = 30.0
 """How many seconds to wait for another process, which may have been suspended while writing."""
 _RETRY_SECONDS: Final = 0.002
 _SUFFIX: Final = ".jsonl"
-_FLAGS: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+_FLAGS: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 _KNOWN: Final = 64
 """The number of transcripts whose uuids are cached."""
 
@@ -262,15 +262,7 @@ def _write_durably(file: BinaryIO, data: bytes) -> None:
 def _try_lock(file: BinaryIO) -> bool:
     """Lock a file. Return False if another process or thread holds the lock."""
     try:
-        if sys.platform == "win32":
-            import msvcrt
-
-            file.seek(0)
-            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-        else:
-            import fcntl
-
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock_file(file.fileno())
     except OSError as error:
         if error.errno in (errno.EACCES, errno.EAGAIN, errno.EDEADLK):
             return False

@@ -1,6 +1,5 @@
 """Change the sessions of a store: title, tag, deletion, copies. Sessions with a live writer are not changed."""
 
-import logging
 import os
 import uuid
 from collections.abc import AsyncIterator
@@ -14,6 +13,7 @@ import anyio
 
 from claude_agent_py._errors import SessionError, StoreError
 from claude_agent_py._event_loop import run_file_work
+from claude_agent_py._log import logger
 from claude_agent_py.sessions.changes import fork_session, normalise_tag, normalise_title
 from claude_agent_py.sessions.folders import AnyPath, config_folder, find_session, project_key_for_directory
 from claude_agent_py.sessions.info import SessionInfo
@@ -179,8 +179,6 @@ async def copy_session(
         count += len(new)
     return count
 
-
-logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 RELEASE_SECONDS: Final = 2.0
 """The time limit for releasing a lease, in seconds. A lease that is not released expires."""

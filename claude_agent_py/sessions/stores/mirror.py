@@ -7,7 +7,6 @@ missing entries in order. If the file is not on this machine, the entries are ke
 """
 
 import json
-import logging
 import os
 import shutil
 from collections import Counter
@@ -20,6 +19,7 @@ import anyio
 
 from claude_agent_py._errors import StaleLeaseError, StoreError
 from claude_agent_py._event_loop import run_file_work
+from claude_agent_py._log import logger
 from claude_agent_py.sessions.files import write_atomically
 from claude_agent_py.sessions.stores.access import StoreAccess
 from claude_agent_py.sessions.stores.private_folder import PrivateFolder, make_folder
@@ -134,8 +134,6 @@ def _read_batch(path: str, start: int) -> tuple[list[SessionStoreEntry], int] | 
         return None
     return [json.loads(line) for line in lines], start + sum(map(len, lines))
 
-
-logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 Flush = Literal["batched", "eager"]
 

@@ -7,7 +7,6 @@ removes the secrets from its folder, and the transcripts are sent to the store w
 
 import contextlib
 import json
-import logging
 import os
 import re
 import secrets
@@ -19,13 +18,12 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from claude_agent_py._errors import StoreError
+from claude_agent_py._log import logger
 from claude_agent_py._private_folders import leftovers, lock, unlock
-from claude_agent_py._untrusted import read_bytes
-
-logger: logging.Logger = logging.getLogger("claude_agent_py")
+from claude_agent_py._untrusted import read_bytes, read_object
 
 PREFIX: Final = "claude-agent-py-session-"
 SETTINGS: Final = ("settings.json", "cowork_settings.json")
@@ -167,7 +165,7 @@ def read_credentials(env: Mapping[str, str], source: Path, uid: int | None = Non
     content = _read_file(source / ".credentials.json", uid)
     if content is None and sys.platform == "darwin" and "CLAUDE_CONFIG_DIR" not in env:
         content = _read_keychain(env)
-    parsed = _parse_object(content)
+    parsed = read_object(content or b"")
     login = None if parsed is None else parsed.get("claudeAiOauth")
     if parsed is None or not isinstance(login, dict) or "refreshToken" not in login:
         return content
@@ -190,7 +188,7 @@ def _read_keychain(env: Mapping[str, str]) -> bytes | None:
 
 def _filter_settings(content: bytes | None, *, has_plugins: bool) -> bytes | None:
     """Return the user's settings without the ones that point outside the folder or install plugins into it."""
-    parsed = _parse_object(content)
+    parsed = read_object(content or b"")
     if parsed is None:
         return content
     if not has_plugins:
@@ -199,14 +197,6 @@ def _filter_settings(content: bytes | None, *, has_plugins: bool) -> bytes | Non
     if isinstance(parsed.get("env"), dict):
         parsed["env"].pop("CLAUDE_CONFIG_DIR", None)
     return json.dumps(parsed).encode()
-
-
-def _parse_object(content: bytes | None) -> dict[str, Any] | None:
-    try:
-        parsed = json.loads((content or b"").decode("utf-8-sig"))
-    except (ValueError, RecursionError):
-        return None
-    return parsed if isinstance(parsed, dict) else None
 
 
 # Removal -------------------------------------------------------------------------------------------------------

@@ -23,7 +23,6 @@ from claude_agent_py.sessions.stores.protocol import LeaseState, Place, check_ep
 T = TypeVar("T")
 
 VERSION: Final = 1
-_ATTEMPTS: Final = 200
 
 
 class RedisStore(SummarisingStore):
@@ -47,7 +46,6 @@ class RedisStore(SummarisingStore):
             message = "RedisStore needs the package redis: pip install 'claude-agent-py[redis]'"
             raise OptionsError(message, option="session_store") from error
         self._redis: Any = redis.Redis.from_url(url) if client is None else client
-        self._conflict: type[Exception] = redis.WatchError
         self._prefix = prefix
         self._is_ready = False
 
@@ -78,16 +76,8 @@ class RedisStore(SummarisingStore):
     def _change(self, watched: list[str], work: Callable[[Any], T]) -> T:
         """Run `work` until it succeeds without a conflict. It reads first, then queues changes after `multi()`."""
         self._check_version()
-        with self._redis.pipeline() as pipe:
-            for _ in range(_ATTEMPTS):
-                try:
-                    pipe.watch(*watched)
-                    value = work(pipe)
-                    pipe.execute()
-                except self._conflict:
-                    continue
-                return value
-        raise StoreError(f"{_ATTEMPTS} attempts to change {watched[0]} conflicted with other writers")
+        value: T = self._redis.transaction(work, *watched, value_from_callable=True)
+        return value
 
     def _append(self, place: Place, rows: list[Row], epoch: int | None) -> None:
         uuids = self._key("uuids", *place)

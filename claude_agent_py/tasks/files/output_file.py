@@ -53,12 +53,15 @@ def partial_marker_length(data: bytes) -> int:
 
 def read_shell(path: str, tail_bytes: int | None = None) -> ShellText:
     """Read a shell's output, or the last `tail_bytes` of it."""
-    wanted = None if tail_bytes is None else max(0, tail_bytes)
-    data, size = read_bytes(path, tail_bytes=None if wanted is None else wanted + MARKER_BYTES)
+    data, size = read_bytes(path, tail_bytes=None if tail_bytes is None else max(0, tail_bytes) + MARKER_BYTES)
     text, marker = split_marker(data)
-    total = size - (len(data) - len(text))
-    shown = text if wanted is None else last_bytes(text, wanted)
-    return ShellText(shown.decode("utf-8", "replace"), marker, total, len(shown) < total)
+    return cut_text(text, marker, size - (len(data) - len(text)), tail_bytes)
+
+
+def cut_text(text: bytes, marker: EndMarker | None, total_bytes: int, tail_bytes: int | None) -> ShellText:
+    """Return a text, or the last `tail_bytes` of it. `total_bytes` is the size of the whole output."""
+    shown = text if tail_bytes is None else last_bytes(text, max(0, tail_bytes))
+    return ShellText(shown.decode("utf-8", "replace"), marker, total_bytes, len(shown) < total_bytes)
 
 
 def read_marker(path: str) -> EndMarker | None:
@@ -76,10 +79,3 @@ def last_bytes(data: bytes, count: int) -> bytes:
     while cut < min(3, len(tail)) and tail[cut] & 0xC0 == 0x80:
         cut += 1
     return tail[cut:]
-
-
-def last_chars(text: str, tail_bytes: int | None) -> str:
-    """Return the end of a text; `tail_bytes` counts UTF-8."""
-    if tail_bytes is None:
-        return text
-    return last_bytes(text.encode("utf-8", "replace"), max(0, tail_bytes)).decode("utf-8", "replace")

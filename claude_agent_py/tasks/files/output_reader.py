@@ -14,7 +14,7 @@ from claude_agent_py._errors import ControlError, TaskOutputError
 from claude_agent_py._event_loop import run_file_work
 from claude_agent_py._protocol.ports import ControlPort
 from claude_agent_py.tasks.files.completion import TranscriptEnd
-from claude_agent_py.tasks.files.output_file import ShellText, last_chars, read_shell, split_marker
+from claude_agent_py.tasks.files.output_file import ShellText, cut_text, read_shell, split_marker
 from claude_agent_py.tasks.files.paths import Paths
 from claude_agent_py.tasks.files.transcript import TranscriptMessage, last_messages, last_report, read_transcript
 from claude_agent_py.tasks.ledger.record import Record
@@ -224,8 +224,8 @@ def _is_lost(record: Record, paths: Sequence[str], text: ShellText) -> bool:
 
 
 def _to_shell_text(text: str, tail_bytes: int | None) -> ShellText:
-    shown = last_chars(text, tail_bytes)
-    return ShellText(shown, None, len(text.encode("utf-8", "replace")), shown != text)
+    data = text.encode("utf-8", "replace")
+    return cut_text(data, None, len(data), tail_bytes)
 
 
 def _parse_reply(reply: dict[str, Any], tail_bytes: int | None) -> ShellText | None:
@@ -233,8 +233,7 @@ def _parse_reply(reply: dict[str, Any], tail_bytes: int | None) -> ShellText | N
     total = reply.get("total_bytes")
     if not isinstance(output, str):
         return None
-    raw = output.encode("utf-8", "replace")
-    data, marker = split_marker(raw)
-    text = last_chars(data.decode("utf-8", "replace"), tail_bytes)
-    size = (total if isinstance(total, int) else len(raw)) - (len(raw) - len(data))
-    return ShellText(text, marker, size, len(text.encode("utf-8", "replace")) < size)
+    data = output.encode("utf-8", "replace")
+    text, marker = split_marker(data)
+    size = total if isinstance(total, int) else len(data)
+    return cut_text(text, marker, size - (len(data) - len(text)), tail_bytes)

@@ -41,7 +41,7 @@ class _UserEntry(msgspec.Struct, rename="camel", tag_field="type", tag="user", g
     timestamp: str | None = None
     tool_use_result: Any = None
     agent_id: str | None = None
-    is_meta: bool | None = None
+    is_synthetic: bool | None = msgspec.field(default=None, name="isMeta")
     origin: MessageOrigin | None = None
 
 
@@ -86,29 +86,8 @@ def read_message(line: bytes, parent_tool_use_id: str | None = None) -> tuple[Tr
 
 
 def _build_message(entry: _Entry, call: str | None) -> TranscriptMessage:
-    if isinstance(entry, _UserEntry):
-        return UserMessage(
-            message=entry.message,
-            uuid=entry.uuid,
-            session_id=entry.session_id,
-            parent_tool_use_id=call,
-            timestamp=entry.timestamp,
-            tool_use_result=entry.tool_use_result,
-            agent_id=entry.agent_id,
-            is_synthetic=entry.is_meta,
-            origin=entry.origin,
-        )
-    return AssistantMessage(
-        message=entry.message,
-        uuid=entry.uuid,
-        session_id=entry.session_id,
-        parent_tool_use_id=call,
-        timestamp=entry.timestamp,
-        request_id=entry.request_id,
-        error=entry.error,
-        is_api_error_message=entry.is_api_error_message,
-        agent_id=entry.agent_id,
-    )
+    message = UserMessage if isinstance(entry, _UserEntry) else AssistantMessage
+    return message(**msgspec.structs.asdict(entry), parent_tool_use_id=call)
 
 
 def _read_misfit(line: bytes) -> tuple[_Entry, str | None]:
