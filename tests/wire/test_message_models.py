@@ -21,7 +21,6 @@ from claude_agent_py import (
     UserMessage,
 )
 from claude_agent_py.control import (
-    MCPSetServersRequest,
     UpdateEnvironmentVariables,
 )
 from claude_agent_py.messages import (
@@ -327,7 +326,6 @@ def test_every_other_block_has_a_model(raw: dict[str, Any]) -> None:
     "model",
     [
         UpdateEnvironmentVariables(variables={"KEY": "hunter2"}),
-        MCPSetServersRequest(servers={"s": {"type": "http", "headers": {"Authorization": "hunter2"}}}),
         decode('{"type":"control_request","request_id":"r","request":{"subtype":"initialize","agents":"hunter2"}}'),
     ],
     ids=lambda model: type(model).__name__,
