@@ -24,7 +24,6 @@ if TYPE_CHECKING:
         KeepAlive as KeepAlive,
         RequestFromCLI as RequestFromCLI,
         UnknownControlRequest as UnknownControlRequest,
-        UpdateEnvironmentVariables as UpdateEnvironmentVariables,
     )
     from claude_agent_py.wire.control.initialize import InitializeReply as InitializeReply
     from claude_agent_py.wire.control.replies import (

@@ -97,17 +97,6 @@ class WireModel(
         return model
 
 
-class DiscreetModel(WireModel):
-    """A JSON object whose repr hides fields that may hold secrets."""
-
-    HIDDEN: ClassVar[tuple[str, ...]] = ()
-    """Names of the hidden fields."""
-
-    def __repr__(self) -> str:
-        hidden = {name: ... for name in self.HIDDEN if getattr(self, name) is not None}
-        return WireModel.__repr__(msgspec.structs.replace(self, **hidden))
-
-
 class CamelModel(WireModel, rename="camel"):
     """A JSON object with camelCase names on the wire."""
 
@@ -132,7 +121,7 @@ class UnknownModel(WireModel, tag=UNKNOWN):
         return str(self.raw.get("type", ""))
 
 
-class FrameModel(DiscreetModel):
+class FrameModel(WireModel):
     """A JSON object that keeps the data it was decoded from: a frame, a reply, a hook's input."""
 
     _source: Any = field(default=None, name=SOURCE)
@@ -165,7 +154,7 @@ class FrameModel(DiscreetModel):
         return hash((type(self), getattr(self, "uuid", None)))
 
     def __repr__(self) -> str:
-        return DiscreetModel.__repr__(self._alone())
+        return WireModel.__repr__(self._alone())
 
 
 def _decode_leniently(source: bytes) -> JSONObject:

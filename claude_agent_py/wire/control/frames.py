@@ -96,17 +96,5 @@ class KeepAlive(FrameModel):
     type: ClassVar[Literal["keep_alive"]] = "keep_alive"
 
 
-class UpdateEnvironmentVariables(FrameModel):
-    """Changes variables in the CLI's environment. It has no response."""
-
-    type: ClassVar[Literal["update_environment_variables"]] = "update_environment_variables"
-    HIDDEN: ClassVar[tuple[str, ...]] = ("variables",)
-
-    variables: dict[str, str]
-    request_id: str | None = None
-
-
-ControlFrame: TypeAlias = (
-    ControlRequest | ControlResponse | ControlCancelRequest | KeepAlive | UpdateEnvironmentVariables
-)
+ControlFrame: TypeAlias = ControlRequest | ControlResponse | ControlCancelRequest | KeepAlive
 """Every frame that is not a message."""
