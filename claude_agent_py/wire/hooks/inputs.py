@@ -3,16 +3,13 @@
 An unknown event, or a known event with invalid fields, becomes an `UnknownHookInput`.
 """
 
-from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 from msgspec import field
 
-from claude_agent_py.wire.base import FrameModel, Number, Open, WireModel, keep_source
+from claude_agent_py.wire.base import FrameModel, Number, Open, WireModel
 from claude_agent_py.wire.control.asks import MCPServerProvenance
 from claude_agent_py.wire.control.permissions import PermissionUpdate
-from claude_agent_py.wire.fitting import Misfit, fit
-from claude_agent_py.wire.hooks.events import HOOK_EVENTS
 from claude_agent_py.wire.tools.registry import typed_input, typed_output
 
 
@@ -414,22 +411,3 @@ class MessageDisplayInput(HookInput):
     index: int = 0
     final: bool = False
     delta: str
-
-
-HOOK_INPUTS: Mapping[str, type[HookInput]] = {event: globals()[f"{event}Input"] for event in HOOK_EVENTS}
-"""The input model of each event."""
-
-
-def parse_hook_input(data: dict[str, Any]) -> HookInput:
-    """Convert a hook's input to its model, or to `UnknownHookInput` if no model matches it."""
-    model = HOOK_INPUTS.get(str(data.get("hook_event_name")), UnknownHookInput)
-    hook_input: HookInput
-    try:
-        hook_input, _ = fit(model, data)
-    except (Misfit, RecursionError):
-        hook_input = UnknownHookInput()
-        for name in UnknownHookInput.__struct_fields__:  # keep common fields even if their type is wrong
-            if name in data:
-                keep_source(hook_input, name, data[name])
-    keep_source(hook_input, "_source", data)
-    return hook_input
