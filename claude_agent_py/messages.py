@@ -50,25 +50,7 @@ if TYPE_CHECKING:
         WebSearchToolResultBlock as WebSearchToolResultBlock,
         text_of as text_of,
     )
-    from claude_agent_py.wire.messages.conversation import (
-        AssistantContent as AssistantContent,
-        AssistantError as AssistantError,
-        AssistantMessage as AssistantMessage,
-        CommandLifecycleMessage as CommandLifecycleMessage,
-        InvalidConfigFile as InvalidConfigFile,
-        PermissionDecision as PermissionDecision,
-        ResultMessage as ResultMessage,
-        ResultSubtype as ResultSubtype,
-        StartupFailureReason as StartupFailureReason,
-        StopReason as StopReason,
-        SubagentRetry as SubagentRetry,
-        TerminalReason as TerminalReason,
-        ToolProgressMessage as ToolProgressMessage,
-        ToolResultMeta as ToolResultMeta,
-        ToolUseMeta as ToolUseMeta,
-        UserContent as UserContent,
-        UserMessage as UserMessage,
-    )
+    from claude_agent_py.wire.messages.conversation import *
     from claude_agent_py.wire.messages.occasional import *
     from claude_agent_py.wire.messages.origin import MessageOrigin as MessageOrigin, OriginKind as OriginKind
     from claude_agent_py.wire.messages.stream import *

@@ -101,6 +101,9 @@ class CamelModel(WireModel, rename="camel"):
     """A JSON object with camelCase names on the wire."""
 
 
+SYNTHETIC_MODEL: Final = "<synthetic>"
+"""The model of messages that the CLI writes itself."""
+
 UNKNOWN: Final = "(unknown)"
 """The tag of `UnknownModel`, which replaces a tag that no model of a union has."""
 
@@ -203,6 +206,20 @@ class MessageModel(FrameModel):
     """Id of the message; empty if the frame has none."""
     session_id: str = ""
     """Id of the session."""
+
+
+class AnswerModel(MessageModel):
+    """Base of messages that may name the prompts their turn answers."""
+
+    user_message_uuid: str | None = None
+    user_message_uuids: list[str] | None = None
+    """Prompts that the turn includes, at most 64. Prompts sent without a uuid are not listed."""
+
+    @property
+    def prompt_uuids(self) -> tuple[str, ...]:
+        """Uuids of the prompts that the turn answers, in order and without duplicates."""
+        last = () if self.user_message_uuid is None else (self.user_message_uuid,)
+        return tuple(dict.fromkeys((*(self.user_message_uuids or ()), *last)))
 
 
 class SystemModel(MessageModel):
