@@ -5,8 +5,11 @@ The `if TYPE_CHECKING:` block of a module is the only list of its names: type ch
 
     if TYPE_CHECKING:
         from package.module import Name as Name
+        from package.models import *
     else:
         __getattr__, __dir__ = attach(__name__)
+
+A star stands for all classes and type aliases of a module.
 """
 
 import importlib
@@ -46,12 +49,31 @@ def _find_imports(module: str) -> "dict[str, str]":
     """Return the module of each name that the `if TYPE_CHECKING:` block imports."""
     import ast
 
-    spec: Any = sys.modules[module].__spec__
-    for statement in ast.parse(spec.loader.get_data(spec.origin)).body:
+    homes: dict[str, str] = {}
+    for statement in ast.parse(_read_source(module)).body:
         if isinstance(statement, ast.If) and ast.unparse(statement.test) == "TYPE_CHECKING":
-            imports = [inner for inner in statement.body if isinstance(inner, ast.ImportFrom)]
-            return {alias.name: str(imported.module) for imported in imports for alias in imported.names}
-    return {}
+            for imported in statement.body:
+                if isinstance(imported, ast.ImportFrom) and imported.module is not None:
+                    names = [alias.name for alias in imported.names]
+                    if names == ["*"]:
+                        names = find_definitions(imported.module)
+                    homes |= dict.fromkeys(names, imported.module)
+    return homes
+
+
+def find_definitions(module: str) -> "list[str]":
+    """Return the classes and type aliases that a module defines, without loading it."""
+    import re
+
+    return re.findall(r"^(?:class )?([A-Z]\w*)(?=[(:]| =)", _read_source(module).decode(), re.MULTILINE)
+
+
+def _read_source(module: str) -> "bytes":
+    import importlib.util
+
+    spec: Any = importlib.util.find_spec(module)
+    source: bytes = spec.loader.get_data(spec.origin)
+    return source
 
 
 def _hint(module: str, name: str, homes: "dict[str, str]") -> str:

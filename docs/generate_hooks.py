@@ -13,8 +13,7 @@ from generated_parts import main
 from pydantic import BaseModel
 
 from claude_agent_py.hooks import HOOK_EVENT_FACTS, HookInput, HookOutput
-from claude_agent_py.wire.hooks.inputs import HOOK_INPUTS
-from claude_agent_py.wire.hooks.outputs import HOOK_OUTPUTS
+from claude_agent_py.wire.hooks.parsing import HOOK_INPUTS, HOOK_OUTPUTS
 
 PAGE = Path(__file__).with_name("hooks.md")
 

@@ -36,7 +36,6 @@ PROGRESS: Final = 5.0
 CACHE: Final = "client-cache"
 """The cache of the client, inside of the download directory."""
 
-SYSTEMS: Final[Mapping[str, str]] = {"linux": "linux", "darwin": "darwin", "win32": "win32"}
 MACHINES: Final[Mapping[str, str]] = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64", "arm64": "arm64"}
 
 Report = Callable[[str], object]
@@ -99,10 +98,9 @@ def platform_name() -> str:
 
     An unknown platform also gets a name, for which the registries have no package.
     """
-    system = SYSTEMS.get(sys.platform, sys.platform)
     machine = platform.machine().lower()
-    name = f"{system}-{MACHINES.get(machine, machine)}"
-    return f"{name}-musl" if system == "linux" and _has_musl() else name
+    name = f"{sys.platform}-{MACHINES.get(machine, machine)}"
+    return f"{name}-musl" if sys.platform == "linux" and _has_musl() else name
 
 
 Way = Callable[[str, Path, Report, Mapping[str, str]], Path]

@@ -13,15 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from claude_agent_py._version import __version__
-from claude_agent_py.options.client_options import DIALOG_KINDS, ClientOptions, is_any_given
+from claude_agent_py.options.client_options import DIALOG_KINDS, ClientOptions
+from claude_agent_py.options.conflicts import is_any_given
 from claude_agent_py.options.delegation import definitions, guide_text
 from claude_agent_py.options.output_shape import OutputShape
 from claude_agent_py.options.values import (
-    SystemPrompt,
     SystemPromptFile,
     SystemPromptPreset,
     SystemPromptText,
-    ThinkingAdaptive,
     ThinkingDisabled,
     ThinkingEnabled,
 )
@@ -143,9 +142,9 @@ def _thinking_tokens(options: ClientOptions) -> int | None:
     return thinking.budget_tokens if isinstance(thinking, ThinkingEnabled) else options.max_thinking_tokens
 
 
-def _thinking_display(options: ClientOptions) -> str | None:
-    thinking = options.thinking
-    return thinking.display if isinstance(thinking, ThinkingAdaptive | ThinkingEnabled) else None
+def _part(option: str, field: str) -> Callable[[ClientOptions], Any]:
+    """Return a function that reads a field of an option whose value has it."""
+    return lambda options: getattr(getattr(options, option), field, None)
 
 
 def _prompt_text(options: ClientOptions) -> list[str] | None:
@@ -162,16 +161,6 @@ def _prompt_file(options: ClientOptions) -> str | None:
 def _prompt_addition(options: ClientOptions) -> str | None:
     appended = options.system_prompt.append if isinstance(options.system_prompt, SystemPromptPreset) else None
     return "\n\n".join(text for text in (appended, guide_text(options)) if text) or None
-
-
-def _excludes_dynamic(options: ClientOptions) -> bool | None:
-    prompt = options.system_prompt
-    return prompt.exclude_dynamic_sections if isinstance(prompt, SystemPromptPreset) else None
-
-
-def _snapshot(options: ClientOptions) -> bool | None:
-    prompt = options.system_prompt
-    return prompt.snapshot if isinstance(prompt, SystemPrompt) else None
 
 
 def _schema(options: ClientOptions) -> Mapping[str, Any] | None:
@@ -237,7 +226,7 @@ TABLE: Final[tuple[Row, ...]] = (
     Row("flag", "--fallback-model", "fallback_model", value=lambda o: _join(o.fallback_model)),
     Row("flag", "--thinking", "thinking", value=_thinking),
     Row("flag", "--max-thinking-tokens", "thinking", "max_thinking_tokens", value=_thinking_tokens),
-    Row("flag", "--thinking-display", "thinking", value=_thinking_display),
+    Row("flag", "--thinking-display", "thinking", value=_part("thinking", "display")),
     Row("flag", "--effort", "effort"),
     Row("flag", "--max-turns", "max_turns"),
     Row("flag", "--max-budget-usd", "max_budget_usd"),
@@ -247,8 +236,8 @@ TABLE: Final[tuple[Row, ...]] = (
     Row("field", "systemPrompt", "system_prompt", value=_prompt_text),
     Row("flag", "--system-prompt-file", "system_prompt", value=_prompt_file),
     Row("field", "appendSystemPrompt", "system_prompt", "delegation_guide", "agents", value=_prompt_addition),
-    Row("field", "excludeDynamicSections", "system_prompt", value=_excludes_dynamic),
-    Row("field", "systemPromptSnapshot", "system_prompt", value=_snapshot),
+    Row("field", "excludeDynamicSections", "system_prompt", value=_part("system_prompt", "exclude_dynamic_sections")),
+    Row("field", "systemPromptSnapshot", "system_prompt", value=_part("system_prompt", "snapshot")),
     Row("field", "planModeInstructions", "plan_mode_instructions"),
     Row("field", "title", "title"),
     # Tools

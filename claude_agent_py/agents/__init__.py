@@ -21,12 +21,6 @@ if TYPE_CHECKING:
         agent_table as agent_table,
         shorten_report as shorten_report,
     )
-    from claude_agent_py.agents.presets import (
-        PRESETS as PRESETS,
-        Explore as Explore,
-        GeneralPurpose as GeneralPurpose,
-        Plan as Plan,
-        Shell as Shell,
-    )
+    from claude_agent_py.agents.presets import *
 else:
     __getattr__, __dir__ = attach(__name__)

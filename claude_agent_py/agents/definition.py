@@ -5,15 +5,14 @@ The CLI silently drops *all* agents when one field of one is invalid, so fields 
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from pathlib import Path
-from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeAlias, get_args
+from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias, get_args
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from claude_agent_py._configuration import ConfigModel, inner_text
 from claude_agent_py._errors import OptionsError
-from claude_agent_py.agents.markdown import check_name, read_definition, write_definition
+from claude_agent_py.formatting.encoders import import_yaml
 from claude_agent_py.formatting.truncation import text_length
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.settings.choices import ChosenEffort, ChosenPermissionMode, MemoryScope
@@ -26,6 +25,9 @@ MAX_OBSERVERS: Final = 4
 
 MAX_REMINDER_CHARS: Final = 10_000
 """In UTF-16 code units. If a hook adds a longer text, the CLI (2.1.328) writes it to a file and shows its beginning."""
+
+FENCE: Final = "---"
+"""The line around the front matter of an agent file."""
 
 AgentMCPServerSpec: TypeAlias = str | dict[str, MCPServerConfig]
 """The name of a server of the session, or the agent's own servers by name."""
@@ -181,28 +183,17 @@ class AgentDefinition(ConfigModel):
             wire["mcpServers"] = [entry for spec in self.mcp_servers for entry in _spec_to_wire(spec)]
         return wire
 
-    @classmethod
-    def from_markdown(cls, source: str | Path) -> Self:
-        """Read a definition from a Markdown file (a `Path`) or from its text (a `str`).
-
-        Requires the extra `agents`. The `name` in the front matter is not part of the definition; `agents.read_agent`
-        returns both.
-
-        Raises:
-            OptionsError: The text does not define an agent; the message names the file, line and field.
-            ImportError: PyYAML is not installed.
-        """
-        return read_definition(source, cls)[1]
-
     def to_markdown(self, name: str) -> str:
         """Return the Markdown file that defines this agent for the CLI (`.claude/agents/<name>.md`).
 
         Requires the extra `agents`.
         """
-        fields = self.to_wire()
+        header = {"name": check_name(name), **self.to_wire()}
         if self.color:
-            fields = {**fields, "color": self.color}
-        return write_definition(name, fields)
+            header["color"] = self.color
+        prompt = header.pop("prompt")
+        text = import_yaml().safe_dump(header, sort_keys=False, allow_unicode=True, width=10_000)
+        return f"{FENCE}\n{text}{FENCE}\n\n{prompt.strip()}\n"
 
 
 def _spec_to_wire(spec: AgentMCPServerSpec) -> Sequence[str | JSONObject]:
@@ -234,3 +225,18 @@ def _check_agent(name: str, agent: Any) -> AgentDefinition:
     except OptionsError as error:
         problem = OptionsError(f"agent {name!r}: {inner_text(error)}", option="agents")
     raise problem
+
+
+def check_name(name: Any) -> str:
+    """Return the name of an agent if the CLI accepts it. Raises OptionsError for other names."""
+    if not isinstance(name, str):
+        raise OptionsError(f"the name of an agent must be a string, not {type(name).__name__}", option="agents")
+    if not name.strip() or name != name.strip():
+        problem = "must not be empty or begin or end with a space"
+    elif name.startswith("-"):
+        problem = "must not begin with '-': the CLI drops the agent"
+    elif "," in name or not name.isprintable():
+        problem = "must not contain a comma or a control character"
+    else:
+        return name
+    raise OptionsError(f"the agent name {name!r} {problem}", option="agents")

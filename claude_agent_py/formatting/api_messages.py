@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from claude_agent_py.formatting.xml import escape
-from claude_agent_py.wire.base import JSONObject, dump
+from claude_agent_py.wire.base import SYNTHETIC_MODEL, JSONObject, dump
 from claude_agent_py.wire.messages.content import (
     Block,
     FallbackBlock,
@@ -22,7 +22,6 @@ from claude_agent_py.wire.messages.content import (
     UnknownBlock,
 )
 from claude_agent_py.wire.messages.conversation import (
-    SYNTHETIC_MODEL,
     AssistantMessage,
     CommandLifecycleMessage,
     ResultMessage,

@@ -45,9 +45,9 @@ class Outline:
         """Return whether there are registered sections and the name is not one of them."""
         return self.specs is not None and name.casefold() not in self._folded
 
-    def inside(self, spec: SectionSpec) -> "Outline":
-        """Return the outline of a section's content."""
-        if not spec.sections:
+    def inside(self, spec: SectionSpec | None) -> "Outline":
+        """Return the outline of a section's content; nothing may occur inside None."""
+        if spec is None or not spec.sections:
             return NO_SECTIONS
         if spec.name not in self._inside:
             self._inside[spec.name] = Outline(spec.sections)

@@ -73,21 +73,16 @@ class YAMLEncoder:
     """
 
     def __init__(self) -> None:
-        try:
-            import yaml
-            from yaml.composer import ComposerError
-        except ImportError as error:
-            raise ImportError("YAML needs PyYAML: pip install pyyaml") from error
-        self._yaml = yaml
+        yaml = self._yaml = import_yaml()
 
-        class Loader(yaml.SafeLoader):
+        class Loader(yaml.SafeLoader):  # type: ignore[misc, name-defined]
             """Rejects aliases: with them, a short text can expand to a value of any size."""
 
             def compose_node(self, parent: Any, index: Any) -> Any:
                 events: Any = self
                 if events.check_event(yaml.AliasEvent):
                     mark = events.peek_event().start_mark
-                    raise ComposerError(None, None, "aliases are rejected", mark)
+                    raise yaml.composer.ComposerError(None, None, "aliases are rejected", mark)
                 return super().compose_node(parent, index)
 
         self._loader = Loader
@@ -117,6 +112,15 @@ class YAMLEncoder:
         except (self._yaml.YAMLError, LookupError, AttributeError, TypeError, ArithmeticError) as error:
             # PyYAML raises all of these for a value that does not match its tag, such as `!!int ""`.
             raise ValueError(f"not YAML: {error}") from error
+
+
+def import_yaml() -> Any:
+    """Return the package `yaml`. Raises ImportError if PyYAML is not installed."""
+    try:
+        import yaml
+    except ImportError as error:
+        raise ImportError("YAML needs PyYAML: pip install pyyaml") from error
+    return yaml
 
 
 def plain(value: Any) -> Any:

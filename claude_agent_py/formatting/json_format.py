@@ -17,7 +17,6 @@ from typing import Any
 from typing_extensions import override
 
 from claude_agent_py.formatting.builder import (
-    NO_SECTIONS,
     Notation,
     Outline,
     Reading,
@@ -322,8 +321,7 @@ class JSONFormat(TextFormat):
 
 
 def _format_member(entry: Sequence[Section], outline: Outline) -> str:
-    spec = outline.find(entry[0].name)
-    inside = outline.inside(spec) if spec else NO_SECTIONS
+    inside = outline.inside(outline.find(entry[0].name))
     values = [_format_value(section, inside) for section in entry]
     is_list = len(values) > 1 or (values[0].startswith("[") and is_repeatable(entry[0], outline))
     value = f"[{', '.join(values)}]" if is_list else values[0]

@@ -14,7 +14,7 @@ from collections.abc import Generator, Iterator, Sequence
 
 from typing_extensions import override
 
-from claude_agent_py.formatting.builder import NO_SECTIONS, Outline, Reading, SectionBuilder, TextSource
+from claude_agent_py.formatting.builder import Outline, Reading, SectionBuilder, TextSource
 from claude_agent_py.formatting.encoders import Encoder
 from claude_agent_py.formatting.sections import Section, SectionSpec
 from claude_agent_py.formatting.text_format import TextFormat
@@ -331,8 +331,7 @@ class MarkdownFormat(TextFormat):
         return "\n\n".join(self._format_section(section, outline, depth) for section in sections)
 
     def _format_section(self, section: Section, outline: Outline, depth: int) -> str:
-        spec = outline.find(section.name)
-        inside = outline.inside(spec) if spec else NO_SECTIONS
+        inside = outline.inside(outline.find(section.name))
         header = "#" * (self.level + depth) + f" {section.name}"
         content = _escape(section.content, self.level, self.level + depth + bool(inside.specs))
         if not section.sections:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, Final, Literal
 
 from claude_agent_py._errors import TextFormatError
-from claude_agent_py.formatting.builder import NO_SECTIONS, Outline, Reading, SectionBuilder, SectionEvent, TextSource
+from claude_agent_py.formatting.builder import Outline, Reading, SectionBuilder, SectionEvent, TextSource
 from claude_agent_py.formatting.encoders import Encoder, JSONEncoder
 from claude_agent_py.formatting.sections import (
     LooseSections,
@@ -82,8 +82,7 @@ class TextFormat(ABC):
         else:
             name, content = item
             inside = ()
-        spec = outline.find(check_name(name))
-        within = outline.inside(spec) if spec else NO_SECTIONS
+        within = outline.inside(outline.find(check_name(name)))
         if within.specs and not isinstance(content, str):
             inside = flatten_sections(content)
             content = ""

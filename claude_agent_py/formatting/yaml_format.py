@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 from typing_extensions import override
 
 from claude_agent_py.formatting.builder import (
-    NO_SECTIONS,
     Notation,
     Outline,
     Reading,
@@ -432,8 +431,7 @@ class YAMLFormat(TextFormat):
 def _format_entries(entries: Sequence[Sequence[Section]], outline: Outline) -> Iterator[str]:
     """Yield the lines of entries, without the indentation of the mapping."""
     for entry in entries:
-        spec = outline.find(entry[0].name)
-        inside = outline.inside(spec) if spec else NO_SECTIONS
+        inside = outline.inside(outline.find(entry[0].name))
         key = f"{_format_key(entry[0].name)}:"
         values = [list(_format_value(section, inside)) for section in entry]
         if len(values) == 1 and not (_is_list(values[0]) and is_repeatable(entry[0], outline)):

@@ -21,7 +21,7 @@ from claude_agent_py.hooks.output_replacement import WrongShapeError, coerce_out
 from claude_agent_py.hooks.patterns import matches
 from claude_agent_py.hooks.registry import Hooks, check_hook
 from claude_agent_py.wire.base import JSONObject
-from claude_agent_py.wire.hooks import inputs, outputs
+from claude_agent_py.wire.hooks import outputs, parsing
 
 if TYPE_CHECKING:
     from claude_agent_py.hooks.handler_types import Hook
@@ -146,7 +146,7 @@ class HookDispatcher:
     def prepare(self) -> None:
         """Build the output models, so that the first call of each hook is not delayed."""
         for event in {entry.event for entry in self._registered.values()}:
-            outputs.HOOK_OUTPUTS.get(event, outputs.HookOutput).model_rebuild()
+            parsing.HOOK_OUTPUTS.get(event, outputs.HookOutput).model_rebuild()
 
     # Answering ---------------------------------------------------------------------------------------------------
 
@@ -199,7 +199,7 @@ class HookDispatcher:
             tool_use_id = None
         try:
             output = await entry.handler.call_and_read(
-                inputs.parse_hook_input(dict(data)),
+                parsing.parse_hook_input(dict(data)),
                 extend(context, HookContext, event=entry.event, tool_use_id=tool_use_id),
                 read=partial(_read_output, entry.event, data),
                 timeout=entry.matcher.timeout,
@@ -218,7 +218,7 @@ class HookDispatcher:
         if callback_id in self._removed:
             return {}
         self._report(HandlerError(callback_id, f"the CLI called an unregistered {event} hook"))
-        blocked = outputs.blocking_output(event, "Blocked: this hook is not registered.")
+        blocked = parsing.blocking_output(event, "Blocked: this hook is not registered.")
         return {} if blocked is None else blocked.to_wire()
 
 
@@ -236,7 +236,7 @@ def _build_group(entry: _Registered) -> JSONObject:
 def _read_output(event: str, data: Mapping[str, Any], value: Any) -> JSONObject:
     if value is None:  # what most hooks return
         return {}
-    output = outputs.parse_hook_output(event, value)
+    output = parsing.parse_hook_output(event, value)
     if isinstance(output, outputs.PostToolUseOutput):
         output = coerce_output(data, output)
     return output.to_wire()
@@ -248,7 +248,7 @@ def _build_failure_output(entry: _Registered, data: Mapping[str, Any], error: Ha
         return withhold_output(data, f"Output withheld: the hook {error.handler} failed: {error.reason}.")
     if not entry.matcher.blocks(entry.event):
         return outputs.HookOutput()
-    blocked = outputs.blocking_output(entry.event, f"Blocked: the hook {error.handler} failed: {error.reason}.")
+    blocked = parsing.blocking_output(entry.event, f"Blocked: the hook {error.handler} failed: {error.reason}.")
     return blocked if blocked is not None else outputs.HookOutput()
 
 

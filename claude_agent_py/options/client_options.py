@@ -13,7 +13,7 @@ from claude_agent_py._callbacks import callback_name
 from claude_agent_py._configuration import MAX_REPR_CHARS, ConfigModel
 from claude_agent_py._errors import OptionsError, OptionsWarning
 from claude_agent_py.options import readers as read
-from claude_agent_py.options.conflicts import check_conflicts, find_warnings
+from claude_agent_py.options.conflicts import check_conflicts, find_warnings, is_any_given
 from claude_agent_py.options.output_shape import Output, OutputShape, check_output_format
 from claude_agent_py.options.values import (
     Limits,
@@ -93,11 +93,6 @@ Rules: TypeAlias = Annotated[Sequence[str], _needs(read.rules)]
 Count: TypeAlias = Annotated[int, Field(ge=1, strict=True)]
 DIALOG_KINDS: tuple[str, ...] = ("refusal_fallback_prompt",)
 """The dialogs that the CLI is known to request."""
-
-
-def is_any_given(*handlers: Any) -> bool:
-    """Return whether any of these handlers or inboxes is set. An empty inbox counts as set."""
-    return any(handler is not None and handler is not False for handler in handlers)
 
 
 class ClientOptions(ConfigModel, Generic[Output]):

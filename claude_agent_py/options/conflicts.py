@@ -36,6 +36,11 @@ def _lists_sessions(store: object) -> bool:
 
 CONFLICTS: Final[Sequence[tuple[str, Callable[[Any], Any], str]]] = (
     (
+        "supported_dialog_kinds",
+        lambda o: o.supported_dialog_kinds and o.on_user_dialog is None,
+        "needs on_user_dialog, which answers the dialogs",
+    ),
+    (
         "env",
         lambda o: turns_hooks_off(o.env) and depends_on_hooks(o),
         f"{HOOKS_OFF} disables all hooks; remove it, or {WHAT_NEEDS_HOOKS}",
@@ -55,7 +60,6 @@ CONFLICTS: Final[Sequence[tuple[str, Callable[[Any], Any], str]]] = (
         lambda o: o.home is not None and HOME_VARIABLES & o.env.keys(),
         f"sets a variable that home sets: {', '.join(sorted(HOME_VARIABLES))}; use only one of them",
     ),
-    ("login", lambda o: o.login is not None and o.home is None, "needs home; the CLI uses your login anyway"),
     (
         "home",
         lambda o: o.home is True and (o.resume or o.continue_conversation) and o.session_store is None,
@@ -71,18 +75,6 @@ CONFLICTS: Final[Sequence[tuple[str, Callable[[Any], Any], str]]] = (
         lambda o: o.session_id and (o.resume or o.continue_conversation) and not o.fork_session,
         "can be combined with resume or continue_conversation only with fork_session=True",
     ),
-    (
-        "fork_session",
-        lambda o: o.fork_session and not (o.resume or o.continue_conversation),
-        "needs resume or continue_conversation, which name the session to copy",
-    ),
-    ("resume_session_at", lambda o: o.resume_session_at and not o.resume, "needs resume"),
-    (
-        "resume_interrupted_turn",
-        lambda o: o.resume_interrupted_turn and not (o.resume or o.continue_conversation),
-        "needs resume or continue_conversation, which name the session",
-    ),
-    ("resume_drops_turn", lambda o: o.resume_drops_turn and not o.resume_session_at, "needs resume_session_at"),
     (
         "fallback_model",
         lambda o: o.model is not None and o.model in (o.fallback_model or ()),
@@ -104,21 +96,6 @@ CONFLICTS: Final[Sequence[tuple[str, Callable[[Any], Any], str]]] = (
         "names a tool that answers permission prompts, and so does a handler; use only one of them",
     ),
     (
-        "supported_dialog_kinds",
-        lambda o: o.supported_dialog_kinds and o.on_user_dialog is None,
-        "needs on_user_dialog, which answers the dialogs",
-    ),
-    (
-        "session_mirror",
-        lambda o: o.session_mirror and not o.persist_session,
-        "needs persist_session=True: the CLI mirrors what it writes to disk",
-    ),
-    (
-        "session_store",
-        lambda o: o.session_store is not None and not o.persist_session,
-        "needs persist_session=True: the store gets what the CLI writes to disk",
-    ),
-    (
         "session_store",
         lambda o: o.session_store is not None and o.enable_file_checkpointing,
         "cannot be combined with enable_file_checkpointing: the states of files are not in the transcript",
@@ -133,13 +110,27 @@ CONFLICTS: Final[Sequence[tuple[str, Callable[[Any], Any], str]]] = (
         ),
         "needs list_sessions() for continue_conversation",
     ),
-    (
-        "session_store_project",
-        lambda o: o.session_store_project and o.session_store is None,
-        "needs session_store",
-    ),
 )
 """Option, whether it conflicts in these `ClientOptions`, and the problem."""
+
+CONTINUES: Final = ("resume", "continue_conversation")
+
+NEEDS: Final[Sequence[tuple[str, Sequence[str], str]]] = (
+    ("login", ["home"], "needs home; the CLI uses your login anyway"),
+    ("fork_session", CONTINUES, "needs resume or continue_conversation, which name the session to copy"),
+    ("resume_session_at", ["resume"], "needs resume"),
+    ("resume_interrupted_turn", CONTINUES, "needs resume or continue_conversation, which name the session"),
+    ("resume_drops_turn", ["resume_session_at"], "needs resume_session_at"),
+    ("session_mirror", ["persist_session"], "needs persist_session=True: the CLI mirrors what it writes to disk"),
+    ("session_store", ["persist_session"], "needs persist_session=True: the store gets what the CLI writes to disk"),
+    ("session_store_project", ["session_store"], "needs session_store"),
+)
+"""Option, the options of which it needs one, and the problem without them."""
+
+
+def is_any_given(*values: Any) -> bool:
+    """Return whether any of these values is neither None nor False. An empty inbox or store counts as given."""
+    return any(value is not None and value is not False for value in values)
 
 
 def check_conflicts(options: Any) -> None:
@@ -148,6 +139,13 @@ def check_conflicts(options: Any) -> None:
     for option, holds, problem in CONFLICTS:
         if option in given and holds(options):
             raise OptionsError(problem, option=option)
+    for option, needed, problem in NEEDS:
+        if option in given and _gives(options, [option]) and not _gives(options, needed):
+            raise OptionsError(problem, option=option)
+
+
+def _gives(options: Any, names: Sequence[str]) -> bool:
+    return is_any_given(*(getattr(options, name) for name in names))
 
 
 PROMPTING_TOOLS: Final = frozenset({"Bash", "PowerShell", "Write", "Edit", "NotebookEdit", "WebFetch", "WebSearch"})

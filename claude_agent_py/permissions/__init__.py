@@ -15,13 +15,7 @@ if TYPE_CHECKING:
         FormError as FormError,
         FormField as FormField,
     )
-    from claude_agent_py.permissions.handlers import (
-        CanUseTool as CanUseTool,
-        DialogHandler as DialogHandler,
-        ElicitationHandler as ElicitationHandler,
-        PlanHandler as PlanHandler,
-        QuestionHandler as QuestionHandler,
-    )
+    from claude_agent_py.permissions.handlers import *
     from claude_agent_py.permissions.inbox_sqlite import SQLiteInbox as SQLiteInbox
     from claude_agent_py.permissions.interactions import (
         Inbox as Inbox,

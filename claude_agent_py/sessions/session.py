@@ -29,8 +29,8 @@ from claude_agent_py.sessions.transcript import (
 )
 from claude_agent_py.tasks.files.transcript import TranscriptMessage
 from claude_agent_py.tools.traffic import ToolCallRecord, ToolTraffic
-from claude_agent_py.wire.base import JSONObject
-from claude_agent_py.wire.messages.conversation import SYNTHETIC_MODEL, AssistantMessage
+from claude_agent_py.wire.base import SYNTHETIC_MODEL, JSONObject
+from claude_agent_py.wire.messages.conversation import AssistantMessage
 from claude_agent_py.wire.messages.usage import TOKEN_FIELDS, ModelUsage, Usage
 
 _COST: Final = b'{"type":"cost-state"'

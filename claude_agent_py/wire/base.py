@@ -97,20 +97,12 @@ class WireModel(
         return model
 
 
-class DiscreetModel(WireModel):
-    """A JSON object whose repr hides fields that may hold secrets."""
-
-    HIDDEN: ClassVar[tuple[str, ...]] = ()
-    """Names of the hidden fields."""
-
-    def __repr__(self) -> str:
-        hidden = {name: ... for name in self.HIDDEN if getattr(self, name) is not None}
-        return WireModel.__repr__(msgspec.structs.replace(self, **hidden))
-
-
 class CamelModel(WireModel, rename="camel"):
     """A JSON object with camelCase names on the wire."""
 
+
+SYNTHETIC_MODEL: Final = "<synthetic>"
+"""The model of messages that the CLI writes itself."""
 
 UNKNOWN: Final = "(unknown)"
 """The tag of `UnknownModel`, which replaces a tag that no model of a union has."""
@@ -132,7 +124,7 @@ class UnknownModel(WireModel, tag=UNKNOWN):
         return str(self.raw.get("type", ""))
 
 
-class FrameModel(DiscreetModel):
+class FrameModel(WireModel):
     """A JSON object that keeps the data it was decoded from: a frame, a reply, a hook's input."""
 
     _source: Any = field(default=None, name=SOURCE)
@@ -165,7 +157,7 @@ class FrameModel(DiscreetModel):
         return hash((type(self), getattr(self, "uuid", None)))
 
     def __repr__(self) -> str:
-        return DiscreetModel.__repr__(self._alone())
+        return WireModel.__repr__(self._alone())
 
 
 def _decode_leniently(source: bytes) -> JSONObject:
@@ -214,6 +206,20 @@ class MessageModel(FrameModel):
     """Id of the message; empty if the frame has none."""
     session_id: str = ""
     """Id of the session."""
+
+
+class AnswerModel(MessageModel):
+    """Base of messages that may name the prompts their turn answers."""
+
+    user_message_uuid: str | None = None
+    user_message_uuids: list[str] | None = None
+    """Prompts that the turn includes, at most 64. Prompts sent without a uuid are not listed."""
+
+    @property
+    def prompt_uuids(self) -> tuple[str, ...]:
+        """Uuids of the prompts that the turn answers, in order and without duplicates."""
+        last = () if self.user_message_uuid is None else (self.user_message_uuid,)
+        return tuple(dict.fromkeys((*(self.user_message_uuids or ()), *last)))
 
 
 class SystemModel(MessageModel):

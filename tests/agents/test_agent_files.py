@@ -60,7 +60,6 @@ def test_a_file_as_the_cli_has_it_is_read() -> None:
         mcp_servers=["far", {"near": MCPStdioServer(command="npx", args=["a"], timeout=2.0)}],
         color="red",
     )
-    assert AgentDefinition.from_markdown(FILE) == agent.definition
 
 
 @pytest.mark.parametrize("line", ["tools: '*'", "tools: Read, *"])

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
@@ -122,8 +123,23 @@ def imported(module: ModuleType) -> dict[str, str]:
     [block] = [node for node in tree.body if isinstance(node, ast.If)]
     lines = [line for line in block.body if isinstance(line, ast.ImportFrom)]
     assert len(lines) == len(block.body)
-    assert all(alias.name == alias.asname for line in lines for alias in line.names)
-    return {str(alias.asname): str(line.module) for line in lines for alias in line.names}
+    names: dict[str, str] = {}
+    for line in lines:
+        if [alias.name for alias in line.names] == ["*"]:
+            names |= dict.fromkeys(defined(str(line.module)), str(line.module))
+        else:
+            assert all(alias.name == alias.asname for alias in line.names)
+            names |= {alias.name: str(line.module) for alias in line.names}
+    return names
+
+
+def defined(module: str) -> Iterator[str]:
+    """The public names that a module defines."""
+    for node in ast.parse(Path(str(importlib.import_module(module).__file__)).read_text(encoding="utf-8")).body:
+        found = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", node)
+        name = getattr(found, "name", getattr(found, "id", "_"))
+        if not name.startswith("_"):
+            yield name
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: str(module.__name__))
@@ -133,6 +149,7 @@ def test_every_public_name_is_what_its_module_has(module: ModuleType) -> None:
         assert getattr(module, name) is (there or getattr(importlib.import_module(home), name))
         assert name in dir(module)
         assert (name in module.__all__) == (there is None)
+    assert set(module.__all__) <= imported(module).keys()
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: str(module.__name__))

@@ -13,7 +13,7 @@ from claude_agent_py.hooks import HooksByEvent
 from claude_agent_py.tools import BashInput, BashOutput
 from claude_agent_py.wire.base import dump
 from claude_agent_py.wire.control.permissions import AddRules, PermissionRuleValue
-from claude_agent_py.wire.hooks import events, inputs, outputs
+from claude_agent_py.wire.hooks import events, inputs, outputs, parsing
 
 RECORDED: list[dict[str, Any]] = [
     json.loads(line) for line in Path(__file__).with_name("hook_inputs.jsonl").read_text().splitlines()
@@ -23,23 +23,23 @@ RECORDED: list[dict[str, Any]] = [
 def test_there_are_33_events_and_all_tables_agree() -> None:
     assert len(events.HOOK_EVENTS) == 33
     assert get_args(events.HookEvent) == events.HOOK_EVENTS
-    assert set(inputs.HOOK_INPUTS) == set(events.HOOK_EVENTS)
-    assert set(outputs.HOOK_OUTPUTS) <= set(events.HOOK_EVENTS)
+    assert set(parsing.HOOK_INPUTS) == set(events.HOOK_EVENTS)
+    assert set(parsing.HOOK_OUTPUTS) <= set(events.HOOK_EVENTS)
     assert tuple(HooksByEvent.__annotations__) == events.HOOK_EVENTS
 
 
 def test_models_are_named_after_their_event() -> None:
     for event in events.HOOK_EVENTS:
-        model = inputs.HOOK_INPUTS[event]
+        model = parsing.HOOK_INPUTS[event]
         assert (model.__name__, model.hook_event_name) == (f"{event}Input", event)
-        output = outputs.HOOK_OUTPUTS.get(event)
+        output = parsing.HOOK_OUTPUTS.get(event)
         assert output is None or (output.__name__ == f"{event}Output" and event == output.EVENT)
 
 
 def test_the_field_that_a_matcher_compares_exists() -> None:
     for event in events.HOOK_EVENTS:
         matches = events.HOOK_EVENT_FACTS[event].matches
-        assert matches in (None, "file name") or matches in inputs.HOOK_INPUTS[event].__struct_fields__
+        assert matches in (None, "file name") or matches in parsing.HOOK_INPUTS[event].__struct_fields__
 
 
 def test_an_event_that_is_not_always_sent_says_why() -> None:
@@ -48,15 +48,15 @@ def test_an_event_that_is_not_always_sent_says_why() -> None:
 
 @pytest.mark.parametrize("data", RECORDED, ids=lambda data: data["hook_event_name"])
 def test_what_was_recorded_is_typed_and_loses_nothing(data: dict[str, Any]) -> None:
-    value = inputs.parse_hook_input(data)
-    assert type(value) is inputs.HOOK_INPUTS[data["hook_event_name"]]
+    value = parsing.parse_hook_input(data)
+    assert type(value) is parsing.HOOK_INPUTS[data["hook_event_name"]]
     assert dump(value) == data
     assert data.keys() - {"hook_event_name"} <= set(value.__struct_encode_fields__)
 
 
 def test_an_unknown_event_keeps_everything() -> None:
     data = {"hook_event_name": "PreBreakfast", "session_id": "s", "eggs": 2}
-    value = inputs.parse_hook_input(data)
+    value = parsing.parse_hook_input(data)
     assert isinstance(value, inputs.UnknownHookInput)
     assert value.hook_event_name == "PreBreakfast"
     assert value.raw == data
@@ -73,7 +73,7 @@ def test_an_unknown_event_keeps_everything() -> None:
     ],
 )
 def test_a_known_event_of_another_shape_is_unknown_and_keeps_everything(data: dict[str, Any]) -> None:
-    value = inputs.parse_hook_input(data)
+    value = parsing.parse_hook_input(data)
     assert isinstance(value, inputs.UnknownHookInput)
     assert value.raw == dump(value) == data
     assert isinstance(value.hook_event_name, str)
@@ -189,12 +189,12 @@ def test_a_dict_in_the_shape_of_the_wire_reads_as_the_same_output(
     output: outputs.HookOutput, wire: dict[str, Any]
 ) -> None:
     event = getattr(output, "EVENT", None) or "Stop"
-    assert outputs.parse_hook_output(event, wire).to_wire() == wire
+    assert parsing.parse_hook_output(event, wire).to_wire() == wire
 
 
 def test_an_update_of_rules_keeps_what_its_model_does_not_know() -> None:
     update = {"type": "addRules", "rules": [], "behavior": "allow", "destination": "session", "new": 1}
-    output = outputs.parse_hook_output("PermissionRequest", {"behavior": "allow", "updatedPermissions": [update]})
+    output = parsing.parse_hook_output("PermissionRequest", {"behavior": "allow", "updatedPermissions": [update]})
     assert output.to_wire()["hookSpecificOutput"]["decision"]["updatedPermissions"] == [update]
 
 
@@ -220,7 +220,7 @@ def test_an_update_of_rules_keeps_what_its_model_does_not_know() -> None:
     ],
 )
 def test_what_a_handler_may_return(event: str, value: Any, wire: dict[str, Any]) -> None:
-    assert outputs.parse_hook_output(event, value).to_wire() == wire
+    assert parsing.parse_hook_output(event, value).to_wire() == wire
 
 
 @pytest.mark.parametrize(
@@ -239,12 +239,12 @@ def test_what_a_handler_may_return(event: str, value: Any, wire: dict[str, Any])
 )
 def test_what_a_handler_may_not_return(event: str, value: Any, says: str) -> None:
     with pytest.raises(ValueError, match=says):
-        outputs.parse_hook_output(event, value)
+        parsing.parse_hook_output(event, value)
 
 
 def test_the_explanation_does_not_show_the_value() -> None:
     with pytest.raises(ValueError, match="invalid output for") as caught:
-        outputs.parse_hook_output("PreToolUse", {"permissionDecision": "sk-secret"})
+        parsing.parse_hook_output("PreToolUse", {"permissionDecision": "sk-secret"})
     assert "sk-secret" not in str(caught.value)
 
 
@@ -255,18 +255,18 @@ def test_a_misspelt_field_is_refused_at_construction() -> None:
 
 @pytest.mark.parametrize("event", [name for name, facts in events.HOOK_EVENT_FACTS.items() if facts.block])
 def test_what_can_be_blocked_has_a_blocking_answer_that_says_why(event: str) -> None:
-    answer = outputs.blocking_output(event, "because")
+    answer = parsing.blocking_output(event, "because")
     assert answer is not None
     wire = answer.to_wire()
     assert "because" in json.dumps(wire)
-    assert outputs.parse_hook_output(event, wire).to_wire() == wire
+    assert parsing.parse_hook_output(event, wire).to_wire() == wire
 
 
 def test_blocking_answers() -> None:
     answers = {
         event: output.to_wire()
         for event in events.HOOK_EVENTS
-        if (output := outputs.blocking_output(event, "r")) is not None
+        if (output := parsing.blocking_output(event, "r")) is not None
     }
     assert answers["PreToolUse"] == {
         "hookSpecificOutput": {
@@ -279,8 +279,8 @@ def test_blocking_answers() -> None:
         "hookSpecificOutput": {"hookEventName": "PermissionRequest", "decision": {"behavior": "deny", "message": "r"}}
     }
     assert answers["UserPromptSubmit"] == {"decision": "block", "reason": "r"}
-    assert outputs.blocking_output("Stop", "r") is None
-    assert outputs.blocking_output("PreBreakfast", "r") is None
+    assert parsing.blocking_output("Stop", "r") is None
+    assert parsing.blocking_output("PreBreakfast", "r") is None
 
 
 def test_the_list_of_events_costs_no_models() -> None:

@@ -7,7 +7,8 @@ import importlib
 from collections.abc import Iterable
 
 from claude_agent_py._event_loop import run_file_work
-from claude_agent_py.options.client_options import ClientOptions, is_any_given
+from claude_agent_py.options.client_options import ClientOptions
+from claude_agent_py.options.conflicts import is_any_given
 from claude_agent_py.options.delegation import depends_on_hooks
 
 

@@ -1,4 +1,4 @@
-"""`Controls` builds control requests and reads replies by their models; it is the base of the groups."""
+"""`Controls`, the base of the groups: it checks the arguments of control requests and reads replies by their models."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from claude_agent_py._errors import OptionsError
 if TYPE_CHECKING:
     from claude_agent_py._protocol.ports import ControlPort
     from claude_agent_py._runtime.session.reply_reading import Reply
-    from claude_agent_py.wire.base import JSONObject, WireModel
+    from claude_agent_py.wire.base import JSONObject
 
 
 class Controls:
-    """A group of control requests, by their models."""
+    """A group of control requests."""
 
     def __init__(self, port: ControlPort) -> None:
         self._sender = port
@@ -25,19 +25,17 @@ class Controls:
         return self._sender
 
     async def _ask(
-        self, request: type[WireModel], reply: type[Reply], /, *, timeout: float | None = None, **fields: Any
+        self, subtype: str, reply: type[Reply], /, *, timeout: float | None = None, **arguments: Any
     ) -> Reply:
-        """Send a request and read its reply. Fields have their Python names."""
+        """Send a request and read its reply. The arguments have the names of the wire."""
         from claude_agent_py._runtime.session.reply_reading import read_reply
 
-        body = _body(request, fields)
-        subtype = body.pop("subtype")
-        return read_reply(reply, subtype, await self._port.control(subtype, timeout=timeout, **body))
+        return read_reply(reply, subtype, await self._tell(subtype, timeout=timeout, **arguments))
 
-    async def _tell(self, request: type[WireModel], /, *, timeout: float | None = None, **fields: Any) -> JSONObject:
+    async def _tell(self, subtype: str, /, *, timeout: float | None = None, **arguments: Any) -> JSONObject:
         """Send a request whose reply has no model, and return the payload."""
-        body = _body(request, fields)
-        return await self._port.control(body.pop("subtype"), timeout=timeout, **body)
+        checked = {name: _check(subtype, name, value) for name, value in arguments.items()}
+        return await self._port.control(subtype, timeout=timeout, **checked)
 
 
 def omit_unset(**fields: Any) -> dict[str, Any]:
@@ -45,22 +43,23 @@ def omit_unset(**fields: Any) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None and value is not False}
 
 
-def _body(request: type[WireModel], fields: dict[str, Any]) -> JSONObject:
-    from claude_agent_py.wire.base import dump
-    from claude_agent_py.wire.fitting import Misfit, check
+def _check(subtype: str, name: str, value: Any) -> Any:
+    """Return an argument of a request as JSON. Raises OptionsError if it has the wrong type."""
+    from claude_agent_py.wire.control.requests import ARGUMENTS
+    from claude_agent_py.wire.fitting import Misfit, fit, to_json
 
     try:
-        body = request(**{name: _plain(value) for name, value in fields.items()})
-        check(body)
-        return dump(body)
+        checked = to_json(_plain(value))
+        fit(ARGUMENTS[subtype][name], checked)
+        return checked
     except Misfit as error:
-        name = ".".join(map(str, error.place))
+        option = ".".join(map(str, (name, *error.place)))
         problem = error.what
     except UnicodeEncodeError as error:
-        name = None
+        option = name
         problem = f"a text is not valid Unicode ({error.reason})"
-    subtype = request.subtype  # type: ignore[attr-defined]  # every request has one
-    raise OptionsError(f"{problem} (control request {subtype!r})", option=name or None)
+    # Raised outside of `except`: the context would show the value.
+    raise OptionsError(f"{problem} (control request {subtype!r})", option=option)
 
 
 def _plain(value: Any) -> Any:

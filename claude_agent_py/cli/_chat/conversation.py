@@ -15,8 +15,9 @@ from claude_agent_py.cli.terminal import one_line
 from claude_agent_py.permissions.interactions import Interaction, InteractionOpened, InteractionSettled
 from claude_agent_py.permissions.requests import displayable
 from claude_agent_py.tasks.events import TaskBackgrounded, TaskFinished, TaskStarted
+from claude_agent_py.wire.base import SYNTHETIC_MODEL
 from claude_agent_py.wire.messages.content import ToolResultBlock, ToolUseBlock
-from claude_agent_py.wire.messages.conversation import SYNTHETIC_MODEL, AssistantMessage, ResultMessage, UserMessage
+from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultMessage, UserMessage
 from claude_agent_py.wire.messages.occasional import (
     ConversationResetMessage,
     LocalCommandOutputMessage,

@@ -23,7 +23,8 @@ from claude_agent_py.tasks.files.follow import Tail
 from claude_agent_py.tasks.files.transcript import TranscriptMessage, read_message
 from claude_agent_py.tasks.ledger.spending import Counts, Prices, Spending, add_counts
 from claude_agent_py.transport.processes import ProcessID, Table, process_table
-from claude_agent_py.wire.messages.conversation import SYNTHETIC_MODEL, AssistantMessage
+from claude_agent_py.wire.base import SYNTHETIC_MODEL
+from claude_agent_py.wire.messages.conversation import AssistantMessage
 
 _MAX_CALLS: Final = 100
 _KINDS: Final = (b'"type":"user"', b'"type":"assistant"')

@@ -1,7 +1,7 @@
 """Control frames: requests in both directions, responses and cancellations.
 
-The bodies of requests from the CLI are in `asks`, the CLI's replies in `initialize` and `replies`. `requests` has the
-bodies that `Client` sends; they are not decoded.
+The bodies of requests from the CLI are in `asks`, the CLI's replies in `initialize` and `replies`. The requests that
+`Client` sends, in `requests`, have no models: they are not decoded.
 """
 
 from typing import ClassVar, Literal, TypeAlias
@@ -96,17 +96,5 @@ class KeepAlive(FrameModel):
     type: ClassVar[Literal["keep_alive"]] = "keep_alive"
 
 
-class UpdateEnvironmentVariables(FrameModel):
-    """Changes variables in the CLI's environment. It has no response."""
-
-    type: ClassVar[Literal["update_environment_variables"]] = "update_environment_variables"
-    HIDDEN: ClassVar[tuple[str, ...]] = ("variables",)
-
-    variables: dict[str, str]
-    request_id: str | None = None
-
-
-ControlFrame: TypeAlias = (
-    ControlRequest | ControlResponse | ControlCancelRequest | KeepAlive | UpdateEnvironmentVariables
-)
+ControlFrame: TypeAlias = ControlRequest | ControlResponse | ControlCancelRequest | KeepAlive
 """Every frame that is not a message."""

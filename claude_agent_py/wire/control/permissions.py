@@ -22,9 +22,12 @@ PermissionUpdateDestination: TypeAlias = Open[KnownUpdateDestination]
 
 PermissionDecisionClassification: TypeAlias = Open[Literal["user_temporary", "user_permanent", "user_reject"]]
 
-PERMISSION_MODES: tuple[str, ...] = get_args(KnownPermissionMode)
-UPDATE_DESTINATIONS: tuple[str, ...] = get_args(KnownUpdateDestination)
-BEHAVIORS: tuple[str, ...] = get_args(PermissionBehavior)
+_KNOWN_WORDS: Mapping[str, tuple[str, ...]] = {
+    "destination": get_args(KnownUpdateDestination),
+    "behavior": get_args(PermissionBehavior),
+    "mode": (*get_args(KnownPermissionMode), "manual"),
+}
+"""The words that the CLI understands, by the field of an update."""
 
 _RULE = re.compile(r"(?P<tool>[^()]+)(?:\((?P<content>.*)\))?", re.DOTALL)
 
@@ -57,17 +60,16 @@ class _Update(FrameModel):
     @property
     def problem(self) -> str | None:
         """Why the CLI would drop the update, or None if no problem is known."""
-        return _unknown("destination", self.destination, UPDATE_DESTINATIONS)
+        for field, known in _KNOWN_WORDS.items():
+            word = getattr(self, field, None)
+            if word is not None and word not in known:
+                return f"{field} {word!r} is not one of {', '.join(known)}"
+        return None
 
 
 class _RulesUpdate(_Update):
     rules: list[PermissionRuleValue]
     behavior: Open[PermissionBehavior]
-
-    @property
-    def problem(self) -> str | None:
-        """Why the CLI would drop the update, or None if no problem is known."""
-        return super().problem or _unknown("behavior", self.behavior, BEHAVIORS)
 
 
 class _DirectoriesUpdate(_Update):
@@ -97,11 +99,6 @@ class SetMode(_Update):
 
     type: ClassVar[Literal["setMode"]] = "setMode"
     mode: PermissionMode
-
-    @property
-    def problem(self) -> str | None:
-        """Why the CLI would drop the update, or None if no problem is known."""
-        return super().problem or _unknown("mode", self.mode, (*PERMISSION_MODES, "manual"))
 
 
 class AddDirectories(_DirectoriesUpdate):
@@ -144,7 +141,3 @@ def read_update(data: Mapping[str, Any]) -> PermissionUpdate:
     if isinstance(update, FrameModel):
         keep_source(update, "_source", data)
     return update
-
-
-def _unknown(field: str, value: str, known: tuple[str, ...]) -> str | None:
-    return None if value in known else f"{field} {value!r} is not one of {', '.join(known)}"

@@ -3,16 +3,13 @@
 An unknown event, or a known event with invalid fields, becomes an `UnknownHookInput`.
 """
 
-from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 from msgspec import field
 
-from claude_agent_py.wire.base import FrameModel, Number, Open, WireModel, keep_source
+from claude_agent_py.wire.base import FrameModel, Number, Open, WireModel
 from claude_agent_py.wire.control.asks import MCPServerProvenance
 from claude_agent_py.wire.control.permissions import PermissionUpdate
-from claude_agent_py.wire.fitting import Misfit, fit
-from claude_agent_py.wire.hooks.events import HOOK_EVENTS
 from claude_agent_py.wire.tools.registry import typed_input, typed_output
 
 
@@ -46,11 +43,20 @@ class SessionCronSummary(WireModel):
     prompt: str = ""
 
 
-class HookInput(FrameModel):
-    """Base of all hook inputs."""
+def _event_of(model: str) -> str:
+    return model.removesuffix("Input")
+
+
+class HookInput(FrameModel, tag_field="hook_event_name", tag=_event_of):
+    """Base of all hook inputs. A model is named after its event."""
 
     hook_event_name: ClassVar[str]
     """Name of the event."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "hook_event_name" not in vars(cls):
+            cls.hook_event_name = _event_of(cls.__name__)
 
     session_id: str = ""
     transcript_path: str = ""
@@ -64,7 +70,7 @@ class HookInput(FrameModel):
     effort: HookEffort | None = None
 
 
-class UnknownHookInput(HookInput):
+class UnknownHookInput(HookInput, tag=False):
     """An unknown event, or a known event with invalid fields. All fields are in `raw`."""
 
     @property
@@ -88,14 +94,12 @@ class _ToolHookInput(HookInput):
 class PreToolUseInput(_ToolHookInput):
     """A tool is about to run."""
 
-    hook_event_name: ClassVar[Literal["PreToolUse"]] = "PreToolUse"
     tool_use_id: str = ""
 
 
 class PostToolUseInput(_ToolHookInput):
     """A tool succeeded."""
 
-    hook_event_name: ClassVar[Literal["PostToolUse"]] = "PostToolUse"
     tool_use_id: str = ""
     tool_response: Any = None
     """The tool's structured output; see `typed_output()`."""
@@ -109,7 +113,6 @@ class PostToolUseInput(_ToolHookInput):
 class PostToolUseFailureInput(_ToolHookInput):
     """A tool failed."""
 
-    hook_event_name: ClassVar[Literal["PostToolUseFailure"]] = "PostToolUseFailure"
     tool_use_id: str = ""
     error: str = ""
     is_interrupt: bool | None = None
@@ -133,21 +136,18 @@ class PostToolBatchToolCall(WireModel):
 class PostToolBatchInput(HookInput):
     """All tool calls of a message finished."""
 
-    hook_event_name: ClassVar[Literal["PostToolBatch"]] = "PostToolBatch"
     tool_calls: list[PostToolBatchToolCall] = field(default_factory=list)
 
 
 class PermissionRequestInput(_ToolHookInput):
     """A permission prompt is about to be shown."""
 
-    hook_event_name: ClassVar[Literal["PermissionRequest"]] = "PermissionRequest"
     permission_suggestions: list[PermissionUpdate] | None = None
 
 
 class PermissionDeniedInput(_ToolHookInput):
     """The classifier denied a tool call."""
 
-    hook_event_name: ClassVar[Literal["PermissionDenied"]] = "PermissionDenied"
     tool_use_id: str = ""
     reason: str = ""
 
@@ -155,7 +155,6 @@ class PermissionDeniedInput(_ToolHookInput):
 class NotificationInput(HookInput):
     """The user is about to be notified."""
 
-    hook_event_name: ClassVar[Literal["Notification"]] = "Notification"
     message: str
     title: str | None = None
     notification_type: str = ""
@@ -164,7 +163,6 @@ class NotificationInput(HookInput):
 class UserPromptSubmitInput(HookInput):
     """A prompt is about to be sent to the model."""
 
-    hook_event_name: ClassVar[Literal["UserPromptSubmit"]] = "UserPromptSubmit"
     prompt: str
     source: Open[Literal["user", "sdk", "system", "loop_wakeup", "schedule_wakeup", "poll_event"]] | None = None
     session_title: str | None = None
@@ -173,7 +171,6 @@ class UserPromptSubmitInput(HookInput):
 class UserPromptExpansionInput(HookInput):
     """A slash command or an MCP prompt is about to become a prompt."""
 
-    hook_event_name: ClassVar[Literal["UserPromptExpansion"]] = "UserPromptExpansion"
     expansion_type: Open[Literal["slash_command", "mcp_prompt"]] = ""
     command_name: str
     command_args: str = ""
@@ -184,7 +181,6 @@ class UserPromptExpansionInput(HookInput):
 class SessionStartInput(HookInput):
     """A session started."""
 
-    hook_event_name: ClassVar[Literal["SessionStart"]] = "SessionStart"
     source: Open[Literal["startup", "resume", "clear", "compact", "fork"]]
     model: str | None = None
     session_title: str | None = None
@@ -197,21 +193,18 @@ class SessionStartInput(HookInput):
 class SessionEndInput(HookInput):
     """A session ended."""
 
-    hook_event_name: ClassVar[Literal["SessionEnd"]] = "SessionEnd"
     reason: Open[Literal["clear", "resume", "logout", "prompt_input_exit", "other"]]
 
 
 class SetupInput(HookInput):
     """A project is being prepared."""
 
-    hook_event_name: ClassVar[Literal["Setup"]] = "Setup"
     trigger: Open[Literal["init", "maintenance"]]
 
 
 class StopInput(HookInput):
     """The main agent is about to stop."""
 
-    hook_event_name: ClassVar[Literal["Stop"]] = "Stop"
     stop_hook_active: bool = False
     """Whether a hook has already blocked this stop. Most hooks should not block it again."""
     last_assistant_message: str | None = None
@@ -222,7 +215,6 @@ class StopInput(HookInput):
 class StopFailureInput(HookInput):
     """The main agent stopped because the API failed."""
 
-    hook_event_name: ClassVar[Literal["StopFailure"]] = "StopFailure"
     error: str
     error_details: str | None = None
     last_assistant_message: str | None = None
@@ -231,7 +223,6 @@ class StopFailureInput(HookInput):
 class SubagentStartInput(HookInput):
     """A subagent started. `agent_id` is its task id."""
 
-    hook_event_name: ClassVar[Literal["SubagentStart"]] = "SubagentStart"
     agent_id: str  # pyright: ignore[reportIncompatibleVariableOverride, reportGeneralTypeIssues] - always there
     agent_type: str = ""  # pyright: ignore[reportIncompatibleVariableOverride] - always there
 
@@ -239,7 +230,6 @@ class SubagentStartInput(HookInput):
 class SubagentStopInput(HookInput):
     """A subagent is about to stop. `agent_id` is its task id."""
 
-    hook_event_name: ClassVar[Literal["SubagentStop"]] = "SubagentStop"
     agent_id: str  # pyright: ignore[reportIncompatibleVariableOverride, reportGeneralTypeIssues] - always there
     agent_type: str = ""  # pyright: ignore[reportIncompatibleVariableOverride] - always there
     """Empty for the CLI's internal agents, for example during compaction."""
@@ -254,7 +244,6 @@ class SubagentStopInput(HookInput):
 class PreCompactInput(HookInput):
     """The conversation is about to be compacted."""
 
-    hook_event_name: ClassVar[Literal["PreCompact"]] = "PreCompact"
     trigger: Open[Literal["manual", "auto"]]
     custom_instructions: str | None = None
 
@@ -262,7 +251,6 @@ class PreCompactInput(HookInput):
 class PostCompactInput(HookInput):
     """The conversation was compacted."""
 
-    hook_event_name: ClassVar[Literal["PostCompact"]] = "PostCompact"
     trigger: Open[Literal["manual", "auto"]]
     compact_summary: str = ""
 
@@ -284,19 +272,14 @@ class _ModelSwitchInput(HookInput):
 class PreModelSwitchInput(_ModelSwitchInput):
     """The model is about to change."""
 
-    hook_event_name: ClassVar[Literal["PreModelSwitch"]] = "PreModelSwitch"
-
 
 class PostModelSwitchInput(_ModelSwitchInput):
     """The model changed."""
-
-    hook_event_name: ClassVar[Literal["PostModelSwitch"]] = "PostModelSwitch"
 
 
 class TeammateIdleInput(HookInput):
     """A member of an agent team became idle."""
 
-    hook_event_name: ClassVar[Literal["TeammateIdle"]] = "TeammateIdle"
     teammate_name: str
     team_name: str | None = None
     """Deprecated."""
@@ -315,19 +298,14 @@ class _ListItemInput(HookInput):
 class TaskCreatedInput(_ListItemInput):
     """An item is about to be added to the to-do list."""
 
-    hook_event_name: ClassVar[Literal["TaskCreated"]] = "TaskCreated"
-
 
 class TaskCompletedInput(_ListItemInput):
     """An item of the to-do list is done."""
-
-    hook_event_name: ClassVar[Literal["TaskCompleted"]] = "TaskCompleted"
 
 
 class ElicitationInput(HookInput):
     """An MCP server's question is about to be asked."""
 
-    hook_event_name: ClassVar[Literal["Elicitation"]] = "Elicitation"
     mcp_server_name: str
     message: str = ""
     mode: Open[Literal["form", "url"]] | None = None
@@ -339,7 +317,6 @@ class ElicitationInput(HookInput):
 class ElicitationResultInput(HookInput):
     """The answer to an MCP server's question is about to be sent."""
 
-    hook_event_name: ClassVar[Literal["ElicitationResult"]] = "ElicitationResult"
     mcp_server_name: str
     action: Open[Literal["accept", "decline", "cancel"]]
     content: dict[str, Any] | None = None
@@ -350,7 +327,6 @@ class ElicitationResultInput(HookInput):
 class ConfigChangeInput(HookInput):
     """A settings file changed."""
 
-    hook_event_name: ClassVar[Literal["ConfigChange"]] = "ConfigChange"
     source: Open[Literal["user_settings", "project_settings", "local_settings", "policy_settings", "skills"]]
     file_path: str | None = None
 
@@ -358,7 +334,6 @@ class ConfigChangeInput(HookInput):
 class InstructionsLoadedInput(HookInput):
     """A CLAUDE.md was read."""
 
-    hook_event_name: ClassVar[Literal["InstructionsLoaded"]] = "InstructionsLoaded"
     file_path: str
     memory_type: Open[Literal["User", "Project", "Local", "Managed"]] = ""
     load_reason: Open[Literal["session_start", "nested_traversal", "path_glob_match", "include", "compact"]] = ""
@@ -370,21 +345,18 @@ class InstructionsLoadedInput(HookInput):
 class WorktreeCreateInput(HookInput):
     """The hook must create a worktree."""
 
-    hook_event_name: ClassVar[Literal["WorktreeCreate"]] = "WorktreeCreate"
     name: str
 
 
 class WorktreeRemoveInput(HookInput):
     """The hook must remove a worktree."""
 
-    hook_event_name: ClassVar[Literal["WorktreeRemove"]] = "WorktreeRemove"
     worktree_path: str
 
 
 class CwdChangedInput(HookInput):
     """The working directory changed."""
 
-    hook_event_name: ClassVar[Literal["CwdChanged"]] = "CwdChanged"
     old_cwd: str = ""
     new_cwd: str
 
@@ -392,7 +364,6 @@ class CwdChangedInput(HookInput):
 class FileChangedInput(HookInput):
     """A watched file changed."""
 
-    hook_event_name: ClassVar[Literal["FileChanged"]] = "FileChanged"
     file_path: str
     event: Open[Literal["change", "add", "unlink"]] = "change"
 
@@ -400,7 +371,6 @@ class FileChangedInput(HookInput):
 class DirectoryAddedInput(HookInput):
     """A working directory was added."""
 
-    hook_event_name: ClassVar[Literal["DirectoryAdded"]] = "DirectoryAdded"
     directory: str
     source: Open[Literal["slash_command", "register_repo_root"]] = ""
 
@@ -408,28 +378,8 @@ class DirectoryAddedInput(HookInput):
 class MessageDisplayInput(HookInput):
     """A chunk of the reply is complete."""
 
-    hook_event_name: ClassVar[Literal["MessageDisplay"]] = "MessageDisplay"
     turn_id: str = ""
     message_id: str = ""
     index: int = 0
     final: bool = False
     delta: str
-
-
-HOOK_INPUTS: Mapping[str, type[HookInput]] = {event: globals()[f"{event}Input"] for event in HOOK_EVENTS}
-"""The input model of each event."""
-
-
-def parse_hook_input(data: dict[str, Any]) -> HookInput:
-    """Convert a hook's input to its model, or to `UnknownHookInput` if no model matches it."""
-    model = HOOK_INPUTS.get(str(data.get("hook_event_name")), UnknownHookInput)
-    hook_input: HookInput
-    try:
-        hook_input, _ = fit(model, data)
-    except (Misfit, RecursionError):
-        hook_input = UnknownHookInput()
-        for name in UnknownHookInput.__struct_fields__:  # keep common fields even if their type is wrong
-            if name in data:
-                keep_source(hook_input, name, data[name])
-    keep_source(hook_input, "_source", data)
-    return hook_input

@@ -7,12 +7,11 @@ the CLI would ignore them, so that a misspelled denial would allow the call.
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from claude_agent_py.wire.base import JSONObject, Number, WireModel, dump
 from claude_agent_py.wire.control.permissions import PermissionUpdate
-from claude_agent_py.wire.hooks.events import HOOK_EVENT_FACTS, HOOK_EVENTS
 
 
 def _plain(value: Any) -> Any:
@@ -260,95 +259,3 @@ class MessageDisplayOutput(HookOutput, event="MessageDisplay"):
     """Change the displayed text of an answer."""
 
     display_content: str | None = None
-
-
-HOOK_OUTPUTS: Mapping[str, type[HookOutput]] = {
-    event: globals()[f"{event}Output"] for event in HOOK_EVENTS if f"{event}Output" in globals()
-}
-"""The output model of each event; events that are not listed use `HookOutput`."""
-
-
-def parse_hook_output(event: str, value: Any) -> HookOutput | AsyncHookOutput:
-    """Convert the return value of a hook handler to an output model.
-
-    Accepts the event's model, a `HookOutput`, an `AsyncHookOutput`, None (no effect), or a dict. A dict is flat with
-    the field names of the model, or nested as on the wire and in the official SDK (`hookSpecificOutput`, `continue_`,
-    `async_`).
-
-    Raises:
-        ValueError: The value has another type, belongs to another event, or has a field unknown to this event.
-    """
-    output = value
-    if value is None:
-        output = HookOutput()
-    elif not isinstance(value, HookOutput) and isinstance(value, Mapping):
-        output = _from_mapping(event, value)
-    if isinstance(output, AsyncHookOutput):
-        return output
-    if not isinstance(output, HookOutput):
-        raise ValueError(f"a hook must return its output model, a dict or None, not {type(value).__name__}")
-    if output.EVENT not in (None, event):
-        raise ValueError(f"{type(output).__name__} is an output for {output.EVENT}, not {event}")
-    if event == "PreToolUse" and output.continue_ is False:
-        return _deny_if_stopping(output)
-    return output
-
-
-def _deny_if_stopping(output: HookOutput) -> HookOutput:
-    """Deny the tool call of an output that ends the turn: the CLI would run the tool first."""
-    if output.decision:
-        return output
-    fields = output.model_dump(exclude_unset=True)
-    if fields.get("permission_decision") is not None:
-        return output
-    reason = fields.get("permission_decision_reason") or output.stop_reason or "Stopped by a hook."
-    denial = {"permission_decision": "deny", "permission_decision_reason": reason}
-    return PreToolUseOutput.model_validate({**fields, **denial})
-
-
-def _from_mapping(event: str, value: Mapping[str, Any]) -> HookOutput | AsyncHookOutput:
-    fields = dict(value)
-    asynchronous = fields.pop("async", None) or fields.pop("async_", None)
-    model: type[HookOutput] | type[AsyncHookOutput] = HOOK_OUTPUTS.get(event, HookOutput)
-    if asynchronous:
-        model = AsyncHookOutput
-    else:
-        fields = _flatten(event, fields)
-    try:
-        return model.model_validate(fields)
-    except ValidationError as error:
-        raise ValueError(_explain(event, error)) from None
-
-
-def _flatten(event: str, fields: dict[str, Any]) -> dict[str, Any]:
-    specific = fields.pop("hookSpecificOutput", None) or fields.pop("hook_specific_output", None) or {}
-    if not isinstance(specific, Mapping):
-        raise ValueError(f"hookSpecificOutput must be a dict, not {type(specific).__name__}")
-    specific = dict(specific)
-    named = specific.pop("hookEventName", event)
-    if named != event:
-        raise ValueError(f"hookSpecificOutput.hookEventName is {named!r}, but the event is {event}")
-    if event == "PermissionRequest" and isinstance(specific.get("decision"), Mapping):
-        specific = {**specific.pop("decision"), **specific}
-    return {**fields, **specific}
-
-
-def _explain(event: str, error: ValidationError) -> str:
-    first = error.errors(include_url=False, include_input=False)[0]
-    place = ".".join(str(part) for part in first["loc"])
-    return f"invalid output for {event}: {place}: {first['msg']}"
-
-
-def blocking_output(event: str, reason: str) -> HookOutput | None:
-    """Return the output that blocks the operation of `event`, or None if it cannot be blocked."""
-    facts = HOOK_EVENT_FACTS.get(event)
-    match facts and facts.block:
-        case "decision":
-            return HookOutput(decision="block", reason=reason)
-        case "permission_decision":
-            return HOOK_OUTPUTS[event].model_validate(
-                {"permission_decision": "deny", "permission_decision_reason": reason}
-            )
-        case "behavior":
-            return PermissionRequestOutput(behavior="deny", message=reason)
-    return None

@@ -4,12 +4,12 @@ An API message arrives as one `AssistantMessage` **per content block**, all with
 answer several prompts, listed in `prompt_uuids`.
 """
 
-from typing import Any, ClassVar, Final, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import msgspec
 from msgspec import field
 
-from claude_agent_py.wire.base import JSONObject, MessageModel, Number, Open, WireModel
+from claude_agent_py.wire.base import AnswerModel, JSONObject, MessageModel, Number, Open, WireModel
 from claude_agent_py.wire.messages.content import ContentBlock, ToolResultBlock, ToolUseBlock, text_of
 from claude_agent_py.wire.messages.origin import MessageOrigin
 from claude_agent_py.wire.messages.usage import (
@@ -23,9 +23,6 @@ from claude_agent_py.wire.messages.usage import (
     Usage,
     UsageReport,
 )
-
-SYNTHETIC_MODEL: Final = "<synthetic>"
-"""The model of messages that the CLI writes itself."""
 
 AssistantError: TypeAlias = Open[
     Literal[
@@ -122,20 +119,6 @@ StartupFailureReason: TypeAlias = Open[
         "initialize_fields_not_delivered",
     ]
 ]
-
-
-class AnswerModel(MessageModel):
-    """Base of messages that may name the prompts their turn answers."""
-
-    user_message_uuid: str | None = None
-    user_message_uuids: list[str] | None = None
-    """Prompts that the turn includes, at most 64. Prompts sent without a uuid are not listed."""
-
-    @property
-    def prompt_uuids(self) -> tuple[str, ...]:
-        """Uuids of the prompts that the turn answers, in order and without duplicates."""
-        last = () if self.user_message_uuid is None else (self.user_message_uuid,)
-        return tuple(dict.fromkeys((*(self.user_message_uuids or ()), *last)))
 
 
 # User messages ----------------------------------------------------------------------------------------------------

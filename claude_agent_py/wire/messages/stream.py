@@ -6,9 +6,9 @@ drop those blocks when joining deltas, or their text appears twice.
 
 from typing import ClassVar, Literal, TypeAlias
 
-from claude_agent_py.wire.base import JSONObject, Number, UnknownModel, WireModel
+from claude_agent_py.wire.base import AnswerModel, JSONObject, Number, UnknownModel, WireModel
 from claude_agent_py.wire.messages.content import Citation, ContentBlock
-from claude_agent_py.wire.messages.conversation import AnswerModel, AssistantContent, StopReason
+from claude_agent_py.wire.messages.conversation import AssistantContent, StopReason
 from claude_agent_py.wire.messages.usage import Usage
 
 # Deltas ----------------------------------------------------------------------------------------------------------

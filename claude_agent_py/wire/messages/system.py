@@ -4,7 +4,7 @@ from typing import ClassVar, Literal
 
 from msgspec import field
 
-from claude_agent_py.wire.base import JSONObject, Number, Open, SystemModel, WireModel
+from claude_agent_py.wire.base import AnswerModel, JSONObject, Number, Open, SystemModel, WireModel
 from claude_agent_py.wire.messages.catalog import (
     APIKeySource,
     EffortLevel,
@@ -12,7 +12,7 @@ from claude_agent_py.wire.messages.catalog import (
     PluginError,
     PluginInfo,
 )
-from claude_agent_py.wire.messages.conversation import AnswerModel, AssistantError
+from claude_agent_py.wire.messages.conversation import AssistantError
 from claude_agent_py.wire.messages.modes import PermissionMode
 from claude_agent_py.wire.messages.usage import FastModeState
 

@@ -158,11 +158,6 @@ class RateLimitInfo(CamelModel):
     can_user_purchase_credits: bool | None = None
     has_chargeable_saved_payment_method: bool | None = None
 
-    @property
-    def is_rejected(self) -> bool:
-        """Whether requests are currently rejected."""
-        return self.status == "rejected"
-
 
 class PermissionDenial(WireModel):
     """A tool call of the turn that was denied by a rule, a hook, the mode or the user."""
