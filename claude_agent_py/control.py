@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     )
     from claude_agent_py.wire.control.initialize import InitializeReply as InitializeReply
     from claude_agent_py.wire.control.replies import *
+    from claude_agent_py.wire.control.requests import *
     from claude_agent_py.wire.messages.catalog import *
     from claude_agent_py.wire.messages.usage import (
         ContextAgent as ContextAgent,

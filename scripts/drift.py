@@ -20,19 +20,17 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-import types
 import typing
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import msgspec
 
 import claude_agent_py
 from claude_agent_py import ClientOptions, wire
 from claude_agent_py.wire.base import WireModel
-from claude_agent_py.wire.control.requests import ARGUMENTS
 
 NPM_PACKAGE = "@anthropic-ai/claude-agent-sdk"
 MIGRATION = Path(__file__).parent.parent / "docs" / "coming-from-the-official-sdk.md"
@@ -197,16 +195,7 @@ def our_models() -> list[type[WireModel]]:
             if model.__module__.startswith(wire.__name__):
                 found.append(model)
                 waiting.append(model)
-    return [*dict.fromkeys(found), *map(_model_of_request, ARGUMENTS)]
-
-
-def _model_of_request(subtype: str) -> type[WireModel]:
-    """Return a model with the arguments of a control request that the package sends."""
-    name = "".join(word.capitalize() for word in subtype.split("_")) + "Request"
-    fields = {"subtype": ClassVar[str], **ARGUMENTS[subtype]}
-    return types.new_class(
-        name, (WireModel,), exec_body=lambda body: body.update(__annotations__=fields, subtype=subtype)
-    )
+    return list(dict.fromkeys(found))
 
 
 def wire_names(model: type[WireModel]) -> set[str]:

@@ -124,6 +124,17 @@ class UnknownModel(WireModel, tag=UNKNOWN):
         return str(self.raw.get("type", ""))
 
 
+class DiscreetModel(WireModel):
+    """A JSON object whose repr hides fields that may hold secrets."""
+
+    HIDDEN: ClassVar[tuple[str, ...]] = ()
+    """Names of the hidden fields."""
+
+    def __repr__(self) -> str:
+        hidden = {name: ... for name in self.HIDDEN if getattr(self, name) is not None}
+        return WireModel.__repr__(msgspec.structs.replace(self, **hidden))
+
+
 class FrameModel(WireModel):
     """A JSON object that keeps the data it was decoded from: a frame, a reply, a hook's input."""
 

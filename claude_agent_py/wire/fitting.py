@@ -95,12 +95,7 @@ def check(model: WireModel) -> None:
     Raises:
         Misfit: A field has a value of the wrong type.
     """
-    fit(type(model), to_json(model))
-
-
-def to_json(value: Any) -> Any:
-    """Convert a value that a user passed to dicts, lists and scalars. Raises Misfit if it has no JSON form."""
-    return msgspec.to_builtins(value, builtin_types=(bytes,), enc_hook=_refuse)
+    fit(type(model), msgspec.to_builtins(model, enc_hook=_refuse))
 
 
 def _refuse(value: Any) -> Any:

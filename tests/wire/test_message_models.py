@@ -20,7 +20,7 @@ from claude_agent_py import (
     UnknownBlock,
     UserMessage,
 )
-from claude_agent_py.control import MCPServerStatus
+from claude_agent_py.control import MCPServerStatus, MCPSetServersRequest
 from claude_agent_py.messages import (
     AssistantContent,
     ContentBlock,
@@ -324,6 +324,7 @@ def test_every_other_block_has_a_model(raw: dict[str, Any]) -> None:
     "model",
     [
         MCPServerStatus(name="s", status="connected", config={"headers": {"Authorization": "hunter2"}}),
+        MCPSetServersRequest(servers={"s": {"type": "http", "headers": {"Authorization": "hunter2"}}}),
         decode('{"type":"control_request","request_id":"r","request":{"subtype":"initialize","agents":"hunter2"}}'),
     ],
     ids=lambda model: type(model).__name__,

@@ -1,4 +1,4 @@
-"""`Controls`, the base of the groups: it checks the arguments of control requests and reads replies by their models."""
+"""`Controls` builds control requests and reads replies by their models; it is the base of the groups."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from claude_agent_py._errors import OptionsError
 if TYPE_CHECKING:
     from claude_agent_py._protocol.ports import ControlPort
     from claude_agent_py._runtime.session.reply_reading import Reply
-    from claude_agent_py.wire.base import JSONObject
+    from claude_agent_py.wire.base import JSONObject, WireModel
 
 
 class Controls:
-    """A group of control requests."""
+    """A group of control requests, by their models."""
 
     def __init__(self, port: ControlPort) -> None:
         self._sender = port
@@ -25,17 +25,19 @@ class Controls:
         return self._sender
 
     async def _ask(
-        self, subtype: str, reply: type[Reply], /, *, timeout: float | None = None, **arguments: Any
+        self, request: type[WireModel], reply: type[Reply], /, *, timeout: float | None = None, **fields: Any
     ) -> Reply:
-        """Send a request and read its reply. The arguments have the names of the wire."""
+        """Send a request and read its reply. Fields have their Python names."""
         from claude_agent_py._runtime.session.reply_reading import read_reply
 
-        return read_reply(reply, subtype, await self._tell(subtype, timeout=timeout, **arguments))
+        body = _body(request, fields)
+        subtype = body.pop("subtype")
+        return read_reply(reply, subtype, await self._port.control(subtype, timeout=timeout, **body))
 
-    async def _tell(self, subtype: str, /, *, timeout: float | None = None, **arguments: Any) -> JSONObject:
+    async def _tell(self, request: type[WireModel], /, *, timeout: float | None = None, **fields: Any) -> JSONObject:
         """Send a request whose reply has no model, and return the payload."""
-        checked = {name: _check(subtype, name, value) for name, value in arguments.items()}
-        return await self._port.control(subtype, timeout=timeout, **checked)
+        body = _body(request, fields)
+        return await self._port.control(body.pop("subtype"), timeout=timeout, **body)
 
 
 def omit_unset(**fields: Any) -> dict[str, Any]:
@@ -43,23 +45,22 @@ def omit_unset(**fields: Any) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None and value is not False}
 
 
-def _check(subtype: str, name: str, value: Any) -> Any:
-    """Return an argument of a request as JSON. Raises OptionsError if it has the wrong type."""
-    from claude_agent_py.wire.control.requests import ARGUMENTS
-    from claude_agent_py.wire.fitting import Misfit, fit, to_json
+def _body(request: type[WireModel], fields: dict[str, Any]) -> JSONObject:
+    from claude_agent_py.wire.base import dump
+    from claude_agent_py.wire.fitting import Misfit, check
 
     try:
-        checked = to_json(_plain(value))
-        fit(ARGUMENTS[subtype][name], checked)
-        return checked
+        body = request(**{name: _plain(value) for name, value in fields.items()})
+        check(body)
+        return dump(body)
     except Misfit as error:
-        option = ".".join(map(str, (name, *error.place)))
+        name = ".".join(map(str, error.place))
         problem = error.what
     except UnicodeEncodeError as error:
-        option = name
+        name = None
         problem = f"a text is not valid Unicode ({error.reason})"
-    # Raised outside of `except`: the context would show the value.
-    raise OptionsError(f"{problem} (control request {subtype!r})", option=option)
+    subtype = request.subtype  # type: ignore[attr-defined]  # every request has one
+    raise OptionsError(f"{problem} (control request {subtype!r})", option=name or None)
 
 
 def _plain(value: Any) -> Any:

@@ -24,7 +24,7 @@ class ConversationControls(Controls):
             timeout: Seconds to wait; None means `Timeouts.control`.
         """
         return await self._ask(
-            "generate_session_title",
+            control.GenerateSessionTitleRequest,
             control.GenerateSessionTitleReply,
             timeout=timeout,
             description=description,
@@ -44,16 +44,18 @@ class ConversationControls(Controls):
         Raises:
             ControlRejectedError: The CLI is at another session than `session_id`.
         """
-        await self._tell("rename_session", title=title, **omit_unset(source=source, session_id=session_id))
+        await self._tell(control.RenameSessionRequest, title=title, **omit_unset(source=source, session_id=session_id))
 
     async def export(self) -> control.ExportConversationReply:
         """Return the conversation as text, as `/export` writes it, and a suggested file name."""
-        return await self._ask("export_conversation", control.ExportConversationReply)
+        return await self._ask(control.ExportConversationRequest, control.ExportConversationReply)
 
     async def cancel_prompt(self, message_uuid: str) -> control.CancelAsyncMessageReply:
         """Remove a prompt from the CLI's queue, by its uuid. `cancelled` is False if it is too late."""
-        return await self._ask("cancel_async_message", control.CancelAsyncMessageReply, message_uuid=message_uuid)
+        return await self._ask(
+            control.CancelAsyncMessageRequest, control.CancelAsyncMessageReply, message_uuid=message_uuid
+        )
 
     async def plan(self) -> control.GetPlanReply:
         """Return the plan that the agent wrote in plan mode; `exists` is False if it has not written one."""
-        return await self._ask("get_plan", control.GetPlanReply)
+        return await self._ask(control.GetPlanRequest, control.GetPlanReply)

@@ -36,7 +36,7 @@ class FileControls(Controls):
             ControlRejectedError: The file does not exist or may not be read; the CLI does not say which.
         """
         return await self._ask(
-            "read_file",
+            control.ReadFileRequest,
             control.ReadFileReply,
             path=os.fspath(path),
             **omit_unset(max_bytes=max_bytes, encoding=encoding),
@@ -44,7 +44,7 @@ class FileControls(Controls):
 
     async def suggest(self, query: str) -> control.FileSuggestionsReply:
         """Complete a path, as `@` does in the CLI. The list may be empty until the CLI has scanned the directory."""
-        return await self._ask("file_suggestions", control.FileSuggestionsReply, query=query)
+        return await self._ask(control.FileSuggestionsRequest, control.FileSuggestionsReply, query=query)
 
     async def seed_read_state(self, path: StrPath, mtime: float) -> None:
         """Mark a file as read, so that the model may edit it without reading it first.
@@ -59,7 +59,9 @@ class FileControls(Controls):
         """
         if not (isinstance(mtime, int | float) and -math.inf < mtime < math.inf):  # type: ignore[redundant-expr]
             raise OptionsError(f"must be seconds since the epoch, not {mtime!r}", option="mtime")
-        await self._tell("seed_read_state", path=os.fspath(path), mtime=math.floor(round(mtime * MILLISECONDS, 3)))
+        await self._tell(
+            control.SeedReadStateRequest, path=os.fspath(path), mtime=math.floor(round(mtime * MILLISECONDS, 3))
+        )
 
     async def add_root(
         self,
@@ -81,7 +83,7 @@ class FileControls(Controls):
             ControlRejectedError: The directory does not exist or is not below one of these.
         """
         return await self._ask(
-            "register_repo_root",
+            control.RegisterRepoRootRequest,
             control.RegisterRepoRootReply,
             directory=os.fspath(directory),
             **omit_unset(
@@ -103,7 +105,7 @@ class FileControls(Controls):
         """
         directory = None if trusted_directory is None else os.fspath(trusted_directory)
         trust = omit_unset(trust_accepted=directory is not None, trusted_directory=directory)
-        return await self._ask("set_cwd", control.SetCwdReply, path=os.fspath(path), **trust)
+        return await self._ask(control.SetCwdRequest, control.SetCwdReply, path=os.fspath(path), **trust)
 
     async def diff(self) -> JSONObject:
         """Return the changes in the working directory since the last commit.
@@ -111,7 +113,7 @@ class FileControls(Controls):
         `diff` is None outside of a Git repository (see `noDiffReason`); otherwise it has `stats`, `perFileStats` and
         `hunks`. The CLI declares no schema for it, so it is returned as received.
         """
-        return await self._tell("get_workspace_diff")
+        return await self._tell(control.GetWorkspaceDiffRequest)
 
     async def rewind(self, user_message_id: str, dry_run: bool = False) -> control.RewindFilesReply:
         """Restore the files that tools changed to their state when a prompt was sent.
@@ -127,7 +129,7 @@ class FileControls(Controls):
             ControlRejectedError: The prompt has no checkpoint.
         """
         return await self._ask(
-            "rewind_files",
+            control.RewindFilesRequest,
             control.RewindFilesReply,
             user_message_id=user_message_id,
             **omit_unset(dry_run=dry_run),

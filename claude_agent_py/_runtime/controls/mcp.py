@@ -53,7 +53,7 @@ class MCPControls(Controls):
 
     async def status(self) -> list[MCPServerStatus]:
         """Return the status of every server: whether it is connected, its error, and its tools."""
-        return (await self._ask("mcp_status", control.MCPStatusReply)).mcp_servers
+        return (await self._ask(control.MCPStatusRequest, control.MCPStatusReply)).mcp_servers
 
     async def ready(self, timeout: float | None = None) -> list[MCPServerStatus]:
         """Wait until no server is connecting, and return them all.
@@ -93,7 +93,7 @@ class MCPControls(Controls):
         Raises:
             ControlRejectedError: The server does not connect, is disabled, is unknown, or runs in this process.
         """
-        await self._tell("mcp_reconnect", timeout=timeout, serverName=name)
+        await self._tell(control.MCPReconnectRequest, timeout=timeout, server_name=name)
 
     async def toggle(self, name: str, enabled: bool, *, timeout: float | None = None) -> None:
         """Enable or disable a server. Waits until an enabled server is connected or has failed to connect.
@@ -106,7 +106,7 @@ class MCPControls(Controls):
         Raises:
             ControlRejectedError: The server is unknown.
         """
-        await self._tell("mcp_toggle", timeout=timeout, serverName=name, enabled=enabled)
+        await self._tell(control.MCPToggleRequest, timeout=timeout, server_name=name, enabled=enabled)
 
     async def set_servers(
         self, servers: Mapping[str, Any], *, timeout: float | None = None
@@ -146,7 +146,9 @@ class MCPControls(Controls):
     async def _send_servers(
         self, configs: Mapping[str, JSONObject], timeout: float | None
     ) -> control.MCPSetServersReply:
-        return await self._ask("mcp_set_servers", control.MCPSetServersReply, timeout=timeout, servers=configs)
+        return await self._ask(
+            control.MCPSetServersRequest, control.MCPSetServersReply, timeout=timeout, servers=configs
+        )
 
     async def call(
         self,
@@ -187,7 +189,7 @@ class MCPControls(Controls):
             raise OptionsError("must be finite", option="timeout")
         limit = CALL_TIMEOUT if timeout is None else timeout
         return await self._ask(
-            "mcp_call",
+            control.MCPCallRequest,
             control.MCPCallReply,
             timeout=math.inf if check_permissions else limit + REPLY_SLACK,
             tool=tool,
@@ -229,11 +231,11 @@ class MCPControls(Controls):
             ControlRejectedError: The server is unknown, or has no OAuth.
         """
         return await self._ask(
-            "mcp_authenticate",
+            control.MCPAuthenticateRequest,
             control.MCPAuthenticateReply,
             timeout=timeout,
-            serverName=name,
-            **omit_unset(redirectUri=redirect_uri, redirectUriOnly=redirect_uri_only),
+            server_name=name,
+            **omit_unset(redirect_uri=redirect_uri, redirect_uri_only=redirect_uri_only),
         )
 
     async def submit_oauth_callback(self, name: str, callback_url: str, *, timeout: float | None = None) -> None:
@@ -249,7 +251,9 @@ class MCPControls(Controls):
         Raises:
             ControlRejectedError: No sign-in to this server is in progress, or the URL does not belong to it.
         """
-        await self._tell("mcp_oauth_callback_url", timeout=timeout, serverName=name, callbackUrl=callback_url)
+        await self._tell(
+            control.MCPOAuthCallbackURLRequest, timeout=timeout, server_name=name, callback_url=callback_url
+        )
 
     async def clear_auth(self, name: str, *, timeout: float | None = None) -> None:
         """Sign out of an external server: revoke and delete its tokens.
@@ -257,11 +261,11 @@ class MCPControls(Controls):
         Raises:
             ControlRejectedError: The server is unknown, or connects without HTTP.
         """
-        await self._tell("mcp_clear_auth", timeout=timeout, serverName=name)
+        await self._tell(control.MCPClearAuthRequest, timeout=timeout, server_name=name)
 
     async def read_resource(self, name: str, uri: str) -> control.MCPReadResourceReply:
         """Read a resource of an external server. The CLI only serves URIs that begin with `ui://`."""
-        return await self._ask("mcp_read_resource", control.MCPReadResourceReply, serverName=name, uri=uri)
+        return await self._ask(control.MCPReadResourceRequest, control.MCPReadResourceReply, server_name=name, uri=uri)
 
     async def set_permission_mode(
         self,
@@ -284,10 +288,10 @@ class MCPControls(Controls):
             ControlRejectedError: The mode is not supported.
         """
         payload = await self._tell(
-            "set_mcp_permission_mode_override",
-            serverName=name,
+            control.SetMCPPermissionModeOverrideRequest,
+            server_name=name,
             mode=mode,
-            **omit_unset(askForTools=ask_for_tools),
+            **omit_unset(ask_for_tools=ask_for_tools),
         )
         warning = payload.get("warning")
         return warning if isinstance(warning, str) else None

@@ -73,7 +73,9 @@ class SessionControls(Controls):
         """
         from claude_agent_py._runtime.runs.run import InterruptReceipt
 
-        reply = await self._ask("interrupt", control.InterruptReply, **omit_unset(cancel_queued=cancel_queued))
+        reply = await self._ask(
+            control.InterruptRequest, control.InterruptReply, **omit_unset(cancel_queued=cancel_queued)
+        )
         return InterruptReceipt(
             outcome="too_late" if reply.turn == "idle" else "interrupted",
             still_queued=tuple(reply.still_queued),
@@ -100,7 +102,7 @@ class SessionControls(Controls):
         except (TypeError, ValueError):
             raise OptionsError("must be pairs of a question and its answer", option="history") from None
         return await self._ask(
-            "side_question",
+            control.SideQuestionRequest,
             control.SideQuestionReply,
             timeout=timeout,
             question=question,
@@ -113,7 +115,7 @@ class SessionControls(Controls):
         When the process exits, `messages()` ends and open runs fail. `close()` is still needed: it waits for the
         process, kills it if necessary, and releases the resources of the session.
         """
-        await self._tell("end_session")
+        await self._tell(control.EndSessionRequest)
 
     async def set_model(self, model: str | None = None) -> control.SetModelReply:
         """Switch to another model, from the next API call on; None means the session's default.
@@ -121,11 +123,11 @@ class SessionControls(Controls):
         The CLI accepts any name. An unknown name fails at the next turn (`ModelNotFoundError`). `list_models` returns
         the names; the reply has the model that the name resolves to.
         """
-        return await self._ask("set_model", control.SetModelReply, model=model)
+        return await self._ask(control.SetModelRequest, control.SetModelReply, model=model)
 
     async def list_models(self) -> control.ListModelsReply:
         """Return the models that are currently available."""
-        return await self._ask("list_models", control.ListModelsReply)
+        return await self._ask(control.ListModelsRequest, control.ListModelsReply)
 
     async def set_permission_mode(self, mode: PermissionMode) -> control.SetPermissionModeReply:
         """Change the permission mode. A `status` message follows. `manual` is an alias of `default`.
@@ -134,7 +136,7 @@ class SessionControls(Controls):
             ControlRejectedError: The mode is unknown, or it is `bypassPermissions` and the session was started without
                 the option that allows it.
         """
-        return await self._ask("set_permission_mode", control.SetPermissionModeReply, mode=mode)
+        return await self._ask(control.SetPermissionModeRequest, control.SetPermissionModeReply, mode=mode)
 
     async def set_max_thinking_tokens(
         self,
@@ -150,12 +152,12 @@ class SessionControls(Controls):
             thinking_display: What the API returns of it; None restores the default.
         """
         display: dict[str, Any] = {} if thinking_display == "unchanged" else {"thinking_display": thinking_display}
-        await self._tell("set_max_thinking_tokens", max_thinking_tokens=max_thinking_tokens, **display)
+        await self._tell(control.SetMaxThinkingTokensRequest, max_thinking_tokens=max_thinking_tokens, **display)
 
     async def version(self) -> control.GetBinaryVersionReply:
         """Return the version and the build time of the CLI."""
-        return await self._ask("get_binary_version", control.GetBinaryVersionReply)
+        return await self._ask(control.GetBinaryVersionRequest, control.GetBinaryVersionReply)
 
     async def status(self) -> control.GetStatusReply:
         """Return the output of `/status`, as rows for display: version, account, model, servers, settings."""
-        return await self._ask("get_status", control.GetStatusReply)
+        return await self._ask(control.GetStatusRequest, control.GetStatusReply)

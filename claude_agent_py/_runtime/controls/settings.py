@@ -16,7 +16,7 @@ class SettingsControls(Controls):
 
     async def get(self) -> control.GetSettingsReply:
         """Return the effective settings and the settings of each source."""
-        return await self._ask("get_settings", control.GetSettingsReply)
+        return await self._ask(control.GetSettingsRequest, control.GetSettingsReply)
 
     async def apply(self, settings: Mapping[str, Any]) -> None:
         """Change settings for this session only. They override those in files.
@@ -28,7 +28,7 @@ class SettingsControls(Controls):
         Raises:
             ControlRejectedError: A setting is invalid; none was applied.
         """
-        await self._tell("apply_flag_settings", settings=settings)
+        await self._tell(control.ApplyFlagSettingsRequest, settings=settings)
 
     async def update(self, source: EditableSettings, settings: Mapping[str, Any]) -> None:
         """Write settings into a settings *file*, permanently.
@@ -38,15 +38,15 @@ class SettingsControls(Controls):
         Raises:
             ControlRejectedError: The CLI does not allow one of the settings.
         """
-        await self._tell("update_settings", source=source, settings=settings)
+        await self._tell(control.UpdateSettingsRequest, source=source, settings=settings)
 
     async def permission_rules(self) -> control.ListPermissionRulesReply:
         """Return all permission rules in force, each with its source."""
-        return await self._ask("list_permission_rules", control.ListPermissionRulesReply)
+        return await self._ask(control.ListPermissionRulesRequest, control.ListPermissionRulesReply)
 
     async def hooks(self) -> control.GetHooksListingReply:
         """Return the hooks of the settings and all hook events. Hooks of the options are not listed."""
-        return await self._ask("get_hooks_listing", control.GetHooksListingReply)
+        return await self._ask(control.GetHooksListingRequest, control.GetHooksListingReply)
 
     async def reload_plugins(
         self,
@@ -69,7 +69,7 @@ class SettingsControls(Controls):
                 `reload_plugins_busy`).
         """
         return await self._ask(
-            "reload_plugins",
+            control.ReloadPluginsRequest,
             control.ReloadPluginsReply,
             timeout=timeout,
             **omit_unset(
@@ -81,8 +81,8 @@ class SettingsControls(Controls):
 
     async def reload_skills(self) -> control.ReloadSkillsReply:
         """Reload the skills and return them."""
-        return await self._ask("reload_skills", control.ReloadSkillsReply)
+        return await self._ask(control.ReloadSkillsRequest, control.ReloadSkillsReply)
 
     async def reload_output_styles(self) -> control.ReloadOutputStylesReply:
         """Reload the output styles and return their names."""
-        return await self._ask("reload_output_styles", control.ReloadOutputStylesReply)
+        return await self._ask(control.ReloadOutputStylesRequest, control.ReloadOutputStylesReply)

@@ -36,7 +36,7 @@ class UsageControls(Controls):
             timeout: Seconds to wait; None means `Timeouts.control`.
         """
         return await self._ask(
-            "get_context_usage", control.ContextUsageReply, timeout=timeout, **omit_unset(detail=detail)
+            control.GetContextUsageRequest, control.ContextUsageReply, timeout=timeout, **omit_unset(detail=detail)
         )
 
     async def session(self, *, skip_behaviors: bool = False) -> control.GetUsageReply:
@@ -45,8 +45,10 @@ class UsageControls(Controls):
         Args:
             skip_behaviors: Leave out the breakdown of the last day and week, which takes a while.
         """
-        return await self._ask("get_usage", control.GetUsageReply, **omit_unset(skip_behaviors=skip_behaviors))
+        return await self._ask(
+            control.GetUsageRequest, control.GetUsageReply, **omit_unset(skip_behaviors=skip_behaviors)
+        )
 
     async def cost(self) -> control.GetSessionCostReply:
         """Return the output of `/cost`, as text for display. `session` has the numbers."""
-        return await self._ask("get_session_cost", control.GetSessionCostReply)
+        return await self._ask(control.GetSessionCostRequest, control.GetSessionCostReply)

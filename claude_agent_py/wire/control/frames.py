@@ -1,7 +1,7 @@
 """Control frames: requests in both directions, responses and cancellations.
 
-The bodies of requests from the CLI are in `asks`, the CLI's replies in `initialize` and `replies`. The requests that
-`Client` sends, in `requests`, have no models: they are not decoded.
+The bodies of requests from the CLI are in `asks`, the CLI's replies in `initialize` and `replies`. `requests` has the
+bodies that `Client` sends; they are not decoded.
 """
 
 from typing import ClassVar, Literal, TypeAlias

@@ -1,11 +1,10 @@
 """Commands, agents, models, plugins, MCP servers and accounts, as messages and control replies describe them."""
 
-from typing import Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
-import msgspec
 from msgspec import field
 
-from claude_agent_py.wire.base import CamelModel, JSONObject, Number, Open, WireModel
+from claude_agent_py.wire.base import CamelModel, DiscreetModel, JSONObject, Number, Open, WireModel
 
 EffortLevel: TypeAlias = Open[Literal["low", "medium", "high", "xhigh", "max"]]
 APIKeySource: TypeAlias = Open[
@@ -142,8 +141,10 @@ class MCPToolInfo(WireModel):
     meta: JSONObject | None = field(default=None, name="_meta")
 
 
-class MCPServerStatus(CamelModel):
+class MCPServerStatus(DiscreetModel, rename="camel"):
     """The state, configuration and tools of an MCP server."""
+
+    HIDDEN: ClassVar[tuple[str, ...]] = ("config",)
 
     name: str
     status: MCPServerState
@@ -156,9 +157,6 @@ class MCPServerStatus(CamelModel):
     source: str | None = None
     tools: list[MCPToolInfo] | None = None
     tool_count: Number | None = None
-
-    def __repr__(self) -> str:  # the configuration may hold secrets
-        return CamelModel.__repr__(self if self.config is None else msgspec.structs.replace(self, config=...))
 
 
 class SettingsError(WireModel):
