@@ -43,20 +43,11 @@ class SessionCronSummary(WireModel):
     prompt: str = ""
 
 
-def _event_of(model: str) -> str:
-    return model.removesuffix("Input")
-
-
-class HookInput(FrameModel, tag_field="hook_event_name", tag=_event_of):
-    """Base of all hook inputs. A model is named after its event."""
+class HookInput(FrameModel):
+    """Base of all hook inputs."""
 
     hook_event_name: ClassVar[str]
     """Name of the event."""
-
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        if "hook_event_name" not in vars(cls):
-            cls.hook_event_name = _event_of(cls.__name__)
 
     session_id: str = ""
     transcript_path: str = ""
@@ -70,7 +61,7 @@ class HookInput(FrameModel, tag_field="hook_event_name", tag=_event_of):
     effort: HookEffort | None = None
 
 
-class UnknownHookInput(HookInput, tag=False):
+class UnknownHookInput(HookInput):
     """An unknown event, or a known event with invalid fields. All fields are in `raw`."""
 
     @property
@@ -94,12 +85,14 @@ class _ToolHookInput(HookInput):
 class PreToolUseInput(_ToolHookInput):
     """A tool is about to run."""
 
+    hook_event_name: ClassVar[Literal["PreToolUse"]] = "PreToolUse"
     tool_use_id: str = ""
 
 
 class PostToolUseInput(_ToolHookInput):
     """A tool succeeded."""
 
+    hook_event_name: ClassVar[Literal["PostToolUse"]] = "PostToolUse"
     tool_use_id: str = ""
     tool_response: Any = None
     """The tool's structured output; see `typed_output()`."""
@@ -113,6 +106,7 @@ class PostToolUseInput(_ToolHookInput):
 class PostToolUseFailureInput(_ToolHookInput):
     """A tool failed."""
 
+    hook_event_name: ClassVar[Literal["PostToolUseFailure"]] = "PostToolUseFailure"
     tool_use_id: str = ""
     error: str = ""
     is_interrupt: bool | None = None
@@ -136,18 +130,21 @@ class PostToolBatchToolCall(WireModel):
 class PostToolBatchInput(HookInput):
     """All tool calls of a message finished."""
 
+    hook_event_name: ClassVar[Literal["PostToolBatch"]] = "PostToolBatch"
     tool_calls: list[PostToolBatchToolCall] = field(default_factory=list)
 
 
 class PermissionRequestInput(_ToolHookInput):
     """A permission prompt is about to be shown."""
 
+    hook_event_name: ClassVar[Literal["PermissionRequest"]] = "PermissionRequest"
     permission_suggestions: list[PermissionUpdate] | None = None
 
 
 class PermissionDeniedInput(_ToolHookInput):
     """The classifier denied a tool call."""
 
+    hook_event_name: ClassVar[Literal["PermissionDenied"]] = "PermissionDenied"
     tool_use_id: str = ""
     reason: str = ""
 
@@ -155,6 +152,7 @@ class PermissionDeniedInput(_ToolHookInput):
 class NotificationInput(HookInput):
     """The user is about to be notified."""
 
+    hook_event_name: ClassVar[Literal["Notification"]] = "Notification"
     message: str
     title: str | None = None
     notification_type: str = ""
@@ -163,6 +161,7 @@ class NotificationInput(HookInput):
 class UserPromptSubmitInput(HookInput):
     """A prompt is about to be sent to the model."""
 
+    hook_event_name: ClassVar[Literal["UserPromptSubmit"]] = "UserPromptSubmit"
     prompt: str
     source: Open[Literal["user", "sdk", "system", "loop_wakeup", "schedule_wakeup", "poll_event"]] | None = None
     session_title: str | None = None
@@ -171,6 +170,7 @@ class UserPromptSubmitInput(HookInput):
 class UserPromptExpansionInput(HookInput):
     """A slash command or an MCP prompt is about to become a prompt."""
 
+    hook_event_name: ClassVar[Literal["UserPromptExpansion"]] = "UserPromptExpansion"
     expansion_type: Open[Literal["slash_command", "mcp_prompt"]] = ""
     command_name: str
     command_args: str = ""
@@ -181,6 +181,7 @@ class UserPromptExpansionInput(HookInput):
 class SessionStartInput(HookInput):
     """A session started."""
 
+    hook_event_name: ClassVar[Literal["SessionStart"]] = "SessionStart"
     source: Open[Literal["startup", "resume", "clear", "compact", "fork"]]
     model: str | None = None
     session_title: str | None = None
@@ -193,18 +194,21 @@ class SessionStartInput(HookInput):
 class SessionEndInput(HookInput):
     """A session ended."""
 
+    hook_event_name: ClassVar[Literal["SessionEnd"]] = "SessionEnd"
     reason: Open[Literal["clear", "resume", "logout", "prompt_input_exit", "other"]]
 
 
 class SetupInput(HookInput):
     """A project is being prepared."""
 
+    hook_event_name: ClassVar[Literal["Setup"]] = "Setup"
     trigger: Open[Literal["init", "maintenance"]]
 
 
 class StopInput(HookInput):
     """The main agent is about to stop."""
 
+    hook_event_name: ClassVar[Literal["Stop"]] = "Stop"
     stop_hook_active: bool = False
     """Whether a hook has already blocked this stop. Most hooks should not block it again."""
     last_assistant_message: str | None = None
@@ -215,6 +219,7 @@ class StopInput(HookInput):
 class StopFailureInput(HookInput):
     """The main agent stopped because the API failed."""
 
+    hook_event_name: ClassVar[Literal["StopFailure"]] = "StopFailure"
     error: str
     error_details: str | None = None
     last_assistant_message: str | None = None
@@ -223,6 +228,7 @@ class StopFailureInput(HookInput):
 class SubagentStartInput(HookInput):
     """A subagent started. `agent_id` is its task id."""
 
+    hook_event_name: ClassVar[Literal["SubagentStart"]] = "SubagentStart"
     agent_id: str  # pyright: ignore[reportIncompatibleVariableOverride, reportGeneralTypeIssues] - always there
     agent_type: str = ""  # pyright: ignore[reportIncompatibleVariableOverride] - always there
 
@@ -230,6 +236,7 @@ class SubagentStartInput(HookInput):
 class SubagentStopInput(HookInput):
     """A subagent is about to stop. `agent_id` is its task id."""
 
+    hook_event_name: ClassVar[Literal["SubagentStop"]] = "SubagentStop"
     agent_id: str  # pyright: ignore[reportIncompatibleVariableOverride, reportGeneralTypeIssues] - always there
     agent_type: str = ""  # pyright: ignore[reportIncompatibleVariableOverride] - always there
     """Empty for the CLI's internal agents, for example during compaction."""
@@ -244,6 +251,7 @@ class SubagentStopInput(HookInput):
 class PreCompactInput(HookInput):
     """The conversation is about to be compacted."""
 
+    hook_event_name: ClassVar[Literal["PreCompact"]] = "PreCompact"
     trigger: Open[Literal["manual", "auto"]]
     custom_instructions: str | None = None
 
@@ -251,6 +259,7 @@ class PreCompactInput(HookInput):
 class PostCompactInput(HookInput):
     """The conversation was compacted."""
 
+    hook_event_name: ClassVar[Literal["PostCompact"]] = "PostCompact"
     trigger: Open[Literal["manual", "auto"]]
     compact_summary: str = ""
 
@@ -272,14 +281,19 @@ class _ModelSwitchInput(HookInput):
 class PreModelSwitchInput(_ModelSwitchInput):
     """The model is about to change."""
 
+    hook_event_name: ClassVar[Literal["PreModelSwitch"]] = "PreModelSwitch"
+
 
 class PostModelSwitchInput(_ModelSwitchInput):
     """The model changed."""
+
+    hook_event_name: ClassVar[Literal["PostModelSwitch"]] = "PostModelSwitch"
 
 
 class TeammateIdleInput(HookInput):
     """A member of an agent team became idle."""
 
+    hook_event_name: ClassVar[Literal["TeammateIdle"]] = "TeammateIdle"
     teammate_name: str
     team_name: str | None = None
     """Deprecated."""
@@ -298,14 +312,19 @@ class _ListItemInput(HookInput):
 class TaskCreatedInput(_ListItemInput):
     """An item is about to be added to the to-do list."""
 
+    hook_event_name: ClassVar[Literal["TaskCreated"]] = "TaskCreated"
+
 
 class TaskCompletedInput(_ListItemInput):
     """An item of the to-do list is done."""
+
+    hook_event_name: ClassVar[Literal["TaskCompleted"]] = "TaskCompleted"
 
 
 class ElicitationInput(HookInput):
     """An MCP server's question is about to be asked."""
 
+    hook_event_name: ClassVar[Literal["Elicitation"]] = "Elicitation"
     mcp_server_name: str
     message: str = ""
     mode: Open[Literal["form", "url"]] | None = None
@@ -317,6 +336,7 @@ class ElicitationInput(HookInput):
 class ElicitationResultInput(HookInput):
     """The answer to an MCP server's question is about to be sent."""
 
+    hook_event_name: ClassVar[Literal["ElicitationResult"]] = "ElicitationResult"
     mcp_server_name: str
     action: Open[Literal["accept", "decline", "cancel"]]
     content: dict[str, Any] | None = None
@@ -327,6 +347,7 @@ class ElicitationResultInput(HookInput):
 class ConfigChangeInput(HookInput):
     """A settings file changed."""
 
+    hook_event_name: ClassVar[Literal["ConfigChange"]] = "ConfigChange"
     source: Open[Literal["user_settings", "project_settings", "local_settings", "policy_settings", "skills"]]
     file_path: str | None = None
 
@@ -334,6 +355,7 @@ class ConfigChangeInput(HookInput):
 class InstructionsLoadedInput(HookInput):
     """A CLAUDE.md was read."""
 
+    hook_event_name: ClassVar[Literal["InstructionsLoaded"]] = "InstructionsLoaded"
     file_path: str
     memory_type: Open[Literal["User", "Project", "Local", "Managed"]] = ""
     load_reason: Open[Literal["session_start", "nested_traversal", "path_glob_match", "include", "compact"]] = ""
@@ -345,18 +367,21 @@ class InstructionsLoadedInput(HookInput):
 class WorktreeCreateInput(HookInput):
     """The hook must create a worktree."""
 
+    hook_event_name: ClassVar[Literal["WorktreeCreate"]] = "WorktreeCreate"
     name: str
 
 
 class WorktreeRemoveInput(HookInput):
     """The hook must remove a worktree."""
 
+    hook_event_name: ClassVar[Literal["WorktreeRemove"]] = "WorktreeRemove"
     worktree_path: str
 
 
 class CwdChangedInput(HookInput):
     """The working directory changed."""
 
+    hook_event_name: ClassVar[Literal["CwdChanged"]] = "CwdChanged"
     old_cwd: str = ""
     new_cwd: str
 
@@ -364,6 +389,7 @@ class CwdChangedInput(HookInput):
 class FileChangedInput(HookInput):
     """A watched file changed."""
 
+    hook_event_name: ClassVar[Literal["FileChanged"]] = "FileChanged"
     file_path: str
     event: Open[Literal["change", "add", "unlink"]] = "change"
 
@@ -371,6 +397,7 @@ class FileChangedInput(HookInput):
 class DirectoryAddedInput(HookInput):
     """A working directory was added."""
 
+    hook_event_name: ClassVar[Literal["DirectoryAdded"]] = "DirectoryAdded"
     directory: str
     source: Open[Literal["slash_command", "register_repo_root"]] = ""
 
@@ -378,6 +405,7 @@ class DirectoryAddedInput(HookInput):
 class MessageDisplayInput(HookInput):
     """A chunk of the reply is complete."""
 
+    hook_event_name: ClassVar[Literal["MessageDisplay"]] = "MessageDisplay"
     turn_id: str = ""
     message_id: str = ""
     index: int = 0
