@@ -17,12 +17,14 @@ import anyio
 from anyio import lowlevel
 from typing_extensions import override
 
+from claude_agent_py._streams import RepeatingEvent
 from claude_agent_py._version import CLI_VERSION
 from claude_agent_py.testing import fake_player, frames, steps
 from claude_agent_py.testing.fake_player import POLL, TERMINATED, Action, Player
 from claude_agent_py.testing.frames import JSONObject
 from claude_agent_py.testing.steps import LooseStep, Step
 from claude_agent_py.transport.base import Transport
+from claude_agent_py.transport.subprocess import StderrTail
 
 
 class Start(NamedTuple):
@@ -173,15 +175,12 @@ class FakeTransport(Transport):
         self._ignores_end = bool(scenario["ignore_eof"])
         self._ignores_term = bool(scenario["ignore_sigterm"])
         self._out: list[bytes] = []
-        self._stderr = ""
-        self._forwarded_chars = 0
-        """The number of characters of `_stderr` that were passed to `on_stderr`."""
-        self._is_run = False
+        self._stderr = StderrTail(sys.maxsize, self._tell)
         self._out_closed = False
         self._started = False
         self._input_ended = False
         self._exit_code: int | None = None
-        self._changed = anyio.Event()
+        self._changed = RepeatingEvent()
 
     def __repr__(self) -> str:
         if not self._started:
@@ -212,8 +211,7 @@ class FakeTransport(Transport):
                 return self._out.pop(0)
             if self._out_closed or self._exit_code is not None:
                 return b""
-            with anyio.move_on_after(POLL if self._player.polls else None):
-                await self._changed.wait()
+            await self._changed.wait(POLL if self._player.polls else None)
 
     @override
     async def send(self, data: bytes) -> None:
@@ -226,12 +224,6 @@ class FakeTransport(Transport):
         self._advance()
 
     @override
-    async def run(self) -> None:
-        self._is_run = True
-        self._forward_stderr()
-        await lowlevel.checkpoint()
-
-    @override
     async def end_input(self) -> None:
         await lowlevel.checkpoint()
         self._end_input()
@@ -242,10 +234,8 @@ class FakeTransport(Transport):
         if not self._ignores_end:
             await self._play_rest(grace)
         if self._exit_code is None:
-            self._exit_code = TERMINATED
-            if self._ignores_term:
-                self._exit_code = -signal.SIGKILL
-        self._wake()
+            self._exit(-signal.SIGKILL if self._ignores_term else TERMINATED)
+        self._changed.set()
         await lowlevel.cancel_shielded_checkpoint()
 
     async def _play_rest(self, grace: float) -> None:
@@ -263,7 +253,7 @@ class FakeTransport(Transport):
     @property
     @override
     def stderr_tail(self) -> str:
-        return self._stderr
+        return self._stderr.text()
 
     def _end_input(self) -> None:
         if not self._input_ended:
@@ -275,38 +265,30 @@ class FakeTransport(Transport):
         if self._started and self._exit_code is None:
             for action in self._player.advance(time.monotonic()):
                 self._perform(action)
-            self._forward_stderr()
-            self._wake()
+            self._changed.set()
 
-    def _forward_stderr(self) -> None:
-        """Pass new complete lines of stderr to `on_stderr`, and the incomplete last one after the exit."""
-        if self.on_stderr is None or not self._is_run:
-            return
-        *lines, rest = self._stderr[self._forwarded_chars :].split("\n")
-        if rest and self._exit_code is not None:
-            lines.append(rest)
-        self._forwarded_chars += sum(len(line) + 1 for line in lines)
-        for line in lines:
-            self.on_stderr(line.rstrip("\r"))
+    def _tell(self, line: str) -> None:
+        if self.on_stderr is not None:
+            self.on_stderr(line)
 
     def _perform(self, action: Action) -> None:
         match action.kind:
             case "out" if not self._out_closed:
                 self._out.append(action.value)
             case "err":
-                self._stderr += action.value.decode()
+                self._stderr.feed(action.value)
             case "close_out":
                 self._out_closed = True
             case "exit":
-                self._exit_code = action.value
+                self._exit(action.value)
             case "signal":
-                self._exit_code = -action.value
+                self._exit(-action.value)
             case "spawn":
                 raise NotImplementedError("steps.spawn needs an installed FakeCLI")
 
-    def _wake(self) -> None:
-        changed, self._changed = self._changed, anyio.Event()
-        changed.set()
+    def _exit(self, code: int) -> None:
+        self._exit_code = code
+        self._stderr.feed(b"")
 
 
 def _flatten_script(script: Sequence[object]) -> list[Step]:

@@ -13,6 +13,7 @@ from claude_agent_py._errors import ClaudeAgentError
 from claude_agent_py._event_loop import Wakeup
 from claude_agent_py._runtime.runs.result import RunError
 from claude_agent_py._runtime.runs.run import Run
+from claude_agent_py._streams import RepeatingEvent
 from claude_agent_py._untrusted import Lines
 from claude_agent_py.cli._chat.approvals import QuestionText, allow, answer, deny, describe_question
 from claude_agent_py.cli._chat.conversation import Conversation, Entry
@@ -105,7 +106,7 @@ class LineChat:
         self._conversation = Conversation()
         self._run: Run[Any] | None = None
         self._typed = TypedLines()
-        self._changed = anyio.Event()
+        self._changed = RepeatingEvent()
         self._open: Entry | None = None
         """The answer whose last line is incomplete."""
         self._shown_parts = 0
@@ -123,7 +124,6 @@ class LineChat:
             self._send(first, group)
         while not self.has_ended.is_set():
             if self._run is not None and not self._conversation.pending:
-                self._changed = anyio.Event()
                 await self._changed.wait()
                 continue
             if sys.stdin.isatty() and not self._conversation.pending:
