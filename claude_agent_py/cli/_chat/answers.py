@@ -1,7 +1,6 @@
 """`AnswerView`: a streaming answer, rendered as Markdown."""
 
 import io
-import re
 from typing import Final
 
 from rich.console import Console
@@ -12,12 +11,12 @@ from textual.containers import Vertical
 from textual.timer import Timer
 from textual.widgets import Static
 
+from claude_agent_py.formatting.markdown import closes, find_opener
+
 SECTION_CHARS: Final = 4000
 """A part of this length ends at the next blank line outside a code block."""
 MAX_CHARS: Final = 16_000
 """A longer part is cut at the end of a line, or anywhere if it has no line end."""
-
-_FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})[^\n]*")
 
 
 class Sections:
@@ -41,36 +40,30 @@ class Sections:
 
     def _cut(self) -> None:
         """Complete a part up to the last blank line outside a code block, or, in a long tail, the last line."""
-        # The line that opened the code block at this position; empty outside a code block.
-        fence = ""
+        opener = marker = ""
         end = blank = 0
         for line in self.tail.split("\n")[:-1]:
             end += len(line) + 1
-            found = _FENCE.fullmatch(line)
-            if not fence:
-                fence = line[:200] if found else ""
-                blank = blank if line.strip() else end
-            elif found and line.strip() == found[1] and found[1].startswith(_get_marker(fence)):
-                fence = ""
+            if marker:
+                marker = "" if closes(line, marker) else marker
+            elif found := find_opener(line):
+                opener = line[:200]
+                marker = found
+            elif not line.strip():
+                blank = end
         if blank:
             end = blank
-            fence = ""
+            marker = ""
         elif len(self.tail) <= MAX_CHARS:
             return
         end = end or len(self.tail)
         head = self.tail[:end]
         rest = self.tail[end:]
-        if fence:
-            head = f"{head.rstrip()}\n{_get_marker(fence)}"
-            rest = f"{fence}\n{rest}"
+        if marker:
+            head = f"{head.rstrip()}\n{marker}"
+            rest = f"{opener}\n{rest}"
         self.done.append(head)
         self.tail = rest
-
-
-def _get_marker(fence: str) -> str:
-    """Return the backticks or tildes of the line that opens a code block. They also close it."""
-    stripped = fence.strip()
-    return stripped[: len(stripped) - len(stripped.lstrip(stripped[0]))]
 
 
 THEME: Final = "ansi_dark"
