@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple, TypeVar
 
 from anyio import to_thread
-from dbos import DBOSClient
+from dbos import DBOSClient, DBOSPortableJSONSerializer
 from sqlalchemy import Connection, delete, inspect, or_, select
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -25,7 +25,6 @@ from claude_agent_py.fleet._tables import (
     sessions,
     workers,
 )
-from claude_agent_py.fleet._workflows import JSONSerializer
 from claude_agent_py.sessions.stores.protocol import SessionStore, implements
 
 T = TypeVar("T")
@@ -142,7 +141,7 @@ def _open_dbos(database: Database) -> Iterator[DBOSClient | None]:
     client = DBOSClient(
         system_database_engine=database.engine,
         dbos_system_schema=schema,
-        serializer=JSONSerializer(),
+        serializer=DBOSPortableJSONSerializer(),
         lazy=True,
         retry_connection_errors=False,
     )

@@ -6,7 +6,6 @@ workflow, and DBOS skips the finished step. DBOS also fires the schedules, each 
 DBOS allows one instance in a process, so a process can only have one worker, and none if the program uses DBOS itself.
 """
 
-import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
@@ -14,48 +13,11 @@ from typing import Any, Final
 
 import anyio
 from anyio import to_thread
-from dbos import DBOS, DBOSConfig, Serializer, SetWorkflowID, error as dbos_errors
+from dbos import DBOS, DBOSConfig, DBOSPortableJSONSerializer, SetWorkflowID, error as dbos_errors
 
 from claude_agent_py._errors import FleetError, OptionsError
 from claude_agent_py.fleet._execution import Execution
 from claude_agent_py.fleet._tables import DBOS_SCHEMA, DBOS_WORKFLOWS
-
-ERROR: Final = "__error__"
-TIME: Final = "__time__"
-
-
-class JSONSerializer(Serializer):
-    """Serializes the data of workflows as JSON, because loading a pickle can run code."""
-
-    def name(self) -> str:
-        """Return the name of the format, which DBOS stores with the data."""
-        return "claude_agent_py_json"
-
-    def serialize(self, data: Any) -> str:
-        """Return JSON; an exception becomes its text."""
-        if isinstance(data, BaseException):
-            return json.dumps({ERROR: f"{type(data).__name__}: {data}"})
-        return json.dumps(data, default=_encode_time)
-
-    def deserialize(self, serialized_data: str) -> Any:
-        """Return the data; the text of an exception becomes a FleetError."""
-        data = json.loads(serialized_data, object_hook=_decode_time)
-        if isinstance(data, dict) and ERROR in data:
-            return FleetError(data[ERROR])
-        return data
-
-
-def _encode_time(value: Any) -> Any:
-    if isinstance(value, datetime):
-        return {TIME: value.isoformat()}
-    raise TypeError(f"{type(value).__name__} cannot be written as JSON")
-
-
-def _decode_time(value: dict[str, Any]) -> Any:
-    if value.keys() == {TIME}:
-        return datetime.fromisoformat(value[TIME])
-    return value
-
 
 logger: logging.Logger = logging.getLogger("claude_agent_py")
 
@@ -114,7 +76,8 @@ async def launch(worker: str, url: str, executions: Mapping[str, Execution], fir
         "system_database_url": url,
         "application_version": APPLICATION_VERSION,
         "executor_id": worker,
-        "serializer": JSONSerializer(),
+        # By default, DBOS pickles data, and loading a pickle can run code.
+        "serializer": DBOSPortableJSONSerializer(),
         "use_listen_notify": False,
         "log_level": "ERROR",
         "scheduler_polling_interval_sec": POLL_SECONDS,
