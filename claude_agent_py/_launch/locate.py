@@ -96,12 +96,15 @@ def cache_folder(environ: Mapping[str, str] | None = None) -> Path:
     environ = os.environ if environ is None else environ
     if named := environ.get(CACHE_VARIABLE):
         return Path(named).expanduser().absolute()
+    return user_folder(environ, "XDG_CACHE_HOME", macos="Library/Caches", other=".cache")
+
+
+def user_folder(environ: Mapping[str, str], variable: str, *, macos: str, other: str) -> Path:
+    """Return this package's directory below the user's directory that `variable` names. It may not exist."""
     if WINDOWS:
         base = environ.get("LOCALAPPDATA") or home(environ) / "AppData" / "Local"
-    elif sys.platform == "darwin":
-        base = environ.get("XDG_CACHE_HOME") or home(environ) / "Library" / "Caches"
     else:
-        base = environ.get("XDG_CACHE_HOME") or home(environ) / ".cache"
+        base = environ.get(variable) or home(environ) / (macos if sys.platform == "darwin" else other)
     return Path(base).absolute() / "claude-agent-py"
 
 

@@ -1,6 +1,5 @@
 """`OpenSpan`: a span that is still being built, and conversions for its fields."""
 
-import re
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +17,6 @@ T = TypeVar("T")
 
 NAME_CHARS: Final = 80
 INTERRUPTED: Final = "[Request interrupted by user"
-_SPACE: Final = re.compile(r"\s+")
 CALL_STATUSES: Final[Mapping[ToolCallStatus, SpanStatus]] = {
     ToolCallStatus.SUCCEEDED: "ok",
     ToolCallStatus.FAILED: "error",
@@ -99,7 +97,7 @@ class Texts:
         """Return the start of a text in one line, for a name; empty if texts are dropped."""
         if not self.limit:
             return ""
-        line = _SPACE.sub(" ", hide_secrets(text[: NAME_CHARS * 2])).strip()
+        line = " ".join(hide_secrets(text[: NAME_CHARS * 2]).split())
         return line if len(line) <= NAME_CHARS else f"{line[: NAME_CHARS - 1]}…"
 
 

@@ -2,7 +2,6 @@
 
 import json
 import os
-import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -13,7 +12,7 @@ from textual import events
 from textual.message import Message
 from textual.widgets import Static, TextArea
 
-from claude_agent_py._launch.locate import home
+from claude_agent_py._launch.locate import user_folder
 from claude_agent_py._untrusted import read_lines
 from claude_agent_py.cli._chat.conversation import Entry
 from claude_agent_py.permissions.requests import displayable
@@ -27,13 +26,8 @@ PROMPT_CHARS: Final = 20_000
 def get_history_file(environ: Mapping[str, str] | None = None) -> Path:
     """Return the path of the history file, which may not exist."""
     environ = os.environ if environ is None else environ
-    if os.name == "nt":
-        base = environ.get("LOCALAPPDATA") or home(environ) / "AppData" / "Local"
-    elif sys.platform == "darwin":
-        base = environ.get("XDG_STATE_HOME") or home(environ) / "Library" / "Application Support"
-    else:
-        base = environ.get("XDG_STATE_HOME") or home(environ) / ".local" / "state"
-    return Path(base).absolute() / "claude-agent-py" / "chat-history.jsonl"
+    folder = user_folder(environ, "XDG_STATE_HOME", macos="Library/Application Support", other=".local/state")
+    return folder / "chat-history.jsonl"
 
 
 class PromptHistory:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len
 from rich.style import Style
 from rich.text import Text
 from textual.binding import Binding, BindingType
@@ -154,10 +154,9 @@ def fit(text: str, width: int) -> str:
     """Cut or pad a text to this number of cells."""
     if width <= 0:
         return ""
-    cut = set_cell_size(text, width)
-    if cut.rstrip() == text.rstrip() or width < 2:
-        return cut
-    return set_cell_size(text, width - 1) + "…"
+    fitted = Text(text)
+    fitted.truncate(width, overflow="ellipsis", pad=True)
+    return fitted.plain
 
 
 def _update_children(parent: TreeNode[Row], rows: Sequence[Row]) -> None:
