@@ -55,9 +55,6 @@ class Callback:
         self._running: dict[object, float] = {}
         """When each call that holds a thread began."""
 
-    def __repr__(self) -> str:
-        return f"<Callback {self.name}>"
-
     @property
     def is_plain(self) -> bool:
         """Whether it runs in a thread."""

@@ -65,16 +65,8 @@ class PooledProcess:
 
     @property
     def pid(self) -> int | None:
-        """The process id; None before the start and after the exit."""
-        session = self.client._session  # `session` would create one
-        transport = None if session is None else session.transport
-        if transport is None or transport.exit_code is not None:
-            return None
-        pid: int | None = transport.pid
-        return pid
-
-    def __repr__(self) -> str:
-        return f"<PooledProcess {self.phase.value} {self.client!r}>"
+        """The process id while the session is open, otherwise None."""
+        return self.client.pid if self.client.is_open else None
 
     @property
     def is_free(self) -> bool:

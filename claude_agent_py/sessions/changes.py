@@ -54,18 +54,10 @@ def rename_session(
 def tag_session(
     session_id: str, tag: str | None, directory: AnyPath | None = None, *, config_dir: AnyPath | None = None
 ) -> None:
-    """Set or remove the tag of a session, even while a process has it open.
+    """Set or, with None, remove the tag of a session, even while a process has it open.
 
-    Args:
-        session_id: The session's id.
-        tag: The tag; None removes it. Invisible characters and surrounding white space are removed.
-        directory: The session's working directory; by default all projects are searched.
-        config_dir: The CLI's configuration folder; by default `CLAUDE_CONFIG_DIR`, or `~/.claude`.
-
-    Raises:
-        SessionNotFoundError: The session does not exist.
-        OptionsError: The id is not a UUID, or the tag is empty.
-        SessionError: The transcript cannot be written.
+    Invisible characters and surrounding white space are removed from the tag. Takes the other arguments and raises the
+    errors of `rename_session`.
     """
     _append(session_id, directory, config_dir, {"type": "tag", "tag": normalise_tag(tag)})
 
@@ -96,15 +88,7 @@ def unarchive_session(session_id: str, directory: AnyPath | None = None, *, conf
 def delete_session(session_id: str, directory: AnyPath | None = None, *, config_dir: AnyPath | None = None) -> None:
     """Delete a session's transcript and the folder of its subagents. This cannot be undone.
 
-    Args:
-        session_id: The session's id.
-        directory: The session's working directory; by default all projects are searched.
-        config_dir: The CLI's configuration folder; by default `CLAUDE_CONFIG_DIR`, or `~/.claude`.
-
-    Raises:
-        SessionNotFoundError: The session does not exist.
-        SessionBusyError: A process has the session open.
-        SessionError: A file cannot be deleted.
+    Takes the arguments and raises the errors of `archive_session`.
     """
     path = find_session(session_id, directory, config_dir)
     check_idle(session_id, config_dir)

@@ -86,14 +86,7 @@ def get_session_info(
 ) -> SessionInfo:
     """Return a session's description. Reads both ends of its transcript, and searches further back for the title.
 
-    Args:
-        session_id: The session's id.
-        directory: The session's working directory; by default all projects are searched.
-        config_dir: The CLI's configuration folder; by default `CLAUDE_CONFIG_DIR`, or `~/.claude`.
-
-    Raises:
-        SessionNotFoundError: The session does not exist.
-        OptionsError: The id is not a UUID.
+    Takes the arguments and raises the errors of `get_session`.
     """
     return describe_session(find_session(session_id, directory, config_dir), session_id)
 

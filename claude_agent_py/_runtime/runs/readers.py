@@ -24,15 +24,14 @@ class Readers:
     def __init__(self, mailbox_bytes: int, most_unclaimed: int) -> None:
         self._mailbox_bytes = mailbox_bytes
         self._most_unclaimed = most_unclaimed
-        self._mailboxes: tuple[Mailbox, ...] = ()
-        """Replaced, never mutated: a reader may be dropped in any thread while they are iterated."""
+        self._mailboxes: dict[Mailbox, bool] = {}
+        """Whether each also receives events. Replaced, never mutated: a reader may be dropped in any thread while they
+        are iterated."""
         self._changing = threading.RLock()
         self._unclaimed: deque[Any] = deque()
         """The messages outside of runs that the first reader will receive."""
         self._unclaimed_bytes = 0
         self._ended = False
-        self._of_events: tuple[Mailbox, ...] = ()
-        """The mailboxes that also receive events. Replaced, never mutated."""
         self._open: dict[str, Interaction] = {}
         """The questions that wait for a person."""
 
@@ -53,13 +52,13 @@ class Readers:
     @property
     def has_event_readers(self) -> bool:
         """Whether anyone reads events."""
-        return bool(self._of_events)
+        return any(self._mailboxes.values())
 
     def put_events(self, events: Sequence[Any]) -> None:
         """Deliver events to their readers."""
         for event in events:
-            for mailbox in self._of_events:
-                if has_room(event, len(mailbox)):
+            for mailbox, takes_events in self._mailboxes.items():
+                if takes_events and has_room(event, len(mailbox)):
                     mailbox.put(event)
 
     def announce_interaction(self, event: "InteractionOpened | InteractionSettled") -> None:
@@ -83,9 +82,7 @@ class Readers:
         self._unclaimed.clear()
         self._unclaimed_bytes = 0
         with self._changing:
-            self._mailboxes = (*self._mailboxes, mailbox)
-            if events:
-                self._of_events = (*self._of_events, mailbox)
+            self._mailboxes = {**self._mailboxes, mailbox: events}
         if self._ended:
             mailbox.close()
         return mailbox
@@ -93,15 +90,14 @@ class Readers:
     def remove(self, mailbox: Mailbox) -> None:
         """Stop filling a mailbox."""
         with self._changing:
-            self._mailboxes = tuple(other for other in self._mailboxes if other is not mailbox)
-            self._of_events = tuple(other for other in self._of_events if other is not mailbox)
+            self._mailboxes = {other: events for other, events in self._mailboxes.items() if other is not mailbox}
         mailbox.close()
 
     def end(self) -> None:
         """End the messages. `end_events` follows after the last event."""
         self._ended = True
-        for mailbox in self._mailboxes:
-            if mailbox not in self._of_events:
+        for mailbox, takes_events in self._mailboxes.items():
+            if not takes_events:
                 mailbox.close()
 
     def end_events(self) -> None:
@@ -111,5 +107,6 @@ class Readers:
 
             self.put_events([InteractionSettled(each, was_answered=False) for each in self._open.values()])
             self._open.clear()
-        for mailbox in self._of_events:
-            mailbox.close()
+        for mailbox, takes_events in self._mailboxes.items():
+            if takes_events:
+                mailbox.close()

@@ -40,12 +40,6 @@ LISTENER_SECONDS: Final = 10.0
 """How long `on_store_error` may take, in seconds."""
 
 
-def _check_resumed(session_id: str) -> None:
-    if not is_id(session_id):
-        problem = f"{session_id!r} is not the id of a session (a uuid): in a store, titles are not looked up"
-        raise OptionsError(problem, option="resume")
-
-
 def _merge_transcript(source: str, target: str, stored: list[SessionStoreEntry]) -> ReportCursor | None:
     if not os.path.isfile(target) or not add_missing(source, target, stored):
         return None
@@ -113,7 +107,9 @@ class Storing:
         place = Place(self._project, session_id)
         self.mirror = self._make_mirror()
         if not options.fork_session:
-            await self._acquire(place)
+            self._lease = await self._access.acquire_lease(place, self._holder)
+            if self._lease is not None:
+                self.mirror.hold(self._lease)
         left = await self._access.send_leftovers(place, self._lease)
         env = environment(options, os.environ)
         is_ours = options.home is not True and (options.spawn is None or options.inherit_env)
@@ -140,7 +136,9 @@ class Storing:
         session_id = self._given.resume
         if session_id is None:
             return await self._access.find_newest_session(self._project)
-        _check_resumed(session_id)
+        if not is_id(session_id):
+            problem = f"{session_id!r} is not the id of a session (a uuid): in a store, titles are not looked up"
+            raise OptionsError(problem, option="resume")
         if self._given.session_store_project is None:
             self._project = await self._access.find_project(session_id, self._project)
         return session_id
@@ -154,11 +152,6 @@ class Storing:
         reported = await run_file_work(_merge_transcript, transcript, own, stored)
         if reported is not None:
             self.mirror.expect_behind(place, own, reported)
-
-    async def _acquire(self, place: Place) -> None:
-        self._lease = await self._access.acquire_lease(place, self._holder)
-        if self._lease is not None:
-            self.mirror.hold(self._lease)
 
     async def _resume_local(self, session_id: str, env: Any) -> None:
         """Let the CLI resume a session that only this machine has; all of it is then sent to the store."""
