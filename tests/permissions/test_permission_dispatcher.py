@@ -20,7 +20,6 @@ from claude_agent_py.tasks import Answered, Asked
 from claude_agent_py.tools import BashInput
 from claude_agent_py.wire.control.asks import (
     CanUseToolRequest,
-    ElicitationRequest as WireElicitationRequest,
     UserDialogRequest,
 )
 
@@ -33,9 +32,7 @@ QUESTION = CanUseToolRequest(
     tool_use_id="t2",
 )
 PLAN = CanUseToolRequest(tool_name="ExitPlanMode", input={"plan": "1. a"}, tool_use_id="t3")
-FORM = WireElicitationRequest(
-    mcp_server_name="e", message="?", requested_schema={"properties": {"n": {"type": "integer"}}}
-)
+FORM = ElicitationRequest(server_name="e", message="?", requested_schema={"properties": {"n": {"type": "integer"}}})
 DIALOG = UserDialogRequest(dialog_kind="refusal_fallback_prompt", payload={"a": 1}, tool_use_id="t4")
 CONTEXT = HandlerContext(request_id="r1", agent_id="a1", task=cast(Any, "a task"))
 
