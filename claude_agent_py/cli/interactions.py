@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from claude_agent_py._errors import OptionsError
-from claude_agent_py.permissions.elicitation import ElicitationRequest
 from claude_agent_py.permissions.inbox_sqlite import SQLiteInbox
 from claude_agent_py.permissions.interactions import Interaction
 from claude_agent_py.permissions.prompts import Kind
 from claude_agent_py.permissions.requests import displayable
 from claude_agent_py.permissions.typed_answers import HELP
+from claude_agent_py.wire.control.asks import ElicitationRequest
 
 VARIABLE: Final = "CLAUDE_AGENT_INBOX"
 """The environment variable that names the inbox if `--inbox` does not."""

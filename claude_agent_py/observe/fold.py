@@ -598,7 +598,7 @@ def _build_span(request_id: str, request: Any, at: float, texts: Texts) -> OpenS
             span.attributes["question"] = "question" if request.requires_user_interaction else "permission"
             span.attributes["input"] = texts.shorten_json(request.input)
         case ElicitationRequest():
-            span = OpenSpan(request_id, "waiting", request.mcp_server_name, at)
+            span = OpenSpan(request_id, "waiting", request.server_name, at)
             span.attributes |= {"question": "elicitation", "input": texts.shorten(request.message)}
         case UserDialogRequest():
             span = OpenSpan(request_id, "waiting", request.dialog_kind, at, request.tool_use_id)

@@ -6,15 +6,7 @@ from claude_agent_py._lazy_names import attach
 
 if TYPE_CHECKING:
     from claude_agent_py.permissions.decisions import Allow as Allow, Decision as Decision, Deny as Deny
-    from claude_agent_py.permissions.elicitation import (
-        Accept as Accept,
-        Cancel as Cancel,
-        Decline as Decline,
-        ElicitationRequest as ElicitationRequest,
-        Form as Form,
-        FormError as FormError,
-        FormField as FormField,
-    )
+    from claude_agent_py.permissions.elicitation import Accept as Accept, Cancel as Cancel, Decline as Decline
     from claude_agent_py.permissions.handlers import *
     from claude_agent_py.permissions.inbox_sqlite import SQLiteInbox as SQLiteInbox
     from claude_agent_py.permissions.interactions import (
@@ -42,6 +34,8 @@ if TYPE_CHECKING:
         displayable as displayable,
     )
     from claude_agent_py.permissions.typed_answers import read_typed as read_typed
+    from claude_agent_py.wire.control.asks import ElicitationRequest as ElicitationRequest
+    from claude_agent_py.wire.control.forms import Form as Form, FormError as FormError, FormField as FormField
     from claude_agent_py.wire.control.permissions import (
         AddDirectories as AddDirectories,
         AddRules as AddRules,

@@ -14,7 +14,6 @@ from claude_agent_py.permissions.elicitation import (
     Accept,
     Cancel,
     Decline,
-    ElicitationRequest,
     read_elicitation,
 )
 from claude_agent_py.permissions.questions import ASK_USER_QUESTION, Question, read_answers, read_questions
@@ -22,7 +21,7 @@ from claude_agent_py.permissions.requests import PermissionRequest
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.control.asks import (
     CanUseToolRequest,
-    ElicitationRequest as WireElicitationRequest,
+    ElicitationRequest,
     UserDialogRequest,
 )
 from claude_agent_py.wire.fitting import Misfit, fit
@@ -85,7 +84,7 @@ def read_plan(request: CanUseToolRequest) -> Plan:
 Kind: TypeAlias = Literal["permission", "question", "plan", "elicitation", "dialog"]
 Subject: TypeAlias = PermissionRequest | tuple[Question, ...] | Plan | ElicitationRequest | UserDialogRequest
 """The first argument of a handler."""
-WireRequest: TypeAlias = CanUseToolRequest | WireElicitationRequest | UserDialogRequest
+WireRequest: TypeAlias = CanUseToolRequest | ElicitationRequest | UserDialogRequest
 
 
 @dataclass(frozen=True)
@@ -108,7 +107,7 @@ def get_kind(request: WireRequest) -> Kind:
     """Return the kind of a request."""
     if isinstance(request, CanUseToolRequest):
         return _BY_TOOL.get(request.tool_name, "permission")
-    return "elicitation" if isinstance(request, WireElicitationRequest) else "dialog"
+    return "elicitation" if isinstance(request, ElicitationRequest) else "dialog"
 
 
 _BY_TOOL: Final[Mapping[str, Kind]] = {ASK_USER_QUESTION: "question", EXIT_PLAN_MODE: "plan"}
@@ -161,9 +160,9 @@ KINDS: Final[Mapping[Kind, PromptKind]] = {
     "question": replace(_PERMISSION, subject=lambda request, context: read_questions(request), read=_read_questions),
     "plan": replace(_PERMISSION, subject=lambda request, context: read_plan(request)),
     "elicitation": PromptKind(
-        wire=WireElicitationRequest,
-        subject=lambda request, context: ElicitationRequest(request),
-        read=lambda request, value: read_elicitation(ElicitationRequest(request), value),
+        wire=ElicitationRequest,
+        subject=lambda request, context: request,
+        read=read_elicitation,
         refuse=lambda reason: {"action": "cancel"},
         answer=_decode_elicitation,
     ),

@@ -8,10 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, cast
 
 from claude_agent_py.permissions.decisions import Allow, Deny
-from claude_agent_py.permissions.elicitation import Accept, Cancel, Decline, ElicitationRequest
+from claude_agent_py.permissions.elicitation import Accept, Cancel, Decline
 from claude_agent_py.permissions.interactions import Interaction
 from claude_agent_py.permissions.prompts import Completed, Dismissed, Kind
 from claude_agent_py.permissions.questions import Chosen
+from claude_agent_py.wire.control.asks import ElicitationRequest
 from claude_agent_py.wire.tools.questions import Question
 
 HELP: Final[Mapping[Kind, str]] = {

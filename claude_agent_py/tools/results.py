@@ -225,9 +225,11 @@ async def encode_result(result: ToolResult, encoder: Encoder, limit: SizeLimit) 
         shown = encoder.encode(structured)
         structured = None
     files = [clean_text(it.data) for it in result.media if isinstance(it, File) and isinstance(it.data, str)]
-    shown, *files = await _shorten_together([shown, *files], room, limit)
+    shown, *files = await _shorten([shown, *files], room, limit)
+    if structured is not None:
+        [shown] = await _shorten([text], room, limit)
     return WrittenResult(
-        text=shown if structured is None else await _shorten(text, room, limit),
+        text=shown,
         media=tuple(_replace_texts(result.media, files)),
         is_error=result.is_error,
         structured=structured,
@@ -263,13 +265,19 @@ def _as_object(value: Any) -> JSONObject | None:
 # Too much text ---------------------------------------------------------------------------------------------------
 
 
-async def _shorten(text: str, room: int, limit: SizeLimit) -> str:
-    """Return the text within `room`, by the overflow policy."""
-    total = text_length(text)
-    if total <= room:
-        return text
-    if limit.policy == "error":
-        raise _build_overflow_error(total, room)
+async def _shorten(texts: Sequence[str], room: int, limit: SizeLimit) -> list[str]:
+    """Shorten texts so that their lengths add up to at most `room`. Later texts are shortened first."""
+    total = sum(map(text_length, texts))
+    if total > room and limit.policy == "error":
+        raise ToolError(f"the result has {total:,} characters, over the limit of {room:,}; request less")
+    fitted: list[str] = []
+    for text in texts:
+        fitted.append(text if text_length(text) <= room else await _cut(text, room, limit))
+        room = max(room - text_length(fitted[-1]), 0)
+    return fitted
+
+
+async def _cut(text: str, room: int, limit: SizeLimit) -> str:
     if limit.policy == "truncate":
         return _truncate_with_note(text, room, truncation_note)
     path = await run_file_work(_write_to_file, text, limit.directory)
@@ -284,22 +292,6 @@ def _truncate_with_note(text: str, chars: int, note: Callable[[int, int], str]) 
     if text_length(note_alone) < chars:
         return truncate(text, chars, note=note)
     return note_alone.strip()
-
-
-async def _shorten_together(texts: Sequence[str], room: int, limit: SizeLimit) -> list[str]:
-    """Shorten texts so that their lengths add up to at most `room`. Later texts are shortened first."""
-    total = sum(map(text_length, texts))
-    if total > room and limit.policy == "error":
-        raise _build_overflow_error(total, room)
-    fitted: list[str] = []
-    for text in texts:
-        fitted.append(await _shorten(text, room, limit))
-        room = max(room - text_length(fitted[-1]), 0)
-    return fitted
-
-
-def _build_overflow_error(total: int, room: int) -> ToolError:
-    return ToolError(f"the result has {total:,} characters, over the limit of {room:,}; request less")
 
 
 def _compute_text_limit(media: Sequence[Media], chars: int) -> int:

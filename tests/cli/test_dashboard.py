@@ -166,7 +166,7 @@ async def test_each_kind_of_question_in_an_inbox_is_answered(tmp_path: Path) -> 
     inbox = SQLiteInbox(tmp_path / "inbox.db", poll=0.02)
     plan = CanUseToolRequest(tool_name="ExitPlanMode", input={}, tool_use_id="t")
     schema = {"properties": {"n": {"type": "string", "enum": ["a", "b"]}}, "required": ["n"]}
-    form = ElicitationRequest(mcp_server_name="e", message="Who?", mode="form", requested_schema=schema)
+    form = ElicitationRequest(server_name="e", message="Who?", mode="form", requested_schema=schema)
     both = CanUseToolRequest(
         tool_name="AskUserQuestion",
         input={"questions": [QUESTION["questions"][0], {**QUESTION["questions"][0], "question": "And then?"}]},

@@ -22,7 +22,7 @@ QUESTION = CanUseToolRequest(
 )
 PLAN = CanUseToolRequest(tool_name="ExitPlanMode", input={}, tool_use_id="t")
 FORM = ElicitationRequest(
-    mcp_server_name="e",
+    server_name="e",
     message="Who?",
     url="https://example.com",
     mode="form",

@@ -52,7 +52,7 @@ QUESTIONS = CanUseToolRequest(
     tool_use_id="t2",
 )
 PLAN = CanUseToolRequest(tool_name="ExitPlanMode", input={"plan": "\n1. a\n2. b"}, tool_use_id="t3")
-FORM = ElicitationRequest(mcp_server_name="e", message="?", requested_schema={"properties": {"n": {"type": "integer"}}})
+FORM = ElicitationRequest(server_name="e", message="?", requested_schema={"properties": {"n": {"type": "integer"}}})
 DIALOG = UserDialogRequest(dialog_kind="refusal_fallback_prompt")
 
 

@@ -21,7 +21,6 @@ from claude_agent_py.testing import frames
 from claude_agent_py.tools import BashInput
 from claude_agent_py.wire.control.asks import (
     CanUseToolRequest,
-    ElicitationRequest as WireElicitationRequest,
     UserDialogRequest,
 )
 
@@ -34,9 +33,7 @@ QUESTION = CanUseToolRequest(
     tool_use_id="t2",
 )
 PLAN = CanUseToolRequest(tool_name="ExitPlanMode", input={"plan": "1. a"}, tool_use_id="t3")
-FORM = WireElicitationRequest(
-    mcp_server_name="e", message="?", requested_schema={"properties": {"n": {"type": "integer"}}}
-)
+FORM = ElicitationRequest(server_name="e", message="?", requested_schema={"properties": {"n": {"type": "integer"}}})
 DIALOG = UserDialogRequest(dialog_kind="refusal_fallback_prompt", payload={"a": 1}, tool_use_id="t4")
 CONTEXT = PermissionContext(request_id="r1", agent_id="a1", task=cast(Any, "a task"), cwd="/repo")
 

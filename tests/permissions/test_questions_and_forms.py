@@ -21,7 +21,6 @@ from claude_agent_py.permissions import (
 from claude_agent_py.permissions.elicitation import read_elicitation
 from claude_agent_py.permissions.prompts import read_dialog, read_plan
 from claude_agent_py.permissions.questions import UNANSWERED, read_answers, read_questions
-from claude_agent_py.wire.control import asks
 from claude_agent_py.wire.control.asks import CanUseToolRequest
 
 INPUT: dict[str, Any] = {
@@ -213,19 +212,15 @@ def test_what_a_person_typed_becomes_values() -> None:
 
 # Elicitation and dialogs -----------------------------------------------------------------------------------------
 
-FORM = ElicitationRequest(
-    asks.ElicitationRequest(mcp_server_name="e", message="who?", mode="form", requested_schema=SCHEMA)
-)
-PAGE = ElicitationRequest(
-    asks.ElicitationRequest(mcp_server_name="e", mode="url", url="https://example.com", elicitation_id="el1")
-)
+FORM = ElicitationRequest(server_name="e", message="who?", mode="form", requested_schema=SCHEMA)
+PAGE = ElicitationRequest(server_name="e", mode="url", url="https://example.com", elicitation_id="el1")
 
 
 def test_an_elicitation_is_typed() -> None:
     assert (FORM.server_name, FORM.message, FORM.mode, FORM.url) == ("e", "who?", "form", None)
     assert (PAGE.mode, PAGE.url, PAGE.elicitation_id, PAGE.form.fields) == ("url", "https://example.com", "el1", {})
     assert (PAGE.title, PAGE.display_name, PAGE.description) == (None, None, None)
-    assert ElicitationRequest(asks.ElicitationRequest(mcp_server_name="e", url="https://x")).mode == "url"
+    assert ElicitationRequest(server_name="e", url="https://x").mode == "url"
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,11 @@ from claude_agent_py._untrusted import read_bytes
 from claude_agent_py.cli.interactions import NO_PLAN, list_form
 from claude_agent_py.cli.terminal import one_line
 from claude_agent_py.permissions.decisions import Allow, Deny
-from claude_agent_py.permissions.elicitation import ElicitationRequest
 from claude_agent_py.permissions.interactions import Interaction
 from claude_agent_py.permissions.prompts import Plan
 from claude_agent_py.permissions.requests import PermissionRequest, displayable
 from claude_agent_py.permissions.typed_answers import HELP, parse_choice, read_typed
+from claude_agent_py.wire.control.asks import ElicitationRequest
 from claude_agent_py.wire.control.permissions import AddDirectories, PermissionUpdate, RemoveDirectories, SetMode
 from claude_agent_py.wire.tools.questions import Question
 

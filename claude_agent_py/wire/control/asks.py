@@ -3,11 +3,15 @@
 A hook's input stays a dict here; `wire.hooks` has its models.
 """
 
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
+import msgspec
 from msgspec import field
 
 from claude_agent_py.wire.base import JSONObject, Number, Open, WireModel
+
+if TYPE_CHECKING:
+    from claude_agent_py.wire.control.forms import Form
 
 # Permissions ----------------------------------------------------------------------------------------------------------
 
@@ -103,19 +107,38 @@ class MCPMessageRequest(WireModel):
 
 
 class ElicitationRequest(WireModel):
-    """A question from an MCP server to the user."""
+    """A question of an MCP server to the user. Answer with `Accept(...)`, `Decline()` or `Cancel()`."""
 
     subtype: ClassVar[Literal["elicitation"]] = "elicitation"
-    mcp_server_name: str
+    server_name: str = field(name="mcp_server_name")
+    """The asking server."""
     message: str = ""
-    mode: Open[Literal["form", "url"]] | None = None
+    """The text of the question."""
+    mode: Open[Literal["form", "url"]] = ""
+    """`form`: fill in `form`. `url`: open `url`, and accept if the person agrees."""
     url: str | None = None
+    """The page to open. It comes from the server: show the full URL before opening it."""
     elicitation_id: str | None = None
+    """The server's id of a question with a page."""
     requested_schema: JSONObject | None = None
     property_order: list[str] | None = None
     title: str | None = None
+    """The heading of the question."""
     display_name: str | None = None
+    """A short name for the server or its tool."""
     description: str | None = None
+    """The text below the title."""
+
+    def __post_init__(self) -> None:
+        if not self.mode:
+            msgspec.structs.force_setattr(self, "mode", "url" if self.url else "form")
+
+    @property
+    def form(self) -> "Form":
+        """The form to fill in; it may have no fields."""
+        from claude_agent_py.wire.control.forms import Form  # few sessions need it
+
+        return Form.of(self.requested_schema, self.property_order)
 
 
 class UserDialogRequest(WireModel):
