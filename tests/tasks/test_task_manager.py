@@ -178,7 +178,7 @@ def test_events_of_progress_are_made_for_those_who_want_them() -> None:
     manager = tracking(TaskManager(), frames.task_started("a1"))
     seen: list[Any] = []
     assert [event.kind for event in manager.track(message(frames.task_progress("a1", "one")))] == ["progressed"]
-    intake_of(manager).ledger.wants_progress = intake_of(manager).wants_progress  # as a session does
+    intake_of(manager).ledger.wants = intake_of(manager).wants  # as a session does
     ends = manager.events("finished")
     assert manager.track(message(frames.task_progress("a1", "two"))) == []
     assert (ends.waiting, manager["a1"].activity) == (0, "two")

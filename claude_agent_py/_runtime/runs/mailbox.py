@@ -63,19 +63,21 @@ class Mailbox:
         """Add a message. Never waits. Does nothing once the mailbox is closed."""
         if self._is_closed or (self._takes_unrecorded is False and not is_recorded):
             return
-        if self._position is None and self._decoded_bytes > self._most_decoded:
-            self._position = len(self.recorded)  # the reader has fallen behind
         line = line_of(message)
+        if self._position is None:
+            if self._decoded_bytes <= self._most_decoded:
+                self._decoded.append(message)
+                self._decoded_bytes += len(line)
+            else:
+                self._position = len(self.recorded)  # the reader has fallen behind
         if is_recorded:
             self.recorded.append(message, line)
-        if self._position is None:
-            self._decoded.append(message)
-            self._decoded_bytes += len(line)
-        elif not is_recorded and not self.recorded.is_full:
+        elif self._position is not None and not self.recorded.is_full:
             self._unrecorded.append(message, line)
             if len(self._places) <= len(self._unrecorded):
                 self._places.append(len(self.recorded))
-        self._changed.set()
+        if self._is_waiting:
+            self._changed.set()
 
     def close(self) -> None:
         """End the mailbox: the reader stops after the last message."""

@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterable
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
+from msgspec import Struct
+
 from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
 from claude_agent_py.wire.messages.tasks import TaskUsage
 
@@ -35,7 +37,7 @@ class Announcement(NamedTuple):
     usage: TaskUsage | None = None
 
 
-class Call(NamedTuple):
+class Call(Struct, frozen=True, gc=False):
     """A tool call without a result yet."""
 
     name: str

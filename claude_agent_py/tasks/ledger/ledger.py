@@ -69,8 +69,8 @@ class Ledger:
         self.postponed: dict[TaskRun, Record] = {}
         """The runs with a deadline, and their tasks."""
         self.prices: Prices = Prices()
-        self.wants_progress: Callable[[], bool] = lambda: True
-        """Returns whether there is a receiver for `TaskProgressed`."""
+        self.wants: Callable[[type[TaskEvent]], bool] = lambda kind: True
+        """Returns whether events of a kind have a receiver. Others are not created."""
         self.events: list[TaskEvent] = []
         """The events since `take_changes`."""
         self.touched: set[str] = set()
@@ -218,7 +218,7 @@ class Ledger:
 
     def emit(
         self,
-        event: Callable[..., TaskEvent],
+        event: type[TaskEvent],
         record: Record,
         run: TaskRun,
         now: float,
@@ -228,6 +228,8 @@ class Ledger:
     ) -> None:
         """Add an event of a class with these fields. Its author is the task if it `acts`, otherwise its launcher."""
         self.touched.add(record.id)
+        if not self.wants(event):
+            return
         launcher = self.records.get(record.parent_id) if record.parent_id else None
         self.events.append(
             event(record.id, now, run.run_id, *fields, author=record.author(launcher, acts=acts), **named)

@@ -89,7 +89,7 @@ def _on_progress(ledger: Ledger, message: TaskProgressMessage, now: float) -> No
     record.last_tool_name = message.last_tool_name or record.last_tool_name
     record.progress_summary = message.summary or record.progress_summary
     run.spent.add_report(message.usage)
-    if ledger.wants_progress():
+    if ledger.wants(TaskProgressed):
         usage = record.compute_usage(run, ledger.prices)
         fields = (message.description, message.last_tool_name, message.summary, usage)
         ledger.emit(TaskProgressed, record, run, now, *fields)
@@ -207,14 +207,16 @@ def _on_conversation(ledger: Ledger, message: AssistantMessage | UserMessage, no
     if not record.runs:
         ledger.open_run(record, None, now).tool_use_id = message.parent_tool_use_id
         record.type = "local_agent"
+    run = record.run
     record.subagent_type = record.subagent_type or message.subagent_type
     record.description = record.description or message.task_description or ""
-    if isinstance(message, AssistantMessage) and not record.is_child_agent:
-        record.run.spent.add_message(message)
-    if not record.is_done:
-        if isinstance(message, AssistantMessage):
+    if isinstance(message, AssistantMessage):
+        if not record.is_child_agent:
+            run.spent.add_message(message)
+        if not run.status.is_terminal:
             record.last_text = message.text or record.last_text
-        _on_activity(ledger, record, record.run, now)
+    if not run.status.is_terminal:
+        _on_activity(ledger, record, run, now)
 
 
 def _on_tool_progress(ledger: Ledger, message: ToolProgressMessage, now: float) -> None:

@@ -84,7 +84,7 @@ class Prices:
         return cost if spent else None
 
 
-class Spending(Struct):
+class Spending(Struct, gc=False):
     """The usage of one run so far. Counts never decrease."""
 
     reported: TaskUsage | None = None
@@ -96,7 +96,7 @@ class Spending(Struct):
     missing_tokens: float = 0
     """The tokens of the latest request, if the transcript does not contain it."""
     _messages: dict[str, tuple[str, Counts]] = field(default_factory=dict)
-    _older: dict[str, Counts] = field(default_factory=dict)
+    """The model and the tokens of each message; the sum of the older ones by model."""
 
     def add_message(self, message: AssistantMessage) -> None:
         """Count a message, or a further frame of one."""
@@ -118,8 +118,9 @@ class Spending(Struct):
             counts = max_counts(earlier[1], counts)
         self._messages[key] = (model, counts)
         if len(self._messages) > _MAX_MESSAGES:
-            old_model, old = self._messages.pop(next(iter(self._messages)))
-            self._older[old_model] = add_counts(self._older.get(old_model, _NO_COUNTS), old)
+            model, counts = self._messages.pop(next(iter(self._messages)))
+            older = self._messages.pop(model, (model, _NO_COUNTS))
+            self._messages[model] = (model, add_counts(older[1], counts))
 
     def add_report(self, usage: TaskUsage | None) -> None:
         """Add figures that the CLI reports."""
@@ -145,7 +146,7 @@ class Spending(Struct):
     @property
     def by_model(self) -> dict[str, Counts]:
         """Tokens by model: the largest known count of each kind."""
-        found = dict(self._older)
+        found: dict[str, Counts] = {}
         for model, counts in self._messages.values():
             found[model] = add_counts(found.get(model, _NO_COUNTS), counts)
         for model, counts in self.exact.items():
