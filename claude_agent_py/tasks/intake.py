@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from claude_agent_py._errors import TaskError
 from claude_agent_py._streams import RepeatingEvent
-from claude_agent_py.tasks.events import Answered, Asked, TaskEvent, TaskOutputAvailable
+from claude_agent_py.tasks.events import Answered, Asked, TaskEvent
 from claude_agent_py.tasks.files.paths import Paths
 from claude_agent_py.tasks.ledger import signals
 from claude_agent_py.tasks.ledger.ledger import Grace, Ledger
@@ -61,6 +61,7 @@ class TaskIntake:
         self.clock = clock
         self.ledger: Ledger = Ledger(grace)
         self.paths: Paths = Paths(config_dir)
+        self.ledger.on_output = self.paths.record_output
         self.messages: SubagentMessages = SubagentMessages(message_limit)
         self.listeners: Listeners = Listeners()
         self.stoppers: dict[str, Callable[[], Awaitable[object]]] = {}
@@ -207,8 +208,6 @@ class TaskIntake:
 
     def _deliver(self, touched: set[str], events: list[TaskEvent]) -> None:
         for event in events:
-            if type(event) is TaskOutputAvailable:
-                self.paths.record_output(event.task_id, event.path)
             self.listeners.put(event)
         for watcher in tuple(self.watchers):
             try:
@@ -217,8 +216,8 @@ class TaskIntake:
                 logger.exception("A watcher of tasks failed")
 
     def wants(self, kind: type[TaskEvent]) -> bool:
-        """Return whether a watcher, listener or stream receives events of a kind. The intake needs one itself."""
-        return kind is TaskOutputAvailable or bool(self.watchers) or self.listeners.want(kind)
+        """Return whether a watcher, listener or stream receives events of a kind."""
+        return bool(self.watchers) or self.listeners.want(kind)
 
     # Waiting
 
