@@ -202,10 +202,10 @@ def _count_each(paths: Sequence[Sequence[str]], begins: Sequence[Sequence[float]
 
     Each directory is looked for once: every system call of a thread interrupts the event loop.
     """
-    places = [[(path, os.path.dirname(path)) for path in each if "\0" not in path] for each in paths]
-    there = {directory for directory in {folder for each in places for _, folder in each} if os.path.isdir(directory)}
-    existing = [[path for path, directory in each if directory in there] for each in places]
-    return [_count_first_readable(*each) for each in zip(existing, begins, strict=True)]
+    folders = {os.path.dirname(path) for each in paths for path in each if "\0" not in path}
+    there = {folder for folder in folders if os.path.isdir(folder)}
+    possible = [[path for path in each if os.path.dirname(path) in there] for each in paths]
+    return [_count_first_readable(*each) for each in zip(possible, begins, strict=True)]
 
 
 def _count_first_readable(paths: Sequence[str], begins: Sequence[float]) -> Counted | None:

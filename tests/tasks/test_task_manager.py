@@ -13,6 +13,7 @@ from folding import Clock, child, intake_of, level, message, shell_started, text
 from claude_agent_py import Task, TaskManager, TaskStatus
 from claude_agent_py.errors import TaskError, TaskNotFoundError
 from claude_agent_py.tasks import TaskFinished
+from claude_agent_py.tasks.intake import TaskIntake
 from claude_agent_py.testing import frames
 from claude_agent_py.wire.messages.tasks import TaskStartedMessage
 
@@ -189,6 +190,20 @@ def test_events_of_progress_are_made_for_those_who_want_them() -> None:
     progress = manager.events("progressed")
     manager.track(message(frames.task_progress("a1", "four")))
     assert (len(seen), progress.take().activity) == (1, "four")
+
+
+def test_a_session_hears_of_starts_and_ends_without_events() -> None:
+    heard: list[Any] = []
+    intake = TaskIntake(on_events=heard.append)
+    intake.ledger.wants = intake.wants  # as a session does
+    manager = TaskManager(intake=intake)
+    for frame in frames.task_started("a1"), frames.task_progress("a1", "one"), *frames.task_end("a1", output_file="/o"):
+        assert manager.track(message(frame)) == []
+    assert (heard[0], heard[-1], len(heard)) == ([], [], 3)  # the start, the status and the report
+    assert (manager["a1"].done, manager["a1"].output_file) == (True, "/o")
+    ends = manager.events("finished")
+    tracking(manager, frames.task_started("a2"), *frames.task_end("a2"))
+    assert ends.take() in heard[-1]
 
 
 def test_a_prompt_for_the_user() -> None:

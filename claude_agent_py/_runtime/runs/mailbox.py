@@ -13,8 +13,8 @@ from typing import Any, Final
 from anyio.lowlevel import checkpoint
 
 from claude_agent_py._errors import LocalProtocolError
-from claude_agent_py._event_loop import AsyncioEvent, TrioEvent, new_event
 from claude_agent_py._runtime.runs.message_log import MessageLog
+from claude_agent_py._streams import RepeatingEvent
 from claude_agent_py.wire.codec import line_of
 
 DECODED_BYTES: Final = 1024 * 1024
@@ -50,10 +50,11 @@ class Mailbox:
         self._most_decoded = min(max_bytes, DECODED_BYTES)
         self._is_closed = False
         self._is_discarded = False
+        self._changed = RepeatingEvent()
         self._is_waiting = False
-        """Whether a reader waits, or is about to continue."""
-        self._waiter: AsyncioEvent | TrioEvent | None = None
-        """What it waits for; None once it was woken."""
+        """Whether a reader waits, or was woken and is about to continue."""
+        self._is_asleep = False
+        """Whether it has not been woken."""
         self._slice_ends = 0.0
 
     def __len__(self) -> int:
@@ -78,13 +79,12 @@ class Mailbox:
             self._unrecorded.append(message, line)
             if len(self._places) <= len(self._unrecorded):
                 self._places.append(len(self.recorded))
-        if self._waiter is not None:
+        if self._is_asleep:
             self._wake()
 
     def _wake(self) -> None:
-        waiter, self._waiter = self._waiter, None
-        if waiter is not None:
-            waiter.set()
+        self._is_asleep = False
+        self._changed.set()
 
     def close(self) -> None:
         """End the mailbox: the reader stops after the last message."""
@@ -135,11 +135,11 @@ class Mailbox:
                 raise StopAsyncIteration
             if self._is_waiting:
                 raise LocalProtocolError("another coroutine is already reading these messages")
-            self._is_waiting, self._waiter = True, new_event()
+            self._is_waiting = self._is_asleep = True
             try:
-                await self._waiter.wait()
+                await self._changed.wait()
             finally:
-                self._is_waiting, self._waiter = False, None
+                self._is_waiting = self._is_asleep = False
                 self._slice_ends = monotonic() + SLICE
         return message
 
