@@ -488,9 +488,10 @@ class Session:
 
     def _on_task_events(self, events: "list[TaskEvent]") -> None:
         """Deliver the events of tasks, if any, and end the runs that waited for the tasks."""
-        self.readers.put_events(events)
-        if self._parent is not None and events:
-            self._parent.take_events(events)
+        if events:
+            self.readers.put_events(events)
+            if self._parent is not None:
+                self._parent.take_events(events)
         if verdicts := self._router.settle(self._now()):
             self.act(verdicts)
 
