@@ -42,7 +42,7 @@ BENCHMARKS: dict[str, Callable[[argparse.Namespace], None]] = {
     "instant": lambda given: connecting.run_instantly(of(given.hosts, contestants()), given.rounds or 15),
     "messages": lambda given: messages.run(replay(given, 20_000, 5)),
     "busy": lambda given: messages.run(replay(given, 20_000, 3), is_busy=True),
-    "paced": lambda given: messages.run(replay(given, 3_000, 3), pause=PACE),
+    "paced": lambda given: messages.run(replay(given, 3_000, 7), pause=PACE),
     "memory": lambda given: messages.run_memory(replay(given, 20_000, 3)),
     "unread": lambda given: messages.run_memory(replay(given, 20_000, 3), is_late=True),
     "callbacks": lambda given: callbacks.run(

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from claude_agent_py._protocol.engine import Engine
-from claude_agent_py._protocol.events import MessageReceived
 from claude_agent_py._protocol.open_runs import OpenRun
 from claude_agent_py._protocol.state import Step
 from claude_agent_py._protocol.turns import TurnRouter
@@ -60,9 +59,8 @@ def through_engine(lines: list[bytes]) -> None:
     data = b"".join(lines)
     heard = 0
     for at in range(0, len(data), CHUNK_BYTES):
-        for event in engine.receive_data(data[at : at + CHUNK_BYTES]):
-            assert isinstance(event, MessageReceived)
-            if router.route(event.message, 1.0)[1]:
+        for message in engine.receive_data(data[at : at + CHUNK_BYTES]):
+            if router.route(message, 1.0)[1]:
                 router.settle(1.0)
             heard += 1
     assert heard == len(lines)

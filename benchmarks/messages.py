@@ -10,7 +10,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from benchmarks import conversations, replaying_cli
-from benchmarks.measuring import OFFICIAL, has_official, host_worker, ratio, show, stand_in
+from benchmarks.measuring import OFFICIAL, has_official, host_worker, show, stand_in
 from benchmarks.reading import READERS
 
 PACE = 0.001
@@ -52,6 +52,12 @@ def middle(samples: list[Any], field: str) -> float:
     return median([float(sample[field]) for sample in samples] or [0.0])
 
 
+def paired_ratio(samples: list[Any], official: list[Any], field: str) -> str:
+    """Return the median of the ratios within a round, because the machine's speed changes between rounds."""
+    ratios = [sample[field] / other[field] for sample, other in zip(samples, official, strict=False)]
+    return f"{median(ratios):.2f}" if ratios else "-"
+
+
 def run(replay: Replay, *, pause: float = 0.0, is_busy: bool = False) -> None:
     """Measure and print."""
     measured = replay.measured("busy" if is_busy else "quiet", pause)
@@ -67,7 +73,7 @@ def _rows(what: str, found: dict[str, list[Any]]) -> Iterator[tuple[object, ...]
     for name, samples in found.items():
         count = middle(samples, "messages")
         costs = [middle(samples, clock) for clock in ("cpu", "wall")]
-        ratios = [ratio(cost, middle(official, clock)) for cost, clock in zip(costs, ("cpu", "wall"), strict=True)]
+        ratios = [paired_ratio(samples, official, clock) for clock in ("cpu", "wall")]
         yield (what, name, *(cost / count * 1e6 for cost in costs), *ratios)
 
 

@@ -51,7 +51,7 @@ def wave(first: int, messages: int) -> Iterator[dict[str, Any]]:
 
 def main(tasks: int = 10_000, messages: int = 20) -> None:
     intake = TaskIntake()
-    intake.ledger.wants_progress = intake.wants_progress  # as in a session
+    intake.ledger.wants = intake.wants  # as in a session
     manager = TaskManager(intake=intake)
     per_part = tasks // SIDE_BY_SIDE // PARTS
     waves = itertools.count(0, SIDE_BY_SIDE)

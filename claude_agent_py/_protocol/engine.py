@@ -13,7 +13,6 @@ from typing import Any, ClassVar, Final
 
 from claude_agent_py._protocol.events import (
     Event,
-    MessageReceived,
     PendingRequest,
     ReplyReceived,
     RequestCancelled,
@@ -99,17 +98,17 @@ class Engine:
                 continue
             if not line or line.isspace():
                 continue
-            frame = decode(line)
+            frame: Any = decode(line)
             handler = handlers.get(type(frame))
             if handler is None:
-                events.append(MessageReceived(frame))
+                events.append(frame)
             else:
                 handler(self, frame, events)
         return events
 
     def _on_malformed(self, frame: MalformedFrame, events: list[Event]) -> None:
         """Report the frame. A question is refused; a reply fails its request, a result its run."""
-        events.append(MessageReceived(frame))
+        events.append(frame)
         match frame.raw:
             case {"type": "control_request", "request_id": str(request_id)}:
                 self._refuse(request_id, f"malformed request: {frame.error}")
@@ -124,7 +123,7 @@ class Engine:
         """Report a line that was dropped. A question is refused; a reply fails its request, a result its run."""
         problem = f"the line is {line.length} bytes long, more than limits.max_line_bytes; it was dropped"
         frame = MalformedFrame(line=line.head, error=problem, is_whole=False)
-        events.append(MessageReceived(frame))
+        events.append(frame)
         self._on_undecodable(frame, problem, events)
 
     def _on_undecodable(self, frame: MalformedFrame, problem: str, events: list[Event]) -> None:

@@ -1,16 +1,14 @@
-"""The events of the engine. Those of the router (`RunEnded`, `RunWaits`, `TurnResumed`) are in `open_runs.py`."""
+"""The events of the engine. Those of the router (`RunEnded`, `RunWaits`, `TurnResumed`) are in `open_runs.py`.
+
+A message of the conversation, or a frame that cannot be decoded, is an event itself.
+"""
 
 from typing import Any, TypeAlias
 
 from msgspec import Struct
 
+from claude_agent_py.wire.frames import Message
 from claude_agent_py.wire.unknown import MalformedFrame
-
-
-class MessageReceived(Struct, frozen=True, gc=False):
-    """A message of the conversation, or a frame that cannot be decoded."""
-
-    message: Any
 
 
 class ResultUnreadable(Struct, frozen=True):
@@ -66,7 +64,8 @@ class StreamEnded(Struct, frozen=True):
 
 
 Event: TypeAlias = (
-    MessageReceived
+    Message
+    | MalformedFrame
     | ResultUnreadable
     | RequestReceived
     | RequestCancelled

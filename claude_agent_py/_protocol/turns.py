@@ -196,14 +196,15 @@ class TurnRouter:
 
         Then call `settle` once the tasks have processed it as well.
         """
-        rule = self._RULES.get(type(message), self._OTHER)
-        runs = rule.on_message(self, message, now)
-        if rule.is_progress:
+        rule: _Rule = self._RULES.get(type(message), self._OTHER)
+        on_message, is_progress, may_end = rule
+        runs = on_message(self, message, now)
+        if is_progress:
             self._last_progress = now
             for run in runs:
                 run.has_begun = True
                 run.last_progress = now
-        return runs, rule.may_end
+        return runs, may_end
 
     def spoil(self, frame: MalformedFrame, now: float) -> tuple[Verdict, ...]:
         """End the runs whose prompts a malformed result answers."""
@@ -391,8 +392,7 @@ class TurnRouter:
 
     def _task_audience(self, task_id: str) -> tuple[OpenRun, ...]:
         """Return the runs for a message of a task: its open runs, or the runs that wait for idle if it has none."""
-        owners = [owner for owner in self._owners_of_task.of(task_id) if owner in self._runs]
-        return tuple(owners) or self._waiting_for_idle()
+        return self._owners_of_task.of(task_id) or self._waiting_for_idle()
 
     def _subagent_audience(self, message: AssistantMessage | UserMessage) -> tuple[OpenRun, ...]:
         """Return the runs for a message of a subagent, which never begins a turn.
@@ -411,12 +411,11 @@ class TurnRouter:
 
     def settle(self, now: float) -> tuple[Verdict, ...]:
         """Remove the runs that have ended, perhaps because tasks ended without a message, and return the verdicts."""
-        ends = [end for run in self.open_runs if (end := self._end_if_over(run, now)) is not None]
-        return (*self._take_resumed(), *ends)
+        answered = [run for run in self._runs if run.has_all_answers]
+        ends = [end for run in answered if (end := self._end_if_over(run, now)) is not None]
+        return (*self._take_resumed(), *ends) if ends or self._resumed is not None else ()
 
     def _end_if_over(self, run: OpenRun, now: float) -> RunEnded | None:
-        if not run.has_all_answers:
-            return None
         if not run.was_answered:
             return self._end(run, "cancelled")
         if run.until == "result":

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from claude_agent_py._errors import TaskError
 from claude_agent_py._streams import RepeatingEvent
-from claude_agent_py.tasks.events import Answered, Asked, TaskEvent, TaskOutputAvailable, TaskProgressed
+from claude_agent_py.tasks.events import Answered, Asked, TaskEvent
 from claude_agent_py.tasks.files.paths import Paths
 from claude_agent_py.tasks.ledger import signals
 from claude_agent_py.tasks.ledger.ledger import Grace, Ledger
@@ -28,7 +28,8 @@ from claude_agent_py.wire.messages.tasks import TaskStartedMessage
 logger: logging.Logger = logging.getLogger(__name__)
 
 _OF_SUBAGENTS: Final = frozenset({AssistantMessage, UserMessage, PermissionDeniedMessage})
-_TRACKED: Final = frozenset({*signals.HANDLERS, *_OF_SUBAGENTS, InitMessage})
+TRACKED: Final = frozenset({*signals.HANDLERS, *_OF_SUBAGENTS, InitMessage})
+"""The types of the messages that concern tasks."""
 _EPOCH: Final = time.time() - time.monotonic()
 _FAILED: Final = "The task ledger failed; the session continues"
 
@@ -53,10 +54,14 @@ class TaskIntake:
         clock: Callable[[], float] = steady_time,
         on_events: Callable[[list[TaskEvent]], object] = lambda events: None,
     ) -> None:
-        """Create an intake, which passes its events to `on_events`. For the other arguments, see `TaskManager`."""
+        """Create an intake, which calls `on_events` with its events, perhaps none, when a task began or ended.
+
+        For the other arguments, see `TaskManager`.
+        """
         self.clock = clock
         self.ledger: Ledger = Ledger(grace)
         self.paths: Paths = Paths(config_dir)
+        self.ledger.on_output = self.paths.record_output
         self.messages: SubagentMessages = SubagentMessages(message_limit)
         self.listeners: Listeners = Listeners()
         self.stoppers: dict[str, Callable[[], Awaitable[object]]] = {}
@@ -77,19 +82,20 @@ class TaskIntake:
     def track(self, message: Any, /) -> list[TaskEvent]:
         """Track a message of any type, and return the events that it caused. Never raises."""
         kind = type(message)
-        if kind not in _TRACKED:
+        if kind not in TRACKED:
             return []
+        ledger = self.ledger
         try:
-            handler = signals.HANDLERS.get(kind)
-            if handler is not None:
-                handler(self.ledger, message, self.clock())
+            now = self.clock()
             if kind is InitMessage:
                 self._is_orphaned = False
                 self.paths.record_init(message.cwd, message.session_id)
-            elif kind in _OF_SUBAGENTS and message.agent_id in self.ledger.records:
+            elif kind in signals.HANDLERS:
+                signals.HANDLERS[kind](ledger, message, now)
+            if kind in _OF_SUBAGENTS and message.agent_id in ledger.records:
                 self.messages.add(message.agent_id, message)
-                self.ledger.touched.add(message.agent_id)
-            return self.publish()
+                ledger.touched.add(message.agent_id)
+            return self.publish(now)
         except Exception:
             logger.exception(_FAILED)
             return []
@@ -108,9 +114,9 @@ class TaskIntake:
         """Record the answer to a subagent's question. Never raises."""
         self._apply(signals.record_answer, agent_id or "", answered)
 
-    def track_prompt_end(self, request_id: str, agent_id: str | None) -> None:
-        """Record that a subagent's question was answered or withdrawn. Never raises."""
-        self._apply(signals.close_question, request_id, agent_id or "")
+    def track_prompt_end(self, request_id: str) -> None:
+        """Record that a question was answered or withdrawn. Never raises."""
+        self._apply(signals.close_question, request_id)
 
     def process_exited(self, reason: str) -> None:
         """Mark the tasks of the CLI's process as failed for this reason, and end the streams of events.
@@ -139,7 +145,7 @@ class TaskIntake:
         self.stoppers[message.task_id] = stop
         record = self.ledger.ensure_record(message.task_id, self.clock())
         record.is_external = True
-        record.brief = brief or {}
+        record.brief = brief
         record.launched_by = author
 
     def recall(self, record: Record, parent_id: str | None) -> None:
@@ -177,18 +183,18 @@ class TaskIntake:
 
     # Events
 
-    def publish(self) -> list[TaskEvent]:
+    def publish(self, now: float | None = None) -> list[TaskEvent]:
         """Deliver and return the events of the ledger, and wake what waits for the tasks that may have changed."""
         ledger = self.ledger
         events: list[TaskEvent] = []
         if ledger.touched:
-            touched, events = ledger.take_changes(self.clock())
-            self._deliver(touched, events)
-            for task_id in touched:
-                if task_id in self._events:
-                    self._events[task_id].set()
-        if ledger.has_news:
-            ledger.has_news = False
+            touched, events = ledger.take_changes(self.clock() if now is None else now)
+            if events or self.watchers:
+                self._deliver(touched, events)
+            for task_id in touched.intersection(self._events) if self._events else ():
+                self._events[task_id].set()
+        has_news, ledger.has_news = ledger.has_news, False
+        if has_news:
             self.reconciler.wake()
             if None in self._events:
                 self._events[None].set()
@@ -196,14 +202,12 @@ class TaskIntake:
             self._is_orphaned = False
             self.listeners.close()
             self._wake_all()
-        if events:
+        if events or has_news:
             self._on_events(events)
         return events
 
     def _deliver(self, touched: set[str], events: list[TaskEvent]) -> None:
         for event in events:
-            if type(event) is TaskOutputAvailable:
-                self.paths.record_output(event.task_id, event.path)
             self.listeners.put(event)
         for watcher in tuple(self.watchers):
             try:
@@ -211,9 +215,9 @@ class TaskIntake:
             except Exception:
                 logger.exception("A watcher of tasks failed")
 
-    def wants_progress(self) -> bool:
-        """Return whether a watcher, listener or stream receives `TaskProgressed`."""
-        return bool(self.watchers) or self.listeners.want(TaskProgressed)
+    def wants(self, kind: type[TaskEvent]) -> bool:
+        """Return whether a watcher, listener or stream receives events of a kind."""
+        return bool(self.watchers) or self.listeners.want(kind)
 
     # Waiting
 

@@ -28,7 +28,7 @@ class MessageGap(Struct, frozen=True):
     """The number of missing messages."""
 
 
-class _TaskMessages(Struct):
+class _TaskMessages(Struct, gc=False):
     first: int = 0
     """The position of the oldest stored message, counted from the first message of the task."""
     messages: deque[bytes] = field(default_factory=deque)

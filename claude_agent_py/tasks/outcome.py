@@ -26,7 +26,7 @@ class EndedBy(StrEnum):
     """Its process exited: the CLI, or (in a task history) the recording program."""
 
 
-class TaskOutcome(Struct, frozen=True):
+class TaskOutcome(Struct, frozen=True, gc=False):
     """The end of one run of a task. A failed task also has an outcome; waiting for it does not raise."""
 
     task_id: str

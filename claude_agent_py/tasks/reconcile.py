@@ -141,7 +141,7 @@ class Reconciler:
         found: list[Counted | None] = [None] * len(runs)
         if any(paths):
             begins = [[run.begin_time or 0.0 for run in each] for each in dated]
-            found = await _read(lambda: [_count_first_readable(*each) for each in zip(paths, begins, strict=True)])
+            found = await _read(lambda: _count_each(paths, begins))
         for (record, run), its_runs, counted in zip(runs, dated, found, strict=True):
             self._ledger.apply_count(record, run, its_runs, counted, self._clock())
         self._publish()
@@ -197,15 +197,23 @@ _read_together: Final = SharedCall(_call_each)
 # Blocking calls, for a worker thread -----------------------------------------------------------------------------
 
 
+def _count_each(paths: Sequence[Sequence[str]], begins: Sequence[Sequence[float]]) -> list[Counted | None]:
+    """Count the first readable file of each task. Zero if only its directory exists yet, None if not even that exists.
+
+    Each directory is looked for once: every system call of a thread interrupts the event loop.
+    """
+    folders = {os.path.dirname(path) for each in paths for path in each if "\0" not in path}
+    there = {folder for folder in folders if os.path.isdir(folder)}
+    possible = [[path for path in each if os.path.dirname(path) in there] for each in paths]
+    return [_count_first_readable(*each) for each in zip(possible, begins, strict=True)]
+
+
 def _count_first_readable(paths: Sequence[str], begins: Sequence[float]) -> Counted | None:
-    """Count the first readable file. Zero if only its directory exists yet, None if not even that exists."""
     for path in paths:
         counted = _count_transcript(path, begins)
         if counted is not None:
             return counted
-    if any(os.path.isdir(os.path.dirname(path)) for path in paths if "\0" not in path):
-        return Counted({}, 0, by_run=[Counted({}, 0)] * len(begins))
-    return None
+    return Counted({}, 0, by_run=[Counted({}, 0)] * len(begins)) if paths else None
 
 
 def _count_transcript(path: str, begins: Sequence[float]) -> Counted | None:

@@ -109,7 +109,7 @@ class Task:
     @property
     def brief(self) -> Mapping[str, Any]:
         """The input of a child agent: `title`, `intent`, `artifacts` and `priority`. Empty for other tasks."""
-        return self._record.brief
+        return self._record.brief or {}
 
     @property
     def author(self) -> str:

@@ -149,7 +149,7 @@ class TaskList:
         """Update the list from a message of the session and return the changes. Unexpected content does not raise."""
         if isinstance(message, AssistantMessage):
             self._remember_calls(message)
-        elif isinstance(message, UserMessage):
+        elif isinstance(message, UserMessage) and self._calls:
             return self._publish(
                 [change for block in message.tool_results for change in self._read_result(message, block)]
             )

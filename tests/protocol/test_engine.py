@@ -13,7 +13,6 @@ from recordings_loader import lines, names
 from claude_agent_py._protocol.engine import REMEMBERED, Engine
 from claude_agent_py._protocol.events import (
     Event,
-    MessageReceived,
     PendingRequest,
     ReplyReceived,
     RequestCancelled,
@@ -28,7 +27,7 @@ from claude_agent_py.testing import frames
 from claude_agent_py.wire.codec import decode, line_of
 from claude_agent_py.wire.control.asks import CanUseToolRequest
 from claude_agent_py.wire.control.frames import UnknownControlRequest
-from claude_agent_py.wire.messages.conversation import ResultMessage, UserContent, UserMessage
+from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultMessage, UserContent, UserMessage
 from claude_agent_py.wire.unknown import MalformedFrame, UnknownMessage
 
 
@@ -98,7 +97,7 @@ def test_a_recording_means_the_same_in_any_chunking() -> None:
         assert events_of(data[a:b] for a, b in zip([0, *cuts], [*cuts, len(data)], strict=True)) == by_line
         assert events_of([data]) == by_line
         assert kinds(by_line)[-1] is StreamEnded
-        assert not [e for e in by_line if isinstance(e, MessageReceived) and isinstance(e.message, MalformedFrame)]
+        assert not [e for e in by_line if isinstance(e, MalformedFrame)]
 
     for_each(names(), check)
 
@@ -107,8 +106,8 @@ def test_a_message_is_reported_with_its_line() -> None:
     driver = Driver()
     line = frames.encode(frames.assistant("hi", user_message_uuid="p", user_message_uuids=["p"]))
     (event,) = driver.engine.receive_data(line)
-    assert isinstance(event, MessageReceived)
-    assert line_of(event.message) == line[:-1]
+    assert isinstance(event, AssistantMessage)
+    assert line_of(event) == line[:-1]
 
 
 @pytest.mark.parametrize("blank", [b"\n", b"  \n", b"\r\n", b"\t \r\n"])
@@ -136,16 +135,12 @@ def test_a_sign_of_life_means_nothing_else() -> None:
 
 def test_what_nobody_knows_is_a_message() -> None:
     (event,) = Driver().hear({"type": "brand_new", "n": 1})
-    assert isinstance(event, MessageReceived)
-    assert event.message == UnknownMessage({"type": "brand_new", "n": 1})
+    assert event == UnknownMessage({"type": "brand_new", "n": 1})
 
 
 def test_a_line_that_is_no_json_is_a_message_and_the_next_one_is_fine() -> None:
     events = Driver().engine.receive_data(b"Segmentation fault\n" + frames.encode(frames.assistant("hi")))
-    assert [type(event.message).__name__ for event in events if isinstance(event, MessageReceived)] == [
-        "MalformedFrame",
-        "AssistantMessage",
-    ]
+    assert kinds(events) == [MalformedFrame, AssistantMessage]
 
 
 def test_a_line_that_is_too_long_is_a_message_with_its_head_and_the_next_one_is_fine() -> None:
@@ -153,10 +148,10 @@ def test_a_line_that_is_too_long_is_a_message_with_its_head_and_the_next_one_is_
     big = frames.encode(frames.assistant("x" * 5000))
     events = [*driver.engine.receive_data(big[:900]), *driver.engine.receive_data(big[900:])]
     (event,) = events
-    assert isinstance(event, MessageReceived)
-    assert line_of(event.message) == b""  # its head would not give the message again
-    assert event.message.line == big[:4096]
-    assert f"{len(big) - 1} bytes" in event.message.error
+    assert isinstance(event, MalformedFrame)
+    assert line_of(event) == b""  # its head would not give the message again
+    assert event.line == big[:4096]
+    assert f"{len(big) - 1} bytes" in event.error
     assert len(driver.hear({"type": "brand_new"})) == 1
 
 
@@ -164,13 +159,12 @@ def test_a_line_that_is_too_long_refuses_its_question() -> None:
     driver = Driver(max_line_bytes=1000)
     question = frames.can_use_tool("r1", input={"content": "x" * 5000, "request_id": "another"})
     (event,) = driver.hear(question)
-    assert isinstance(event, MessageReceived)
-    assert isinstance(event.message, MalformedFrame)
+    assert isinstance(event, MalformedFrame)
     (answer,) = driver.sent()
     assert (answer["response"]["request_id"], answer["response"]["subtype"]) == ("r1", "error")
     assert f"{len(frames.encode(question)) - 1} bytes" in answer["response"]["error"]
     assert "limits.max_line_bytes" in answer["response"]["error"]
-    assert kinds(driver.hear(question)) == [MessageReceived]
+    assert kinds(driver.hear(question)) == [MalformedFrame]
     assert driver.sent() == []
 
 
@@ -179,7 +173,7 @@ def test_a_line_that_is_too_long_fails_the_request_that_it_replies_to() -> None:
     request_id, other = driver.ask("get_settings", timeout=60.0), driver.ask("interrupt")
     driver.sent()
     message, failed = driver.hear(reply(request_id, {"text": "x" * 5000}))
-    assert isinstance(message, MessageReceived)
+    assert isinstance(message, MalformedFrame)
     assert isinstance(failed, ReplyReceived)
     assert (failed.request, failed.payload) == (driver.requests[request_id], {})
     assert failed.error is not None
@@ -201,8 +195,7 @@ def deep(frame: dict[str, Any]) -> bytes:
 def test_a_question_that_is_nested_too_deeply_is_refused() -> None:
     driver = Driver()
     (event,) = driver.engine.receive_data(deep(frames.can_use_tool("r1", input={"request_id": "r2", "a": "DEEP"})))
-    assert isinstance(event, MessageReceived)
-    assert isinstance(event.message, MalformedFrame)
+    assert isinstance(event, MalformedFrame)
     (answer,) = driver.sent()
     assert (answer["response"]["request_id"], answer["response"]["subtype"]) == ("r1", "error")
 
@@ -219,16 +212,16 @@ def test_a_result_that_is_nested_too_deeply_is_reported_as_such() -> None:
     driver = Driver()
     result = {"permission_denials": "DEEP", **frames.result("hi")}  # the CLI does not write the type first
     message, unreadable = driver.engine.receive_data(deep(result))
-    assert isinstance(message, MessageReceived)
-    assert unreadable == ResultUnreadable(message.message)
+    assert isinstance(message, MalformedFrame)
+    assert unreadable == ResultUnreadable(message)
 
 
 def test_a_result_that_is_too_long_or_malformed_is_reported_as_such() -> None:
     driver = Driver(max_line_bytes=1000)
     for bad in frames.result("x" * 5000), frames.result("hi") | {"is_error": "no"}:
         message, unreadable = driver.hear(bad)
-        assert isinstance(message, MessageReceived)
-        assert unreadable == ResultUnreadable(message.message)
+        assert isinstance(message, MalformedFrame)
+        assert unreadable == ResultUnreadable(message)
 
 
 @pytest.mark.parametrize(
@@ -241,7 +234,7 @@ def test_a_result_that_is_too_long_or_malformed_is_reported_as_such() -> None:
 )
 def test_the_id_of_a_question_is_not_taken_from_what_a_tool_is_told(line: dict[str, Any]) -> None:
     driver = Driver()
-    assert kinds(driver.engine.receive_data(deep(line))) == [MessageReceived]
+    assert kinds(driver.engine.receive_data(deep(line))) == [MalformedFrame]
     assert driver.sent() == []
 
 
@@ -251,7 +244,7 @@ def test_what_a_long_message_only_quotes_is_no_question_and_no_reply(kind: str) 
     request_id = driver.ask("interrupt", timeout=60.0)
     driver.sent()
     quoted = json.dumps({"type": kind, "request_id": request_id})
-    assert kinds(driver.hear(frames.assistant(quoted + "x" * 5000))) == [MessageReceived]
+    assert kinds(driver.hear(frames.assistant(quoted + "x" * 5000))) == [MalformedFrame]
     assert driver.sent() == []
     assert driver.engine.next_deadline() == 60.0
 
@@ -268,18 +261,17 @@ def test_half_a_line_at_the_end_is_reported() -> None:
     driver = Driver()
     driver.engine.receive_data(b'{"type": "resu')
     events = driver.engine.receive_eof()
-    assert kinds(events) == [MessageReceived, StreamEnded]
+    assert kinds(events) == [MalformedFrame, StreamEnded]
     half = events[0]
-    assert isinstance(half, MessageReceived)
-    assert half.message.line == b'{"type": "resu'
+    assert isinstance(half, MalformedFrame)
+    assert half.line == b'{"type": "resu'
 
 
 def test_a_whole_frame_without_a_line_break_at_the_end_counts() -> None:
     driver = Driver()
     assert driver.engine.receive_data(frames.encode(result_of("p"))[:-1]) == []
     message, _ = driver.engine.receive_eof()
-    assert isinstance(message, MessageReceived)
-    assert isinstance(message.message, ResultMessage)
+    assert isinstance(message, ResultMessage)
 
 
 # Our requests
@@ -334,7 +326,7 @@ def test_a_malformed_reply_fails_its_request_at_once() -> None:
     driver = Driver()
     request_id = driver.ask("interrupt", timeout=60.0)
     events = driver.hear({"type": "control_response", "response": {"subtype": "maybe", "request_id": request_id}})
-    assert kinds(events) == [MessageReceived, ReplyReceived]
+    assert kinds(events) == [MalformedFrame, ReplyReceived]
     answer = events[1]
     assert isinstance(answer, ReplyReceived)
     assert answer.error is not None
@@ -406,7 +398,7 @@ def test_a_request_taken_back_is_reported_and_wants_no_answer() -> None:
 def test_a_malformed_request_is_reported_and_refused_on_the_wire() -> None:
     driver = Driver()
     bad = {"type": "control_request", "request_id": "r1", "request": {"subtype": "can_use_tool"}}
-    assert kinds(driver.hear(bad, bad)) == [MessageReceived, MessageReceived]
+    assert kinds(driver.hear(bad, bad)) == [MalformedFrame, MalformedFrame]
     (answer,) = driver.sent()
     assert answer["response"]["request_id"] == "r1"
     assert answer["response"]["subtype"] == "error"
@@ -521,7 +513,7 @@ def test_a_cli_that_still_works_is_heard_and_answered(step: Step) -> None:
     assert RequestReceived in kinds(driver.hear(frames.can_use_tool("r1")))
     assert driver.engine.answer("r1", {})
     assert driver.sent() == [reply("r1")]
-    assert kinds(driver.hear(result_of("p"))) == [MessageReceived]
+    assert kinds(driver.hear(result_of("p"))) == [ResultMessage]
     assert kinds(driver.engine.receive_eof()) == [StreamEnded]
 
 

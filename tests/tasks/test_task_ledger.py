@@ -193,18 +193,18 @@ def test_a_permission_prompt_makes_a_task_wait_for_the_user(desk: Desk) -> None:
     desk.fold(frames.task_started("a1"))
     assert kinds(desk.caused_by(desk.intake.track_prompt, "r1", "a1")) == ["status_changed", "asked"]
     assert kinds(desk.caused_by(desk.intake.track_prompt, "r2", "a1")) == ["asked"]
-    desk.intake.track_prompt_end("r1", "a1")
+    desk.intake.track_prompt_end("r1")
     assert desk.status("a1") == "awaiting_user"
-    desk.intake.track_prompt_end("r2", "a1")
+    desk.intake.track_prompt_end("r2")
     assert desk.status("a1") == "running"
-    assert desk.caused_by(desk.intake.track_prompt_end, "r2", "a1") == []
+    assert desk.caused_by(desk.intake.track_prompt_end, "r2") == []
 
 
 def test_a_task_that_ends_while_it_waits_for_the_user_is_over(desk: Desk) -> None:
     desk.fold(frames.task_started("a1"))
     desk.intake.track_prompt("r1", "a1")
     desk.fold(frames.task_notification("a1", "stopped"))
-    desk.intake.track_prompt_end("r1", "a1")
+    desk.intake.track_prompt_end("r1")
     assert desk.status("a1") == "stopped"
 
 
@@ -406,12 +406,12 @@ def test_without_run_ids_another_start_after_the_end_is_a_new_run(desk: Desk) ->
 def test_parents_are_named_by_the_cli(desk: Desk) -> None:
     desk.fold(frames.task_started("a1"), frames.task_started("a2", parent_task_id="a1", spawn_depth=2))
     assert desk.ledger.records["a2"].parent_id == "a1"
-    assert desk.ledger.records["a1"].children == ["a2"]
+    assert desk.ledger.records["a1"].children == ("a2",)
 
 
 def test_a_parent_that_becomes_known_later_has_its_children(desk: Desk) -> None:
     desk.fold(frames.task_started("a2", parent_task_id="a1"), frames.task_started("a1"))
-    assert desk.ledger.records["a1"].children == ["a2"]
+    assert desk.ledger.records["a1"].children == ("a2",)
 
 
 def test_without_a_name_the_launching_call_tells_the_parent(desk: Desk) -> None:

@@ -13,6 +13,7 @@ from folding import Clock, child, intake_of, level, message, shell_started, text
 from claude_agent_py import Task, TaskManager, TaskStatus
 from claude_agent_py.errors import TaskError, TaskNotFoundError
 from claude_agent_py.tasks import TaskFinished
+from claude_agent_py.tasks.intake import TaskIntake
 from claude_agent_py.testing import frames
 from claude_agent_py.wire.messages.tasks import TaskStartedMessage
 
@@ -178,7 +179,7 @@ def test_events_of_progress_are_made_for_those_who_want_them() -> None:
     manager = tracking(TaskManager(), frames.task_started("a1"))
     seen: list[Any] = []
     assert [event.kind for event in manager.track(message(frames.task_progress("a1", "one")))] == ["progressed"]
-    intake_of(manager).ledger.wants_progress = intake_of(manager).wants_progress  # as a session does
+    intake_of(manager).ledger.wants = intake_of(manager).wants  # as a session does
     ends = manager.events("finished")
     assert manager.track(message(frames.task_progress("a1", "two"))) == []
     assert (ends.waiting, manager["a1"].activity) == (0, "two")
@@ -191,11 +192,25 @@ def test_events_of_progress_are_made_for_those_who_want_them() -> None:
     assert (len(seen), progress.take().activity) == (1, "four")
 
 
+def test_a_session_hears_of_starts_and_ends_without_events() -> None:
+    heard: list[Any] = []
+    intake = TaskIntake(on_events=heard.append)
+    intake.ledger.wants = intake.wants  # as a session does
+    manager = TaskManager(intake=intake)
+    for frame in frames.task_started("a1"), frames.task_progress("a1", "one"), *frames.task_end("a1", output_file="/o"):
+        assert manager.track(message(frame)) == []
+    assert (heard[0], heard[-1], len(heard)) == ([], [], 3)  # the start, the status and the report
+    assert (manager["a1"].done, manager["a1"].output_file) == (True, "/o")
+    ends = manager.events("finished")
+    tracking(manager, frames.task_started("a2"), *frames.task_end("a2"))
+    assert ends.take() in heard[-1]
+
+
 def test_a_prompt_for_the_user() -> None:
     manager = tracking(TaskManager(), frames.task_started("a1"))
     intake_of(manager).track_prompt("r1", "a1")
     assert [task.id for task in manager.running if task.status is TaskStatus.AWAITING_USER] == ["a1"]
-    intake_of(manager).track_prompt_end("r1", "a1")
+    intake_of(manager).track_prompt_end("r1")
     assert manager["a1"].status is TaskStatus.RUNNING
     events = manager.events()
     intake_of(manager).track_prompt("r2", None)

@@ -14,8 +14,10 @@ from claude_agent_py.errors import TaskOutputError
 from claude_agent_py.tasks.files import completion
 from claude_agent_py.tasks.files.paths import Paths, project_slug
 from claude_agent_py.tasks.files.transcript import inspect_transcript, parse_entry, read_notes, read_transcript
+from claude_agent_py.tasks.ledger.spending import Counted
 from claude_agent_py.tasks.ledger.state import Evidence
 from claude_agent_py.tasks.outcome import Finding
+from claude_agent_py.tasks.reconcile import _count_each
 from claude_agent_py.testing import frames
 from claude_agent_py.wire.messages.content import UnknownBlock
 from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
@@ -35,6 +37,26 @@ def entry(kind: str, content: Any, **fields: Any) -> str:
     """One line of a transcript."""
     message = {"role": kind, "content": content} | fields.pop("message", {})
     return json.dumps({"type": kind, "message": message, "uuid": "u", "sessionId": "s", **fields}) + "\n"
+
+
+# Counting
+
+
+def test_a_missing_directory_is_looked_for_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    looked: list[str] = []
+
+    def is_dir(path: str) -> bool:
+        looked.append(path)
+        return Path(path).exists()
+
+    monkeypatch.setattr("os.path.isdir", is_dir)
+    missing, there = tmp_path / "missing", tmp_path / "there"
+    there.mkdir()
+    paths = [[str(missing / f"agent-{n}.jsonl"), f"{there}/\0{n}"] for n in range(9)]
+    assert _count_each(paths, [[]] * 9) == [None] * 9
+    assert looked == [str(missing)]
+    found = _count_each([[str(there / "agent-1.jsonl")], []], [[1.0, 2.0], []])
+    assert found == [Counted({}, 0, by_run=[Counted({}, 0)] * 2), None]
 
 
 # Reading

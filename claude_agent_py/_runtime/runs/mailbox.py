@@ -52,6 +52,9 @@ class Mailbox:
         self._is_discarded = False
         self._changed = RepeatingEvent()
         self._is_waiting = False
+        """Whether a reader waits, or was woken and is about to continue."""
+        self._is_asleep = False
+        """Whether it has not been woken."""
         self._slice_ends = 0.0
 
     def __len__(self) -> int:
@@ -63,24 +66,30 @@ class Mailbox:
         """Add a message. Never waits. Does nothing once the mailbox is closed."""
         if self._is_closed or (self._takes_unrecorded is False and not is_recorded):
             return
-        if self._position is None and self._decoded_bytes > self._most_decoded:
-            self._position = len(self.recorded)  # the reader has fallen behind
         line = line_of(message)
+        if self._position is None:
+            if self._decoded_bytes <= self._most_decoded:
+                self._decoded.append(message)
+                self._decoded_bytes += len(line)
+            else:
+                self._position = len(self.recorded)  # the reader has fallen behind
         if is_recorded:
             self.recorded.append(message, line)
-        if self._position is None:
-            self._decoded.append(message)
-            self._decoded_bytes += len(line)
-        elif not is_recorded and not self.recorded.is_full:
+        elif self._position is not None and not self.recorded.is_full:
             self._unrecorded.append(message, line)
             if len(self._places) <= len(self._unrecorded):
                 self._places.append(len(self.recorded))
+        if self._is_asleep:
+            self._wake()
+
+    def _wake(self) -> None:
+        self._is_asleep = False
         self._changed.set()
 
     def close(self) -> None:
         """End the mailbox: the reader stops after the last message."""
         self._is_closed = True
-        self._changed.set()
+        self._wake()
 
     def reopen(self) -> None:
         """Take in messages again after `close`, but not after `discard`."""
@@ -124,18 +133,15 @@ class Mailbox:
         while (message := self._take()) is None:
             if self._is_closed:
                 raise StopAsyncIteration
-            await self._wait()
+            if self._is_waiting:
+                raise LocalProtocolError("another coroutine is already reading these messages")
+            self._is_waiting = self._is_asleep = True
+            try:
+                await self._changed.wait()
+            finally:
+                self._is_waiting = self._is_asleep = False
+                self._slice_ends = monotonic() + SLICE
         return message
-
-    async def _wait(self) -> None:
-        if self._is_waiting:
-            raise LocalProtocolError("another coroutine is already reading these messages")
-        self._is_waiting = True
-        try:
-            await self._changed.wait()
-        finally:
-            self._is_waiting = False
-            self._slice_ends = monotonic() + SLICE
 
     def _take(self) -> Any | None:
         """Return the next message, or None if the reader has read all."""

@@ -105,13 +105,12 @@ class Run(Generic[Output]):
 
     async def __anext__(self) -> RunMessage:
         message: RunMessage | None = self._state.mailbox.get_nowait()
-        return await self._next() if message is None else message
-
-    async def _next(self) -> RunMessage:
+        if message is not None:
+            return message
         if self._client is None:
             await self._start()
         try:
-            message: RunMessage = await self._state.mailbox.get()
+            message = await self._state.mailbox.get()
         except StopAsyncIteration:
             self._is_exhausted = True
             await self._release()

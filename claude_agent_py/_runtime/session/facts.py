@@ -36,7 +36,7 @@ class SessionFacts:
 
     def track(self, message: Any) -> None:
         """Update the facts from a message."""
-        handler = self._HANDLERS.get(type(message))
+        handler = self.HANDLERS.get(type(message))
         if handler is not None:
             handler(self, message)
 
@@ -64,7 +64,7 @@ class SessionFacts:
     def _on_status(self, message: StatusMessage) -> None:
         self.permission_mode = message.permission_mode or self.permission_mode
 
-    _HANDLERS: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = {
+    HANDLERS: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = {
         AssistantMessage: _on_conversation,
         UserMessage: _on_conversation,
         InitMessage: _on_init,

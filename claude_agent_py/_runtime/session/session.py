@@ -49,7 +49,6 @@ from claude_agent_py._listeners import ListenerQueue
 from claude_agent_py._protocol.engine import Engine
 from claude_agent_py._protocol.events import (
     Event,
-    MessageReceived,
     ReplyReceived,
     RequestCancelled,
     RequestReceived,
@@ -77,8 +76,11 @@ from claude_agent_py.options import ClientOptions
 from claude_agent_py.options.conflicts import HOOKS_OFF, turns_hooks_off
 from claude_agent_py.options.delegation import definitions
 from claude_agent_py.tasks import TaskIntake, TaskManager
+from claude_agent_py.tasks.events import TaskProgressed
+from claude_agent_py.tasks.intake import TRACKED
 from claude_agent_py.tasks.task import check_timeout
 from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
+from claude_agent_py.wire.messages.system import APIRetryMessage
 from claude_agent_py.wire.unknown import MalformedFrame
 
 if TYPE_CHECKING:
@@ -170,7 +172,7 @@ class Session:
             self.stderr = ListenerQueue(options.on_stderr, self.failures.report)
         self.intake: TaskIntake = TaskIntake(on_events=self._on_task_events)
         """Feeds messages and hooks to the tasks."""
-        self.intake.ledger.wants_progress = lambda: self.readers.has_event_readers or self.intake.wants_progress()
+        self.intake.ledger.wants = self._wants_event
         self.tasks: TaskManager = TaskManager(self, intake=self.intake)
         if options.on_task_notification is not None:
             self.tasks.on("notification", options.on_task_notification)
@@ -420,9 +422,13 @@ class Session:
                 self._timer.deadline = deadline
 
     def _handle(self, events: Iterable[Event | Verdict]) -> None:
-        handlers = self._ON_EVENT
+        handlers, now = self._ON_EVENT, self._now()
         for event in events:
-            handlers[type(event)](self, event)
+            handler = handlers.get(type(event))
+            if handler is None:
+                self._on_message(event, now)
+            else:
+                handler(self, event)
 
     def flush(self) -> None:
         """Write what the engine has to send."""
@@ -439,11 +445,8 @@ class Session:
             self._log.sent(data)
         return data
 
-    def _on_message(self, event: MessageReceived) -> None:
-        message = event.message
-        if self.facts.info is None and type(message) is MalformedFrame:
-            self._refuse_garbage(message)
-        runs, may_end = self._router.route(message, self._now())
+    def _on_message(self, message: Any, now: float) -> None:
+        runs, may_end = self._router.route(message, now)
         if self.storing is None or not self.storing.take(message):
             for run in runs:
                 run.put(message)
@@ -452,25 +455,45 @@ class Session:
                 observer.message(message)
         self.track(message)  # its task events follow it
         if may_end:
-            self._handle(self._router.settle(self._now()))
+            self._handle(self._router.settle(now))
+
+    def track(self, message: Any) -> None:
+        """Update the tasks and facts from a message."""
+        handler = self._TRACKED.get(type(message))  # most messages are partial ones, which concern neither
+        if handler is not None:
+            handler(self, message)
+        if self._parent is not None:
+            self._parent.take(message)
+
+    def _track(self, message: Any) -> None:
+        self.intake.track(message)
+        self.facts.track(message)
+
+    def _track_answer(self, message: AssistantMessage) -> None:
+        if message.agent_id is not None or message.tool_uses:  # most answers are plain text
+            self._track(message)
+        if message.error is not None:
+            self._check_login(message)
+
+    def _check_login(self, message: Any) -> None:
         refusal = find_refusal(message)
         if refusal is not None and self.is_open:
             self.start_logged(self._fail_login, refusal)  # after the other messages that have arrived
 
-    def track(self, message: Any) -> None:
-        """Update the tasks and facts from a message."""
-        if type(message) is not AssistantMessage or _is_telling(message):  # most messages are plain text
-            self.intake.track(message)
-            self.facts.track(message)
-        if self._parent is not None:
-            self._parent.take(message)
+    def _wants_event(self, kind: "type[TaskEvent]") -> bool:
+        """Return whether anyone receives task events of a kind. The parent's session needs no progress."""
+        if self.intake.wants(kind) or self.readers.has_event_readers:
+            return True
+        return self._parent is not None and kind is not TaskProgressed
 
     def _on_task_events(self, events: "list[TaskEvent]") -> None:
-        """Deliver the events of tasks, and end the runs that waited for the tasks."""
-        self.readers.put_events(events)
-        if self._parent is not None:
-            self._parent.take_events(events)
-        self.act(self._router.settle(self._now()))
+        """Deliver the events of tasks, if any, and end the runs that waited for the tasks."""
+        if events:
+            self.readers.put_events(events)
+            if self._parent is not None:
+                self._parent.take_events(events)
+        if verdicts := self._router.settle(self._now()):
+            self.act(verdicts)
 
     def _on_unreadable_result(self, event: ResultUnreadable) -> None:
         self._handle(self._router.spoil(event.frame, self._now()))
@@ -481,7 +504,7 @@ class Session:
 
     def _refuse_garbage(self, frame: MalformedFrame) -> None:
         """Fail the start if the output is not JSON: such a program will never answer."""
-        if not isinstance(frame.raw, dict):
+        if self.facts.info is None and not isinstance(frame.raw, dict):
             shown = frame.line[:SHOWN_GARBAGE_BYTES].decode(errors="replace")
             for waiter in self._engine.waiters:
                 waiter.fail(ControlRejectedError("initialize", f"it printed {shown!r} instead of an answer"))
@@ -558,7 +581,7 @@ class Session:
         if self.ending.stream_over.is_set():
             self.track(message)
         else:
-            self.act([MessageReceived(message)])
+            self.act([message])
 
     # Runs --------------------------------------------------------------------------------------------------------
 
@@ -711,7 +734,6 @@ class Session:
         return self._router.queued_prompts(run)
 
     _ON_EVENT: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = {
-        MessageReceived: _on_message,
         RequestReceived: lambda self, event: self.handlers.take(event),
         RequestCancelled: lambda self, event: self.handlers.withdraw(event),
         ReplyReceived: _on_reply,
@@ -722,8 +744,11 @@ class Session:
         ResultUnreadable: _on_unreadable_result,
         StreamEnded: _on_end_of_stream,
     }
-
-
-def _is_telling(message: AssistantMessage) -> bool:
-    """Return whether an assistant message may concern tasks: from a subagent, with a tool call, or a failure."""
-    return message.agent_id is not None or bool(message.tool_uses) or message.error is not None
+    _TRACKED: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = {
+        **dict.fromkeys(TRACKED, lambda self, message: self.intake.track(message)),
+        **dict.fromkeys(SessionFacts.HANDLERS, _track),
+        AssistantMessage: _track_answer,
+        APIRetryMessage: _check_login,
+        MalformedFrame: _refuse_garbage,
+    }
+    """What to call for the messages that concern more than their readers."""

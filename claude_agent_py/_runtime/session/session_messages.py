@@ -31,9 +31,8 @@ class SessionMessages(AsyncIterator[Any]):
 
     async def __anext__(self) -> Any:
         message = self._mailbox.get_nowait()
-        return await self._next() if message is None else message
-
-    async def _next(self) -> Any:
+        if message is not None:
+            return message
         try:
             return await self._mailbox.get()
         except StopAsyncIteration:

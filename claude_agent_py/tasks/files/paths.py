@@ -67,8 +67,9 @@ class Paths:
 
     def record_output(self, task_id: str, path: str) -> None:
         """Record the output path of a task."""
-        if os.path.basename(path) == f"{task_id}.output":
-            self._outputs = os.path.dirname(path)
+        directory, name = os.path.split(path)
+        if name == f"{task_id}.output":
+            self._outputs = directory
 
     def list_candidates(self, record: Record) -> list[str]:
         """Return the possible paths of a subagent's transcript, or of the text of another task, most likely first."""

@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterable
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
+from msgspec import Struct
+
 from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
 from claude_agent_py.wire.messages.tasks import TaskUsage
 
@@ -35,7 +37,7 @@ class Announcement(NamedTuple):
     usage: TaskUsage | None = None
 
 
-class Call(NamedTuple):
+class Call(Struct, frozen=True, gc=False):
     """A tool call without a result yet."""
 
     name: str
@@ -90,9 +92,11 @@ def find_announcements(message: UserMessage, calls: OpenCalls) -> Iterable[Annou
 
 
 def _read_structured(result: dict[str, Any], tool_use_id: str) -> Iterable[Announcement]:
-    reader = next((reader for key, reader in _READERS if isinstance(result.get(key), str)), None)
-    announcement = reader(result, tool_use_id) if reader else None
-    return [] if announcement is None else [announcement]
+    for key, reader in _READERS:
+        if key in result and isinstance(result[key], str):
+            announcement = reader(result, tool_use_id)
+            return [] if announcement is None else [announcement]
+    return []
 
 
 def _read_agent(result: dict[str, Any], tool_use_id: str) -> Announcement | None:

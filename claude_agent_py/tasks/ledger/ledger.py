@@ -59,6 +59,8 @@ class Ledger:
         self.records: dict[str, Record] = {}
         """All tasks, in the order of discovery."""
         self.calls: OpenCalls = OpenCalls()
+        self.askers: dict[str, str] = {}
+        """Task ids by request id, for open questions."""
         self.has_live_list: bool = False
         """Whether the CLI sends the list of live tasks."""
         self.background: set[str] = set()
@@ -67,17 +69,19 @@ class Ledger:
         self.postponed: dict[TaskRun, Record] = {}
         """The runs with a deadline, and their tasks."""
         self.prices: Prices = Prices()
-        self.wants_progress: Callable[[], bool] = lambda: True
-        """Returns whether there is a receiver for `TaskProgressed`."""
+        self.wants: Callable[[type[TaskEvent]], bool] = lambda kind: True
+        """Returns whether events of a kind have a receiver. Others are not created."""
         self.events: list[TaskEvent] = []
         """The events since `take_changes`."""
+        self.on_output: Callable[[str, str], object] = lambda task_id, path: None
+        """Called with a task id and the path of its output, when it becomes known."""
         self.touched: set[str] = set()
         """The tasks that may have changed since `take_changes`."""
         self.has_news: bool = False
         """Whether a run began or ended, or a check is due earlier than before. Reset by the publisher."""
         self._live: set[str] = set()
         self._live_ids: frozenset[str] | None = frozenset()
-        self._orphans_by_parent: dict[str, list[str]] = {}
+        self._orphans_by_parent: dict[str, tuple[str, ...]] = {}
 
     def restore(self, records: dict[str, Record]) -> None:
         """Add the records of another ledger."""
@@ -87,7 +91,7 @@ class Ledger:
 
     def add_earlier(self, record: Record, parent_id: str | None) -> None:
         """Add a task that an earlier process of the session ran. Causes no events."""
-        record.children += self._orphans_by_parent.pop(record.id, [])
+        record.children += self._orphans_by_parent.pop(record.id, ())
         self.records[record.id] = record
         self.set_parent(record, parent_id)
         record.last_reported = record.reported_fields
@@ -135,7 +139,7 @@ class Ledger:
         self.touched.add(task_id)
         record = self.records.get(task_id)
         if record is None:
-            record = Record(id=task_id, last_activity=now, children=self._orphans_by_parent.pop(task_id, []))
+            record = Record(id=task_id, last_activity=now, children=self._orphans_by_parent.pop(task_id, ()))
             self.records[task_id] = record
         return record
 
@@ -145,8 +149,10 @@ class Ledger:
             return
         record.parent_id = parent_id
         parent = self.records.get(parent_id)
-        siblings = parent.children if parent else self._orphans_by_parent.setdefault(parent_id, [])
-        siblings.append(record.id)
+        if parent is not None:
+            parent.children += (record.id,)
+        else:
+            self._orphans_by_parent[parent_id] = (*self._orphans_by_parent.get(parent_id, ()), record.id)
 
     def _is_ancestor(self, task_id: str, descendant_id: str) -> bool:
         seen: set[str] = set()
@@ -216,7 +222,7 @@ class Ledger:
 
     def emit(
         self,
-        event: Callable[..., TaskEvent],
+        event: type[TaskEvent],
         record: Record,
         run: TaskRun,
         now: float,
@@ -226,6 +232,8 @@ class Ledger:
     ) -> None:
         """Add an event of a class with these fields. Its author is the task if it `acts`, otherwise its launcher."""
         self.touched.add(record.id)
+        if not self.wants(event):
+            return
         launcher = self.records.get(record.parent_id) if record.parent_id else None
         self.events.append(
             event(record.id, now, run.run_id, *fields, author=record.author(launcher, acts=acts), **named)
@@ -290,6 +298,7 @@ class Ledger:
         run.output_file = path
         if record.output_file != path:
             record.output_file = path
+            self.on_output(record.id, path)
             self.emit(TaskOutputAvailable, record, run, now, path)
 
     # Ending
@@ -321,7 +330,7 @@ class Ledger:
         if old is None:
             self._cancel_deadline(run)
             if run is record.run:
-                record.prompts.clear()
+                self._drop_questions(record)
                 self._update_sets(record)
             self.has_news = True
             self.emit(TaskFinished, record, run, now, outcome=new, message=run.notification, acts=acts)
@@ -331,6 +340,10 @@ class Ledger:
         elif differ(old, new) or (by_counting and old.usage != new.usage):
             self.has_news = True
             self.emit(TaskRevised, record, run, now, old=old, outcome=new, acts=acts)
+
+    def _drop_questions(self, record: Record) -> None:
+        if record.id in self.askers.values():
+            self.askers = {request: task_id for request, task_id in self.askers.items() if task_id != record.id}
 
     def build_outcome(self, record: Record, run: TaskRun) -> TaskOutcome:
         """Return the outcome of a run that has ended, from what is known so far."""
@@ -468,8 +481,9 @@ class Ledger:
             self._live ^= {task_id}  # adds or removes it
             self._live_ids = None
         has_quiet_checks = self.background or self.foreground
-        self.background.discard(task_id)
-        self.foreground.discard(task_id)
+        if has_quiet_checks:
+            self.background.discard(task_id)
+            self.foreground.discard(task_id)
         if is_live and not record.is_external and record.is_backgrounded is not None:
             ids = self.background if record.is_backgrounded else self.foreground
             ids.add(task_id)

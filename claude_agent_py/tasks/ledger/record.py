@@ -22,7 +22,7 @@ _RUN_ID: Final = r"(0[0-9a-z]{8})-[0-9a-f]{8}\Z"
 _SHELL_ID: Final = r"b[0-9a-z]{8}"
 
 
-class TaskRun(Struct, eq=False):
+class TaskRun(Struct, eq=False, gc=False):
     """One run of a task: from its start, or its resumption, to its end."""
 
     started_at: float
@@ -121,7 +121,7 @@ class TaskRun(Struct, eq=False):
         self.started_at = begun if 0 < begun <= self.ended_at else self.ended_at - used
 
 
-class Record(Struct, eq=False):
+class Record(Struct, eq=False, gc=False):  # gc=False: a session may have thousands, and they hold no cycles
     """The state of one task."""
 
     id: str
@@ -148,10 +148,8 @@ class Record(Struct, eq=False):
     last_text: str = ""
     """The latest text of a subagent in the current run."""
     last_activity: float = 0.0
-    prompts: set[str] = field(default_factory=set)
-    """Its open permission prompts and questions."""
-    children: list[str] = field(default_factory=list)
-    brief: Mapping[str, Any] = field(default_factory=dict)
+    children: tuple[str, ...] = ()
+    brief: Mapping[str, Any] | None = None
     """A child agent's input other than its prompt."""
     launched_by: str | None = None
     """The agent that launched it, if not its parent."""

@@ -89,7 +89,7 @@ def _on_progress(ledger: Ledger, message: TaskProgressMessage, now: float) -> No
     record.last_tool_name = message.last_tool_name or record.last_tool_name
     record.progress_summary = message.summary or record.progress_summary
     run.spent.add_report(message.usage)
-    if ledger.wants_progress():
+    if ledger.wants(TaskProgressed):
         usage = record.compute_usage(run, ledger.prices)
         fields = (message.description, message.last_tool_name, message.summary, usage)
         ledger.emit(TaskProgressed, record, run, now, *fields)
@@ -207,14 +207,16 @@ def _on_conversation(ledger: Ledger, message: AssistantMessage | UserMessage, no
     if not record.runs:
         ledger.open_run(record, None, now).tool_use_id = message.parent_tool_use_id
         record.type = "local_agent"
+    run = record.run
     record.subagent_type = record.subagent_type or message.subagent_type
     record.description = record.description or message.task_description or ""
-    if isinstance(message, AssistantMessage) and not record.is_child_agent:
-        record.run.spent.add_message(message)
-    if not record.is_done:
-        if isinstance(message, AssistantMessage):
+    if isinstance(message, AssistantMessage):
+        if not record.is_child_agent:
+            run.spent.add_message(message)
+        if not run.status.is_terminal:
             record.last_text = message.text or record.last_text
-        _on_activity(ledger, record, record.run, now)
+    if not run.status.is_terminal:
+        _on_activity(ledger, record, run, now)
 
 
 def _on_tool_progress(ledger: Ledger, message: ToolProgressMessage, now: float) -> None:
@@ -345,7 +347,7 @@ def open_question(ledger: Ledger, request_id: str, task_id: str, asked: Asked, n
     """Record that a task asks the user."""
     record = ledger.records.get(task_id)
     if record is not None and record.runs and record.is_live:
-        record.prompts.add(request_id)
+        ledger.askers[request_id] = task_id
         ledger.signal(record, record.run, Signal.ASKED, now)
         ledger.record_activity(record, now)
         ledger.emit(TaskAsked, record, record.run, now, asked)
@@ -358,13 +360,12 @@ def record_answer(ledger: Ledger, task_id: str, answered: Answered, now: float) 
         ledger.emit(TaskAnswered, record, record.run, now, answered)
 
 
-def close_question(ledger: Ledger, request_id: str, task_id: str, now: float) -> None:
+def close_question(ledger: Ledger, request_id: str, now: float) -> None:
     """Record that a question was answered or withdrawn."""
+    task_id = ledger.askers.pop(request_id, "")
     record = ledger.records.get(task_id)
-    if record is not None and request_id in record.prompts:
-        record.prompts.remove(request_id)
-        if not record.prompts:
-            ledger.signal(record, record.run, Signal.ANSWERED, now)
+    if record is not None and task_id not in ledger.askers.values():
+        ledger.signal(record, record.run, Signal.ANSWERED, now)
 
 
 def process_exited(ledger: Ledger, reason: str, now: float) -> None:

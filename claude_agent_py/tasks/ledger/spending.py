@@ -84,19 +84,19 @@ class Prices:
         return cost if spent else None
 
 
-class Spending(Struct):
+class Spending(Struct, gc=False):
     """The usage of one run so far. Counts never decrease."""
 
     reported: TaskUsage | None = None
     """The largest figures that the CLI reported. They count the tokens of one request only."""
     last_tokens: float = 0
     """The tokens of the latest request, as the CLI reported them."""
-    exact: dict[str, Counts] = field(default_factory=dict)
-    """Tokens by model, from the transcript."""
+    exact: dict[str, Counts] | None = None
+    """Tokens by model, from the transcript; None before it was counted."""
     missing_tokens: float = 0
     """The tokens of the latest request, if the transcript does not contain it."""
-    _messages: dict[str, tuple[str, Counts]] = field(default_factory=dict)
-    _older: dict[str, Counts] = field(default_factory=dict)
+    _messages: dict[str, tuple[str, float, float, float, float, float]] = field(default_factory=dict)
+    """The model and the counts of each message; the sum of the older ones by model."""
 
     def add_message(self, message: AssistantMessage) -> None:
         """Count a message, or a further frame of one."""
@@ -115,11 +115,12 @@ class Spending(Struct):
         )
         earlier = self._messages.get(key)
         if earlier is not None:
-            counts = max_counts(earlier[1], counts)
-        self._messages[key] = (model, counts)
+            counts = max_counts(earlier[1:], counts)
+        self._messages[key] = (model, *counts)
         if len(self._messages) > _MAX_MESSAGES:
-            old_model, old = self._messages.pop(next(iter(self._messages)))
-            self._older[old_model] = add_counts(self._older.get(old_model, _NO_COUNTS), old)
+            oldest = self._messages.pop(next(iter(self._messages)))
+            older = self._messages.pop(oldest[0], ("", *_NO_COUNTS))
+            self._messages[oldest[0]] = (oldest[0], *add_counts(older[1:], oldest[1:]))
 
     def add_report(self, usage: TaskUsage | None) -> None:
         """Add figures that the CLI reports."""
@@ -145,10 +146,11 @@ class Spending(Struct):
     @property
     def by_model(self) -> dict[str, Counts]:
         """Tokens by model: the largest known count of each kind."""
-        found = dict(self._older)
-        for model, counts in self._messages.values():
-            found[model] = add_counts(found.get(model, _NO_COUNTS), counts)
-        for model, counts in self.exact.items():
+        found: dict[str, Counts] = {}
+        for message in self._messages.values():
+            model, counts = message[0], message[1:]
+            found[model] = add_counts(found[model], counts) if model in found else counts
+        for model, counts in (self.exact or {}).items():
             found[model] = max_counts(found.get(model, _NO_COUNTS), counts)
         return found
 
@@ -158,7 +160,7 @@ class Spending(Struct):
         if self.reported is None and not by_model:
             return None
         usage = self.reported or TaskUsage()
-        in_transcript = sum(map(sum, self.exact.values())) + self.missing_tokens
+        in_transcript = sum(map(sum, self.exact.values())) + self.missing_tokens if self.exact else 0
         tokens = max(usage.total_tokens, in_transcript, sum(map(sum, by_model.values())))
         changes: dict[str, Any] = {}
         if tokens != usage.total_tokens:
