@@ -64,7 +64,7 @@ class PerLoop(Generic[T]):
 
 _file_threads = PerLoop(lambda: anyio.CapacityLimiter(FILE_THREADS))
 
-_asyncio_workers: set[asyncio.Task[None] | None] = set()
+_asyncio_workers: set[asyncio.Task[Any]] = set()
 """asyncio keeps only weak references to its tasks."""
 
 
@@ -193,15 +193,12 @@ def spawn_detached(function: Callable[[], Coroutine[Any, Any, None]], *, name: s
 
     The worker is cancelled when the loop ends, and may still clean up. Its exceptions are logged.
     """
-    task: asyncio.Task[None] | None = None
 
     async def guarded() -> None:
         try:
             await function()
         except Exception:
             logger.exception("the worker %s failed", name)
-        finally:
-            _asyncio_workers.discard(task)
 
     async def guarded_in_trio() -> None:
         try:
@@ -214,12 +211,19 @@ def spawn_detached(function: Callable[[], Coroutine[Any, Any, None]], *, name: s
         for marked in _workers:
             lowlevel.enable_ki_protection(marked)
         lowlevel.spawn_system_task(guarded_in_trio, name=name, context=contextvars.copy_context())
-    else:
-        import asyncio
+        return
+    import asyncio
 
-        task = asyncio.get_running_loop().create_task(guarded(), name=name)
-        if not task.done():  # with an eager task factory it may be
-            _asyncio_workers.add(task)
+    async def kept() -> None:
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - it runs in one
+        _asyncio_workers.add(task)
+        try:
+            await guarded()
+        finally:
+            _asyncio_workers.discard(task)  # a callback of the task would take another turn of the loop
+
+    asyncio.get_running_loop().create_task(kept(), name=name)
 
 
 @types.coroutine
