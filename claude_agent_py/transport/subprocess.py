@@ -241,33 +241,34 @@ class SubprocessTransport(Transport):
         if self._process is None or self._is_closed:
             return
         self._closing = closing = LazyEvent()
+        grace_ends = self._now() + grace
         if self._was_left is None:
             self._was_left = self._input_ended
         try:
-            try:
-                await self._end(self._process, grace)
-            except anyio.get_cancelled_exc_class():
-                if anyio.current_effective_deadline() > -math.inf:
-                    raise  # a native asyncio cancellation: the next close continues
-                with anyio.CancelScope(shield=True):  # only now, because it costs a twentieth of an undisturbed close
-                    await self._end(self._process, grace)
-                raise
-            self._is_closed = True
+            await self._end(self._process, grace_ends)
+        except anyio.get_cancelled_exc_class():
+            if (
+                anyio.current_effective_deadline() == -math.inf
+            ):  # otherwise natively by asyncio: the next close continues
+                with anyio.CancelScope(shield=True):  # only now: it costs 3 % of a close that is not cancelled
+                    await self._end(self._process, grace_ends)
+            raise
         finally:
             exiting.discard(self._mark)
             self._closing = None
             closing.set()
 
-    async def _end(self, process: AnyProcess, grace: float) -> None:
+    async def _end(self, process: AnyProcess, grace_ends: float) -> None:
         await self._find_descendants(process)  # while their parent lives: orphans cannot be found this way
         await self.end_input()
         if process.returncode is None:
             exiting.add(self._mark)
-            await process.wait(grace)
+            await process.wait(grace_ends - self._now())
         deadline = self._now() + self._force
         if process.returncode is None:
             await self._end_by_force(process)
         await self._clear_up(process, deadline)
+        self._is_closed = True
 
     async def _end_by_force(self, process: AnyProcess) -> None:
         """Terminate the program, or kill it if that takes too long."""
