@@ -17,12 +17,12 @@ import math
 import signal
 import sys
 import types
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator, Iterable
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, TypeVarTuple
+from weakref import WeakKeyDictionary
 
 import anyio
 from anyio import to_thread
-from anyio.lowlevel import RunVar
 
 if TYPE_CHECKING:
     import asyncio
@@ -37,32 +37,34 @@ PipeWriter: TypeAlias = "asyncio.StreamWriter"
 """Writes to a pipe without waiting."""
 
 AsyncioLoop: TypeAlias = "asyncio.AbstractEventLoop"
-AsyncioWaiters: TypeAlias = "list[asyncio.Future[None]]"
+Waiter: TypeAlias = "asyncio.Future[None] | anyio.Event"
+Waiters: TypeAlias = "list[Waiter]"
+"""Those that wait for the same thing; for `wait_in`."""
 
 FILE_THREADS = 40
 """How many threads of one event loop may work on files concurrently."""
 
 
 class PerLoop(Generic[T]):
-    """A value of which each event loop has its own, made on first use."""
+    """A value of which each event loop has its own, made on first use. It must not refer to the loop."""
 
     def __init__(self, make: Callable[[], T]) -> None:
         self._make = make
-        self._value: RunVar[T] = RunVar(f"claude_agent_py {id(self)}")  # anyio 4.9 tells them apart by name alone
+        self._values: WeakKeyDictionary[Any, T] = WeakKeyDictionary()
 
     def get(self) -> T:
         """Return the value of the running loop."""
+        loop = asyncio_loop() or sys.modules["trio"].lowlevel.current_trio_token()
         try:
-            return self._value.get()
-        except LookupError:
-            made = self._make()
-            self._value.set(made)
+            return self._values[loop]
+        except KeyError:
+            made = self._values[loop] = self._make()
             return made
 
 
 _file_threads = PerLoop(lambda: anyio.CapacityLimiter(FILE_THREADS))
 
-_asyncio_workers: set[asyncio.Task[None]] = set()
+_asyncio_workers: set[asyncio.Task[Any]] = set()
 """asyncio keeps only weak references to its tasks."""
 
 
@@ -98,8 +100,21 @@ def asyncio_loop() -> AsyncioLoop | None:
     return asyncio.get_running_loop()
 
 
-async def wait_in(loop: AsyncioLoop, waiters: AsyncioWaiters, deadline: float = math.inf) -> None:
-    """Wait among these until `wake`, or until the deadline on the clock of the loop."""
+async def wait_in(waiters: Waiters, deadline: float = math.inf) -> None:
+    """Wait among these until `wake`, or until the deadline on the clock of the event loop.
+
+    Under asyncio it takes half the time of `anyio.Event`, also with a deadline instead of a scope.
+    """
+    loop = asyncio_loop()
+    if loop is None:
+        event = anyio.Event()
+        waiters.append(event)
+        try:
+            with anyio.CancelScope(deadline=deadline):
+                await event.wait()
+        finally:
+            waiters.remove(event)
+        return
     waiter = loop.create_future()
     waiters.append(waiter)
     timer = loop.call_at(deadline, wake, [waiter]) if deadline < math.inf else None
@@ -111,10 +126,12 @@ async def wait_in(loop: AsyncioLoop, waiters: AsyncioWaiters, deadline: float = 
             timer.cancel()
 
 
-def wake(waiters: AsyncioWaiters) -> None:
+def wake(waiters: Iterable[Waiter]) -> None:
     """Wake all who wait among these."""
     for waiter in waiters:
-        if not waiter.done():
+        if isinstance(waiter, anyio.Event):
+            waiter.set()
+        elif not waiter.done():
             waiter.set_result(None)
 
 
@@ -171,51 +188,6 @@ class AsyncioReader:
             wake([self._future])
 
 
-class AsyncioEvent:
-    """An event that is set once. It takes half the time of `anyio.Event`, also with a deadline instead of a scope."""
-
-    __slots__ = ("_loop", "_waiters")
-
-    def __init__(self, loop: AsyncioLoop) -> None:
-        self._loop = loop
-        self._waiters: AsyncioWaiters = []
-
-    def set(self) -> None:
-        """Wake all waiters."""
-        wake(self._waiters)
-
-    async def wait(self, deadline: float = math.inf) -> None:
-        """Wait until it is set, or until the deadline."""
-        await wait_in(self._loop, self._waiters, deadline)
-
-
-class TrioEvent:
-    """The same under trio."""
-
-    __slots__ = ("_event",)
-
-    def __init__(self) -> None:
-        self._event = anyio.Event()
-
-    def set(self) -> None:
-        """Wake all waiters."""
-        self._event.set()
-
-    async def wait(self, deadline: float = math.inf) -> None:
-        """Wait until it is set, or until the deadline."""
-        if deadline == math.inf:
-            await self._event.wait()
-            return
-        with anyio.CancelScope(deadline=deadline):
-            await self._event.wait()
-
-
-def new_event() -> AsyncioEvent | TrioEvent:
-    """Return an event of this event loop, for those who wait before it is set."""
-    loop = asyncio_loop()
-    return TrioEvent() if loop is None else AsyncioEvent(loop)
-
-
 def spawn_detached(function: Callable[[], Coroutine[Any, Any, None]], *, name: str) -> None:
     """Run an async function as a worker outside of any task group, with the context variables of the caller.
 
@@ -239,12 +211,19 @@ def spawn_detached(function: Callable[[], Coroutine[Any, Any, None]], *, name: s
         for marked in _workers:
             lowlevel.enable_ki_protection(marked)
         lowlevel.spawn_system_task(guarded_in_trio, name=name, context=contextvars.copy_context())
-    else:
-        import asyncio
+        return
+    import asyncio
 
-        task = asyncio.get_running_loop().create_task(guarded(), name=name)
+    async def kept() -> None:
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - it runs in one
         _asyncio_workers.add(task)
-        task.add_done_callback(_asyncio_workers.discard)
+        try:
+            await guarded()
+        finally:
+            _asyncio_workers.discard(task)  # a callback of the task would take another turn of the loop
+
+    asyncio.get_running_loop().create_task(kept(), name=name)
 
 
 @types.coroutine

@@ -11,7 +11,7 @@ from typing import TypeVar
 import anyio
 from anyio.lowlevel import checkpoint
 
-from claude_agent_py._event_loop import AsyncioEvent, TrioEvent, clock, new_event
+from claude_agent_py._event_loop import Waiters, clock, wait_in, wake
 
 T = TypeVar("T")
 
@@ -19,18 +19,17 @@ T = TypeVar("T")
 class LazyEvent:
     """Like `anyio.Event`, which takes a kilobyte; most events of a session are set without anybody waiting."""
 
-    __slots__ = ("_is_set", "_waiting")
+    __slots__ = ("_is_set", "_waiters")
 
     def __init__(self) -> None:
         self._is_set = False
-        self._waiting: AsyncioEvent | TrioEvent | None = None
+        self._waiters: Waiters | None = None
 
     def set(self) -> None:
         """Wake all current and later waiters."""
         self._is_set = True
-        if self._waiting is not None:
-            self._waiting.set()
-            self._waiting = None
+        if self._waiters:
+            wake(self._waiters)
 
     def is_set(self) -> bool:
         """Whether it has been set."""
@@ -41,9 +40,9 @@ class LazyEvent:
         if self._is_set:
             await checkpoint()
             return
-        if self._waiting is None:
-            self._waiting = new_event()
-        await self._waiting.wait(deadline)
+        if self._waiters is None:
+            self._waiters = []
+        await wait_in(self._waiters, deadline)
 
 
 class RepeatingEvent:
@@ -52,28 +51,15 @@ class RepeatingEvent:
     __slots__ = ("_waiters",)
 
     def __init__(self) -> None:
-        self._waiters: list[AsyncioEvent | TrioEvent] = []
+        self._waiters: Waiters = []
 
     def set(self) -> None:
         """Wake all waiters."""
-        if self._waiters:
-            waiters, self._waiters = self._waiters, []
-            for waiter in waiters:
-                waiter.set()
+        wake(self._waiters)
 
     async def wait(self, timeout: float | None = None) -> None:
         """Wait for the next `set`, at most `timeout` seconds."""
-        deadline = math.inf
-        if timeout is not None:
-            now = clock()
-            deadline = now() + timeout
-        waiter = new_event()
-        self._waiters.append(waiter)
-        try:
-            await waiter.wait(deadline)
-        finally:
-            if waiter in self._waiters:
-                self._waiters.remove(waiter)
+        await wait_in(self._waiters, math.inf if timeout is None else clock()() + timeout)
 
 
 class Stream(AsyncIterator[T]):

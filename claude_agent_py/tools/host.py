@@ -9,13 +9,11 @@ from collections.abc import Callable, Mapping
 from functools import cache, partial
 from typing import Any, TypeAlias
 
-from anyio import TASK_STATUS_IGNORED, BrokenResourceError, CancelScope, ClosedResourceError, Event
-from anyio.abc import TaskGroup, TaskStatus
+from anyio import BrokenResourceError, CancelScope, ClosedResourceError, Event
 from pydantic import TypeAdapter, ValidationError
 
 from claude_agent_py._callbacks import Report, log_failure, make_handler_error
 from claude_agent_py._errors import OptionsError
-from claude_agent_py._event_loop import worker
 from claude_agent_py._handler_context import HandlerContext
 from claude_agent_py.tools import jsonrpc
 from claude_agent_py.tools.jsonrpc import RequestID
@@ -23,6 +21,9 @@ from claude_agent_py.tools.results import failure_text
 from claude_agent_py.tools.server import ToolServer
 from claude_agent_py.tools.session import Send, ServerSession
 from claude_agent_py.wire.base import JSONObject
+
+Start: TypeAlias = Callable[..., object]
+"""Starts a worker: an async function and its arguments."""
 
 INNER_SERVERS = ("_lowlevel_server", "_mcp_server")
 """Attributes where high-level servers keep the low-level one, in versions 2 and 1."""
@@ -47,16 +48,16 @@ def require_package() -> None:
 
 
 class PackageSession:
-    """Serves one client with a server of the `mcp` package. The first message starts the server in `workers`.
+    """Serves one client with a server of the `mcp` package. The first message starts the server with `start`.
 
     Supports the low-level `Server`, `FastMCP` (version 1), `MCPServer` (version 2), and `FastMCP` of the package of
     that name. The package is imported on first use because that takes half a second.
     """
 
-    def __init__(self, server: object, send: Send, workers: TaskGroup) -> None:
+    def __init__(self, server: object, send: Send, start: Start) -> None:
         self._server = find_low_level(server)
         self._send = send
-        self._workers = workers
+        self._start_worker = start
         self._scope = CancelScope()
         self._pending: dict[RequestID, _Pending] = {}
         self._inbox: Any = None
@@ -122,17 +123,11 @@ class PackageSession:
         if self._started is not None:
             await self._started.wait()
             return
-        started = self._started = Event()
-        try:
-            await self._workers.start(self._serve)
-        except BaseException:
-            self._started = None
-            raise
-        finally:
-            started.set()
+        self._started = Event()
+        self._start_worker(self._serve, self._started)
+        await self._started.wait()
 
-    @worker
-    async def _serve(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
+    async def _serve(self, started: Event) -> None:
         """Run the server until it ends or is closed. Logs exceptions instead of raising them."""
         from mcp.shared.memory import create_client_server_memory_streams
 
@@ -140,17 +135,17 @@ class PackageSession:
         with self._scope:
             try:
                 async with create_client_server_memory_streams() as ((outbox, self._inbox), streams):
-                    self._workers.start_soon(self._forward, outbox)
-                    task_status.started()
+                    self._start_worker(self._forward, outbox)
+                    started.set()
                     await self._server.run(*streams, self._server.create_initialization_options())
             except BaseException as error:
                 log_failure(make_handler_error(f"MCP server {getattr(self._server, 'name', '')}", error))
         self._started = None
+        started.set()
         for request_id, pending in self._pending.items():
             pending.answer = jsonrpc.error(request_id, jsonrpc.INTERNAL_ERROR, "the server has ended")
             pending.done.set()
 
-    @worker
     async def _forward(self, outbox: Any) -> None:
         """Route the server's messages: answers to their pending requests, other messages to the CLI."""
         try:
@@ -235,12 +230,12 @@ class MCPHost:
         return dict(self._servers)
 
     async def answer(
-        self, server_name: str, message: JSONObject, context: HandlerContext, workers: TaskGroup | None = None
+        self, server_name: str, message: JSONObject, context: HandlerContext, start: Start | None = None
     ) -> JSONObject:
         """Handle a message for a server and return the payload of the reply. Never raises.
 
-        A server of the `mcp` package runs in `workers`; without them, it answers with an error. Concurrent calls are
-        safe. Cancelling cancels the running tool.
+        `start` starts the workers of a server of the `mcp` package; without it, such a server answers with an error.
+        Concurrent calls are safe. Cancelling cancels the running tool.
         """
         reply: JSONObject | None
         if server_name not in self._servers:
@@ -248,22 +243,22 @@ class MCPHost:
             reply = jsonrpc.error(jsonrpc.get_request_id(message), jsonrpc.METHOD_NOT_FOUND, problem)
         else:
             try:
-                reply = await self._get_session(server_name, workers).handle(message, context)
+                reply = await self._get_session(server_name, start).handle(message, context)
             except Exception as error:
                 logger.exception("the server %s failed", server_name)
                 problem = failure_text(server_name, error)
                 reply = jsonrpc.error(jsonrpc.get_request_id(message), jsonrpc.INTERNAL_ERROR, problem)
         return {"mcp_response": ACK if reply is None else reply}
 
-    def _get_session(self, name: str, workers: TaskGroup | None = None) -> ServerSession | PackageSession:
+    def _get_session(self, name: str, start: Start | None = None) -> ServerSession | PackageSession:
         """Return the session of a server, which its first message opens."""
         session = self._sessions.get(name)
         if session is None:
             server, send = self._servers[name], partial(self._send, name)
             if isinstance(server, ToolServer):
                 session = ServerSession(server, send, self._report, cwd=self._cwd)
-            elif workers is not None:
-                session = PackageSession(server, send, workers)
+            elif start is not None:
+                session = PackageSession(server, send, start)
             else:
                 raise OptionsError("requires a running session", option=f"server {name!r}")
             self._sessions[name] = session

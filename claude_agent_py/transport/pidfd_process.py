@@ -18,7 +18,7 @@ from weakref import WeakValueDictionary
 
 import anyio
 
-from claude_agent_py._event_loop import AsyncioLoop, AsyncioReader, AsyncioWaiters, wait_in, wake
+from claude_agent_py._event_loop import AsyncioLoop, AsyncioReader, Waiters, wait_in, wake
 from claude_agent_py.transport.base import DRAIN_GRACE, READ_BYTES
 
 PIPE_BYTES: Final = 64 * 1024
@@ -52,12 +52,15 @@ class _Watch:
         contextvars.Context().run(loop.add_reader, self._epoll.fileno(), self._call)  # belongs to no session
 
     def add(self, file: IO[bytes], callback: Callable[[], object]) -> None:
+        """Call a function whenever the file can be read, until `remove`."""
         self._epoll.register(file, select.EPOLLIN)
         self._callbacks[file.fileno()] = callback
 
     def remove(self, file: IO[bytes]) -> None:
-        if self._callbacks.pop(file.fileno(), None) is not None:
-            self._epoll.unregister(file)
+        """Do nothing if the file is not watched."""
+        number = file.fileno()
+        if self._callbacks.pop(number, None) is not None:
+            self._epoll.unregister(number)
             if not self._callbacks:
                 del _watches[id(self._loop)]
                 self._loop.remove_reader(self._epoll.fileno())
@@ -73,19 +76,11 @@ _watches: WeakValueDictionary[int, _Watch] = WeakValueDictionary()
 """By the id of the event loop, which keeps it alive until it closes."""
 
 
-def _watch(loop: AsyncioLoop, file: IO[bytes], callback: Callable[[], object]) -> None:
-    """Call a function whenever the file can be read, until `_unwatch`."""
+def _watch_of(loop: AsyncioLoop) -> _Watch:
     watch = _watches.get(id(loop))
     if watch is None:
         watch = _watches[id(loop)] = _Watch(loop)
-    watch.add(file, callback)
-
-
-def _unwatch(loop: AsyncioLoop, file: IO[bytes]) -> None:
-    """Do nothing if the file is not watched."""
-    watch = _watches.get(id(loop))
-    if watch is not None:
-        watch.remove(file)
+    return watch
 
 
 class PidfdProcess:
@@ -119,9 +114,9 @@ class PidfdProcess:
         self._unsent = bytearray()
         self._is_broken = self._input_ended = False
         self._reader = AsyncioReader(loop)
-        self._writers: AsyncioWaiters = []
-        self._exit_waiters: AsyncioWaiters = []
-        self._stderr_waiters: AsyncioWaiters = []
+        self._writers: Waiters = []
+        self._exit_waiters: Waiters = []
+        self._stderr_waiters: Waiters = []
 
     def watch(self) -> None:
         """Have the event loop read the pipes and report the exit. Called once; on an error, the process is killed."""
@@ -129,12 +124,14 @@ class PidfdProcess:
         try:
             for stream in (self._stdin, self._stdout, self._stderr):
                 os.set_blocking(stream.fileno(), False)
-            _watch(self._loop, self._stdout, self._read_stdout)
-            _watch(self._loop, self._stderr, self._read_stderr)
+            self._watch = _watch_of(self._loop)
+            self._watch.add(self._stdout, self._read_stdout)
+            self._watch.add(self._stderr, self._read_stderr)
             self._watch_exit()
         except BaseException:
-            _unwatch(self._loop, self._stdout)
-            _unwatch(self._loop, self._stderr)
+            if watch := _watches.get(id(self._loop)):
+                watch.remove(self._stdout)
+                watch.remove(self._stderr)
             with popen:
                 popen.kill()
             raise
@@ -146,7 +143,7 @@ class PidfdProcess:
             self._popen.returncode = UNKNOWN_STATUS
             self._loop.call_later(DRAIN_GRACE, self._end_output)
             return
-        _watch(self._loop, self._pidfd, self._reap)
+        self._watch.add(self._pidfd, self._reap)
 
     @property
     def pid(self) -> int:
@@ -161,7 +158,7 @@ class PidfdProcess:
     async def wait(self, within: float = math.inf) -> int | None:
         """Wait until the process has exited, but not its descendants, or for this time; return its exit status."""
         if self._popen.returncode is None:
-            await wait_in(self._loop, self._exit_waiters, self._loop.time() + within)
+            await wait_in(self._exit_waiters, self._loop.time() + within)
         return self._popen.returncode
 
     def _reap(self) -> None:
@@ -194,13 +191,14 @@ class PidfdProcess:
         received, self._received = self._received, None
         if self._is_paused:
             self._is_paused = False
-            _watch(self._loop, self._stdout, self._read_stdout)
+            self._watch = _watch_of(self._loop)
+            self._watch.add(self._stdout, self._read_stdout)
         return received or b""
 
     def _read_stdout(self) -> None:
         if self._received is not None and not self._is_over:
             self._is_paused = True
-            _unwatch(self._loop, self._stdout)
+            self._watch.remove(self._stdout)
             return
         data = _read(self._stdout)
         if data and not self._is_over:
@@ -224,7 +222,7 @@ class PidfdProcess:
     async def read_stderr(self) -> None:
         """Wait for the end of stderr."""
         while not self._stderr.closed and not self._is_over:
-            await wait_in(self._loop, self._stderr_waiters)
+            await wait_in(self._stderr_waiters)
 
     # Input -------------------------------------------------------------------------------------------------------
 
@@ -251,7 +249,7 @@ class PidfdProcess:
         """
         self.send_nowait(data)
         while self._unsent:
-            await wait_in(self._loop, self._writers)
+            await wait_in(self._writers)
         if self._is_broken:
             raise anyio.BrokenResourceError
 
@@ -282,7 +280,7 @@ class PidfdProcess:
     # The end -----------------------------------------------------------------------------------------------------
 
     def _close(self, stream: IO[bytes]) -> None:
-        _unwatch(self._loop, stream)
+        self._watch.remove(stream)
         stream.close()
 
     async def close(self) -> None:

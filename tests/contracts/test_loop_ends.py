@@ -19,6 +19,8 @@ from forks import Program, run_program
 from leftovers import children, gone, is_alive, pipes, until_gone
 
 from claude_agent_py import Client, ClientOptions, Timeouts, query, run, run_sync
+from claude_agent_py._runtime.session.launching import Launched
+from claude_agent_py._runtime.session.session import Session
 from claude_agent_py.testing import FakeCLI, frames, steps
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the installed fake is a shell script")
@@ -413,6 +415,33 @@ def test_an_interrupt_while_a_worker_runs_reaches_the_program(
     assert done.returncode in (130, -signal.SIGINT), done.stderr
     assert done.stderr.splitlines()[-1] == "KeyboardInterrupt"
     assert gone(*(start.pid for start in fake.starts))
+
+
+@FORGETS
+def test_a_session_whose_workers_are_cancelled_before_they_start_ends(
+    options: MakeOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As hosts do that cancel all tasks of the loop before they end it."""
+    opened = asyncio.Event()
+    open_session = Session.open
+
+    def note(session: Session, launched: Launched) -> None:
+        open_session(session, launched)
+        opened.set()
+
+    monkeypatch.setattr(Session, "open", note)
+    made = Client(options(FakeCLI(steps.wait_for_prompt())))
+
+    async def main() -> None:
+        connecting = asyncio.ensure_future(made.connect())
+        await opened.wait()
+        for task in asyncio.all_tasks() - {asyncio.current_task()}:
+            task.cancel()
+        async with asyncio.timeout(60):
+            await made.session.ending.wait_closed()
+        await asyncio.wait([connecting])
+
+    asyncio.run(main())
 
 
 LOST = """

@@ -61,13 +61,15 @@ class Connected:
 
     async def ask(self, method: str, params: Any = None) -> dict[str, Any]:
         message = {"jsonrpc": "2.0", "id": next(self._ids), "method": method, "params": params or {}}
-        reply: dict[str, Any] = (await self.host.answer("helper", message, CONTEXT, self.workers))["mcp_response"]
+        reply: dict[str, Any] = (await self.host.answer("helper", message, CONTEXT, self.workers.start_soon))[
+            "mcp_response"
+        ]
         assert reply["id"] == message["id"]
         return reply
 
     async def tell(self, method: str, params: Any = None) -> None:
         message = {"jsonrpc": "2.0", "method": method, **({"params": params} if params else {})}
-        await self.host.answer("helper", message, CONTEXT, self.workers)
+        await self.host.answer("helper", message, CONTEXT, self.workers.start_soon)
 
     async def shake_hands(self) -> dict[str, Any]:
         info = {"name": "claude-code", "version": "2"}
@@ -139,7 +141,7 @@ async def test_closing_ends_a_call() -> None:
 async def test_a_bad_message_is_answered() -> None:
     async def use(server: Connected) -> None:
         message = {"jsonrpc": "2.0", "id": {"no": "id"}, "method": "ping"}
-        reply = (await server.host.answer("helper", message, CONTEXT, server.workers))["mcp_response"]
+        reply = (await server.host.answer("helper", message, CONTEXT, server.workers.start_soon))["mcp_response"]
         assert reply["error"]["code"] == -32600
 
     await with_server(use, comfortable(Event()))

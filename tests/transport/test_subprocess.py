@@ -890,6 +890,20 @@ async def test_a_cancelled_close_closes_all_the_same() -> None:
         assert transport.exit_code == -signal.SIGTERM
 
 
+@ON_LINUX
+@ON_ASYNCIO
+async def test_a_close_after_a_natively_cancelled_one_ends_what_detached_itself() -> None:
+    async with running(program(f"{DETACHER}    import time; time.sleep(600)")) as transport:
+        pid = int(await read_line(transport))
+        closing = asyncio.ensure_future(transport.close(grace=PATIENT))
+        await anyio.wait_all_tasks_blocked()
+        closing.cancel()
+        await asyncio.wait([closing])
+        assert is_alive(pid)
+        await transport.close(grace=0.0)
+        await until_gone(pid)
+
+
 async def test_whoever_waits_for_a_close_of_another_may_be_cancelled() -> None:
     async with running(program(STUBBORN)) as transport, anyio.create_task_group() as group:
         await read_line(transport)

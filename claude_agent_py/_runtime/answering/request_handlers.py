@@ -87,7 +87,7 @@ class RequestHandlers:
         """Answer a request in a separate worker."""
         pending = self._begin(event, anyio.CancelScope())
         if pending is not None:
-            self._session.start_worker(self._answer_in_scope, event, pending)
+            self._session.start_worker(self._answer, event, pending.cancellation, scope=pending.scope)
 
     async def answer_here(
         self, event: RequestReceived, scope: anyio.CancelScope, start_pump: Callable[[], None]
@@ -116,10 +116,6 @@ class RequestHandlers:
         pending = self._pending.pop(event.request_id, None)
         if pending is not None:
             pending.cancel()
-
-    async def _answer_in_scope(self, event: RequestReceived, pending: _Pending) -> None:
-        with pending.scope:
-            await self._answer(event, pending.cancellation)
 
     async def _answer(self, event: RequestReceived, cancellation: Cancellation) -> None:
         """Call the handler of a request, and send its answer."""
@@ -155,7 +151,7 @@ class RequestHandlers:
     async def _answer_mcp(self, request_id: str, request: MCPMessageRequest, cancellation: Cancellation) -> Payload:
         caller = self._session.intake.ledger.calls.find_caller(tool_use_id_of(request.message))
         context = self._make_context(request_id, caller, cancellation)
-        return await self.mcp.answer(request.server_name, request.message, context, self._session.workers)
+        return await self.mcp.answer(request.server_name, request.message, context, self._session.start_worker)
 
     async def _answer_permission(self, request_id: str, request: Any, cancellation: Cancellation) -> Payload:
         from claude_agent_py.permissions.requests import PermissionContext
@@ -258,11 +254,6 @@ class RequestHandlers:
     def has_hooks(self) -> bool:
         """Whether the session has hooks, from the options or added later."""
         return bool(self._hooks)
-
-    @property
-    def has_servers(self) -> bool:
-        """Whether MCP servers run in this process."""
-        return self._mcp is not None
 
     def initialize_fields(self) -> Payload:
         """Return the fields of `initialize` that come from hooks and from the servers in this process."""

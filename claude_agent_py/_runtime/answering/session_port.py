@@ -1,10 +1,10 @@
 """`SessionPort`: the session's interface for its parts, which cannot import `session.py` without a cycle."""
 
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from anyio.abc import TaskGroup
+    import anyio
 
     from claude_agent_py._listeners import ListenerQueue
     from claude_agent_py._protocol.events import Event
@@ -32,11 +32,12 @@ class SessionPort(Protocol):
     intake: "TaskIntake"
     tasks: "TaskManager"
     observers: "tuple[Observer, ...]"
-    workers: "TaskGroup | None"
     listening: "set[ListenerQueue]"
 
-    def start_worker(self, function: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
-        """Run an async function as a worker. A failure ends the session."""
+    def start_worker(
+        self, function: Callable[..., Awaitable[None]], *args: Any, scope: "anyio.CancelScope | None" = None
+    ) -> None:
+        """Run an async function as a worker, in this scope. A failure ends the session."""
         ...
 
     def post(self, subtype: str, /, **fields: Any) -> None:

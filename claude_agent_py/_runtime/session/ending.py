@@ -281,9 +281,14 @@ class Ending:
             state = self._engine.state
             self._cause = state if state in (State.DIED, State.EXITED) else State.CLOSED
 
-    def note_broken(self, error: Exception) -> None:
-        """Note the exception of a worker."""
-        self._cause = error
+    def break_off(self, error: BaseException) -> None:
+        """End the session because of the exception of a worker."""
+        if isinstance(error, Exception):
+            self._cause = error
+        self._request(Step.CLOSE, _Closing())
+        self.output_over.set()  # the worker may have been the pump
+        self._session.end_everything()
+        self.requested.set()
 
     def note_closed(self) -> None:
         """Note that the process has exited and the workers have ended."""
