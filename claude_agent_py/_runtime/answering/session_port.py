@@ -64,6 +64,10 @@ class SessionPort(Protocol):
         """Fail the pending requests and runs and end the readers. Idempotent."""
         ...
 
+    def end_everything(self) -> None:
+        """End everything that depends on the output of the CLI. Idempotent."""
+        ...
+
     def cancel_children(self) -> None:
         """Cancel the child agents without waiting."""
         ...
