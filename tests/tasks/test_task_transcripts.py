@@ -44,7 +44,12 @@ def entry(kind: str, content: Any, **fields: Any) -> str:
 
 def test_a_missing_directory_is_looked_for_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     looked: list[str] = []
-    monkeypatch.setattr("os.path.isdir", lambda path: looked.append(str(path)) or Path(path).exists())
+
+    def isdir(path: str) -> bool:
+        looked.append(path)
+        return Path(path).exists()
+
+    monkeypatch.setattr("os.path.isdir", isdir)
     missing, there = tmp_path / "missing", tmp_path / "there"
     there.mkdir()
     paths = [[str(missing / f"agent-{n}.jsonl"), f"{there}/\0{n}"] for n in range(9)]
