@@ -191,8 +191,9 @@ class TaskIntake:
             touched, events = ledger.take_changes(self.clock() if now is None else now)
             if events or self.watchers:
                 self._deliver(touched, events)
-            for task_id in touched.intersection(self._events) if self._events else ():
-                self._events[task_id].set()
+            for task_id in touched if self._events else ():
+                if task_id in self._events:
+                    self._events[task_id].set()
         has_news, ledger.has_news = ledger.has_news, False
         if has_news:
             self.reconciler.wake()

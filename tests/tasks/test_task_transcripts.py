@@ -45,11 +45,11 @@ def entry(kind: str, content: Any, **fields: Any) -> str:
 def test_a_missing_directory_is_looked_for_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     looked: list[str] = []
 
-    def is_dir(path: str) -> bool:
+    def isdir(path: str) -> bool:
         looked.append(path)
         return Path(path).exists()
 
-    monkeypatch.setattr("os.path.isdir", is_dir)
+    monkeypatch.setattr("os.path.isdir", isdir)
     missing, there = tmp_path / "missing", tmp_path / "there"
     there.mkdir()
     paths = [[str(missing / f"agent-{n}.jsonl"), f"{there}/\0{n}"] for n in range(9)]

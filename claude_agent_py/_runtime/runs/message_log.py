@@ -81,31 +81,26 @@ class MessageLog(Sequence[Any]):
 
         The line has no line break, because the engine splits the output at them.
         """
-        size = len(line) + 1
-        if size > self._room:
-            if self._failure is None:
-                self._begin_block(size)
-            if self._failure is not None:
-                return
+        if self._failure is not None:
+            return
         if not line:
             self._without_line[self._length] = message
+        size = len(line) + 1
+        if size > self._room:
+            try:
+                self._end_block()
+                self._last = _new_block(max(BLOCK_BYTES, size))
+            except BacklogError as error:
+                self._failure = error.again()  # the traceback of the other one refers to the log
+                return
+            except OSError as error:  # the process has no memory left
+                self._failure = BacklogError(error.strerror or type(error).__name__, max(self._max_bytes, SPARE_BYTES))
+                return
+            self._room = len(self._last)
         assert self._last is not None  # noqa: S101 - it has room
         self._last.write(line + b"\n")
         self._room -= size
         self._length += 1
-
-    def _begin_block(self, size: int) -> None:
-        """Make room for a line, or note the failure."""
-        self._room = 0
-        try:
-            self._end_block()
-            self._last = _new_block(max(BLOCK_BYTES, size))
-        except BacklogError as error:
-            self._failure = error.again()  # the traceback of the other one refers to the log
-        except OSError as error:  # the process has no memory left
-            self._failure = BacklogError(error.strerror or type(error).__name__, max(self._max_bytes, SPARE_BYTES))
-        else:
-            self._room = len(self._last)
 
     def _end_block(self) -> None:
         """Keep the last block, in memory or in the file."""

@@ -81,7 +81,7 @@ class Ledger:
         """Whether a run began or ended, or a check is due earlier than before. Reset by the publisher."""
         self._live: set[str] = set()
         self._live_ids: frozenset[str] | None = frozenset()
-        self._orphans_by_parent: dict[str, tuple[str, ...]] = {}
+        self._orphans_by_parent: dict[str, list[str]] = {}
 
     def restore(self, records: dict[str, Record]) -> None:
         """Add the records of another ledger."""
@@ -91,7 +91,7 @@ class Ledger:
 
     def add_earlier(self, record: Record, parent_id: str | None) -> None:
         """Add a task that an earlier process of the session ran. Causes no events."""
-        record.children += self._orphans_by_parent.pop(record.id, ())
+        record.children += self._orphans_by_parent.pop(record.id, [])
         self.records[record.id] = record
         self.set_parent(record, parent_id)
         record.last_reported = record.reported_fields
@@ -139,7 +139,7 @@ class Ledger:
         self.touched.add(task_id)
         record = self.records.get(task_id)
         if record is None:
-            record = Record(id=task_id, last_activity=now, children=self._orphans_by_parent.pop(task_id, ()))
+            record = Record(id=task_id, last_activity=now, children=self._orphans_by_parent.pop(task_id, []))
             self.records[task_id] = record
         return record
 
@@ -149,10 +149,8 @@ class Ledger:
             return
         record.parent_id = parent_id
         parent = self.records.get(parent_id)
-        if parent is not None:
-            parent.children += (record.id,)
-        else:
-            self._orphans_by_parent[parent_id] = (*self._orphans_by_parent.get(parent_id, ()), record.id)
+        siblings = parent.children if parent else self._orphans_by_parent.setdefault(parent_id, [])
+        siblings.append(record.id)
 
     def _is_ancestor(self, task_id: str, descendant_id: str) -> bool:
         seen: set[str] = set()
@@ -330,7 +328,7 @@ class Ledger:
         if old is None:
             self._cancel_deadline(run)
             if run is record.run:
-                self._drop_questions(record)
+                record.prompts = frozenset()
                 self._update_sets(record)
             self.has_news = True
             self.emit(TaskFinished, record, run, now, outcome=new, message=run.notification, acts=acts)
@@ -340,10 +338,6 @@ class Ledger:
         elif differ(old, new) or (by_counting and old.usage != new.usage):
             self.has_news = True
             self.emit(TaskRevised, record, run, now, old=old, outcome=new, acts=acts)
-
-    def _drop_questions(self, record: Record) -> None:
-        if record.id in self.askers.values():
-            self.askers = {request: task_id for request, task_id in self.askers.items() if task_id != record.id}
 
     def build_outcome(self, record: Record, run: TaskRun) -> TaskOutcome:
         """Return the outcome of a run that has ended, from what is known so far."""

@@ -148,7 +148,9 @@ class Record(Struct, eq=False, gc=False):  # gc=False: a session may have thousa
     last_text: str = ""
     """The latest text of a subagent in the current run."""
     last_activity: float = 0.0
-    children: tuple[str, ...] = ()
+    prompts: frozenset[str] = frozenset()
+    """Its open permission prompts and questions."""
+    children: list[str] = field(default_factory=list)
     brief: Mapping[str, Any] | None = None
     """A child agent's input other than its prompt."""
     launched_by: str | None = None

@@ -348,6 +348,7 @@ def open_question(ledger: Ledger, request_id: str, task_id: str, asked: Asked, n
     record = ledger.records.get(task_id)
     if record is not None and record.runs and record.is_live:
         ledger.askers[request_id] = task_id
+        record.prompts |= {request_id}
         ledger.signal(record, record.run, Signal.ASKED, now)
         ledger.record_activity(record, now)
         ledger.emit(TaskAsked, record, record.run, now, asked)
@@ -362,10 +363,11 @@ def record_answer(ledger: Ledger, task_id: str, answered: Answered, now: float) 
 
 def close_question(ledger: Ledger, request_id: str, now: float) -> None:
     """Record that a question was answered or withdrawn."""
-    task_id = ledger.askers.pop(request_id, "")
-    record = ledger.records.get(task_id)
-    if record is not None and task_id not in ledger.askers.values():
-        ledger.signal(record, record.run, Signal.ANSWERED, now)
+    record = ledger.records.get(ledger.askers.pop(request_id, ""))
+    if record is not None:
+        record.prompts -= {request_id}
+        if not record.prompts:
+            ledger.signal(record, record.run, Signal.ANSWERED, now)
 
 
 def process_exited(ledger: Ledger, reason: str, now: float) -> None:

@@ -160,7 +160,7 @@ class Spending(Struct, gc=False):
         if self.reported is None and not by_model:
             return None
         usage = self.reported or TaskUsage()
-        in_transcript = sum(map(sum, self.exact.values())) + self.missing_tokens if self.exact else 0
+        in_transcript = sum(map(sum, (self.exact or {}).values())) + self.missing_tokens
         tokens = max(usage.total_tokens, in_transcript, sum(map(sum, by_model.values())))
         changes: dict[str, Any] = {}
         if tokens != usage.total_tokens:
