@@ -21,6 +21,7 @@ class InboxView:
     def __init__(self, path: str) -> None:
         self.name = os.path.basename(path)
         self._path = Path(path).expanduser()
+        self._inode = 0
         self._inbox: SQLiteInbox | None = None
 
     def refresh(self) -> tuple[Sequence[Row], Sequence[Interaction]]:
@@ -29,11 +30,14 @@ class InboxView:
         Raises:
             OptionsError: The file does not exist or is not an inbox.
         """
-        # Opening a missing file would create it.
-        if not self._path.is_file():
-            raise OptionsError(f"file not found: {self._path}")
-        if self._inbox is None:
+        try:
+            inode = self._path.stat().st_ino
+        except OSError:
+            raise OptionsError(f"file not found: {self._path}") from None
+        # The file may have been replaced since the last refresh.
+        if self._inbox is None or inode != self._inode:
             self._inbox = SQLiteInbox(self._path)
+            self._inode = inode
         return (), list(self._inbox)
 
 
