@@ -156,7 +156,7 @@ class _Wait:
         try:
             yield
         finally:
-            self._tell(lambda intake: intake.track_prompt_end(prompt))
+            self._tell(lambda intake: intake.track_prompt_end(prompt, agent_id))
 
     def report_interaction(self, event: Any) -> None:
         """Report that an interaction was opened or settled, and its answer if it has one."""

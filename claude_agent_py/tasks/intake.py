@@ -114,9 +114,9 @@ class TaskIntake:
         """Record the answer to a subagent's question. Never raises."""
         self._apply(signals.record_answer, agent_id or "", answered)
 
-    def track_prompt_end(self, request_id: str) -> None:
-        """Record that a question was answered or withdrawn. Never raises."""
-        self._apply(signals.close_question, request_id)
+    def track_prompt_end(self, request_id: str, agent_id: str | None) -> None:
+        """Record that a subagent's question was answered or withdrawn. Never raises."""
+        self._apply(signals.close_question, request_id, agent_id or "")
 
     def process_exited(self, reason: str) -> None:
         """Mark the tasks of the CLI's process as failed for this reason, and end the streams of events.

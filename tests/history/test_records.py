@@ -75,7 +75,7 @@ def happenings(draw: st.DrawFn) -> Happening:
                 hook("SubagentStart", {"agent_id": task_id, "agent_type": "x"}),
                 lambda manager: intake_of(manager).track_prompt(f"r{run}", task_id, Asked("May I?", "permission")),
                 lambda manager: intake_of(manager).track_answer(task_id, Answered({"behavior": "allow"})),
-                lambda manager: intake_of(manager).track_prompt_end(f"r{run}"),
+                lambda manager: intake_of(manager).track_prompt_end(f"r{run}", task_id),
                 lambda manager: intake_of(manager).process_exited("gone"),
             ]
         )
@@ -157,7 +157,7 @@ async def test_a_task_is_recorded_from_its_prompt_to_its_evidence() -> None:
         asked = Asked("Bash: ls", "permission", "f00d")
         intake_of(manager).track_prompt("r1", "a1", asked)
         intake_of(manager).track_answer("a1", Answered({"behavior": "allow"}, "Ann", "process 7 on host", "f00d"))
-        intake_of(manager).track_prompt_end("r1")
+        intake_of(manager).track_prompt_end("r1", "a1")
         tracking(manager, frames.task_notification("a1", summary="All is well.", usage=usage(900)))
         records = await told(history)
     assert [(record.number, record.kind.value) for record in records] == [
@@ -188,7 +188,7 @@ async def test_each_prompt_of_a_task_that_waits_is_recorded() -> None:
         for number in (1, 2):
             intake_of(manager).track_prompt(f"r{number}", "a1", Asked(f"Question {number}?"))
         for number in (1, 2):
-            intake_of(manager).track_prompt_end(f"r{number}")
+            intake_of(manager).track_prompt_end(f"r{number}", "a1")
         records = await told(history)
     waits = [record for record in records if record.kind is RecordKind.AWAITING_USER]
     assert [record.details["question"] for record in waits] == ["Question 1?", "Question 2?"]

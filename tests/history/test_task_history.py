@@ -151,7 +151,7 @@ async def session(history: TaskHistory) -> TaskManager:
         frames.task_progress("a2"),
     )
     intake_of(manager).track_prompt("r1", "a2")
-    intake_of(manager).track_prompt_end("r1")
+    intake_of(manager).track_prompt_end("r1", "a2")
     tracking(
         manager,
         frames.task_notification("b1", "failed", "failed with exit code 3"),

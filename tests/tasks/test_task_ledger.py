@@ -193,18 +193,18 @@ def test_a_permission_prompt_makes_a_task_wait_for_the_user(desk: Desk) -> None:
     desk.fold(frames.task_started("a1"))
     assert kinds(desk.caused_by(desk.intake.track_prompt, "r1", "a1")) == ["status_changed", "asked"]
     assert kinds(desk.caused_by(desk.intake.track_prompt, "r2", "a1")) == ["asked"]
-    desk.intake.track_prompt_end("r1")
+    desk.intake.track_prompt_end("r1", "a1")
     assert desk.status("a1") == "awaiting_user"
-    desk.intake.track_prompt_end("r2")
+    desk.intake.track_prompt_end("r2", "a1")
     assert desk.status("a1") == "running"
-    assert desk.caused_by(desk.intake.track_prompt_end, "r2") == []
+    assert desk.caused_by(desk.intake.track_prompt_end, "r2", "a1") == []
 
 
 def test_a_task_that_ends_while_it_waits_for_the_user_is_over(desk: Desk) -> None:
     desk.fold(frames.task_started("a1"))
     desk.intake.track_prompt("r1", "a1")
     desk.fold(frames.task_notification("a1", "stopped"))
-    desk.intake.track_prompt_end("r1")
+    desk.intake.track_prompt_end("r1", "a1")
     assert desk.status("a1") == "stopped"
 
 

@@ -210,7 +210,7 @@ def test_a_prompt_for_the_user() -> None:
     manager = tracking(TaskManager(), frames.task_started("a1"))
     intake_of(manager).track_prompt("r1", "a1")
     assert [task.id for task in manager.running if task.status is TaskStatus.AWAITING_USER] == ["a1"]
-    intake_of(manager).track_prompt_end("r1")
+    intake_of(manager).track_prompt_end("r1", "a1")
     assert manager["a1"].status is TaskStatus.RUNNING
     events = manager.events()
     intake_of(manager).track_prompt("r2", None)

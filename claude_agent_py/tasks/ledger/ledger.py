@@ -59,8 +59,6 @@ class Ledger:
         self.records: dict[str, Record] = {}
         """All tasks, in the order of discovery."""
         self.calls: OpenCalls = OpenCalls()
-        self.askers: dict[str, str] = {}
-        """Task ids by request id, for open questions."""
         self.has_live_list: bool = False
         """Whether the CLI sends the list of live tasks."""
         self.background: set[str] = set()

@@ -347,7 +347,6 @@ def open_question(ledger: Ledger, request_id: str, task_id: str, asked: Asked, n
     """Record that a task asks the user."""
     record = ledger.records.get(task_id)
     if record is not None and record.runs and record.is_live:
-        ledger.askers[request_id] = task_id
         record.prompts |= {request_id}
         ledger.signal(record, record.run, Signal.ASKED, now)
         ledger.record_activity(record, now)
@@ -361,10 +360,10 @@ def record_answer(ledger: Ledger, task_id: str, answered: Answered, now: float) 
         ledger.emit(TaskAnswered, record, record.run, now, answered)
 
 
-def close_question(ledger: Ledger, request_id: str, now: float) -> None:
+def close_question(ledger: Ledger, request_id: str, task_id: str, now: float) -> None:
     """Record that a question was answered or withdrawn."""
-    record = ledger.records.get(ledger.askers.pop(request_id, ""))
-    if record is not None:
+    record = ledger.records.get(task_id)
+    if record is not None and request_id in record.prompts:
         record.prompts -= {request_id}
         if not record.prompts:
             ledger.signal(record, record.run, Signal.ANSWERED, now)
