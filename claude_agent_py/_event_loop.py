@@ -46,7 +46,7 @@ FILE_THREADS = 40
 
 
 class PerLoop(Generic[T]):
-    """A value of which each event loop has its own, made on first use. It must not refer to the loop."""
+    """A value per event loop, made on first use. It must not refer to the loop."""
 
     def __init__(self, make: Callable[[], T]) -> None:
         self._make = make
@@ -101,7 +101,7 @@ def asyncio_loop() -> AsyncioLoop | None:
 
 
 async def wait_in(waiters: Waiters, deadline: float = math.inf) -> None:
-    """Wait among these until `wake`, or until the deadline on the clock of the event loop.
+    """Wait in this list until `wake`, or until the deadline on the clock of the event loop.
 
     Under asyncio it takes half the time of `anyio.Event`, also with a deadline instead of a scope.
     """
@@ -127,7 +127,7 @@ async def wait_in(waiters: Waiters, deadline: float = math.inf) -> None:
 
 
 def wake(waiters: Iterable[Waiter]) -> None:
-    """Wake all who wait among these."""
+    """Wake all who wait in this list."""
     for waiter in waiters:
         if isinstance(waiter, anyio.Event):
             waiter.set()

@@ -104,7 +104,7 @@ class OpenRun:
         self.was_answered = False
         """A result came for one of its prompts."""
         self.waits_since: float | None = None
-        """When it got its last answer and began to wait for the session to be idle."""
+        """When it had its last answer and began to wait for the session to become idle."""
         self.next_notice: float = FIRST_NOTICE
         """After how many seconds of waiting `RunWaits` is reported next."""
 

@@ -83,7 +83,7 @@ def _decode(line: bytes) -> SubagentMessage:
 
 
 class Conversation(AsyncIterator[SubagentMessage | MessageGap]):
-    """The messages of a subagent so far, then live. Iterate it with `async for`."""
+    """The messages of a subagent so far, then new ones as they arrive. Iterate it with `async for`."""
 
     def __init__(
         self, task_id: str, log: SubagentMessages, has_ended: Callable[[], bool], wait: Callable[[], Awaitable[None]]

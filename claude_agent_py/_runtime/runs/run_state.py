@@ -88,7 +88,7 @@ class RunState(OpenRun):
         return self._over.is_set()
 
     async def wait(self) -> None:
-        """Wait for the end of the run, whatever it is. Any number of workers may wait; cancelling is safe."""
+        """Wait for the end of the run, however it ends. Any number of workers may wait; cancelling is safe."""
         await self._over.wait()
 
     @property

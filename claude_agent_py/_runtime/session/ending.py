@@ -276,7 +276,7 @@ class Ending:
     # How it ended ------------------------------------------------------------------------------------------------
 
     def note(self) -> None:
-        """Note that the session has ended for its users, and as which state. Only the first call has an effect."""
+        """Note that the session has ended for its users, and in which state. Only the first call has an effect."""
         if self._cause is None:
             state = self._engine.state
             self._cause = state if state in (State.DIED, State.EXITED) else State.CLOSED

@@ -1,6 +1,6 @@
 """`Session`: one CLI process and the conversation over its pipe.
 
-It drives the sans-IO engine and router over a transport. A message takes this way: the engine decodes it, the router
+It drives the sans-IO engine and router over a transport. A message takes this path: the engine decodes it, the router
 names its runs, their mailboxes and the readers receive it, and `track` updates the tasks and facts. The workers:
 
 * The **pump** reads, feeds the engine and acts on its events. If user code that it calls has to wait, another worker

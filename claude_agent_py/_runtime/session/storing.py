@@ -175,7 +175,7 @@ class Storing:
         self._inject, self._report_failure = inject, report_failure
 
     def take(self, message: object) -> bool:
-        """Take entries of the transcript, and return whether the message is nothing for readers."""
+        """Take entries of the transcript, and return whether to keep the message from readers."""
         if type(message) is TranscriptMirrorMessage:
             self.mirror.take(message.file_path, message.entries, len(line_of(message)))
             return not self._given.session_mirror
