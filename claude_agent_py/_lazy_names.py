@@ -69,9 +69,12 @@ def find_definitions(module: str) -> "list[str]":
 
 
 def _read_source(module: str) -> "bytes":
-    import importlib.util
+    if module in sys.modules:
+        spec: Any = sys.modules[module].__spec__
+    else:
+        from importlib.util import find_spec  # takes a while, and few names need it
 
-    spec: Any = importlib.util.find_spec(module)
+        spec = find_spec(module)
     source: bytes = spec.loader.get_data(spec.origin)
     return source
 

@@ -14,13 +14,11 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-# Keep compiled code in a folder apart where Python is told to keep none beside the source. Otherwise each worker
-# compiles all tests and hypothesis, and each interpreter that a test starts all of the package.
-if sys.dont_write_bytecode and "PYTHONDONTWRITEBYTECODE" in os.environ:
-    del os.environ["PYTHONDONTWRITEBYTECODE"]
-    sys.pycache_prefix = str(Path(__file__).parent.parent / ".pytest_cache" / "bytecode")
-    os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
+# Keep compiled code even where Python is told not to: otherwise each worker compiles all tests, and each interpreter
+# that a test starts all of the package.
+if sys.dont_write_bytecode:
     sys.dont_write_bytecode = False
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 import hypothesis
 import pytest
@@ -60,6 +58,22 @@ def pytest_configure(config: pytest.Config) -> None:
     connection = getattr(getattr(config, "failures_db", None), "sock", None)  # of pytest-rerunfailures
     if connection is not None:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
+def pytest_collection(session: pytest.Session) -> None:
+    """Have each worker begin with other tests: it compiles a share of them, and finds the others compiled."""
+    config = session.config
+    if hasattr(config, "workerinput") and config.args_source is config.ArgsSource.TESTPATHS:
+        files = sorted(Path(__file__).parent.rglob("test_*.py"))
+        first = len(files) * int(config.workerinput["workerid"][2:]) // config.workerinput["workercount"]
+        config.args[:] = map(str, files[first:] + files[:first])
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Give all workers the tests in the same order."""
+    if hasattr(config, "workerinput") and config.args_source is config.ArgsSource.TESTPATHS:
+        items.sort(key=lambda item: item.path)
 
 
 def pytest_collection_finish() -> None:

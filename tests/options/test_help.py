@@ -13,6 +13,8 @@ from pydantic import ConfigDict, Field
 
 from claude_agent_py import AgentDefinition, ClientOptions, Limits, MCPHTTPServer, RetryPolicy, Timeouts
 from claude_agent_py._configuration import ConfigModel
+from claude_agent_py.agents import DelegationGuide
+from claude_agent_py.options import SandboxSettings
 
 DOCS = Path(__file__).parents[2] / "docs"
 NOISE = re.compile(r"Annotated|FieldInfo|Validator|typing\.|<factory>|<function| at 0x")
@@ -33,7 +35,10 @@ def squeezed(text: str) -> str:
     return " ".join(text.split())
 
 
-@pytest.mark.parametrize("model", models(), ids=lambda model: model.__name__)
+MODELS = sorted({DelegationGuide, SandboxSettings, *models()}, key=str)
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
 def test_help_shows_every_field_with_its_plain_type(model: type[ConfigModel]) -> None:
     parameters = inspect.signature(model).parameters
     assert list(parameters) == list(model.model_fields)
