@@ -325,8 +325,8 @@ class Client(SessionControls, Generic[Output]):
 
         Args:
             prompt: Text, a list of content blocks, a `UserMessage`, or an async iterable of these.
-            until: With `result` the run ends with its own result; with `idle`, once no background task is running and the
-                follow-up turns of finished tasks are over.
+            until: With `result` the run ends with its own result; with `idle`, once no background task is running and
+                the follow-up turns of finished tasks are over.
             timeout: Seconds for the whole run; None means `Timeouts.run`. On expiry the run is interrupted and raises
                 `RunTimeoutError`.
 

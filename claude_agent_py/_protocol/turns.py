@@ -480,7 +480,7 @@ class TurnRouter:
         return min(moments, default=math.inf)
 
     def tick(self, now: float) -> tuple[Verdict, ...]:
-        """Return the runs that have ended because a limit or a grace period has expired, and those that have been waiting for long."""
+        """Return the runs that ended because a limit or a grace period expired, and those that have waited for long."""
         waits: list[RunWaits] = []
         if self._turn is None:
             self._give_up_follow_ups(now)
