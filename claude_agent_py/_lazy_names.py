@@ -56,12 +56,12 @@ def _find_imports(module: str) -> "dict[str, str]":
                 if isinstance(imported, ast.ImportFrom) and imported.module is not None:
                     names = [alias.name for alias in imported.names]
                     if names == ["*"]:
-                        names = find_definitions(imported.module)
+                        names = _find_definitions(imported.module)
                     homes |= dict.fromkeys(names, imported.module)
     return homes
 
 
-def find_definitions(module: str) -> "list[str]":
+def _find_definitions(module: str) -> "list[str]":
     """Return the classes and type aliases that a module defines, without loading it."""
     import re
 
