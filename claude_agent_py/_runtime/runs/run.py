@@ -104,13 +104,13 @@ class Run(Generic[Output]):
         return self
 
     async def __anext__(self) -> RunMessage:
-        message: RunMessage | None = self._state.mailbox.get_nowait()
-        if message is not None:
-            return message
+        ready: RunMessage | None = self._state.mailbox.get_nowait()
+        if ready is not None:
+            return ready
         if self._client is None:
             await self._start()
         try:
-            message = await self._state.mailbox.get()
+            message: RunMessage = await self._state.mailbox.get()
         except StopAsyncIteration:
             self._is_exhausted = True
             await self._release()
