@@ -121,8 +121,8 @@ class SubprocessTransport(Transport):
         self._is_closed = False
         self._closing: LazyEvent | None = None
         """Set when the worker that closes is done, well or not."""
-        self._stdout_over: LazyEvent | None = None
-        """Created by the first reader; set once it has taken the end of stdout, or does not read on."""
+        self._reading_over: LazyEvent | None = None
+        """Created by the first reader; set once it has taken the end of stdout, or stops reading."""
 
     def __repr__(self) -> str:
         return f"<SubprocessTransport {self._argv[0]} pid={self.pid} exit_code={self.exit_code}>"
@@ -140,11 +140,9 @@ class SubprocessTransport(Transport):
         try:
             self._lifeline, self._now = Lifeline(), clock()
             if (loop := asyncio_loop()) is not None and has_pidfds():
+                group = _separate_group(os.getsid(0))
                 process = PidfdProcess(
-                    loop,
-                    self._argv,
-                    self._stderr.feed,
-                    **{**self._popen_options(self._lifeline), **_separation(os.getsid(0))},
+                    loop, self._argv, self._stderr.feed, **group, **self._popen_options(self._lifeline)
                 )
                 try:
                     await checkpoint()  # all concurrent starts fork before the first one goes on; see `launch`
@@ -152,8 +150,9 @@ class SubprocessTransport(Transport):
                     process.watch()  # `close` needs it, too
                     self._process = process
             else:
+                group = {"start_new_session": sys.platform != "win32"}
                 self._process = await AnyioProcess.start(
-                    self._argv, self._stderr.feed, **self._popen_options(self._lifeline)
+                    self._argv, self._stderr.feed, **group, **self._popen_options(self._lifeline)
                 )
         except BaseException as error:
             if self._lifeline is not None:
@@ -168,27 +167,31 @@ class SubprocessTransport(Transport):
         end_at_exit(self._running().pid, self._mark)
 
     def _popen_options(self, lifeline: Lifeline) -> dict[str, Any]:
-        """Return arguments of `subprocess.Popen`. Never in a variable, which tracebacks may show: it has secrets."""
+        """Return arguments of `subprocess.Popen`.
+
+        Keep them out of variables, which tracebacks may show: the environment has secrets.
+        """
         return {
             "cwd": self._cwd,
             "env": {**plain_copy(self._env or {}), MARK: self._mark},
             "user": self._user,
             **find_groups(self._user),
-            "start_new_session": sys.platform != "win32",
             "creationflags": CREATION_FLAGS,
             "pass_fds": lifeline.pass_fds,
         }
 
     async def receive(self) -> bytes:
         """Return the next bytes of stdout; `b""` at its end."""
-        process, data = self._running(), b""
-        if self._stdout_over is None:
-            self._stdout_over = LazyEvent()
+        process = self._running()
+        if self._reading_over is None:
+            self._reading_over = LazyEvent()
         try:
             data = await process.receive()
-        finally:
-            if not data:  # the end, or the reader was cancelled and does not read again
-                self._stdout_over.set()
+        except BaseException:
+            self._reading_over.set()  # the reader was cancelled, and does not read again
+            raise
+        if not data:
+            self._reading_over.set()
         return data
 
     async def send(self, data: bytes) -> None:
@@ -289,9 +292,9 @@ class SubprocessTransport(Transport):
         if not self._was_left or process.returncode == -SIGKILL:
             # Orphans of a CLI that died, and processes that detached themselves.
             await kill_all_marked(self._mark, min(self._force * SCAN_SHARE, deadline - self._now()))
-        if self._stdout_over is not None and not self._stdout_over.is_set():
+        if self._reading_over is not None and not self._reading_over.is_set():
             # Let the reader finish.
-            await self._stdout_over.wait(min(self._now() + self._force * DRAIN_SHARE, deadline))
+            await self._reading_over.wait(min(self._now() + self._force * DRAIN_SHARE, deadline))
         if self._lifeline is not None:
             self._lifeline.close()
         if process.returncode is not None:
@@ -337,11 +340,12 @@ class SubprocessTransport(Transport):
 
 
 @lru_cache(maxsize=1)
-def _separation(session: int) -> Mapping[str, Any]:
+def _separate_group(session: int) -> Mapping[str, Any]:
     """Return arguments of `subprocess.Popen` that keep the signals of this session's terminal away from the program.
 
     Linux gives each session the same share of the CPU, so on a busy machine a CLI in a separate session waits longer
-    for its turn, at each request and answer. Without a terminal a process group does.
+    for its turn, for each request and answer. Without a terminal a process group is enough. `session` is the key of
+    the cache: a process may get another one.
     """
     try:
         os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
