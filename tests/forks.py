@@ -20,11 +20,15 @@ from leftovers import LASTING
 
 FORKS = sys.platform == "linux"
 
-SHORT_LIVED = {"BUN_JSC_useDFGJIT": "0", "BUN_JSC_numberOfGCMarkers": "1"}
-"""Have the real CLI neither optimise its JavaScript nor collect garbage in several threads.
+SHORT_LIVED = {
+    "BUN_JSC_useDFGJIT": "0",
+    "BUN_JSC_numberOfGCMarkers": "1",
+    "CLAUDE_CODE_CERT_STORE": "bundled",
+}
+"""Have the real CLI neither optimise its JavaScript, nor collect garbage in several threads, nor read certificates.
 
-Both pay in a process that lives for minutes. Those of tests live for seconds, and take a quarter less CPU without. The
-CLI names an option that its engine no longer knows when it refuses to start.
+That pays in a process that lives for minutes, or talks to another machine. Those of tests live for seconds, and take a
+quarter less CPU without. The CLI names an option that its engine no longer knows when it refuses to start.
 """
 
 PLAIN = f"""
