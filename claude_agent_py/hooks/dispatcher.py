@@ -144,9 +144,9 @@ class HookDispatcher:
         return field
 
     def prepare(self) -> None:
-        """Build the output models, so that the first call of each hook is not delayed."""
+        """Build the models, so that the first call of each hook is not delayed."""
         for event in {entry.event for entry in self._registered.values()}:
-            parsing.HOOK_OUTPUTS.get(event, outputs.HookOutput).model_rebuild()
+            parsing.prepare(event)
 
     # Answering ---------------------------------------------------------------------------------------------------
 

@@ -1,14 +1,24 @@
 """Convert the inputs and outputs of hooks between JSON and their models."""
 
+import contextlib
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 from pydantic import ValidationError
 
 from claude_agent_py.wire.base import keep_source
 from claude_agent_py.wire.fitting import Misfit, fit
 from claude_agent_py.wire.hooks import inputs, outputs
 from claude_agent_py.wire.hooks.events import HOOK_EVENT_FACTS, HOOK_EVENTS
+
+
+def prepare(event: str) -> None:
+    """Build the models of an event, which its first hook would otherwise wait for."""
+    HOOK_OUTPUTS.get(event, outputs.HookOutput).model_rebuild()
+    with contextlib.suppress(msgspec.ValidationError):
+        msgspec.convert({}, HOOK_INPUTS.get(event, inputs.UnknownHookInput))
+
 
 # Inputs ---------------------------------------------------------------------------------------------------------------
 
