@@ -155,13 +155,13 @@ class TaskIntake:
             if record.output_file:
                 self.paths.record_output(record.id, record.output_file)
 
-    def ends_by(self, task_id: str, by: EndedBy) -> None:
+    def set_cause(self, task_id: str, by: EndedBy) -> None:
         """Record the cause of the end of the current run. Only the first call has an effect."""
         record = self.ledger.records.get(task_id)
         if record is not None and record.runs:
             record.run.ended_by = record.run.ended_by or by
 
-    def writes_to(self, task_id: str, path: str) -> None:
+    def set_path(self, task_id: str, path: str) -> None:
         """Record the path of the output or transcript of an adopted task."""
         record = self.ledger.records.get(task_id)
         if record is not None and record.runs:
