@@ -84,6 +84,19 @@ class Deadline(NamedTuple):
 class OpenRun:
     """A run. Drivers derive from it what they need to know of a run besides."""
 
+    opened_at: float
+    last_progress: float
+    waiting: dict[str, None]
+    """The unanswered prompts, oldest first."""
+    has_begun: bool
+    """The CLI has started on one of its prompts."""
+    was_answered: bool
+    """A result came for one of its prompts."""
+    waiting_since: float | None
+    """When it had its last answer and began to wait for the session to become idle."""
+    next_notice: float
+    """After how many seconds of waiting `RunWaits` is reported next."""
+
     def __init__(self, until: Until = "result", limits: RunLimits = NO_LIMITS) -> None:
         self.until: Until = until
         self.limits = limits
@@ -91,22 +104,15 @@ class OpenRun:
         """No more prompts will come."""
         self.tasks: set[str] = set()
         """The ids of the tasks started in the run, or by their subagents."""
-        self.open(0.0)
+        self.restart(0.0)
 
-    def open(self, now: float) -> None:
+    def restart(self, now: float) -> None:
         """Begin, or begin again in another process."""
-        self.opened_at: float = now
-        self.last_progress: float = now
-        self.waiting: dict[str, None] = {}
-        """The unanswered prompts, oldest first."""
-        self.has_begun = False
-        """The CLI has started on one of its prompts."""
-        self.was_answered = False
-        """A result came for one of its prompts."""
-        self.waits_since: float | None = None
-        """When it had its last answer and began to wait for the session to become idle."""
-        self.next_notice: float = FIRST_NOTICE
-        """After how many seconds of waiting `RunWaits` is reported next."""
+        self.opened_at = self.last_progress = now
+        self.waiting = {}
+        self.has_begun = self.was_answered = False
+        self.waiting_since = None
+        self.next_notice = FIRST_NOTICE
 
     @property
     def has_all_answers(self) -> bool:
@@ -129,13 +135,13 @@ class OpenRun:
                 deadlines.append(Deadline(silent_since + limits.first_message, "first_message", limits.first_message))
             if limits.silence is not None:
                 deadlines.append(Deadline(silent_since + limits.silence, "silence", limits.silence))
-        if limits.idle is not None and self.waits_since is not None and is_between_turns:
-            deadlines.append(Deadline(self.waits_since + limits.idle, "idle", limits.idle))
+        if limits.idle is not None and self.waiting_since is not None and is_between_turns:
+            deadlines.append(Deadline(self.waiting_since + limits.idle, "idle", limits.idle))
         return min(deadlines, default=None)
 
     def notice(self, now: float) -> RunWaits | None:
         """Return a periodic notice if the run has waited a long time for tasks, or None."""
-        waited = 0.0 if self.waits_since is None else now - self.waits_since
+        waited = 0.0 if self.waiting_since is None else now - self.waiting_since
         if waited < self.next_notice:
             return None
         self.next_notice = waited + NEXT_NOTICE

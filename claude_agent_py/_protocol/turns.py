@@ -129,7 +129,7 @@ class TurnRouter:
 
     def open_run(self, run: OpenRun, now: float, prompts: Iterable[str] = ()) -> None:
         """Begin a run with these prompts. Unless it is sealed, more may follow, then `seal_run`."""
-        run.open(now)
+        run.restart(now)
         self._runs[run] = None
         for prompt in prompts:
             self.add_prompt(run, prompt, now)
@@ -420,8 +420,8 @@ class TurnRouter:
             return self._end(run, "cancelled")
         if run.until == "result":
             return self._end(run, "result")
-        if run.waits_since is None:
-            run.waits_since = now
+        if run.waiting_since is None:
+            run.waiting_since = now
         return self._end(run, "idle") if self.is_idle(now) else None
 
     def _end(
@@ -473,7 +473,7 @@ class TurnRouter:
             if deadline is not None:
                 moments.append(deadline.at)
         if self._turn is None:
-            notices = [run.waits_since + run.next_notice for run in self._runs if run.waits_since is not None]
+            notices = [run.waiting_since + run.next_notice for run in self._runs if run.waiting_since is not None]
             moments += notices
             if notices and self._follow_ups:
                 moments.append(self._follow_ups_until)

@@ -100,7 +100,7 @@ class ChildRun:
     def cancel(self, by: EndedBy = EndedBy.PARENT) -> None:
         """Cancel the child without waiting."""
         if self.report is None:
-            self.node.ends_by(self.assignment.task_id, by)
+            self.node.set_cause(self.assignment.task_id, by)
         self._scope.cancel()
 
     def leave(self) -> None:
@@ -129,7 +129,7 @@ class ChildRun:
         except ClaudeAgentError as failure:
             error = failure
             if isinstance(failure, RunTimeoutError):
-                self.node.ends_by(self.assignment.task_id, EndedBy.TIMEOUT)
+                self.node.set_cause(self.assignment.task_id, EndedBy.TIMEOUT)
         except Exception as failure:
             logger.exception("the child agent %s failed", self.assignment.agent_id)
             return "Error", f"{type(failure).__name__}: {failure}"
@@ -281,7 +281,7 @@ class ChildRun:
         config_dir = self._child.client.session.intake.paths.config_dir
         if self._options.persist_session and config_dir and message.cwd and message.session_id:
             folder = Path(config_dir, "projects", project_slug(message.cwd))
-            self.node.writes_to(self.assignment.task_id, str(folder / f"{message.session_id}.jsonl"))
+            self.node.set_path(self.assignment.task_id, str(folder / f"{message.session_id}.jsonl"))
 
     # The child's own tasks ---------------------------------------------------------------------------------------
 
@@ -298,7 +298,7 @@ class ChildRun:
         # A nested child reports the path itself.
         if message.task_type != CHILD_AGENT:
             for path in self._child.client.session.intake.paths_of(message.task_id)[:1]:
-                self.node.writes_to(message.task_id, path)
+                self.node.set_path(message.task_id, path)
 
     async def _stop(self, task_id: str) -> None:
         try:

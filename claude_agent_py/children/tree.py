@@ -111,15 +111,15 @@ class TreeNode:
         """Feed the client a message as if its CLI had sent it, even after the CLI has ended."""
         self.client.session.inject(message)
 
-    def writes_to(self, task_id: str, path: str) -> None:
+    def set_path(self, task_id: str, path: str) -> None:
         """Set the output file of a task for this client and its ancestors."""
         for intake in self.intakes():
-            intake.writes_to(task_id, path)
+            intake.set_path(task_id, path)
 
-    def ends_by(self, task_id: str, by: EndedBy) -> None:
+    def set_cause(self, task_id: str, by: EndedBy) -> None:
         """Set the cause of a task's end for this client and its ancestors."""
         for intake in self.intakes():
-            intake.ends_by(task_id, by)
+            intake.set_cause(task_id, by)
 
 
 _nodes: "weakref.WeakKeyDictionary[Client, TreeNode]" = weakref.WeakKeyDictionary()

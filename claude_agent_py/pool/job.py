@@ -144,7 +144,7 @@ class Journal:
             raise OptionsError(f"{self.path} is damaged in line {number}", option=OPTION) from None
         self._entries[entry.index] = entry
 
-    def load_answers(self, adapter: TypeAdapter[Any] | None) -> dict[int, RunOutcome]:
+    def answers(self, adapter: TypeAdapter[Any] | None) -> dict[int, RunOutcome]:
         """Return the recorded answers by index. Failures are left out: their prompts run again.
 
         Args:
@@ -336,7 +336,7 @@ class Job:
         journal = await run_file_work(Journal, self.journal, self.prompts)
         stack.callback(journal.close)
         shape = self.options.output_shape
-        found = await run_file_work(journal.load_answers, None if shape is None else shape.adapter)
+        found = await run_file_work(journal.answers, None if shape is None else shape.adapter)
         for index in sorted(found):
             self._put(found[index])
         self._todo = deque(index for index in self._todo if index not in found)

@@ -7,6 +7,7 @@ than reading the folder. All calls block.
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Final, NamedTuple
 
 from claude_agent_py._errors import OptionsError
@@ -63,15 +64,9 @@ def list_sessions(
         OptionsError: `limit` or `offset` is negative.
     """
     check_page(limit, offset)
-    found: list[SessionInfo] = []
-    if limit == 0:
-        return found
-    for info in _iter_newest_first(find_project_folders(config_dir, directory, include_worktrees=include_worktrees)):
-        if archived is None or info.archived is archived:
-            found.append(info)
-            if limit is not None and len(found) >= offset + limit:
-                break
-    return found[offset:]
+    infos = _iter_newest_first(find_project_folders(config_dir, directory, include_worktrees=include_worktrees))
+    chosen = (info for info in infos if archived is None or info.archived is archived)
+    return list(islice(islice(chosen, offset, None), limit))
 
 
 def check_page(limit: int | None, offset: int) -> None:

@@ -53,15 +53,17 @@ class TaskIntake:
         message_limit: int = MESSAGE_LIMIT,
         clock: Callable[[], float] = steady_time,
         on_events: Callable[[list[TaskEvent]], object] = lambda events: None,
+        wants_event: Callable[[type[TaskEvent]], bool] = lambda kind: True,
     ) -> None:
         """Create an intake, which calls `on_events` with its events, perhaps none, when a task began or ended.
 
-        For the other arguments, see `TaskManager`.
+        `wants_event` returns whether `on_events` needs events of a kind. For the other arguments, see `TaskManager`.
         """
         self.clock = clock
         self.ledger: Ledger = Ledger(grace)
         self.paths: Paths = Paths(config_dir)
         self.ledger.on_output = self.paths.record_output
+        self.ledger.wants = self._wants
         self.messages: SubagentMessages = SubagentMessages(message_limit)
         self.listeners: Listeners = Listeners()
         self.stoppers: dict[str, Callable[[], Awaitable[object]]] = {}
@@ -72,6 +74,7 @@ class TaskIntake:
         self._events: dict[str | None, RepeatingEvent] = {}
         """What waits for a task, by its id; None for what waits for any."""
         self._on_events = on_events
+        self._wants_event = wants_event
         self.watchers: list[Watcher] = []
         """Called on each change, even without an event."""
         self._is_orphaned = False
@@ -155,13 +158,13 @@ class TaskIntake:
             if record.output_file:
                 self.paths.record_output(record.id, record.output_file)
 
-    def ends_by(self, task_id: str, by: EndedBy) -> None:
+    def set_cause(self, task_id: str, by: EndedBy) -> None:
         """Record the cause of the end of the current run. Only the first call has an effect."""
         record = self.ledger.records.get(task_id)
         if record is not None and record.runs:
             record.run.ended_by = record.run.ended_by or by
 
-    def writes_to(self, task_id: str, path: str) -> None:
+    def set_path(self, task_id: str, path: str) -> None:
         """Record the path of the output or transcript of an adopted task."""
         record = self.ledger.records.get(task_id)
         if record is not None and record.runs:
@@ -216,9 +219,9 @@ class TaskIntake:
             except Exception:
                 logger.exception("A watcher of tasks failed")
 
-    def wants(self, kind: type[TaskEvent]) -> bool:
-        """Return whether a watcher, listener or stream receives events of a kind."""
-        return bool(self.watchers) or self.listeners.want(kind)
+    def _wants(self, kind: type[TaskEvent]) -> bool:
+        """Return whether anyone receives events of a kind."""
+        return bool(self.watchers) or self.listeners.want(kind) or self._wants_event(kind)
 
     # Waiting
 

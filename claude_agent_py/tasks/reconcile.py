@@ -1,8 +1,8 @@
 """Infer unreported ends of tasks from their files.
 
-The ledger stores the suspicions (the CLI no longer lists the task, its turn has ended, a hook announced its stop) with
-their deadlines; this module reads the files at these deadlines. It also counts the transcripts of subagents that have
-ended, and reads the files of a quiet task from time to time, because they may be the only sign of its end.
+The ledger stores the suspicions (the CLI no longer lists the task, its turn has ended, a hook announced its stop) and
+how long to wait for the contrary; then this module reads the files. It also counts the transcripts of subagents that
+have ended, and reads the files of a quiet task from time to time, because they may be the only sign of its end.
 """
 
 import logging
@@ -71,7 +71,7 @@ class Reconciler:
         self.wake()
 
     def wake(self) -> None:
-        """Have the worker look at the deadlines again; start it if a task needs it."""
+        """Have the worker look at the times again; start it if a task needs it."""
         if self._has_worker:
             self._woken.set()
         elif self._start is not None and self._seconds_until_check() is not None:
@@ -113,7 +113,9 @@ class Reconciler:
         """Return the seconds until the next check, or None if no task needs one."""
         ledger = self._ledger
         now = self._clock()
-        times = [now if run.is_to_count else run.deadline or now for run in ledger.postponed]
+        times = [until for _, until in ledger.unresolved.values()]
+        if ledger.uncounted:
+            times.append(now)
         if ledger.background or ledger.foreground:
             times.append(self._last_quiet_check + ledger.grace.quiet)
         return max(0.0, min(times) - now) if times else None
@@ -121,7 +123,10 @@ class Reconciler:
     # A check
 
     async def check(self) -> None:
-        """Resolve all tasks whose deadline has passed. May be called at any time, even concurrently."""
+        """Count the tasks that have ended, and decide about those that have waited long enough.
+
+        May be called at any time, even concurrently.
+        """
         if self._is_checking:
             return
         self._is_checking = True
@@ -133,7 +138,7 @@ class Reconciler:
 
     async def _count_ended(self) -> None:
         """Count the transcripts of subagents that have ended, again and again until they contain the end."""
-        runs = [(record, run) for run, record in self._ledger.postponed.items() if run.is_to_count]
+        runs = [(record, run) for run, (record, _) in self._ledger.uncounted.items()]
         if not runs:
             return
         paths = [self._paths.list_candidates(record) for record, _ in runs]
@@ -147,7 +152,7 @@ class Reconciler:
         self._publish()
 
     async def _decide_all(self, now: float) -> None:
-        records = [record for run, record in self._ledger.postponed.items() if run.is_due(now)]
+        records = [record for record, until in self._ledger.unresolved.values() if until <= now]
         records += self._quiet_records(now)
         if not records:
             return
@@ -171,13 +176,15 @@ class Reconciler:
         return [
             record
             for record in records
-            if record.last_activity <= since and record.run.deadline is None and not record.is_done
+            if record.last_activity <= since and record.run not in ledger.unresolved and not record.is_done
         ]
 
     def _decide(self, record: Record, run: TaskRun, finding: Finding | None, now: float) -> None:
-        if run.is_due(now):
-            self._ledger.resolve(record, finding, now)
-        elif run.deadline is None and finding is not None and finding.status is not None:
+        if run in self._ledger.unresolved:
+            _, until = self._ledger.unresolved[run]
+            if until <= now:
+                self._ledger.resolve(record, finding, now)
+        elif finding is not None and finding.status is not None:
             self._ledger.suspect(record, finding.evidence, now)
 
 

@@ -276,7 +276,7 @@ class Task:
         run = record.run
 
         def has_ended() -> bool:
-            return run.outcome is not None and (intake.is_copy or not run.is_to_count)
+            return run.outcome is not None and run not in intake.ledger.uncounted
 
         with anyio.move_on_after(timeout):
             await intake.wait_until(has_ended, intake.event(record.id))

@@ -65,7 +65,7 @@ class Desk:
         """Advance the clock and decide about due tasks, without reading files."""
         self.clock.now += seconds
         now = self.clock.now
-        for record in [record for run, record in self.ledger.postponed.items() if run.is_due(now)]:
+        for record in [record for record, until in self.ledger.unresolved.values() if until <= now]:
             self.ledger.resolve(record, None, now)
         return self.caused_by(self.intake.publish)
 

@@ -95,9 +95,9 @@ async def test_its_transcript_is_read_from_where_it_says(tmp_path: Path) -> None
     path = tmp_path / "session.jsonl"
     path.write_text(json.dumps(said) + "\n")
     events = manager.events(TaskOutputAvailable)
-    intake_of(manager).writes_to("c1", str(path))
-    intake_of(manager).writes_to("c1", str(path))
-    intake_of(manager).writes_to("nobody", str(path))
+    intake_of(manager).set_path("c1", str(path))
+    intake_of(manager).set_path("c1", str(path))
+    intake_of(manager).set_path("nobody", str(path))
     assert events.waiting == 1
     event = events.take()
     assert isinstance(event, TaskOutputAvailable)

@@ -141,12 +141,14 @@ def test_whatever_is_lost_nothing_stays_open_after_the_process(data: st.DataObje
 
 
 @given(st.data())
-def test_a_run_is_in_the_queue_while_it_has_a_deadline(data: st.DataObject) -> None:
+def test_a_run_that_seems_to_have_ended_waits_to_be_resolved(data: st.DataObject) -> None:
     desk = Desk()
     for frame in data.draw(interleaved(data.draw(truths()))):
         desk.fold(frame)
         if data.draw(st.booleans()):
             settle(desk)
-        records = desk.ledger.records.values()
-        with_deadline = {run: record for record in records for run in record.runs if run.deadline is not None}
-        assert desk.ledger.postponed == with_deadline
+        runs = [record.run for record in desk.ledger.records.values() if record.run.outcome is None]
+        assert set(desk.ledger.unresolved) == {
+            run for run in runs if run.status.is_terminal or run.suspicion is not None
+        }
+        assert all(run.outcome is not None for run in desk.ledger.uncounted)

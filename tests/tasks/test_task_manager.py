@@ -179,7 +179,7 @@ def test_events_of_progress_are_made_for_those_who_want_them() -> None:
     manager = tracking(TaskManager(), frames.task_started("a1"))
     seen: list[Any] = []
     assert [event.kind for event in manager.track(message(frames.task_progress("a1", "one")))] == ["progressed"]
-    intake_of(manager).ledger.wants = intake_of(manager).wants  # as a session does
+    manager = tracking(TaskManager(intake=TaskIntake(wants_event=lambda kind: False)), frames.task_started("a1"))
     ends = manager.events("finished")
     assert manager.track(message(frames.task_progress("a1", "two"))) == []
     assert (ends.waiting, manager["a1"].activity) == (0, "two")
@@ -194,9 +194,7 @@ def test_events_of_progress_are_made_for_those_who_want_them() -> None:
 
 def test_a_session_hears_of_starts_and_ends_without_events() -> None:
     heard: list[Any] = []
-    intake = TaskIntake(on_events=heard.append)
-    intake.ledger.wants = intake.wants  # as a session does
-    manager = TaskManager(intake=intake)
+    manager = TaskManager(intake=TaskIntake(on_events=heard.append, wants_event=lambda kind: False))
     for frame in frames.task_started("a1"), frames.task_progress("a1", "one"), *frames.task_end("a1", output_file="/o"):
         assert manager.track(message(frame)) == []
     assert (heard[0], heard[-1], len(heard)) == ([], [], 3)  # the start, the status and the report

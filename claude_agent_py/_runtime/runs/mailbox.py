@@ -75,10 +75,9 @@ class Mailbox:
                 self._position = len(self.recorded)  # the reader has fallen behind
         if is_recorded:
             self.recorded.append(message, line)
-        elif self._position is not None and not self.recorded.is_full:
-            self._unrecorded.append(message, line)
-            if len(self._places) <= len(self._unrecorded):
-                self._places.append(len(self.recorded))
+        elif self._position is not None and not self.recorded.is_full and not self._unrecorded.is_full:
+            self._unrecorded.append(message, line)  # drops it, and is full from now on, if there is no room
+            self._places.append(len(self.recorded))
         if self._is_asleep:
             self._wake()
 

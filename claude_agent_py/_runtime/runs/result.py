@@ -284,11 +284,7 @@ class RunResult(Generic[Output]):
 
 
 def make_result(
-    run: "RunState",
-    messages: Sequence["RunMessage"],
-    tasks: Sequence["Task"],
-    agents: Sequence["Subagent"],
-    options: ClientOptions,
+    run: "RunState", tasks: Sequence["Task"], agents: Sequence["Subagent"], options: ClientOptions
 ) -> RunResult:
     """Return the result of a finished run.
 
@@ -298,7 +294,7 @@ def make_result(
     result = RunResult(
         message=run.own_result,
         results=run.results,
-        messages=messages,
+        messages=run.mailbox.recorded,
         tasks=tuple(tasks),
         agents=agents,
         sent=run.sent,

@@ -183,7 +183,7 @@ class Run(Generic[Output]):
         from claude_agent_py._runtime.runs.result import make_result
 
         options = self._state.session.options
-        result = make_result(self._state, self._state.mailbox.recorded, self.tasks, self.agents, options)
+        result = make_result(self._state, self.tasks, self.agents, options)
         if result.unfinished_tasks and not self._state.late_tasks:  # the session has logged late tasks
             names = ", ".join(repr(task.description) for task in result.unfinished_tasks)
             logger.info("a run ended while its background tasks are still running: %s", names)

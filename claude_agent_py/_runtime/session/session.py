@@ -170,9 +170,8 @@ class Session:
         """Calls `on_stderr`; None without it."""
         if options.on_stderr is not None:
             self.stderr = ListenerQueue(options.on_stderr, self.failures.report)
-        self.intake: TaskIntake = TaskIntake(on_events=self._on_task_events)
+        self.intake: TaskIntake = TaskIntake(on_events=self._on_task_events, wants_event=self._wants_event)
         """Feeds messages and hooks to the tasks."""
-        self.intake.ledger.wants = self._wants_event
         self.tasks: TaskManager = TaskManager(self, intake=self.intake)
         if options.on_task_notification is not None:
             self.tasks.on("notification", options.on_task_notification)
@@ -502,10 +501,8 @@ class Session:
             self.start_logged(self._fail_login, refusal)  # after the other messages that have arrived
 
     def _wants_event(self, kind: "type[TaskEvent]") -> bool:
-        """Return whether anyone receives task events of a kind. The parent's session needs no progress."""
-        if self.intake.wants(kind) or self.readers.has_event_readers:
-            return True
-        return self._parent is not None and kind is not TaskProgressed
+        """Return whether a reader or the parent's session needs task events of a kind. The parent needs no progress."""
+        return self.readers.has_event_readers or (self._parent is not None and kind is not TaskProgressed)
 
     def _on_task_events(self, events: "list[TaskEvent]") -> None:
         """Deliver the events of tasks, if any, and end the runs that waited for the tasks."""

@@ -61,7 +61,7 @@ class RedisStore(SummarisingStore):
         # `quote` escapes the colons of a part.
         return ":".join((f"{self._prefix}{kind}", *(quote(encode_utf8(part), safe="/~@+=, ") for part in parts)))
 
-    def _check_version(self) -> None:
+    def _ensure_version(self) -> None:
         if self._is_ready:
             return
         self._redis.set(self._key("version"), VERSION, nx=True)
@@ -75,7 +75,7 @@ class RedisStore(SummarisingStore):
 
     def _change(self, watched: list[str], work: Callable[[Any], T]) -> T:
         """Run `work` until it succeeds without a conflict. It reads first, then queues changes after `multi()`."""
-        self._check_version()
+        self._ensure_version()
         value: T = self._redis.transaction(work, *watched, value_from_callable=True)
         return value
 

@@ -4,8 +4,8 @@ Most changes of a `Record` are made here, with the indexes that make queries ove
 messages; `signals` does. Times are seconds since the epoch (`now`).
 
 A run *ends* when its status becomes final, and is *finalised* when its outcome is published. Between the two, its
-report is still on the way: the CLI sends the status first and the notification after it. A run with a *deadline* waits
-in `Ledger.postponed`: for its report, for activity that clears a suspicion, or for the count of its transcript.
+report is still on the way: the CLI sends the status first and the notification after it. Until then it is *unresolved*,
+as is a run that may have ended. A run whose transcript has yet to be counted is *uncounted*.
 """
 
 from collections.abc import Callable, Sequence
@@ -64,8 +64,10 @@ class Ledger:
         self.background: set[str] = set()
         """The CLI's live tasks in the background."""
         self.foreground: set[str] = set()
-        self.postponed: dict[TaskRun, Record] = {}
-        """The runs with a deadline, and their tasks."""
+        self.unresolved: dict[TaskRun, tuple[Record, float]] = {}
+        """The runs that await their report or a sign of life, with their tasks and the time at which the wait ends."""
+        self.uncounted: dict[TaskRun, tuple[Record, float]] = {}
+        """The finalised runs whose transcript is to be counted, with their tasks and the time of the last attempt."""
         self.prices: Prices = Prices()
         self.wants: Callable[[type[TaskEvent]], bool] = lambda kind: True
         """Returns whether events of a kind have a receiver. Others are not created."""
@@ -256,7 +258,8 @@ class Ledger:
         run.ended_at = None
         run.outcome = None
         run.suspicion = None
-        self._cancel_deadline(run)
+        self.unresolved.pop(run, None)
+        self.uncounted.pop(run, None)
         self._update_sets(record)
         self.has_news = True
         self.emit(TaskReopened, record, run, now, run.prompt, acts=False)
@@ -268,7 +271,7 @@ class Ledger:
         if run.suspicion is Evidence.HOOK:
             self.clear_suspicion(record)
         elif run.suspicion is not None:
-            run.deadline = now + self.grace.doubt
+            self.unresolved[run] = record, now + self.grace.doubt
 
     def set_backgrounded(self, record: Record, is_backgrounded: bool, now: float) -> None:
         """Record whether a task runs in the background."""
@@ -324,7 +327,7 @@ class Ledger:
         run.outcome = new = self.build_outcome(record, run)
         acts = new.status is not TaskStatus.STOPPED
         if old is None:
-            self._cancel_deadline(run)
+            self.unresolved.pop(run, None)
             if run is record.run:
                 record.prompts = frozenset()
                 self._update_sets(record)
@@ -359,9 +362,8 @@ class Ledger:
     def _schedule_count(self, record: Record, run: TaskRun, now: float) -> None:
         # This count covers an earlier run that was not counted yet.
         for other in record.runs:
-            if other.is_to_count:
-                self._cancel_deadline(other)
-        self._postpone(record, run, now + self.grace.report)
+            self.uncounted.pop(other, None)
+        self.uncounted[run] = record, now + self.grace.report
 
     def apply_count(
         self, record: Record, run: TaskRun, dated: Sequence[TaskRun], found: Counted | None, now: float
@@ -370,19 +372,19 @@ class Ledger:
 
         `found.by_run` covers the `dated` runs. Any other run gets the remaining counts.
         """
-        if not run.is_to_count:
+        if run not in self.uncounted:
             return
         self.touched.add(record.id)
         if found is None and not run.spent.missing_tokens:  # there is no transcript, only a late report of the usage
-            self._cancel_deadline(run)
+            del self.uncounted[run]
             self._finalise(record, run, now, by_counting=True)
             return
         counted = None if found is None else _set_counts(record, run, dated, found)
         lacks_end = counted is not None and run.status is TaskStatus.COMPLETED and run.spent.is_ahead_of(counted)
         run.spent.missing_tokens = run.spent.last_tokens if lacks_end else 0
-        if lacks_end and run.deadline is not None and now < run.deadline:
+        if lacks_end and now < self.uncounted[run][1]:
             return
-        self._cancel_deadline(run)
+        del self.uncounted[run]
         # An earlier run may have ended too recently to have been counted separately.
         for each in record.runs:
             if each.outcome is not None and (each is run or each in dated):
@@ -419,7 +421,7 @@ class Ledger:
             return
         if run.suspicion is None or run.suspicion is Evidence.HOOK:
             run.suspicion = why
-        if run.deadline is None:
+        if run not in self.unresolved:
             self._postpone(record, run, now + self.grace.doubt)
 
     def clear_suspicion(self, record: Record) -> None:
@@ -427,10 +429,10 @@ class Ledger:
         run = record.run
         if run.suspicion is not None:
             run.suspicion = None
-            self._cancel_deadline(run)
+            self.unresolved.pop(run, None)
 
     def resolve(self, record: Record, finding: Finding | None, now: float) -> None:
-        """Decide whether a task has ended, at its deadline, with the evidence from its files."""
+        """Decide whether an unresolved task has ended, with the evidence from its files."""
         run = record.run
         if not run.is_live:
             return
@@ -451,18 +453,10 @@ class Ledger:
         else:
             self.clear_suspicion(record)
 
-    # Deadlines
-
-    def _postpone(self, record: Record, run: TaskRun, deadline: float) -> None:
-        run.deadline = deadline
-        self.postponed[run] = record
+    def _postpone(self, record: Record, run: TaskRun, until: float) -> None:
+        self.unresolved[run] = record, until
         self.touched.add(record.id)
         self.has_news = True
-
-    def _cancel_deadline(self, run: TaskRun) -> None:
-        if run.deadline is not None:
-            run.deadline = None
-            del self.postponed[run]
 
     # Indexes
 

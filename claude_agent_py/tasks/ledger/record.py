@@ -57,9 +57,6 @@ class TaskRun(Struct, eq=False, gc=False):
     """Set when the run is finalised, which wakes waiters."""
     suspicion: Evidence | None = None
     """The evidence that the run may have ended without a report."""
-    deadline: float | None = None
-    """Before the outcome, the time at which the end is resolved: after the grace for a late report, or for renewed
-    activity. After the outcome, the time until which its transcript is counted. None if nothing is postponed."""
 
     @classmethod
     def of_earlier_process(cls, outcome: TaskOutcome) -> "TaskRun":
@@ -86,15 +83,6 @@ class TaskRun(Struct, eq=False, gc=False):
     def is_live(self) -> bool:
         """Whether the run has no final outcome yet."""
         return self.outcome is None
-
-    @property
-    def is_to_count(self) -> bool:
-        """Whether its transcript has yet to be counted."""
-        return self.outcome is not None and self.deadline is not None
-
-    def is_due(self, now: float) -> bool:
-        """Return whether the time has come to resolve its end."""
-        return self.outcome is None and self.deadline is not None and self.deadline <= now
 
     @property
     def end_reason(self) -> str | None:
