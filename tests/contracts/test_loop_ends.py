@@ -1,6 +1,7 @@
 """Sessions that nobody closes: the process ends with the event loop, or with the run that nobody holds any more."""
 
 import asyncio
+import contextlib
 import gc
 import json
 import os
@@ -440,6 +441,38 @@ def test_a_session_whose_workers_are_cancelled_before_they_start_ends(
         async with asyncio.timeout(60):
             await made.session.ending.wait_closed()
         await asyncio.wait([connecting])
+
+    asyncio.run(main())
+
+
+@FORGETS
+def test_a_session_whose_workers_are_cancelled_again_while_they_end_ends(options: MakeOptions) -> None:
+    """As by a host that cancels all tasks and then ends its loop, which cancels them again."""
+    asked, may_end = asyncio.Event(), asyncio.Event()
+
+    async def stubborn(_request: Any, _context: Any) -> None:
+        asked.set()
+        while not may_end.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await may_end.wait()
+
+    fake = FakeCLI(steps.wait_for_prompt(), steps.emit(frames.can_use_tool("r1")), steps.hang())
+    made = Client(options(fake, can_use_tool=stubborn))
+
+    async def main() -> None:
+        await made.connect()
+        made.query("hi")
+        await asked.wait()
+        for _ in range(3):
+            for task in asyncio.all_tasks() - {asyncio.current_task()}:
+                task.cancel()
+            for _ in range(5):
+                await checkpoint()
+        may_end.set()
+        async with asyncio.timeout(60):
+            await made.session.ending.wait_closed()
+        assert made.pid is not None
+        assert not is_alive(made.pid)
 
     asyncio.run(main())
 

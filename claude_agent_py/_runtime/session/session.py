@@ -15,6 +15,7 @@ a task group would take a tenth of the CPU time of closing a session.
 decided in `_protocol`: `engine.py` for frames and requests, `turns.py` for runs.
 """
 
+import contextlib
 import functools
 import logging
 import math
@@ -267,7 +268,8 @@ class Session:
             while self._workers:
                 for scope in tuple(self._workers):
                     scope.cancel()
-                await self._worker_ended.wait()
+                with contextlib.suppress(anyio.get_cancelled_exc_class()):  # asyncio's own cancellation passes a shield
+                    await self._worker_ended.wait()
 
     def start_logged(self, function: Callable[..., Awaitable[None]], *args: Any) -> None:
         """Run an async function as a worker of the session. A failure is logged, and the session goes on."""
