@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -11,6 +12,7 @@ from claude_agent_py import Client, ClientOptions, ConnectionClosedError, Timeou
 from claude_agent_py._event_loop import in_trio
 from claude_agent_py._runtime.runs.run_state import RunState
 from claude_agent_py._runtime.session.session import Session
+from claude_agent_py.permissions import Deny, PermissionContext, PermissionRequest
 from claude_agent_py.testing import FakeCLI, Gate, frames, steps
 from claude_agent_py.transport import LaunchPlan, Transport
 from claude_agent_py.wire.messages.conversation import UserContent, UserMessage
@@ -26,6 +28,24 @@ async def test_a_session_closed_before_it_opens_says_so() -> None:
     launched: Any = None
     with pytest.raises(ConnectionClosedError, match="the client is closed"):
         session.open(launched)
+
+
+async def test_a_session_opens_where_the_current_directory_was_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directories: list[str | None] = []
+
+    def decide(request: PermissionRequest, context: PermissionContext) -> Deny:
+        directories.append(context.cwd)
+        return Deny("no")
+
+    fake = FakeCLI(frames.can_use_tool("p"), steps.wait_for_reply("p"), steps.turn("hello"))
+    client = Client(ClientOptions(can_use_tool=decide), transport=fake.transport())
+    monkeypatch.chdir(tmp_path)  # goes back at the end
+    tmp_path.rmdir()
+    async with client:
+        assert (await client.query("hi").result()).text == "hello"
+    assert directories == [None]
 
 
 async def test_concurrent_starts_are_planned_before_the_first_program_starts() -> None:

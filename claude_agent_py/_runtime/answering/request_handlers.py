@@ -3,6 +3,7 @@
 Features load when the options need them or on their first request. Without a handler the safe answer is sent.
 """
 
+import contextlib
 import os
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
@@ -69,7 +70,10 @@ class RequestHandlers:
         self._parent = parent
         self._options = options = session.options
         self._report = session.failures.report
-        self._cwd = os.path.abspath(options.cwd or os.curdir)
+        self._cwd: str | None = None
+        """The directory in which the CLI starts; None if it is unknown because ours was removed."""
+        with contextlib.suppress(FileNotFoundError):
+            self._cwd = os.path.abspath(options.cwd or os.curdir)
         self._pending: dict[str, _Pending] = {}
         self._hooks: HookDispatcher | None = None
         self._permissions: PermissionDispatcher | None = None
