@@ -215,15 +215,29 @@ def spawn_detached(function: Callable[[], Coroutine[Any, Any, None]], *, name: s
     import asyncio
 
     async def kept() -> None:
+        is_cancelled = False
+        try:
+            await _first_step()
+        except asyncio.CancelledError:
+            is_cancelled = True
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 - it runs in one
+        if is_cancelled:
+            task.cancel()  # as under trio, the function starts, and is cancelled where it first waits
         _asyncio_workers.add(task)
         try:
             await guarded()
         finally:
             _asyncio_workers.discard(task)  # a callback of the task would take another turn of the loop
 
-    asyncio.get_running_loop().create_task(kept(), name=name)
+    started = kept()
+    started.send(None)  # asyncio does not start a task that is cancelled before its first step
+    asyncio.get_running_loop().create_task(started, name=name)
+
+
+@types.coroutine
+def _first_step() -> Generator[None, None, None]:
+    yield
 
 
 @types.coroutine

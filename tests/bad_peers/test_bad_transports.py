@@ -102,6 +102,36 @@ async def test_one_that_fails_in_use(failing: str, fails_at: int, caplog: pytest
     assert transport.is_closed
 
 
+async def test_one_that_cannot_be_closed(caplog: pytest.LogCaptureFixture) -> None:
+    class Unclosable(Wrapped):
+        async def close(self, *, grace: float = 5.0) -> None:
+            await super().close(grace=grace)
+            raise OSError("my close is broken")
+
+    client = Client(transport=Unclosable(FakeCLI().transport(), "nothing"))
+    with anyio.fail_after(60):
+        await client.connect()
+        await client.close()
+        await client.wait_closed()
+    assert "my close is broken" in caplog.text
+
+
+async def test_a_session_whose_end_fails_as_well(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    transport = Wrapped(FakeCLI(steps.turn("one")).transport(), "receive", 3)
+    client = Client(transport=transport)
+    with anyio.fail_after(60):
+        await client.connect()
+        monkeypatch.setattr(client.session.handlers, "end", lambda: 1 / 0)
+        with pytest.raises(ConnectionClosedError, match="my receive is broken"):
+            await client.query("hi")
+        await client.wait_closed()
+        assert transport.is_closed
+        await client.close()
+    assert "ZeroDivisionError" in caplog.text
+
+
 async def test_no_place_for_what_waits(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     """Without a directory for temporary files, what does not fit into the memory of a mailbox stays there."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nowhere"))

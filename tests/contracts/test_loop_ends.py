@@ -446,6 +446,54 @@ def test_a_session_whose_workers_are_cancelled_before_they_start_ends(
 
 
 @FORGETS
+def test_a_session_that_is_cancelled_before_it_starts_ends(
+    options: MakeOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_session = Session.open
+
+    def cancel_all(session: Session, launched: Launched) -> None:
+        open_session(session, launched)
+        for task in asyncio.all_tasks() - {main_task}:
+            task.cancel()
+
+    monkeypatch.setattr(Session, "open", cancel_all)
+    made = Client(options(FakeCLI(steps.wait_for_prompt())))
+
+    async def main() -> None:
+        nonlocal main_task
+        main_task = asyncio.current_task()
+        connecting = asyncio.ensure_future(made.connect())
+        _, pending = await asyncio.wait([connecting], timeout=60)
+        assert not pending
+        assert connecting.cancelled()
+        assert made.pid is not None
+        assert not is_alive(made.pid)
+
+    main_task: asyncio.Task[Any] | None = None
+    asyncio.run(main())
+
+
+@FORGETS
+def test_a_session_that_is_cancelled_again_while_its_process_ends_ends(options: MakeOptions) -> None:
+    fake = FakeCLI(ignore_eof=True, ignore_sigterm=True)
+    made = Client(options(fake, timeouts=Timeouts(close=1)))
+
+    async def main() -> None:
+        await made.connect()
+        for _ in range(2):
+            for task in asyncio.all_tasks() - {asyncio.current_task()}:
+                task.cancel()
+            for _ in range(5):
+                await checkpoint()
+        async with asyncio.timeout(60):
+            await made.session.ending.wait_closed()
+        assert made.pid is not None
+        assert not is_alive(made.pid)
+
+    asyncio.run(main())
+
+
+@FORGETS
 def test_a_session_whose_workers_are_cancelled_again_while_they_end_ends(options: MakeOptions) -> None:
     """As by a host that cancels all tasks and then ends its loop, which cancels them again."""
     asked, may_end = asyncio.Event(), asyncio.Event()

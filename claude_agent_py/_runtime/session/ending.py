@@ -287,8 +287,8 @@ class Ending:
             self._cause = error
         self._request(Step.CLOSE, _Closing())
         self.output_over.set()  # the worker may have been the pump
-        self._session.end_everything()
         self.requested.set()
+        self._session.end_everything()
 
     def note_closed(self) -> None:
         """Note that the process has exited and the workers have ended."""

@@ -247,21 +247,28 @@ class Session:
             self.ending.break_off(error)
             raise
         finally:
-            if not is_ended:  # otherwise `end_process` has stopped it
-                self.intake.reconciler.stop()
-            if self._workers:
-                await self._end_workers()
-            self._is_live = False
-            if not is_ended or self.storing is not None:
-                self._engine.advance(Step.CLOSE)
-                self._engine.advance(Step.END_OF_STREAM)
-                self.end_everything()
-                with anyio.CancelScope(shield=True):
-                    await transport.close(grace=0.0)
-                    if self.storing is not None:
-                        await self.storing.end()
-                        launched.plan.clean_up()
-            self.ending.note_closed()
+            try:
+                await self._end(launched, is_ended=is_ended)
+            finally:
+                self.ending.note_closed()
+
+    async def _end(self, launched: Launched, *, is_ended: bool) -> None:
+        if not is_ended:  # otherwise `end_process` has stopped it
+            self.intake.reconciler.stop()
+        if self._workers:
+            await self._end_workers()
+        self._is_live = False
+        if not is_ended or self.storing is not None:
+            self._engine.advance(Step.CLOSE)
+            self._engine.advance(Step.END_OF_STREAM)
+            self.end_everything()
+            with anyio.CancelScope(shield=True):
+                with contextlib.suppress(anyio.get_cancelled_exc_class()):  # by asyncio itself
+                    await launched.transport.close(grace=0.0)
+                await launched.transport.close(grace=0.0)  # continues it, or does nothing
+                if self.storing is not None:
+                    await self.storing.end()
+                    launched.plan.clean_up()
 
     async def _end_workers(self) -> None:
         with anyio.CancelScope(shield=True):
@@ -287,7 +294,7 @@ class Session:
     async def _work(self, scope: anyio.CancelScope, function: Callable[..., Awaitable[None]], *args: Any) -> None:
         if not self._is_live:  # the session has just ended
             return
-        self._workers.add(scope)  # not earlier: asyncio never starts a task that is cancelled before
+        self._workers.add(scope)
         try:
             with scope:
                 await function(*args)
