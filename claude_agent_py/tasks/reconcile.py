@@ -209,9 +209,10 @@ def _count_each(paths: Sequence[Sequence[str]], begins: Sequence[Sequence[float]
 
     Each directory is looked for once: every system call of a thread interrupts the event loop.
     """
-    folders = {os.path.dirname(path) for each in paths for path in each if "\0" not in path}
+    valid = [[path for path in each if "\0" not in path] for each in paths]
+    folders = {os.path.dirname(path) for each in valid for path in each}
     there = {folder for folder in folders if os.path.isdir(folder)}
-    possible = [[path for path in each if os.path.dirname(path) in there] for each in paths]
+    possible = [[path for path in each if os.path.dirname(path) in there] for each in valid]
     return [_count_first_readable(*each) for each in zip(possible, begins, strict=True)]
 
 

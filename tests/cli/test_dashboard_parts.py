@@ -1,5 +1,6 @@
 """What the dashboard of `watch` does with files, processes and databases that come, go and lie."""
 
+import errno
 import json
 import os
 import signal
@@ -160,6 +161,22 @@ def test_a_process_of_another_user_is_not_ended() -> None:
         try:
             with pytest.raises(ClaudeAgentError, match="another user"):
                 terminate_tree(id_of(process.pid))
+            assert process.poll() is None
+        finally:
+            process.kill()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX")
+def test_a_signal_that_the_system_forbids_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    def forbid(pid: int, number: int) -> None:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    with subprocess.Popen(["sleep", "1000"]) as process:
+        try:
+            with monkeypatch.context() as patched:
+                patched.setattr(os, "kill", forbid)
+                with pytest.raises(ClaudeAgentError, match="not permitted"):
+                    terminate_tree(id_of(process.pid))
             assert process.poll() is None
         finally:
             process.kill()

@@ -55,8 +55,8 @@ def test_a_missing_directory_is_looked_for_once(monkeypatch: pytest.MonkeyPatch,
     paths = [[str(missing / f"agent-{n}.jsonl"), f"{there}/\0{n}"] for n in range(9)]
     assert _count_each(paths, [[]] * 9) == [None] * 9
     assert looked == [str(missing)]
-    found = _count_each([[str(there / "agent-1.jsonl")], []], [[1.0, 2.0], []])
-    assert found == [Counted({}, 0, by_run=[Counted({}, 0)] * 2), None]
+    found = _count_each([[str(there / "agent-1.jsonl")], [], [f"{there}/\0"]], [[1.0, 2.0], [], []])
+    assert found == [Counted({}, 0, by_run=[Counted({}, 0)] * 2), None, None]
 
 
 # Reading

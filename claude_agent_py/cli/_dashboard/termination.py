@@ -40,6 +40,8 @@ def terminate_tree(process: ProcessID, grace: float = GRACE_SECONDS) -> bool:
         os.kill(process.pid, signal.SIGTERM)
     except ProcessLookupError:
         return False
+    except PermissionError as error:
+        raise ClaudeAgentError(f"process {process.pid} may not be ended from here: {error.strerror}") from None
     if not _wait_for_exit(grace, process):
         started += descendants(process.pid)
     kill_each([process, *started])
