@@ -283,6 +283,40 @@ async def interrupting_a_run_that_waits_for_its_tasks_ends_it_and_spares_them(on
     assert caught.value.result.text == "started"
 
 
+async def the_turn_that_a_task_causes_is_not_taken_for_the_answer_to_a_prompt(one: OneSession) -> None:
+    """What the peers get wrong, with the next prompt sent after that turn and while it runs."""
+    client, folder = one.client, Path(str(one.client.options.cwd))
+
+    def until_there(name: str) -> Reply:
+        command = f"while [ ! -e {name} ]; do sleep 0.05; done"
+        return Reply(tool_use("Bash", {"command": command, "description": "Wait", "run_in_background": True}))
+
+    one.answers(until_there("one"), "first answer", "the task is done", "second answer")
+    first = await client.query("first")
+    messages = client.messages()
+    (folder / "one").touch()
+    await client.tasks.wait_all(timeout=60)
+    async for message in messages:
+        if isinstance(message, ResultMessage) and message.is_injected:
+            break
+    second = await client.query("second")
+    assert first.text == "first answer"
+    assert second.text == "second answer"
+    assert second.messages
+    assert not [m for m in second.messages if isinstance(m, ResultMessage) and m.is_injected]
+
+    gate = Gate()
+    late = Reply("the task is done", after=gate)
+    one.answers(until_there("two"), "first answer", late, "second answer")
+    await client.query("first")
+    (folder / "two").touch()
+    await gate.wait_reached()
+    run = client.query("second")
+    await client.settings.get()  # the CLI has the prompt
+    gate.open()
+    assert (await run).text == "second answer"
+
+
 async def a_run_that_a_hook_ends_is_no_success(one: OneSession) -> None:
     def halt(data: PostToolUseInput, context: HookContext) -> PostToolUseOutput:
         return PostToolUseOutput(continue_=False)
@@ -325,6 +359,7 @@ async def test_the_runs_of_one_session(partial: bool) -> None:
         interrupting_a_queued_run_takes_its_prompt_out_of_the_queue,
         a_run_that_takes_too_long_is_interrupted,
         interrupting_a_run_that_waits_for_its_tasks_ends_it_and_spares_them,
+        the_turn_that_a_task_causes_is_not_taken_for_the_answer_to_a_prompt,
         a_run_that_a_hook_ends_is_no_success,
         a_refused_key_is_an_error_within_seconds,
         runs_of_one_client_from_several_workers,  # the CLI's exit code tells how the last one ended
