@@ -178,8 +178,8 @@ async def test_a_dangerous_command_does_not_run_when_its_guard_fails(tmp_path: P
 # What PreToolUse can do ------------------------------------------------------------------------------------------
 
 
-async def test_every_decision_about_a_call() -> None:
-    """One session, a turn for each answer of the hook."""
+async def test_every_decision_about_a_call_and_what_a_subagent_is_told_at_its_start_and_its_end() -> None:
+    """One session, a turn for each answer of the hook; in the last ones a subagent is kept from stopping."""
     outputs: list[PreToolUseOutput] = []
     seen: list[PreToolUseInput] = []
     asked: list[PermissionRequest] = []
@@ -198,10 +198,21 @@ async def test_every_decision_about_a_call() -> None:
                 withdrawn.append(context.cancelled)
         return Deny("the handler says no") if request.decision_reason_type == "hook" else Allow()
 
-    one = OneSession()
-    async with one.open(
-        permission_mode="default", can_use_tool=decide, hooks={"PreToolUse": [HookMatcher("Bash", hook)]}
-    ):
+    hooks = Hooks()
+    hooks.pre_tool_use("Bash")(hook)
+    tasks: list[Any] = []
+
+    @hooks.subagent_start("worker")
+    def start(input: SubagentStartInput, context: HookContext) -> SubagentStartOutput:
+        return SubagentStartOutput(additional_context="be brief")
+
+    @hooks.subagent_stop
+    def stop(input: SubagentStopInput, context: HookContext) -> SubagentStopOutput | None:
+        tasks.append((context.agent_id, getattr(context.task, "id", None), input.agent_type))
+        return None if input.stop_hook_active else SubagentStopOutput(decision="block", reason="look twice")
+
+    one = OneSession(agents={"Do it": ["first", "second"]})
+    async with one.open(permission_mode="default", can_use_tool=decide, agents=AGENTS, hooks=hooks) as client:
 
         async def after(**output: Any) -> RunResult:
             outputs.append(PreToolUseOutput(**output))
@@ -242,6 +253,17 @@ async def test_every_decision_about_a_call() -> None:
             await after(updated_input={"command": "touch unasked"})
         assert one.made() == ["new"]
         assert withdrawn == [True]
+
+        for background in (False, True):
+            await one.ask(agent("Do it", background=background), "done")
+            task = list(client.tasks)[-1]
+            requests = one.requests_of("Do it")
+            assert task.is_backgrounded is background
+            assert "be brief" in heard(requests[0])
+            assert "look twice" in heard(requests[-1])
+            assert (await task.wait(timeout=60)).summary == "second"
+            assert tasks[-2:] == [(task.id, task.id, "worker")] * 2
+    assert len(tasks) == 4
 
 
 # What an answer can do -------------------------------------------------------------------------------------------
@@ -522,33 +544,6 @@ async def test_hooks_of_the_options_select_their_tools() -> None:
     assert "as ever" in one.result_of()
     assert seen[0][0] == "Bash"
     assert seen[0][1]
-
-
-async def test_a_subagent_is_told_something_at_its_start_and_kept_from_stopping() -> None:
-    hooks = Hooks()
-    tasks: list[Any] = []
-
-    @hooks.subagent_start("worker")
-    def start(input: SubagentStartInput, context: HookContext) -> SubagentStartOutput:
-        return SubagentStartOutput(additional_context="be brief")
-
-    @hooks.subagent_stop
-    def stop(input: SubagentStopInput, context: HookContext) -> SubagentStopOutput | None:
-        tasks.append((context.agent_id, getattr(context.task, "id", None), input.agent_type))
-        return None if input.stop_hook_active else SubagentStopOutput(decision="block", reason="look twice")
-
-    one = OneSession(agents={"Do it": ["first", "second"]})
-    async with one.open(agents=AGENTS, hooks=hooks) as client:
-        for background in (False, True):
-            await one.ask(agent("Do it", background=background), "done")
-            task = list(client.tasks)[-1]
-            requests = one.requests_of("Do it")
-            assert task.is_backgrounded is background
-            assert "be brief" in heard(requests[0])
-            assert "look twice" in heard(requests[-1])
-            assert (await task.wait(timeout=60)).summary == "second"
-            assert tasks[-2:] == [(task.id, task.id, "worker")] * 2
-    assert len(tasks) == 4
 
 
 # Every tool ------------------------------------------------------------------------------------------------------
