@@ -481,9 +481,41 @@ async def a_worktree_is_where_the_hook_made_it(one: OneSession) -> None:
     assert (place / "here").exists()
 
 
+NOTEBOOK = """{"cells": [{"cell_type": "code", "id": "a", "source": ["secret-key"], "metadata": {}, "outputs": [],
+ "execution_count": null}], "metadata": {"language_info": {"name": "python"}}, "nbformat": 4, "nbformat_minor": 5}"""
+
+
+async def the_output_of_every_tool_is_withheld_in_a_shape_that_the_cli_takes(one: OneSession) -> None:
+    folder = Path(str(one.client.options.cwd))
+    (folder / "key").write_text("secret-key")
+    (folder / "secret-key.txt").write_text("secret-key")
+    (folder / "n.ipynb").write_text(NOTEBOOK)
+    worker = {"description": "Work", "prompt": "Say it", "subagent_type": "general-purpose", "run_in_background": False}
+    search = {"pattern": "secret", "path": str(folder)}
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("Read", {"file_path": str(folder / "key")}),
+        ("Read", {"file_path": str(folder / "n.ipynb")}),
+        ("Grep", {**search, "output_mode": "content"}),
+        ("Grep", {**search, "output_mode": "count"}),
+        ("Grep", search),
+        ("Glob", {"pattern": "*.txt", "path": str(folder)}),
+        ("Bash", {"command": "cat key", "description": "Read it"}),
+        ("Agent", worker),
+    ]
+    async with hooks_of(one, PostToolUse=[HookMatcher(None, raises, on_failure="block")]):
+        await one.ask(Reply([tool_use(name, data) for name, data in calls]), "done")
+    results = one.requests_of()[-1].tool_results
+    assert len(results) == len(calls)
+    for (name, data), result in zip(calls, results, strict=True):
+        assert "withheld" in str(result["content"]), (name, data, result)
+        assert "secret-key" not in str(result["content"]), (name, data, result)
+    one.made()
+
+
 async def test_what_an_answer_does_in_one_session() -> None:
-    one = OneSession()
-    async with one.open(include_hook_events=True):
+    one = OneSession(agents={"Say it": "the secret-key"})
+    tools = ["Read", "Grep", "Glob", "Bash", "Agent", "EnterWorktree"]
+    async with one.open(include_hook_events=True, tools=tools):
         for check in (
             a_prompt_is_not_sent_when_its_guard_fails,
             a_hook_that_may_fail_lets_the_command_run,
@@ -494,6 +526,7 @@ async def test_what_an_answer_does_in_one_session() -> None:
             changing_the_hooks_withdraws_those_that_are_pending,
             after_a_tool_its_output_can_be_changed_and_commented,
             the_model_does_not_read_what_a_redaction_was_to_hide,
+            the_output_of_every_tool_is_withheld_in_a_shape_that_the_cli_takes,
             a_batch_can_end_the_turn,
             a_prompt_can_be_blocked_or_added_to,
             the_end_of_a_turn_can_be_put_off,
@@ -544,45 +577,6 @@ async def test_hooks_of_the_options_select_their_tools() -> None:
     assert "as ever" in one.result_of()
     assert seen[0][0] == "Bash"
     assert seen[0][1]
-
-
-# Every tool ------------------------------------------------------------------------------------------------------
-
-
-NOTEBOOK = """{"cells": [{"cell_type": "code", "id": "a", "source": ["secret-key"], "metadata": {}, "outputs": [],
- "execution_count": null}], "metadata": {"language_info": {"name": "python"}}, "nbformat": 4, "nbformat_minor": 5}"""
-
-
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])  # the backend is no part of it
-async def test_the_output_of_every_tool_is_withheld_in_a_shape_that_the_cli_takes(tmp_path: Path) -> None:
-    (tmp_path / "key").write_text("secret-key")
-    (tmp_path / "secret-key.txt").write_text("secret-key")
-    (tmp_path / "n.ipynb").write_text(NOTEBOOK)
-    worker = {"description": "Work", "prompt": "Do it", "subagent_type": "general-purpose", "run_in_background": False}
-    search = {"pattern": "secret", "path": str(tmp_path)}
-    calls: list[tuple[str, dict[str, Any]]] = [
-        ("Read", {"file_path": str(tmp_path / "key")}),
-        ("Read", {"file_path": str(tmp_path / "n.ipynb")}),
-        ("Grep", {**search, "output_mode": "content"}),
-        ("Grep", {**search, "output_mode": "count"}),
-        ("Grep", search),
-        ("Glob", {"pattern": "*.txt", "path": str(tmp_path)}),
-        ("Bash", {"command": "cat key", "description": "Read it"}),
-        ("Agent", worker),
-    ]
-    hooks = {"PostToolUse": [HookMatcher(None, raises, on_failure="block")]}
-    script: list[Any] = [Reply([tool_use(name, data) for name, data in calls]), text("done")]
-    with ScriptedModel(script, agents={"Do it": text("the secret-key")}) as model:
-        tools = ["Read", "Grep", "Glob", "Bash", "Agent"]
-        options = model.options(cwd=tmp_path, permission_mode="bypassPermissions", tools=tools, hooks=hooks)
-        async with Client(options) as client:
-            with anyio.fail_after(60):
-                await client.query("go", until="idle")
-    results = model.requests_of("main")[-1].tool_results
-    assert len(results) == len(calls)
-    for (name, data), result in zip(calls, results, strict=True):
-        assert "withheld" in str(result["content"]), (name, data, result)
-        assert "secret-key" not in str(result["content"]), (name, data, result)
 
 
 # Which events come -----------------------------------------------------------------------------------------------
