@@ -144,7 +144,8 @@ async def test_four_sessions_on_three_workers_one_of_which_is_killed_at_work(tmp
         fleet.agent("worker")
         sessions = [await fleet.start("worker", f"task {i}", id=f"s{i}") for i in range(4)]
         await until(lambda: gate.reached == 1, "one is done, and the last one is at work")
-        at_work = {worker.id: worker.pid for worker in await fleet.workers()}[(await sessions[-1].info()).worker]
+        info = await sessions[-1].info()
+        [at_work] = [worker.pid for worker in await fleet.workers() if worker.id == info.worker]
         [killed] = [process for process in workers if process.pid == at_work]
         killed.kill()
         gate.open()

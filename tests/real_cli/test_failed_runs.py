@@ -50,12 +50,12 @@ async def test_text_that_streams_raises_what_awaiting_raises_and_a_policy_tries_
         one.answers(*[Failure(529)] * 20)
         run = client.query("hi")
         with anyio.fail_after(60):
-            with pytest.raises(OverloadedError) as caught:
+            with pytest.raises(OverloadedError) as read:
                 await read_into(pieces, run.text())
             with pytest.raises(OverloadedError) as awaited:
                 await run
         assert pieces == []
-        assert str(caught.value) == str(awaited.value)
+        assert str(read.value) == str(awaited.value)
 
         waits: list[float] = []
 
