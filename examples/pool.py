@@ -21,7 +21,7 @@ async def main() -> None:
     async with Pool(options, size=2, max_size=3) as pool:
         await pool.ready()  # raises if the CLI cannot be started
         async with anyio.create_task_group() as users:
-            for user in ("Ada", "Alan", "Grace"):
+            for user in ("Ada", "Grace"):
                 # The model is changed when the process is handed out; tools, for example, could not be.
                 wanted = options.replace(model="haiku") if user == "Grace" else options
                 users.start_soon(answer, pool, user, wanted, answers)
@@ -33,7 +33,7 @@ async def main() -> None:
 def model(request: RecordedRequest) -> str:
     """Answer with the name that the conversation began with."""
     said = str(request.body["messages"])
-    name = next(name for name in ("Ada", "Alan", "Grace") if name in said)
+    name = next(name for name in ("Ada", "Grace") if name in said)
     return f"{name}, says {request.body['model'].split('-')[1]}."
 
 

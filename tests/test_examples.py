@@ -45,7 +45,6 @@ PRINTED: dict[str, list[str]] = {
     ],
     "batch": [
         "Summarize chapter 1: chapter 1 in short\nSummarize chapter 2: InvalidRequestError\n",
-        "Summarize chapter 3: chapter 3 in short\n",
         "it cost something\n",
     ],
     "child_agents": [
@@ -106,10 +105,9 @@ PRINTED: dict[str, list[str]] = {
         "denied: rm -rf build\nreviewer says: it looks good\nChecked: nothing is missing.\n",
     ],
     "map_runs": [
-        "Summarize chapter 2: InvalidRequestError (attempt 1)\nSummarize chapter 3: chapter 3 in short (attempt 2)\n",
-        "2 of 3 answered\nagain:\nSummarize chapter 1: chapter 1 in short (journal)\n",
-        "Summarize chapter 2: chapter 2 in short (attempt 1)\nSummarize chapter 3: chapter 3 in short (journal)\n",
-        "3 of 3 answered\n",
+        "Summarize chapter 1: chapter 1 in short (attempt 2)\nSummarize chapter 2: InvalidRequestError (attempt 1)\n",
+        "1 of 2 answered\nagain:\nSummarize chapter 1: chapter 1 in short (journal)\n",
+        "Summarize chapter 2: chapter 2 in short (attempt 1)\n2 of 2 answered\n",
     ],
     "mcp_servers": ["connected"],
     "permissions": [
@@ -120,8 +118,8 @@ PRINTED: dict[str, list[str]] = {
     ],
     "pictures": ["Red."],
     "pool": [
-        "Ada: Ada, says sonnet.\nAlan: Alan, says sonnet.\nGrace: Grace, says haiku.\n",
-        "3 sessions, 0 processes left\n",
+        "Ada: Ada, says sonnet.\nGrace: Grace, says haiku.\n",
+        "2 sessions, 0 processes left\n",
     ],
     "quickstart": ["Paris.\n7 -> 14\n"],
     "reading_messages": [

@@ -131,21 +131,24 @@ async def test_a_worker_that_slept_past_its_lease_writes_nothing(
         assert LEASE < 10
 
 
-async def test_six_sessions_on_three_workers_one_of_which_is_killed(tmp_path: Path) -> None:
-    with (
-        ScriptedModel(lambda request: Reply(f"to {task_of(request)}", delay=0.3)) as model,
-        fleet_in(tmp_path, model) as made,
-    ):
+async def test_four_sessions_on_three_workers_one_of_which_is_killed_at_work(tmp_path: Path) -> None:
+    gate = Gate()
+
+    def answer(request: Any) -> Reply:
+        task = task_of(request)
+        return Reply(f"to {task}", after=gate if task == "task 3" else None)
+
+    with ScriptedModel(answer) as model, fleet_in(tmp_path, model) as made:
         fleet = made.fleet()
         workers = [made.start_worker(sessions=1) for _ in range(3)]
         fleet.agent("worker")
-        sessions = [await fleet.start("worker", f"task {i}", id=f"s{i}") for i in range(6)]
-
-        async def some_are_done() -> bool:
-            return len(await fleet.list(state="idle")) >= 2 and bool(await fleet.list(state="running"))
-
-        await until(some_are_done, "some are done")
-        workers[0].kill()
+        sessions = [await fleet.start("worker", f"task {i}", id=f"s{i}") for i in range(4)]
+        await until(lambda: gate.reached == 1, "one is done, and the last one is at work")
+        info = await sessions[-1].info()
+        [at_work] = [worker.pid for worker in await fleet.workers() if worker.id == info.worker]
+        [killed] = [process for process in workers if process.pid == at_work]
+        killed.kill()
+        gate.open()
         for i, session in enumerate(sessions):
             result = await session.result(timeout=PATIENCE)
             assert result.text == f"to task {i}", made.logs()
@@ -155,5 +158,8 @@ async def test_six_sessions_on_three_workers_one_of_which_is_killed(tmp_path: Pa
         await fleet.drain_workers()
         for process in workers:
             process.wait(60)
-        assert [process.returncode for process in workers] == [-signal.SIGKILL, 0, 0]
+        assert {process: process.returncode for process in workers} == {
+            **dict.fromkeys(workers, 0),
+            killed: -signal.SIGKILL,
+        }
         assert clis(model) == []

@@ -166,65 +166,6 @@ async def test_each_field_does_what_it_says_for_its_agent_and_for_no_other(tmp_p
     assert (tmp_path / "ran.txt").read_text().split() == ["PreToolUse", "Stop"]  # once, though others run commands
 
 
-@about("permission_mode")
-@pytest.mark.filterwarnings("ignore:can_use_tool will not be called")
-async def test_a_permission_mode_of_its_own() -> None:
-    """One session, which is in one mode after the other."""
-    modes: dict[Any, dict[Any, str]] = {
-        "bypassPermissions": {"dontAsk": "written"},  # the mode of the session prevails
-        "acceptEdits": {"dontAsk": "written"},
-        "default": {"acceptEdits": "written", "dontAsk": "denied", None: "asked", "bypassPermissions": "asked"},
-        "dontAsk": {"acceptEdits": "written", "bypassPermissions": "denied"},
-    }
-    asked: list[str] = []
-
-    async def refuse(request: PermissionRequest, context: PermissionContext) -> Deny:
-        asked.append(request.raw_input["file_path"])
-        return Deny("Not now.")
-
-    def writes(path: str) -> Any:
-        return [tool_use("Write", {"file_path": path, "content": "x"}), "report"]
-
-    names = [f"{mode}-{own}" for mode, outcomes in modes.items() for own in outcomes]
-    one = OneSession(agents={f"LOOK<{name}>": writes(f"{name}.txt") for name in names})
-    agents = {
-        str(own): AgentDefinition(description="Works", prompt="You work.", permission_mode=own)
-        for own in modes["default"]
-    }
-    async with one.open(agents=agents, can_use_tool=refuse, permission_mode="bypassPermissions") as client:
-        for mode, outcomes in modes.items():
-            await client.set_permission_mode(mode)
-            await one.ask([launch(f"LOOK<{mode}-{own}>", agent=str(own)) for own in outcomes], "ok")
-            for own, outcome in outcomes.items():
-                case = f"{mode}-{own}"
-                told_it = one.result_of(f"LOOK<{case}>")
-                assert any(path.endswith(f"{case}.txt") for path in asked) is (outcome == "asked"), case
-                assert ("File created" in told_it) is (outcome == "written"), case
-                assert ("don't ask mode" in told_it) is (outcome == "denied"), case
-
-
-@about("background")
-async def test_only_true_decides_where_it_runs() -> None:
-    cases: dict[tuple[bool | None, bool | None], bool] = {
-        (True, False): True,
-        (False, None): True,
-        (None, None): True,
-        (False, False): False,
-        (None, False): False,
-    }
-    agents = {
-        str(own): AgentDefinition(description="Works", prompt="You work.", background=own)
-        for own in (True, False, None)
-    }
-    calls = [launch(f"LOOK<{own} {asked}>", background=asked, agent=str(own)) for own, asked in cases]
-    with ScriptedModel([*calls, *["ok"] * 5]) as model:
-        async with Client(model.options(agents=agents)) as client:
-            with anyio.fail_after(60):
-                await client.query("go", until="idle")
-                ran_in = {agent.task.prompt: agent.task.is_backgrounded for agent in client.agents}
-    assert ran_in == {f"LOOK<{own} {asked}>": where for (own, asked), where in cases.items()}
-
-
 @about("observer", "observer_message", "observe_tool_results", "observe_subagents")
 async def test_observers_are_told_what_they_ask_for() -> None:
     watched: dict[str, Any] = {"description": "Works", "prompt": "You work.", "observer_message": "Look closely."}
@@ -260,7 +201,31 @@ async def test_observers_are_told_what_they_ask_for() -> None:
     assert "observer of the loner" not in above
 
 
-# Reminders -------------------------------------------------------------------------------------------------------
+# In one session -------------------------------------------------------------------------------------------------
+
+
+def works(**fields: Any) -> AgentDefinition:
+    return AgentDefinition(description="Works", prompt="You work.", **fields)
+
+
+RUNS_IN_BACKGROUND: dict[tuple[bool | None, bool | None], bool] = {
+    (True, False): True,
+    (False, None): True,
+    (None, None): True,
+    (False, False): False,
+    (None, False): False,
+}
+"""By what the definition and the call say."""
+
+
+@about("background")
+async def only_true_decides_where_it_runs(one: OneSession) -> None:
+    calls = [
+        launch(f"RUN<{own} {asked}>", background=asked, agent=f"background-{own}") for own, asked in RUNS_IN_BACKGROUND
+    ]
+    result = await one.ask(*calls)
+    ran_in = {agent.task.prompt: agent.task.is_backgrounded for agent in result.agents}
+    assert ran_in == {f"RUN<{own} {asked}>": where for (own, asked), where in RUNS_IN_BACKGROUND.items()}
 
 
 def counts(requests: list[RecordedRequest], reminder: str = REMINDER) -> list[int]:
@@ -268,38 +233,82 @@ def counts(requests: list[RecordedRequest], reminder: str = REMINDER) -> list[in
 
 
 @about("critical_system_reminder")
-async def test_a_reminder_is_in_every_request_of_its_agent() -> None:
+async def a_reminder_is_in_every_request_of_its_agent(one: OneSession) -> None:
     """Also after a compaction, and where it is resumed."""
-    script = [[bash("echo a"), bash("echo b")], tool_use("NoSuchTool", {}), "report"]
-    big = Usage(input_tokens=150_000)
-    one = OneSession(
-        agents={
-            "FRONT": script,
-            "BACK": script,
-            "ELSE": [bash("echo c"), "report"],
-            "LONG": [Reply([bash("echo a")], usage=big), Reply([bash("echo b")], usage=big), "report", "more"],
-        }
-    )
-    reminded = AgentDefinition(description="Works", prompt="You work.", critical_system_reminder=REMINDER)
-    agents = {
-        "worker": reminded,
-        "compacted": reminded.replace(auto_compact_window=100_000),
-        "other": AgentDefinition(description="Other", prompt="p"),
-    }
 
     def resume(request: RecordedRequest) -> Any:
         [to] = [agent.id for agent in one.client.agents if agent.prompt == "LONG"]
         return tool_use("SendMessage", {"to": to, "message": "More", "summary": "more"})
 
-    async with one.open(agents=agents):
-        calls = [launch("FRONT"), launch("BACK", background=True), launch("ELSE", agent="other")]
-        await one.ask([*calls, launch("LONG", agent="compacted")], resume)
+    calls = [launch("FRONT"), launch("BACK", background=True), launch("ELSE", agent="other")]
+    await one.ask([*calls, launch("LONG", agent="compacted")], resume)
     assert counts(one.requests_of("FRONT")) == counts(one.requests_of("BACK")) == [1, 2, 3]
     assert sum(counts(one.requests_of("main"))) == 0
     assert counts(one.requests_of("ELSE")) == [0, 0]
     assert any(request.request_class == "compaction" for request in one.model.requests)
     assert len(one.requests_of("LONG")) >= 4
     assert 0 not in counts(one.requests_of("LONG"))
+
+
+MODES: dict[Any, dict[Any, str]] = {
+    "bypassPermissions": {"dontAsk": "written"},  # the mode of the session prevails
+    "acceptEdits": {"dontAsk": "written"},
+    "default": {"acceptEdits": "written", "dontAsk": "denied", None: "asked", "bypassPermissions": "asked"},
+    "dontAsk": {"acceptEdits": "written", "bypassPermissions": "denied"},
+}
+"""What becomes of a file that an agent writes, by the mode of the session and its own."""
+
+
+@about("permission_mode")
+async def a_permission_mode_of_its_own(one: OneSession, asked: list[str]) -> None:
+    """The session is in one mode after the other."""
+    for mode, outcomes in MODES.items():
+        await one.client.set_permission_mode(mode)
+        await one.ask([launch(f"LOOK<{mode}-{own}>", agent=f"mode-{own}") for own in outcomes], "ok")
+        for own, outcome in outcomes.items():
+            case = f"{mode}-{own}"
+            told_it = one.result_of(f"LOOK<{case}>")
+            assert any(path.endswith(f"{case}.txt") for path in asked) is (outcome == "asked"), case
+            assert ("File created" in told_it) is (outcome == "written"), case
+            assert ("don't ask mode" in told_it) is (outcome == "denied"), case
+
+
+@pytest.mark.filterwarnings("ignore:can_use_tool will not be called")
+async def test_where_it_runs_what_it_is_reminded_of_and_what_it_may_do() -> None:
+    asked: list[str] = []
+
+    async def refuse(request: PermissionRequest, context: PermissionContext) -> Deny:
+        asked.append(request.raw_input["file_path"])
+        return Deny("Not now.")
+
+    def writes(path: str) -> Any:
+        return [tool_use("Write", {"file_path": path, "content": "x"}), "report"]
+
+    script = [[bash("echo a"), bash("echo b")], tool_use("NoSuchTool", {}), "report"]
+    big = Usage(input_tokens=150_000)
+    names = [f"{mode}-{own}" for mode, outcomes in MODES.items() for own in outcomes]
+    one = OneSession(
+        agents={
+            "RUN": lambda request: "report",
+            "FRONT": script,
+            "BACK": script,
+            "ELSE": [bash("echo c"), "report"],
+            "LONG": [Reply([bash("echo a")], usage=big), Reply([bash("echo b")], usage=big), "report", "more"],
+            **{f"LOOK<{name}>": writes(f"{name}.txt") for name in names},
+        }
+    )
+    agents = {
+        **{f"background-{own}": works(background=own) for own in (True, False, None)},
+        "worker": works(critical_system_reminder=REMINDER),
+        "compacted": works(critical_system_reminder=REMINDER, auto_compact_window=100_000),
+        "other": AgentDefinition(description="Other", prompt="p"),
+        **{f"mode-{own}": works(permission_mode=own) for own in MODES["default"]},
+    }
+    async with one.open(agents=agents, can_use_tool=refuse, permission_mode="bypassPermissions"):
+        with anyio.fail_after(180):
+            await only_true_decides_where_it_runs(one)
+            await a_reminder_is_in_every_request_of_its_agent(one)
+            await a_permission_mode_of_its_own(one, asked)
 
 
 # The main agent --------------------------------------------------------------------------------------------------

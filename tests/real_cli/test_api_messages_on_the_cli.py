@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 from api_rules import refusals
+from one_session import OneSession
 
-from claude_agent_py import Client, ToolChain, ToolError, tool
+from claude_agent_py import ToolChain, ToolError, tool
 from claude_agent_py.messages import to_api_messages
-from claude_agent_py.testing import Reply, ScriptedModel, text, thinking, tool_use
+from claude_agent_py.testing import Reply, text, thinking, tool_use
 from claude_agent_py.testing.requests import RecordedRequest
 from claude_agent_py.tools import mcp_tool_name
 
@@ -58,21 +59,19 @@ def asked(question: str) -> dict[str, Any]:
     return {"role": "user", "content": [{"type": "text", "text": question}]}
 
 
-async def test_it_is_what_the_model_is_sent() -> None:
+async def it_is_what_the_model_is_sent(one: OneSession) -> None:
     calls = [tool_use(DOUBLE, {"number": number}, id=f"toolu_{number}") for number in (1, 2, -1)]
     agent = {"description": "Look", "prompt": "Look around", "subagent_type": "general-purpose"}
-    script = [
+    result = await one.ask(
         Reply([thinking("hm"), text("I double."), *calls]),
         Reply([text("I delegate."), tool_use("Agent", {**agent, "run_in_background": False}, id="toolu_agent")]),
         "Two and four.",
         "Again.",
-    ]
-    agents = {"Look around": [tool_use(DOUBLE, {"number": 4}), "I looked."]}
-    async with ScriptedModel(script, agents=agents) as model:
-        async with Client(model.options(custom_tools=[double])) as client:
-            result = await client.query("Double them.")
-            await client.query("And again?")
-        request = model.requests_of("main")[-1]
+        prompt="Double them.",
+        until="result",
+    )
+    await one.client.query("And again?")
+    request = one.requests_of()[-1]
 
     rebuilt = result.to_api_messages()
 
@@ -90,14 +89,12 @@ async def test_it_is_what_the_model_is_sent() -> None:
     assert refusals(list(on.messages)) == []
 
 
-async def test_a_run_that_goes_on_after_background_work() -> None:
-    agent = {"description": "Look", "prompt": "Look around", "subagent_type": "general-purpose"}
-    script = [tool_use("Agent", {**agent, "run_in_background": True}, id="toolu_agent"), "Started.", "It is done.", "!"]
-    async with ScriptedModel(script, agents={"Look around": "I looked."}) as model:
-        async with Client(model.options()) as client:
-            result = await client.query("Look.", until="idle")
-            await client.query("Well?")
-        sent = seen(model.requests_of("main")[-1])
+async def a_run_that_goes_on_after_background_work(one: OneSession) -> None:
+    agent = {"description": "Look", "prompt": "Look in the background", "subagent_type": "general-purpose"}
+    launch = tool_use("Agent", {**agent, "run_in_background": True}, id="toolu_background")
+    result = await one.ask(launch, "Started.", "It is done.", "!", prompt="Look.")
+    await one.client.query("Well?")
+    sent = seen(one.requests_of()[-1])
 
     rebuilt = result.to_api_messages()
 
@@ -114,12 +111,11 @@ async def test_a_run_that_goes_on_after_background_work() -> None:
     assert places[0] == places[1] == [(4, True)]
 
 
-async def test_a_compacted_session_with_commands_that_the_cli_answers() -> None:
-    async with ScriptedModel(["Hello.", "Still here.", "!"]) as model:
-        async with Client(model.options()) as client:
-            results = [await client.query(prompt) for prompt in ("Hi.", "/compact", "/context", "Are you there?")]
-            await client.query("Well?")
-        request = model.requests_of("main")[-1]
+async def a_compacted_session_with_commands_that_the_cli_answers(one: OneSession) -> None:
+    one.answers("Hello.", "Still here.", "!")
+    results = [await one.client.query(prompt) for prompt in ("Hi.", "/compact", "/context", "Are you there?")]
+    await one.client.query("Well?")
+    request = one.requests_of()[-1]
 
     rebuilt = to_api_messages(
         [message for result in results for message in result.messages],
@@ -129,3 +125,20 @@ async def test_a_compacted_session_with_commands_that_the_cli_answers() -> None:
     assert [message["role"] for message in rebuilt] == ["user", "assistant"]
     assert "A scripted summary" in rebuilt[0]["content"][0]["text"]
     assert [*rebuilt, asked("Well?")] == seen(request)
+
+
+async def test_conversations_one_after_the_other() -> None:
+    one = OneSession(
+        agents={
+            "Look around": [tool_use(DOUBLE, {"number": 4}), "I looked."],
+            "Look in the background": "I looked.",
+        }
+    )
+    async with one.open(custom_tools=[double]) as client:
+        for check in (
+            it_is_what_the_model_is_sent,
+            a_run_that_goes_on_after_background_work,
+            a_compacted_session_with_commands_that_the_cli_answers,
+        ):
+            await check(one)
+            await client.query("/clear")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import anyio
+import msgspec
 import pytest
 from one_session import OneSession
 
@@ -17,6 +18,7 @@ from claude_agent_py._runtime.controls.mcp import MCPControls
 from claude_agent_py._runtime.controls.session_controls import SessionControls
 from claude_agent_py._runtime.controls.settings import SettingsControls
 from claude_agent_py._runtime.controls.usage import UsageControls
+from claude_agent_py.control import AppliedSettings, GetHooksListingReply, GetSettingsReply
 from claude_agent_py.errors import MCPNotReadyError
 from claude_agent_py.testing import Gate, Reply, ScriptedModel, text, tool_use
 from claude_agent_py.wire.settings.mcp_servers import MCPStdioServer
@@ -226,6 +228,33 @@ async def a_side_question_is_answered_while_a_turn_runs(one: OneSession) -> None
     assert all("aside" not in str(message) for message in result.messages)
 
 
+async def the_commands_are_those_of_now_and_every_field_of_the_settings_has_a_model(one: OneSession) -> None:
+    def names(model: type[msgspec.Struct]) -> set[str]:
+        return {each.encode_name for each in msgspec.structs.fields(model)}
+
+    client = one.client
+    settings = await client.settings.get()
+    hooks = await client.settings.hooks()
+
+    before = client.info
+    skill = one.model.sandbox.config_dir / "skills/late/SKILL.md"
+    assert "late" not in [command.name for command in client.info.commands]
+    skill.parent.mkdir(parents=True)
+    skill.write_text("---\nname: late\ndescription: Comes late\n---\nCome late.\n")
+    messages = client.messages()
+    await client.settings.reload_skills()
+    async for message in messages:
+        if "late" in str(getattr(message, "commands", "")):
+            break
+    assert "late" in [command.name for command in client.info.commands]
+    assert client.info.claude_code_version == before.claude_code_version
+    assert settings.applied is not None
+    assert settings.applied.ultracode is False
+    assert set(settings.raw) <= names(GetSettingsReply)
+    assert set(settings.raw["applied"]) <= names(AppliedSettings)
+    assert set(hooks.raw) <= names(GetHooksListingReply)
+
+
 async def settings_of_the_session_are_applied_as_a_whole_and_taken_back(one: OneSession) -> None:
     settings = one.client.settings
     await settings.apply({"model": "claude-haiku-4-5", "permissions": {"deny": ["WebFetch"]}})
@@ -269,6 +298,7 @@ async def test_what_methods_bring_about_in_one_session() -> None:
             the_diff_of_a_repository,
             an_interrupt_can_drop_the_prompts_that_wait,
             a_side_question_is_answered_while_a_turn_runs,
+            the_commands_are_those_of_now_and_every_field_of_the_settings_has_a_model,
             settings_of_the_session_are_applied_as_a_whole_and_taken_back,
             the_working_folder_is_changed_only_with_trust,
             the_cli_ends_by_itself_when_asked,

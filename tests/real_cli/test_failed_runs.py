@@ -42,10 +42,20 @@ async def test_a_key_in_a_header_is_not_taken_for_a_missing_login(caplog: pytest
     assert not caplog.records
 
 
-async def test_text_raises_what_awaiting_raises_and_a_policy_tries_again() -> None:
+async def test_text_that_streams_raises_what_awaiting_raises_and_a_policy_tries_again() -> None:
+    """That it does so without streaming is tested in `test_runs.py`."""
+    pieces: list[str] = []
     one = OneSession()
-    async with one.open(env=ONCE) as client:
-        await text_raises_what_awaiting_raises_and_gives_no_failure_as_an_answer(one)
+    async with one.open(env=ONCE, include_partial_messages=True) as client:
+        one.answers(*[Failure(529)] * 20)
+        run = client.query("hi")
+        with anyio.fail_after(60):
+            with pytest.raises(OverloadedError) as read:
+                await read_into(pieces, run.text())
+            with pytest.raises(OverloadedError) as awaited:
+                await run
+        assert pieces == []
+        assert str(read.value) == str(awaited.value)
 
         waits: list[float] = []
 
@@ -69,25 +79,6 @@ async def test_text_raises_what_awaiting_raises_and_a_policy_tries_again() -> No
             await one.ask(Failure(429, retry_after=3600))
         assert limited.value.resets_at is None
         assert limited.value.is_retryable
-
-
-async def test_text_that_streams_raises_what_awaiting_raises() -> None:
-    one = OneSession()
-    async with one.open(env=ONCE, include_partial_messages=True):
-        await text_raises_what_awaiting_raises_and_gives_no_failure_as_an_answer(one)
-
-
-async def text_raises_what_awaiting_raises_and_gives_no_failure_as_an_answer(one: OneSession) -> None:
-    pieces: list[str] = []
-    one.answers(*[Failure(529)] * 20)
-    run = one.client.query("hi")
-    with anyio.fail_after(60):
-        with pytest.raises(OverloadedError) as caught:
-            await read_into(pieces, run.text())
-        with pytest.raises(OverloadedError) as awaited:
-            await run
-    assert pieces == []
-    assert str(caught.value) == str(awaited.value)
 
 
 async def test_a_usage_limit_says_when_it_resets() -> None:

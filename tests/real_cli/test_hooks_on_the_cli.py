@@ -178,8 +178,8 @@ async def test_a_dangerous_command_does_not_run_when_its_guard_fails(tmp_path: P
 # What PreToolUse can do ------------------------------------------------------------------------------------------
 
 
-async def test_every_decision_about_a_call() -> None:
-    """One session, a turn for each answer of the hook."""
+async def test_every_decision_about_a_call_and_what_a_subagent_is_told_at_its_start_and_its_end() -> None:
+    """One session, a turn for each answer of the hook; in the last ones a subagent is kept from stopping."""
     outputs: list[PreToolUseOutput] = []
     seen: list[PreToolUseInput] = []
     asked: list[PermissionRequest] = []
@@ -198,10 +198,21 @@ async def test_every_decision_about_a_call() -> None:
                 withdrawn.append(context.cancelled)
         return Deny("the handler says no") if request.decision_reason_type == "hook" else Allow()
 
-    one = OneSession()
-    async with one.open(
-        permission_mode="default", can_use_tool=decide, hooks={"PreToolUse": [HookMatcher("Bash", hook)]}
-    ):
+    hooks = Hooks()
+    hooks.pre_tool_use("Bash")(hook)
+    tasks: list[Any] = []
+
+    @hooks.subagent_start("worker")
+    def start(input: SubagentStartInput, context: HookContext) -> SubagentStartOutput:
+        return SubagentStartOutput(additional_context="be brief")
+
+    @hooks.subagent_stop
+    def stop(input: SubagentStopInput, context: HookContext) -> SubagentStopOutput | None:
+        tasks.append((context.agent_id, getattr(context.task, "id", None), input.agent_type))
+        return None if input.stop_hook_active else SubagentStopOutput(decision="block", reason="look twice")
+
+    one = OneSession(agents={"Do it": ["first", "second"]})
+    async with one.open(permission_mode="default", can_use_tool=decide, agents=AGENTS, hooks=hooks) as client:
 
         async def after(**output: Any) -> RunResult:
             outputs.append(PreToolUseOutput(**output))
@@ -242,6 +253,17 @@ async def test_every_decision_about_a_call() -> None:
             await after(updated_input={"command": "touch unasked"})
         assert one.made() == ["new"]
         assert withdrawn == [True]
+
+        for background in (False, True):
+            await one.ask(agent("Do it", background=background), "done")
+            task = list(client.tasks)[-1]
+            requests = one.requests_of("Do it")
+            assert task.is_backgrounded is background
+            assert "be brief" in heard(requests[0])
+            assert "look twice" in heard(requests[-1])
+            assert (await task.wait(timeout=60)).summary == "second"
+            assert tasks[-2:] == [(task.id, task.id, "worker")] * 2
+    assert len(tasks) == 4
 
 
 # What an answer can do -------------------------------------------------------------------------------------------
@@ -459,9 +481,41 @@ async def a_worktree_is_where_the_hook_made_it(one: OneSession) -> None:
     assert (place / "here").exists()
 
 
+NOTEBOOK = """{"cells": [{"cell_type": "code", "id": "a", "source": ["secret-key"], "metadata": {}, "outputs": [],
+ "execution_count": null}], "metadata": {"language_info": {"name": "python"}}, "nbformat": 4, "nbformat_minor": 5}"""
+
+
+async def the_output_of_every_tool_is_withheld_in_a_shape_that_the_cli_takes(one: OneSession) -> None:
+    folder = Path(str(one.client.options.cwd))
+    (folder / "key").write_text("secret-key")
+    (folder / "secret-key.txt").write_text("secret-key")
+    (folder / "n.ipynb").write_text(NOTEBOOK)
+    worker = {"description": "Work", "prompt": "Say it", "subagent_type": "general-purpose", "run_in_background": False}
+    search = {"pattern": "secret", "path": str(folder)}
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("Read", {"file_path": str(folder / "key")}),
+        ("Read", {"file_path": str(folder / "n.ipynb")}),
+        ("Grep", {**search, "output_mode": "content"}),
+        ("Grep", {**search, "output_mode": "count"}),
+        ("Grep", search),
+        ("Glob", {"pattern": "*.txt", "path": str(folder)}),
+        ("Bash", {"command": "cat key", "description": "Read it"}),
+        ("Agent", worker),
+    ]
+    async with hooks_of(one, PostToolUse=[HookMatcher(None, raises, on_failure="block")]):
+        await one.ask(Reply([tool_use(name, data) for name, data in calls]), "done")
+    results = one.requests_of()[-1].tool_results
+    assert len(results) == len(calls)
+    for (name, data), result in zip(calls, results, strict=True):
+        assert "withheld" in str(result["content"]), (name, data, result)
+        assert "secret-key" not in str(result["content"]), (name, data, result)
+    one.made()
+
+
 async def test_what_an_answer_does_in_one_session() -> None:
-    one = OneSession()
-    async with one.open(include_hook_events=True):
+    one = OneSession(agents={"Say it": "the secret-key"})
+    tools = ["Read", "Grep", "Glob", "Bash", "Agent", "EnterWorktree"]
+    async with one.open(include_hook_events=True, tools=tools):
         for check in (
             a_prompt_is_not_sent_when_its_guard_fails,
             a_hook_that_may_fail_lets_the_command_run,
@@ -472,6 +526,7 @@ async def test_what_an_answer_does_in_one_session() -> None:
             changing_the_hooks_withdraws_those_that_are_pending,
             after_a_tool_its_output_can_be_changed_and_commented,
             the_model_does_not_read_what_a_redaction_was_to_hide,
+            the_output_of_every_tool_is_withheld_in_a_shape_that_the_cli_takes,
             a_batch_can_end_the_turn,
             a_prompt_can_be_blocked_or_added_to,
             the_end_of_a_turn_can_be_put_off,
@@ -522,72 +577,6 @@ async def test_hooks_of_the_options_select_their_tools() -> None:
     assert "as ever" in one.result_of()
     assert seen[0][0] == "Bash"
     assert seen[0][1]
-
-
-async def test_a_subagent_is_told_something_at_its_start_and_kept_from_stopping() -> None:
-    hooks = Hooks()
-    tasks: list[Any] = []
-
-    @hooks.subagent_start("worker")
-    def start(input: SubagentStartInput, context: HookContext) -> SubagentStartOutput:
-        return SubagentStartOutput(additional_context="be brief")
-
-    @hooks.subagent_stop
-    def stop(input: SubagentStopInput, context: HookContext) -> SubagentStopOutput | None:
-        tasks.append((context.agent_id, getattr(context.task, "id", None), input.agent_type))
-        return None if input.stop_hook_active else SubagentStopOutput(decision="block", reason="look twice")
-
-    one = OneSession(agents={"Do it": ["first", "second"]})
-    async with one.open(agents=AGENTS, hooks=hooks) as client:
-        for background in (False, True):
-            await one.ask(agent("Do it", background=background), "done")
-            task = list(client.tasks)[-1]
-            requests = one.requests_of("Do it")
-            assert task.is_backgrounded is background
-            assert "be brief" in heard(requests[0])
-            assert "look twice" in heard(requests[-1])
-            assert (await task.wait(timeout=60)).summary == "second"
-            assert tasks[-2:] == [(task.id, task.id, "worker")] * 2
-    assert len(tasks) == 4
-
-
-# Every tool ------------------------------------------------------------------------------------------------------
-
-
-NOTEBOOK = """{"cells": [{"cell_type": "code", "id": "a", "source": ["secret-key"], "metadata": {}, "outputs": [],
- "execution_count": null}], "metadata": {"language_info": {"name": "python"}}, "nbformat": 4, "nbformat_minor": 5}"""
-
-
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])  # the backend is no part of it
-async def test_the_output_of_every_tool_is_withheld_in_a_shape_that_the_cli_takes(tmp_path: Path) -> None:
-    (tmp_path / "key").write_text("secret-key")
-    (tmp_path / "secret-key.txt").write_text("secret-key")
-    (tmp_path / "n.ipynb").write_text(NOTEBOOK)
-    worker = {"description": "Work", "prompt": "Do it", "subagent_type": "general-purpose", "run_in_background": False}
-    search = {"pattern": "secret", "path": str(tmp_path)}
-    calls: list[tuple[str, dict[str, Any]]] = [
-        ("Read", {"file_path": str(tmp_path / "key")}),
-        ("Read", {"file_path": str(tmp_path / "n.ipynb")}),
-        ("Grep", {**search, "output_mode": "content"}),
-        ("Grep", {**search, "output_mode": "count"}),
-        ("Grep", search),
-        ("Glob", {"pattern": "*.txt", "path": str(tmp_path)}),
-        ("Bash", {"command": "cat key", "description": "Read it"}),
-        ("Agent", worker),
-    ]
-    hooks = {"PostToolUse": [HookMatcher(None, raises, on_failure="block")]}
-    script: list[Any] = [Reply([tool_use(name, data) for name, data in calls]), text("done")]
-    with ScriptedModel(script, agents={"Do it": text("the secret-key")}) as model:
-        tools = ["Read", "Grep", "Glob", "Bash", "Agent"]
-        options = model.options(cwd=tmp_path, permission_mode="bypassPermissions", tools=tools, hooks=hooks)
-        async with Client(options) as client:
-            with anyio.fail_after(60):
-                await client.query("go", until="idle")
-    results = model.requests_of("main")[-1].tool_results
-    assert len(results) == len(calls)
-    for (name, data), result in zip(calls, results, strict=True):
-        assert "withheld" in str(result["content"]), (name, data, result)
-        assert "secret-key" not in str(result["content"]), (name, data, result)
 
 
 # Which events come -----------------------------------------------------------------------------------------------

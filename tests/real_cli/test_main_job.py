@@ -1,23 +1,20 @@
 """The main job, end to end: two subagents and a shell command in the background, awaited, their output read."""
 
 import os
-from pathlib import Path
 
 import anyio
 import pytest
-from one_session import OneSession
 
 from claude_agent_py import (
     AgentDefinition,
     AssistantMessage,
     Client,
     MalformedFrame,
-    ResultMessage,
     TaskNotificationMessage,
     TaskStatus,
     UnknownMessage,
 )
-from claude_agent_py.testing import Gate, Reply, ScriptedModel, ToolCall, text, tool_use
+from claude_agent_py.testing import Reply, ScriptedModel, ToolCall, text, tool_use
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
 
@@ -80,40 +77,3 @@ async def test_the_main_job_shows_every_task_from_start_to_output() -> None:
     assert pid is not None
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
-
-
-async def test_the_turn_that_a_task_causes_is_not_taken_for_the_answer_to_a_prompt(tmp_path: Path) -> None:
-    """What the peers get wrong, with the next prompt sent after that turn and while it runs."""
-
-    def until_there(path: Path) -> ToolCall:
-        command = f"while [ ! -e '{path}' ]; do sleep 0.05; done"
-        return tool_use("Bash", {"command": command, "description": "Wait", "run_in_background": True})
-
-    gate = Gate()
-    one = OneSession()
-    async with one.open() as client:
-        with anyio.fail_after(60):
-            one.answers(until_there(tmp_path / "one"), "first answer", "the task is done", "second answer")
-            first = await client.query("first")
-            messages = client.messages()
-            (tmp_path / "one").touch()
-            await client.tasks.wait_all(timeout=60)
-            async for message in messages:
-                if isinstance(message, ResultMessage) and message.is_injected:
-                    break
-            second = await client.query("second")
-        assert first.text == "first answer"
-        assert second.text == "second answer"
-        assert second.messages
-        assert not [m for m in second.messages if isinstance(m, ResultMessage) and m.is_injected]
-
-        with anyio.fail_after(60):
-            late = Reply("the task is done", after=gate)
-            one.answers(until_there(tmp_path / "two"), "first answer", late, "second answer")
-            await client.query("first")
-            (tmp_path / "two").touch()
-            await gate.wait_reached()
-            run = client.query("second")
-            await client.settings.get()  # the CLI has the prompt
-            gate.open()
-            assert (await run).text == "second answer"

@@ -285,7 +285,7 @@ async def test_a_guard_that_denies_everything_lets_the_output_pass() -> None:
         assert one.made() == []
 
 
-# Questions and plans ---------------------------------------------------------------------------------------------
+# Questions, plans and elicitation ---------------------------------------------------------------------------------
 
 QUESTIONS = {
     "questions": [
@@ -305,57 +305,41 @@ QUESTIONS = {
 }
 
 
-async def test_questions_are_answered_and_a_plan_is_refused_and_then_approved() -> None:
-    cases: list[tuple[Any, list[str]]] = [
-        (Answers({"Color": "Red", "Size": ["S", "L"]}, notes={"Color": "dark"}), ["Red", "S, L"]),
-        (["something in between", None], ["something in between"]),
-        (None, ["did not answer"]),
-        (Deny("ask me tomorrow"), ["ask me tomorrow"]),
-        ({"Colour": "Red"}, ["on_question failed"]),
-    ]
+ANSWERS: list[tuple[Any, list[str]]] = [
+    (Answers({"Color": "Red", "Size": ["S", "L"]}, notes={"Color": "dark"}), ["Red", "S, L"]),
+    (["something in between", None], ["something in between"]),
+    (None, ["did not answer"]),
+    (Deny("ask me tomorrow"), ["ask me tomorrow"]),
+    ({"Colour": "Red"}, ["on_question failed"]),
+]
+"""What a handler answers, and what the model is told of it."""
+
+ELICITED: list[tuple[str, Any, list[str]]] = [
+    ("form", Accept({"name": "Ada", "age": 36}), ['"accept"', '"Ada"', "36"]),
+    ("form", Decline(), ['"decline"']),
+    ("form", Cancel(), ['"cancel"']),
+    ("form", Accept({"name": "A", "age": "old"}), ['"cancel"']),
+    ("url", Accept(), ['"accept"']),
+]
+"""How a server asks, what a handler answers, and what the server says that it was told."""
+
+
+async def test_a_server_asks_questions_are_answered_and_a_plan_is_refused_and_then_approved() -> None:
+    asked: list[ElicitationRequest] = []
     seen: list[Any] = []
     plans: list[Plan] = []
 
+    def on_elicitation(request: ElicitationRequest, context: PermissionContext) -> Any:
+        asked.append(request)
+        return ELICITED[len(asked) - 1][1]
+
     async def on_question(questions: Any, context: PermissionContext) -> Any:
         seen.append([question.header for question in questions])
-        return cases[len(seen) - 1][0]
+        return ANSWERS[len(seen) - 1][0]
 
     def on_plan(plan: Plan, context: PermissionContext) -> Any:
         plans.append(plan)
         return Deny("think again") if len(plans) == 1 else Allow()
-
-    one = OneSession()
-    async with one.open(permission_mode="default", on_question=on_question, on_plan=on_plan) as client:
-        for answer, told in cases:
-            await one.ask(Reply(tool_use("AskUserQuestion", QUESTIONS)), "done")
-            assert all(part in one.result_of() for part in told), (answer, one.result_of())
-        assert seen == [["Color", "Size"]] * len(cases)
-
-        await client.set_permission_mode("plan")
-        call = Reply(tool_use("ExitPlanMode", {"plan": "1. do it"}))
-        await one.ask(call, call, "done")
-        assert len(plans) == 2
-        _, refused, approved = one.requests_of()
-        assert "think again" in str(refused.tool_results[-1])
-        assert "think again" not in str(approved.tool_results[-1])
-
-
-# Elicitation -----------------------------------------------------------------------------------------------------
-
-
-async def test_a_server_asks() -> None:
-    cases: list[tuple[str, Any, list[str]]] = [
-        ("form", Accept({"name": "Ada", "age": 36}), ['"accept"', '"Ada"', "36"]),
-        ("form", Decline(), ['"decline"']),
-        ("form", Cancel(), ['"cancel"']),
-        ("form", Accept({"name": "A", "age": "old"}), ['"cancel"']),
-        ("url", Accept(), ['"accept"']),
-    ]
-    asked: list[ElicitationRequest] = []
-
-    def on_elicitation(request: ElicitationRequest, context: PermissionContext) -> Any:
-        asked.append(request)
-        return cases[len(asked) - 1][1]
 
     server = MCPStdioServer(command=sys.executable, args=[str(Path(__file__).with_name("eliciting_mcp_server.py"))])
     one = OneSession()
@@ -364,15 +348,30 @@ async def test_a_server_asks() -> None:
         mcp_servers={"asker": server},
         allowed_tools=["mcp__asker__ask"],
         on_elicitation=on_elicitation,
+        on_question=on_question,
+        on_plan=on_plan,
         env={"ENABLE_TOOL_SEARCH": "false"},
-    ):
-        for mode, answer, told in cases:
+    ) as client:
+        for mode, elicited, told in ELICITED:
             await one.ask(Reply(tool_use("mcp__asker__ask", {"mode": mode})), "done")
             assert (asked[-1].server_name, asked[-1].mode) == ("asker", mode)
             assert list(asked[-1].form.fields) == (["name", "age"] if mode == "form" else [])
             sent = one.result_of().replace("\\", "")
-            assert all(part in sent for part in told), (answer, sent)
-    assert len(asked) == len(cases)
+            assert all(part in sent for part in told), (elicited, sent)
+        assert len(asked) == len(ELICITED)
+
+        for answer, told in ANSWERS:
+            await one.ask(Reply(tool_use("AskUserQuestion", QUESTIONS)), "done")
+            assert all(part in one.result_of() for part in told), (answer, one.result_of())
+        assert seen == [["Color", "Size"]] * len(ANSWERS)
+
+        await client.set_permission_mode("plan")
+        call = Reply(tool_use("ExitPlanMode", {"plan": "1. do it"}))
+        await one.ask(call, call, "done")
+        assert len(plans) == 2
+        _, refused, approved = one.requests_of()
+        assert "think again" in str(refused.tool_results[-1])
+        assert "think again" not in str(approved.tool_results[-1])
 
 
 # The inbox -------------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 
 import claude_agent_py
 from claude_agent_py import (
+    AgentDefinition,
     AuthenticationError,
     BudgetExceededError,
     Client,
@@ -54,6 +55,7 @@ from claude_agent_py.testing import (
     text,
     tool_use,
 )
+from claude_agent_py.wire.messages.usage import ModelUsage
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
 
@@ -283,6 +285,40 @@ async def interrupting_a_run_that_waits_for_its_tasks_ends_it_and_spares_them(on
     assert caught.value.result.text == "started"
 
 
+async def the_turn_that_a_task_causes_is_not_taken_for_the_answer_to_a_prompt(one: OneSession) -> None:
+    """What the peers get wrong, with the next prompt sent after that turn and while it runs."""
+    client, folder = one.client, Path(str(one.client.options.cwd))
+
+    def until_there(name: str) -> Reply:
+        command = f"while [ ! -e {name} ]; do sleep 0.05; done"
+        return Reply(tool_use("Bash", {"command": command, "description": "Wait", "run_in_background": True}))
+
+    one.answers(until_there("one"), "first answer", "the task is done", "second answer")
+    first = await client.query("first")
+    messages = client.messages()
+    (folder / "one").touch()
+    await client.tasks.wait_all(timeout=60)
+    async for message in messages:
+        if isinstance(message, ResultMessage) and message.is_injected:
+            break
+    second = await client.query("second")
+    assert first.text == "first answer"
+    assert second.text == "second answer"
+    assert second.messages
+    assert not [m for m in second.messages if isinstance(m, ResultMessage) and m.is_injected]
+
+    gate = Gate()
+    late = Reply("the task is done", after=gate)
+    one.answers(until_there("two"), "first answer", late, "second answer")
+    await client.query("first")
+    (folder / "two").touch()
+    await gate.wait_reached()
+    run = client.query("second")
+    await client.settings.get()  # the CLI has the prompt
+    gate.open()
+    assert (await run).text == "second answer"
+
+
 async def a_run_that_a_hook_ends_is_no_success(one: OneSession) -> None:
     def halt(data: PostToolUseInput, context: HookContext) -> PostToolUseOutput:
         return PostToolUseOutput(continue_=False)
@@ -325,6 +361,7 @@ async def test_the_runs_of_one_session(partial: bool) -> None:
         interrupting_a_queued_run_takes_its_prompt_out_of_the_queue,
         a_run_that_takes_too_long_is_interrupted,
         interrupting_a_run_that_waits_for_its_tasks_ends_it_and_spares_them,
+        the_turn_that_a_task_causes_is_not_taken_for_the_answer_to_a_prompt,
         a_run_that_a_hook_ends_is_no_success,
         a_refused_key_is_an_error_within_seconds,
         runs_of_one_client_from_several_workers,  # the CLI's exit code tells how the last one ended
@@ -359,11 +396,46 @@ class Verdict(BaseModel):
     reasons: list[str]
 
 
-async def test_limits_of_turns_and_of_the_budget() -> None:
+def counts(usage: ModelUsage) -> tuple[float, float, float]:
+    return usage.input_tokens, usage.output_tokens, usage.cost_usd
+
+
+async def usage_of_a_run_is_its_own(one: OneSession) -> None:
+    """By model and by agent, and what is left of the budget, from the first run of a session on."""
+    look = tool_use("Agent", {"description": "look", "prompt": "Look", "subagent_type": "scout"})
+    first = await one.ask("hello", prompt="hi", until="result")
+    middle = await one.client.usage.budget_left_usd()
+    second = await one.ask(look, "looked", "done", prompt="look")
+    await one.client.tasks.wait_all()
+
+    assert middle == pytest.approx(first.budget_left_usd)
+    assert list(first.usage_by_agent) == [""]
+    assert first.usage_by_agent[""].cost_usd == pytest.approx(first.cost_usd)
+    assert not first.usage_by_agent[""].cost_is_derived
+    assert first.usage_by_agent[""].total_tokens == first.usage.total_tokens if first.usage else False
+
+    assert len(second.usage_by_model) == 2
+    for name, total in second.model_usage.items():
+        parts = [result.usage_by_model[name] for result in (first, second) if name in result.usage_by_model]
+        assert [sum(part) for part in zip(*map(counts, parts), strict=True)] == pytest.approx(counts(total))
+    assert sum(usage.cost_usd for usage in second.usage_by_model.values()) == pytest.approx(second.cost_usd)
+
+    main, other = second.usage_by_agent[""], second.usage_by_agent["scout"]
+    assert (main.tool_uses, main.cost_is_derived, other.cost_is_derived) == (1, True, True)
+    assert main.cost_usd is not None
+    assert other.cost_usd is not None
+    assert 0 < other.cost_usd < main.cost_usd
+    assert main.cost_usd + other.cost_usd == pytest.approx(second.cost_usd)
+    assert second.budget_left_usd == pytest.approx(1.0 - first.cost_usd - second.cost_usd)
+
+
+async def test_usage_and_limits_of_turns_and_of_the_budget() -> None:
     endless = Reply([text("Working."), tool_use("Bash", {"command": "true"})])
     pieces: list[str] = []
-    one = OneSession()
-    async with one.open(max_turns=2, max_budget_usd=1.0) as client:
+    scout = AgentDefinition(description="Looks", prompt="You look.", model="haiku")
+    one = OneSession(agents={"Look": "seen"})
+    async with one.open(agents={"scout": scout}, max_turns=2, max_budget_usd=1.0) as client:
+        await usage_of_a_run_is_its_own(one)
         one.answers(*[endless] * 5)
         with anyio.fail_after(60), pytest.raises(MaxTurnsError):
             await read_into(pieces, client.query("go").text())
@@ -414,6 +486,17 @@ async def test_an_output_is_of_its_type_or_an_error_and_an_api_failure_is_a_type
             assert seen
             assert type(caught.value) is error
             assert caught.value.result.is_error
+
+        pieces: list[str] = []
+        one.answers(*[Failure(529)] * 20)
+        run = client.query("hi")
+        with anyio.fail_after(60):
+            with pytest.raises(OverloadedError) as read:  # text() raises it, and gives no failure as an answer
+                await read_into(pieces, run.text())
+            with pytest.raises(OverloadedError) as awaited:
+                await run
+        assert pieces == []
+        assert str(read.value) == str(awaited.value)
 
 
 async def test_settings_that_the_cli_would_drop_are_an_error() -> None:

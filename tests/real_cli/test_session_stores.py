@@ -80,9 +80,9 @@ class Begun:
         """Put the session into a store, as a session of the model's directory."""
         await store.append(key_of(model, self.session_id), self.entries)
 
-    def put_on_disk(self, model: ScriptedModel) -> None:
+    def put_on_disk(self, model: ScriptedModel, config: Path | None = None) -> None:
         """Put the session where the CLI keeps those of the model's directory."""
-        folder = model.sandbox.config_dir / "projects" / project_key_for_directory(model.sandbox.cwd)
+        folder = (config or model.sandbox.config_dir) / "projects" / project_key_for_directory(model.sandbox.cwd)
         folder.mkdir(parents=True)
         lines = [json.dumps(entry) for entry in self.entries]
         (folder / f"{self.session_id}.jsonl").write_text("\n".join([*lines, ""]), encoding="utf-8")
@@ -636,7 +636,8 @@ async def test_a_session_with_a_private_home_is_resumed(begun: Begun, is_new: bo
             permission_mode="bypassPermissions",
         )  # fmt: skip
         if not is_new:  # the session is in the home, too
-            session_id = (await run("base", options)).session_id
+            (tmp_path / "home").mkdir(mode=0o700)
+            begun.put_on_disk(model, tmp_path / "home" / ".claude")
         await run("banana", options.replace(resume=session_id))
         said = json.dumps(model.requests_of("main")[-1].body)
         assert "base" in said

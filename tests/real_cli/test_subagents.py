@@ -6,7 +6,7 @@ import anyio
 import pytest
 from one_session import OneSession
 
-from claude_agent_py import AgentDefinition, AssistantMessage, Client, HookContext, TaskStatus, UserMessage, query
+from claude_agent_py import AgentDefinition, AssistantMessage, HookContext, TaskStatus, UserMessage, query
 from claude_agent_py.agents import load_agents
 from claude_agent_py.testing import Gate, RecordedRequest, Reply, ScriptedModel, text, tool_use
 
@@ -29,27 +29,26 @@ def told(request: RecordedRequest) -> str:
     return f"{request.system} {request.messages}"
 
 
-async def test_two_megabytes_of_agents_from_code_and_from_files_are_offered_and_used() -> None:
-    many = {
-        f"agent-{n}": AgentDefinition(description=f"Knows part {n}", prompt=f"You are number {n}. " + "x" * 20_000)
-        for n in range(100)
-    }
-    assert sum(len(agent.prompt) for agent in many.values()) > 2_000_000
-    scripts: Scripts = {"WRITE": text("written"), "REVIEW": text("reviewed"), "PART": text("known")}
-    calls = [launch("coder", "WRITE"), launch("reviewer", "REVIEW"), launch("agent-77", "PART")]
-    with ScriptedModel([calls, text("ok")], agents=scripts) as model:
-        folder = model.sandbox.cwd / ".claude" / "agents"
-        folder.mkdir(parents=True)
-        (folder / "reviewer.md").write_text(REVIEWER.to_markdown("reviewer"))
-        found = load_agents(folder)
-        async with Client(model.options(agents={"coder": CODER, **many})) as client:
-            with anyio.fail_after(60):
-                offered = {agent.name: agent.description for agent in client.info.agents or ()}
-                run = client.query("go", until="idle")
-                result = await run
-                known = {agent.name: (agent.definition, agent.report()) for agent in run.agents}
-        main, write, review, part = (model.requests_of(name)[0] for name in ("main", "WRITE", "REVIEW", "PART"))
-    assert set(many) <= set(offered)
+NESTED: Scripts = {
+    "OUTER": [[text("I delegate."), launch("general-purpose", "INNER")], text("outer report")],
+    "INNER": [[text("I look."), tool_use("Bash", {"command": "echo found"})], text("inner report")],
+}
+MANY = {
+    f"agent-{n}": AgentDefinition(description=f"Knows part {n}", prompt=f"You are number {n}. " + "x" * 20_000)
+    for n in range(100)
+}
+
+
+async def two_megabytes_of_agents_from_code_and_from_files_are_offered_and_used(one: OneSession) -> None:
+    assert sum(len(agent.prompt) for agent in MANY.values()) > 2_000_000
+    found = load_agents(one.model.sandbox.cwd / ".claude" / "agents")
+    offered = {agent.name: agent.description for agent in one.client.info.agents or ()}
+    one.answers([launch("coder", "WRITE"), launch("reviewer", "REVIEW"), launch("agent-77", "PART")], "ok")
+    run = one.client.query("go", until="idle")
+    result = await run
+    known = {agent.name: (agent.definition, agent.report()) for agent in run.agents}
+    main, write, review, part = (one.requests_of(name)[0] for name in ("main", "WRITE", "REVIEW", "PART"))
+    assert set(MANY) <= set(offered)
     assert part.system.count("You are number 77.") == 1
     assert len(part.system) > 20_000
     assert (offered["coder"], offered["reviewer"]) == ("Writes code", "Reviews code")
@@ -61,50 +60,78 @@ async def test_two_megabytes_of_agents_from_code_and_from_files_are_offered_and_
     assert known == {
         "coder": (CODER, "written"),
         "reviewer": (None, "reviewed"),
-        "agent-77": (many["agent-77"], "known"),
+        "agent-77": (MANY["agent-77"], "known"),
     }
     assert result.agents == run.agents
     assert found == {"reviewer": REVIEWER}
 
 
-async def test_what_a_subagent_reads_does_not_reach_the_main_conversation() -> None:
-    with ScriptedModel(
-        [launch("reader", "LOOK"), launch("reader", "LOOK AGAIN", background=True), text("ok"), text("ok")],
-        agents={
-            "LOOK AGAIN": lambda request: (
-                text("Nothing.") if request.tool_results else tool_use("Bash", {"command": "cat notes.txt"})
-            ),
-            "LOOK": lambda request: (
-                text("It is about birds.") if request.tool_results else tool_use("Bash", {"command": "cat notes.txt"})
-            ),
-        },
-    ) as model:
-        (model.sandbox.cwd / "notes.txt").write_text("the lapwing nests in March")
-        agents = {"reader": AgentDefinition(description="Reads", prompt="You read.")}
-        async with Client(model.options(agents=agents)) as client:
-            with anyio.fail_after(60):
-                run = client.query("go", until="idle")
-                await run
-                read = [str(message.message.content) for agent in run.agents for message in agent.messages]
-        main = [told(request) for request in model.requests_of("main")]
-    assert "lapwing" in str(model.requests_of("LOOK")[-1].tool_results)
+async def what_a_subagent_reads_does_not_reach_the_main_conversation(one: OneSession) -> None:
+    one.answers(launch("reader", "LOOK"), launch("reader", "LOOK AGAIN", background=True), "ok", "ok")
+    run = one.client.query("go", until="idle")
+    await run
+    read = [str(message.message.content) for agent in run.agents for message in agent.messages]
+    main = [told(request) for request in one.requests_of()]
+    assert "lapwing" in str(one.requests_of("LOOK")[-1].tool_results)
     assert any("lapwing" in content for content in read)
-    assert [one for one in main if "lapwing" in one] == []
+    assert [request for request in main if "lapwing" in request] == []
     assert "about birds" in main[-1]
 
 
 # Following -------------------------------------------------------------------------------------------------------
 
-NESTED: Scripts = {
-    "OUTER": [[text("I delegate."), launch("general-purpose", "INNER")], text("outer report")],
-    "INNER": [[text("I look."), tool_use("Bash", {"command": "echo found"})], text("inner report")],
-}
+
+class Hooked(OneSession):
+    """A session whose hooks note the subagents that start and stop."""
+
+    def __init__(self, **more: Any) -> None:
+        super().__init__(**more)
+        self.seen: list[tuple[str, Any, str | None]] = []
+        self.hooks: Any = {"SubagentStart": [self._note], "SubagentStop": [self._note]}
+
+    async def _note(self, input: Any, context: HookContext) -> None:
+        self.seen.append((input.hook_event_name, context.task, context.agent_id))
+
+
+async def the_agents_of_a_run(one: Hooked, said: dict[str, list[str]]) -> None:
+    client, before = one.client, len(one.client.agents)
+    one.seen.clear()
+    one.answers(launch("general-purpose", "OUTER"), "ok")
+    run = client.query("go", until="idle")
+    assert run.agents == []
+    messages = [message async for message in run]
+    outer, inner = run.agents
+    result = await run
+    calls = [call.name for call in result.tool_calls if call.agent_id == inner.id]
+    assert client.agents[before:] == run.agents
+    assert (outer.name, outer.description, outer.prompt) == ("general-purpose", "outer", "OUTER")
+    assert (outer.parent, inner.parent) == (None, outer.task)
+    assert [agent.status for agent in (outer, inner)] == [TaskStatus.COMPLETED] * 2
+    assert [agent.usage.tool_uses for agent in (outer, inner) if agent.usage] == [1, 1]
+    assert [agent.report() for agent in (outer, inner)] == ["outer report", "inner report"]
+    assert not outer.is_child
+    of_agents = [m for m in messages if isinstance(m, AssistantMessage | UserMessage) and m.is_subagent]
+    assert {client.tasks.get(message.agent_id) for message in of_agents} <= {outer.task, inner.task}
+    assert [message for message in of_agents if message.agent_id == outer.id] == list(outer.messages)
+    spoken = {
+        agent.description: [m.text for m in agent.messages if isinstance(m, AssistantMessage) and m.text]
+        for agent in (outer, inner)
+    }
+    assert spoken == said
+    assert calls == ([] if client.options.max_subagent_depth else ["Bash"])
+    assert "Agent" in one.requests_of("OUTER")[0].tool_names
+    assert result.refused_agents == []
+    assert one.seen == [
+        ("SubagentStart", outer.task, outer.id),
+        ("SubagentStart", inner.task, inner.id),
+        ("SubagentStop", inner.task, inner.id),
+        ("SubagentStop", outer.task, outer.id),
+    ]
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"max_subagent_depth": 2}, {"outer": [], "inner": []}),
         (
             {"forward_subagent_text": True},
             {"outer": ["I delegate.", "outer report"], "inner": ["I look.", "inner report"]},
@@ -112,46 +139,35 @@ NESTED: Scripts = {
         ({"forward_nested_subagent_tool_calls": True}, {"outer": [], "inner": []}),
     ],
 )
-async def test_the_agents_of_a_run(options: dict[str, Any], said: dict[str, list[str]]) -> None:
-    seen: list[tuple[str, Any, str | None]] = []
+async def test_the_agents_of_a_run_that_forwards_more(options: dict[str, Any], said: dict[str, list[str]]) -> None:
+    one = Hooked(agents=NESTED)
+    async with one.open(hooks=one.hooks, **options):
+        with anyio.fail_after(60):
+            await the_agents_of_a_run(one, said)
 
-    async def note(input: Any, context: HookContext) -> None:
-        seen.append((input.hook_event_name, context.task, context.agent_id))
 
-    hooks = {"SubagentStart": [note], "SubagentStop": [note]}
-    with ScriptedModel([launch("general-purpose", "OUTER"), text("ok")], agents=NESTED) as model:
-        async with Client(model.options(hooks=hooks, **options)) as client:
-            with anyio.fail_after(60):
-                run = client.query("go", until="idle")
-                assert run.agents == []
-                messages = [message async for message in run]
-                outer, inner = run.agents
-                result = await run
-                calls = [call.name for call in result.tool_calls if call.agent_id == inner.id]
-                assert client.agents == run.agents
-    assert (outer.name, outer.description, outer.prompt) == ("general-purpose", "outer", "OUTER")
-    assert (outer.parent, inner.parent) == (None, outer.task)
-    assert [agent.status for agent in (outer, inner)] == [TaskStatus.COMPLETED] * 2
-    assert [agent.usage.tool_uses for agent in (outer, inner) if agent.usage] == [1, 1]
-    assert [agent.report() for agent in (outer, inner)] == ["outer report", "inner report"]
-    assert not outer.is_child
-    of_agents = [one for one in messages if isinstance(one, AssistantMessage | UserMessage) and one.is_subagent]
-    assert {client.tasks.get(one.agent_id) for one in of_agents} <= {outer.task, inner.task}
-    assert [one for one in of_agents if one.agent_id == outer.id] == list(outer.messages)
-    spoken = {
-        agent.description: [m.text for m in agent.messages if isinstance(m, AssistantMessage) and m.text]
-        for agent in (outer, inner)
-    }
-    assert spoken == said
-    assert calls == ([] if "max_subagent_depth" in options else ["Bash"])
-    assert "Agent" in model.requests_of("OUTER")[0].tool_names
-    assert result.refused_agents == []
-    assert seen == [
-        ("SubagentStart", outer.task, outer.id),
-        ("SubagentStart", inner.task, inner.id),
-        ("SubagentStop", inner.task, inner.id),
-        ("SubagentStop", outer.task, outer.id),
-    ]
+async def test_the_subagents_of_one_session() -> None:
+    notes = tool_use("Bash", {"command": "cat notes.txt"})
+    one = Hooked(
+        agents={
+            **NESTED,
+            "WRITE": "written",
+            "REVIEW": "reviewed",
+            "PART": "known",
+            "LOOK AGAIN": [notes, "Nothing."],
+            "LOOK": [notes, "It is about birds."],
+        }
+    )
+    folder = one.model.start().sandbox.cwd
+    (folder / "notes.txt").write_text("the lapwing nests in March")
+    (folder / ".claude" / "agents").mkdir(parents=True)
+    (folder / ".claude" / "agents" / "reviewer.md").write_text(REVIEWER.to_markdown("reviewer"))
+    agents = {"coder": CODER, "reader": AgentDefinition(description="Reads", prompt="You read."), **MANY}
+    async with one.open(agents=agents, hooks=one.hooks, max_subagent_depth=2):
+        with anyio.fail_after(180):
+            await two_megabytes_of_agents_from_code_and_from_files_are_offered_and_used(one)
+            await what_a_subagent_reads_does_not_reach_the_main_conversation(one)
+            await the_agents_of_a_run(one, {"outer": [], "inner": []})
 
 
 # Limits ----------------------------------------------------------------------------------------------------------
