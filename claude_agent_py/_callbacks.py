@@ -154,8 +154,9 @@ class Callback:
         return await value if inspect.isawaitable(value) else value
 
     async def _wait_for_thread(self, limiter: "anyio.CapacityLimiter", ticket: object) -> None:
-        with anyio.move_on_after(PATIENCE):
+        with anyio.move_on_after(PATIENCE) as patience:
             await limiter.acquire_on_behalf_of(ticket)
+        if not patience.cancelled_caught:
             return
         began = list(self._running.values())
         logger.warning(

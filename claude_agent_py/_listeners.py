@@ -3,6 +3,7 @@
 Exceptions of the listener are reported, and it is called for the next item all the same.
 """
 
+import inspect
 import logging
 from collections import deque
 from collections.abc import Callable
@@ -121,8 +122,8 @@ class ListenerQueue:
             except IndexError:
                 return None
             value = self._listener(item)
-            if value is not None:
-                return value  # it may have to be awaited
+            if inspect.isawaitable(value):
+                return value
         return None
 
     def _warn(self) -> None:

@@ -4,6 +4,7 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from functools import partial
 from typing import Any
 
@@ -56,6 +57,24 @@ async def test_a_plain_function_is_told_in_a_thread_of_its_own_one_thing_after_t
             queue.put(number)
     assert [number for number, _ in told] == list(range(10))
     assert threading.get_ident() not in {thread for _, thread in told}
+
+
+async def test_a_plain_function_that_returns_something_is_told_many_things_in_one_turn_of_a_thread() -> None:
+    turn: ContextVar[bool] = ContextVar("turn", default=False)  # each turn has a copy of the context
+    turns: list[int] = []
+
+    def listener(number: int) -> int:
+        if not turn.get():
+            turn.set(True)
+            turns.append(number)
+        return number
+
+    queue = ListenerQueue(listener, never)
+    for number in range(50):
+        queue.put(number)
+    async with delivering(queue):
+        pass
+    assert len(turns) < 10
 
 
 async def test_putting_never_waits_for_a_listener_who_takes_his_time() -> None:

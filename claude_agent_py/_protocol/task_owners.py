@@ -25,11 +25,12 @@ class TaskOwners:
         task_id = message.task_id
         if message.tool_use_id is not None:
             self._task_of_call[message.tool_use_id] = task_id
-        before = self.of(task_id)
-        if task_id not in self._owners or message.prompt is not None:  # otherwise it resumed on its own
-            starters = self._owners.get(message.parent_task_id or "", turn_runs)
-            self._owners[task_id] = tuple(dict.fromkeys((*before, *starters)))
-        return self._owners[task_id]
+        before = self._owners.get(task_id)
+        if before is not None and message.prompt is None:  # it resumed on its own
+            return before
+        starters = self._owners.get(message.parent_task_id or "", turn_runs)
+        owners = self._owners[task_id] = tuple(dict.fromkeys((*(before or ()), *starters)))
+        return owners
 
     def find_task(self, message: AssistantMessage | UserMessage) -> str | None:
         """Return the task of the subagent that a message belongs to; None if it is unknown."""

@@ -458,6 +458,7 @@ def test_a_session_that_is_cancelled_before_it_starts_ends(
 
     monkeypatch.setattr(Session, "open", cancel_all)
     made = Client(options(FakeCLI(steps.wait_for_prompt())))
+    main_task: asyncio.Task[Any] | None = None
 
     async def main() -> None:
         nonlocal main_task
@@ -469,7 +470,6 @@ def test_a_session_that_is_cancelled_before_it_starts_ends(
         assert made.pid is not None
         assert not is_alive(made.pid)
 
-    main_task: asyncio.Task[Any] | None = None
     asyncio.run(main())
 
 

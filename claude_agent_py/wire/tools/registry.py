@@ -138,11 +138,14 @@ def typed_output(name: str, data: Any) -> Any:
 
 
 def _fit(tool: str, suffix: str, data: Any) -> Any:
+    """Convert the input or output of a tool to its model; return it unchanged if there is none or it does not match."""
     name = canonical_name(tool)
     if name not in _MODULE_OF:
         return data
     models = importlib.import_module(f"{__package__}.{_MODULE_OF[name]}")
     model = getattr(models, _STEMS.get(name, name) + suffix, None)
+    if model is None:
+        return data
     try:
         value = msgspec.convert(data, model)
     except (msgspec.ValidationError, RecursionError):
