@@ -258,7 +258,7 @@ class Session:
         if self._workers:
             await self._end_workers()
         self._is_live = False
-        if not is_ended or self.storing is not None:
+        if not is_ended:
             self._engine.advance(Step.CLOSE)
             self._engine.advance(Step.END_OF_STREAM)
             self.end_everything()
@@ -266,9 +266,10 @@ class Session:
                 with contextlib.suppress(anyio.get_cancelled_exc_class()):  # by asyncio itself
                     await launched.transport.close(grace=0.0)
                 await launched.transport.close(grace=0.0)  # continues it, or does nothing
-                if self.storing is not None:
-                    await self.storing.end()
-                    launched.plan.clean_up()
+        if self.storing is not None:
+            with anyio.CancelScope(shield=True):
+                await self.storing.end()
+            launched.plan.clean_up()
 
     async def _end_workers(self) -> None:
         with anyio.CancelScope(shield=True):
