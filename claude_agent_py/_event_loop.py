@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import functools
-import logging
 import math
 import signal
 import sys
@@ -24,10 +23,10 @@ from weakref import WeakKeyDictionary
 import anyio
 from anyio import to_thread
 
+from claude_agent_py._log import logger
+
 if TYPE_CHECKING:
     import asyncio
-
-logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 T = TypeVar("T")
 AnyWorker = TypeVar("AnyWorker", bound=Callable[..., Coroutine[Any, Any, None]])

@@ -4,7 +4,6 @@ Exceptions of the listener are reported, and it is called for the next item all 
 """
 
 import inspect
-import logging
 from collections import deque
 from collections.abc import Callable
 from sys import getsizeof
@@ -15,9 +14,8 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 from claude_agent_py._callbacks import Callback, Report
+from claude_agent_py._log import logger
 from claude_agent_py._streams import LazyEvent
-
-logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 WAITING_BYTES: Final = 64 * 1024 * 1024
 """How many bytes of items may wait for a listener before the oldest are dropped."""

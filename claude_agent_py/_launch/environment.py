@@ -4,7 +4,6 @@ If this program itself runs in a session (in a tool or a hook), its environment 
 are removed, because a CLI that inherits them takes itself for a part of that session.
 """
 
-import logging
 import os
 import sys
 from collections.abc import Mapping
@@ -15,11 +14,10 @@ from typing import Any, Final
 from claude_agent_py._configuration import Unshown, plain_copy
 from claude_agent_py._errors import OptionsError
 from claude_agent_py._launch.table import ALWAYS_VARIABLES, DEFAULT_CLIENT_APP, rows_with_values
+from claude_agent_py._log import logger
 from claude_agent_py.observe.telemetry import resolve_telemetry
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.options.conflicts import HOME_VARIABLES, HOOKS_OFF, TRUE_WORDS
-
-logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 MARKS: Final = frozenset(
     {

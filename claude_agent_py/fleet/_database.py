@@ -29,9 +29,8 @@ from sqlalchemy.exc import (
 
 from claude_agent_py._errors import FleetError, OptionsError
 from claude_agent_py._event_loop import run_file_work
+from claude_agent_py._log import logger
 from claude_agent_py.fleet import _tables as tables
-
-logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 T = TypeVar("T")
 

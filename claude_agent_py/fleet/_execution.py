@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import logging
 import os
 import signal
 import time
@@ -23,6 +22,7 @@ from claude_agent_py._errors import (
     StoreError,
 )
 from claude_agent_py._event_loop import run_file_work
+from claude_agent_py._log import logger
 from claude_agent_py._runtime.runs.result import InterruptedRunError, PromptCancelledError, RateLimitedError, RunResult
 from claude_agent_py._runtime.runs.run import Run
 from claude_agent_py.client import Client
@@ -48,8 +48,6 @@ from claude_agent_py.tasks.events import TaskEvent, TaskStarted
 from claude_agent_py.wire.base import dump
 from claude_agent_py.wire.messages.conversation import UserContent, UserMessage
 from claude_agent_py.wire.messages.stream import StreamEventMessage
-
-logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 FLUSH_SECONDS: Final = 0.2
 """Seconds during which events are collected for one batch."""

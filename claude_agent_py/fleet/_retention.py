@@ -1,6 +1,5 @@
 """Delete old sessions with all their rows, old workflows of DBOS, and schedules."""
 
-import logging
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from sqlalchemy import Connection, delete, inspect, or_, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from claude_agent_py._errors import StoreError
+from claude_agent_py._log import logger
 from claude_agent_py.fleet._database import Database, build_away_error, server_time
 from claude_agent_py.fleet._store import store_key
 from claude_agent_py.fleet._tables import (
@@ -28,8 +28,6 @@ from claude_agent_py.fleet._tables import (
 from claude_agent_py.sessions.stores.protocol import SessionStore, implements
 
 T = TypeVar("T")
-
-logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 PRUNABLE: Final = ("idle", "failed", "cancelled")
 """The states of sessions that do not run and wait for nothing."""

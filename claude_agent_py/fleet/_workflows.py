@@ -6,7 +6,6 @@ workflow, and DBOS skips the finished step. DBOS also fires the schedules, each 
 DBOS allows one instance in a process, so a process can only have one worker, and none if the program uses DBOS itself.
 """
 
-import logging
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 from typing import Any, Final
@@ -16,10 +15,9 @@ from anyio import to_thread
 from dbos import DBOS, DBOSConfig, DBOSPortableJSONSerializer, SetWorkflowID, error as dbos_errors
 
 from claude_agent_py._errors import FleetError, OptionsError
+from claude_agent_py._log import logger
 from claude_agent_py.fleet._execution import Execution
 from claude_agent_py.fleet._tables import DBOS_SCHEMA, DBOS_WORKFLOWS
-
-logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 APPLICATION_VERSION: Final = "claude-agent-py-fleet-1"
 """Pinned: DBOS would derive it from the source, and workers of two releases could not resume each other's workflows.

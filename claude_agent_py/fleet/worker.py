@@ -1,6 +1,5 @@
 """`Worker`: runs sessions of a fleet on this machine, and adopts sessions of dead workers."""
 
-import logging
 import os
 import platform
 import secrets
@@ -16,6 +15,7 @@ import anyio
 
 from claude_agent_py._errors import ClaudeAgentError, FleetError, OptionsError
 from claude_agent_py._event_loop import Wakeup, in_trio, run_file_work
+from claude_agent_py._log import logger
 from claude_agent_py._memory import can_measure, read_size, tree_memory
 from claude_agent_py.fleet import _claims, _retention, _rows
 from claude_agent_py.fleet._database import Database
@@ -26,9 +26,6 @@ from claude_agent_py.fleet._workflows import apply_schedules, delete_queue, exec
 from claude_agent_py.fleet.agents import FleetAgent
 from claude_agent_py.fleet.workspaces import safe_name
 from claude_agent_py.sessions.stores.protocol import SessionStore
-
-logger: logging.Logger = logging.getLogger("claude_agent_py")
-
 
 BRIEF_SECONDS: Final = 2.0
 """Seconds during which a periodic call of the database is retried; the next period repeats it anyway."""

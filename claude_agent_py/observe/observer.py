@@ -3,19 +3,17 @@
 The session notifies its observers of the messages it reads, the prompts it sends, and the requests it answers.
 """
 
-import logging
 import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol, Self
 
+from claude_agent_py._log import logger
 from claude_agent_py.observe.fold import FOLDED_TYPES, MAX_CHARS, SpanFold
 from claude_agent_py.observe.spans import MAX_SPANS, Span, SpanLog
 from claude_agent_py.observe.timeline import Timeline
 from claude_agent_py.wire.messages.conversation import ResultMessage, UserMessage
 from claude_agent_py.wire.messages.stream import StreamEventMessage
-
-logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 
 class Watchable(Protocol):

@@ -9,7 +9,6 @@ surrogates, which JavaScript can write but UTF-8 cannot represent: they become U
 """
 
 import json
-import logging
 import re
 from collections.abc import Callable
 from functools import cache
@@ -17,14 +16,13 @@ from typing import Any, Final
 
 import msgspec
 
+from claude_agent_py._log import logger
 from claude_agent_py.wire.base import FrameModel, WireModel, dump, keep_source
 from claude_agent_py.wire.control.frames import ControlFrame
 from claude_agent_py.wire.control.initialize import InitializeReply
 from claude_agent_py.wire.fitting import Misfit, Place, fit
 from claude_agent_py.wire.frames import SYSTEM_MODELS, Frame, TopLevelMessage, model_of
 from claude_agent_py.wire.unknown import MalformedFrame, UnknownMessage
-
-logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 REPORTED: Final = frozenset({"usage", "context_usage", "usage_report", "tool_use_meta", "tool_result_meta"})
 """Informational fields. An invalid one is dropped, so that the rest of the frame survives."""

@@ -5,7 +5,6 @@ remembers the cause for the errors of later calls.
 """
 
 import contextlib
-import logging
 import math
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
@@ -14,6 +13,7 @@ import anyio
 
 from claude_agent_py._errors import CLOSED, NOT_CONNECTED, ClaudeAgentError, CLIExitError, ConnectionClosedError
 from claude_agent_py._event_loop import clock, from_any_thread
+from claude_agent_py._log import logger
 from claude_agent_py._protocol.engine import Engine
 from claude_agent_py._protocol.state import State, Step
 from claude_agent_py._protocol.turns import TurnRouter
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from claude_agent_py._runtime.answering.session_port import SessionPort
     from claude_agent_py.tasks import TaskManager
     from claude_agent_py.transport.base import Transport
-
-logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 TasksAtClose: TypeAlias = Literal["stop", "wait", "leave"]
 

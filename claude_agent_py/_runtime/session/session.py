@@ -17,7 +17,6 @@ decided in `_protocol`: `engine.py` for frames and requests, `turns.py` for runs
 
 import contextlib
 import functools
-import logging
 import math
 from collections.abc import (
     AsyncIterable,
@@ -46,6 +45,7 @@ from claude_agent_py._errors import (
 )
 from claude_agent_py._event_loop import clock, spawn_detached
 from claude_agent_py._listeners import ListenerQueue
+from claude_agent_py._log import logger
 from claude_agent_py._protocol.engine import Engine
 from claude_agent_py._protocol.events import (
     Event,
@@ -90,8 +90,6 @@ if TYPE_CHECKING:
     from claude_agent_py.observe.observer import Observer
     from claude_agent_py.tasks.events import TaskEvent
     from claude_agent_py.transport.base import Transport
-
-logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 END_SESSION: Final = "end_session"
 """The control request that makes the CLI exit."""
