@@ -52,9 +52,6 @@ class Mailbox:
         self._is_discarded = False
         self._changed = RepeatingEvent()
         self._is_waiting = False
-        """Whether a reader waits, or was woken and is about to continue."""
-        self._is_asleep = False
-        """Whether it has not been woken."""
         self._slice_ends = 0.0
 
     def __len__(self) -> int:
@@ -78,17 +75,12 @@ class Mailbox:
         elif self._position is not None and not self.recorded.is_full and not self._unrecorded.is_full:
             self._unrecorded.append(message, line)  # drops it, and is full from now on, if there is no room
             self._places.append(len(self.recorded))
-        if self._is_asleep:
-            self._wake()
-
-    def _wake(self) -> None:
-        self._is_asleep = False
         self._changed.set()
 
     def close(self) -> None:
         """End the mailbox: the reader stops after the last message."""
         self._is_closed = True
-        self._wake()
+        self._changed.set()
 
     def reopen(self) -> None:
         """Take in messages again after `close`, but not after `discard`."""
@@ -134,11 +126,11 @@ class Mailbox:
                 raise StopAsyncIteration
             if self._is_waiting:
                 raise LocalProtocolError("another coroutine is already reading these messages")
-            self._is_waiting = self._is_asleep = True
+            self._is_waiting = True
             try:
                 await self._changed.wait()
             finally:
-                self._is_waiting = self._is_asleep = False
+                self._is_waiting = False
                 self._slice_ends = monotonic() + SLICE
         return message
 
