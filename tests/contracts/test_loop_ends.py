@@ -473,6 +473,23 @@ def test_a_session_that_is_cancelled_before_it_starts_ends(
     asyncio.run(main())
 
 
+async def cancel_all_tasks(*, times: int) -> None:
+    """Cancel all other tasks of the loop, as its end does, repeatedly."""
+    for _ in range(times):
+        for task in asyncio.all_tasks() - {asyncio.current_task()}:
+            task.cancel()
+        for _ in range(5):
+            await checkpoint()
+
+
+async def check_over(client: Client) -> None:
+    """Wait until a session has closed, and check that its process has ended."""
+    async with asyncio.timeout(60):
+        await client.session.ending.wait_closed()
+    assert client.pid is not None
+    assert not is_alive(client.pid)
+
+
 @FORGETS
 def test_a_session_that_is_cancelled_again_while_its_process_ends_ends(options: MakeOptions) -> None:
     fake = FakeCLI(ignore_eof=True, ignore_sigterm=True)
@@ -480,15 +497,8 @@ def test_a_session_that_is_cancelled_again_while_its_process_ends_ends(options: 
 
     async def main() -> None:
         await made.connect()
-        for _ in range(2):
-            for task in asyncio.all_tasks() - {asyncio.current_task()}:
-                task.cancel()
-            for _ in range(5):
-                await checkpoint()
-        async with asyncio.timeout(60):
-            await made.session.ending.wait_closed()
-        assert made.pid is not None
-        assert not is_alive(made.pid)
+        await cancel_all_tasks(times=2)
+        await check_over(made)
 
     asyncio.run(main())
 
@@ -511,16 +521,9 @@ def test_a_session_whose_workers_are_cancelled_again_while_they_end_ends(options
         await made.connect()
         made.query("hi")
         await asked.wait()
-        for _ in range(3):
-            for task in asyncio.all_tasks() - {asyncio.current_task()}:
-                task.cancel()
-            for _ in range(5):
-                await checkpoint()
+        await cancel_all_tasks(times=3)
         may_end.set()
-        async with asyncio.timeout(60):
-            await made.session.ending.wait_closed()
-        assert made.pid is not None
-        assert not is_alive(made.pid)
+        await check_over(made)
 
     asyncio.run(main())
 

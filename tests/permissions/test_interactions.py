@@ -7,8 +7,8 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Awaitable, Callable
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -18,6 +18,7 @@ import anyio.lowlevel
 import pytest
 from anyio import to_thread
 from forks import run_program
+from questions import waits_recorded_in
 
 from claude_agent_py import Allow, Deny, PermissionContext, PermissionRequest, read_only
 from claude_agent_py.errors import OptionsError
@@ -221,14 +222,7 @@ async def test_an_inbox_is_a_policy(inbox: Inbox) -> None:
 
 async def test_a_person_is_waited_for_meanwhile(inbox: Inbox) -> None:
     heard: list[bool] = []
-
-    @contextmanager
-    def wait(interaction_id: str | None) -> Iterator[None]:
-        heard.append(True)
-        yield
-        heard.append(False)
-
-    asking = PermissionContext(request_id="r", during_wait=wait)
+    asking = PermissionContext(request_id="r", during_wait=waits_recorded_in(heard))
 
     with anyio.fail_after(30):
         async with anyio.create_task_group() as group:

@@ -4,13 +4,13 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings, strategies as st
+from questions import waits_recorded_in
 
 from claude_agent_py import Allow, Deny, PermissionContext, PermissionRequest, read_only, within
 from claude_agent_py.errors import OptionsError
@@ -143,14 +143,7 @@ async def test_asking_says_that_a_person_is_waited_for() -> None:
         return Allow()
 
     request = PermissionRequest(CanUseToolRequest(tool_name="Bash", tool_use_id="t"))
-
-    @contextmanager
-    def wait(interaction_id: str | None) -> Iterator[None]:
-        heard.append(True)
-        yield
-        heard.append(False)
-
-    context = PermissionContext(request_id="r", during_wait=wait)
+    context = PermissionContext(request_id="r", during_wait=waits_recorded_in(heard))
     answer: Any = ask(decide)(request, context)
     assert await answer == Allow()
     assert heard == [True, "asked", False]
