@@ -7,12 +7,9 @@ PYTHON ?= $(firstword $(foreach p,$(CANDIDATES),$(shell $(p) -c 'import sys, ven
 ARGS ?=
 # Most tests wait for processes, so more workers than processors pay.
 WORKERS ?= 6
-# Some tests wait for processes of other people's making on a machine that may be busy: one that fails is run again, and the
-# summary lists it as RERUN, which is a fault to look into. RERUNS=0 fails at once.
-RERUNS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test fleet-demo soak-fleet servers check format format-check lint types imports coverage drift clean
+.PHONY: help demo test soak fleet-demo soak-fleet servers check format format-check lint types imports coverage drift clean
 
 help:  ## Show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -23,7 +20,10 @@ demo: $(VENV)/.demo  ## The main job, offline against a scripted model; LIVE=1 o
 
 test: $(VENV)/.dev  ## All tests (ARGS="-k name" for some)
 	@$(BIN)/claude-agent-py install-cli
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --reruns $(RERUNS) -rfERsxX $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -rfEsxX $(ARGS)
+
+soak: $(VENV)/.dev  ## The property tests with 500 examples each (ARGS="-k name" for some)
+	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -n $(WORKERS) -m hypothesis $(ARGS)
 
 fleet-demo: $(VENV)/.dev  ## Three workers, twelve sessions, one worker killed; FLEET_DB=postgresql://... for PostgreSQL
 	@$(BIN)/claude-agent-py install-cli --if-missing

@@ -35,10 +35,9 @@ async def ours(kind: str, cli: str) -> str:
         Hooks,
         PermissionContext,
         PermissionRequest,
-        PreToolUseInput,
-        PreToolUseOutput,
         tool,
     )
+    from claude_agent_py.hooks import PreToolUseInput, PreToolUseOutput
 
     hooks = Hooks()
 

@@ -16,10 +16,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from claude_agent_py._protocol.engine import Engine
-from claude_agent_py._protocol.open_runs import OpenRun
-from claude_agent_py._protocol.state import Step
-from claude_agent_py._protocol.turns import TurnRouter
+from claude_agent_py._journal.engine import Engine
+from claude_agent_py._journal.open_runs import OpenRun
+from claude_agent_py._journal.state import Step
+from claude_agent_py._journal.turns import TurnRouter
 from claude_agent_py.wire.codec import decode
 
 RECORDINGS = Path(__file__).parent.parent / "tests" / "recordings"

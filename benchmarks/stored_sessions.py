@@ -124,7 +124,7 @@ READ: Final[dict[str, Callable[[str], int]]] = {OURS: read_ours, OFFICIAL: read_
 
 def work(host: str, session_id: str = "") -> dict[str, float]:
     """List or read, twice, and return what it took."""
-    importlib.import_module(f"{OURS}.sessions.session" if host == OURS else OFFICIAL)
+    importlib.import_module(f"{OURS}.sessions.stored_session" if host == OURS else OFFICIAL)
     before = memory_mib()
     found: dict[str, float] = {}
     for name in ("first", "again"):

@@ -1,6 +1,6 @@
 """What telemetry costs: in the pump, later, and what OpenTelemetry's SDK itself takes for the same spans.
 
-No CLI and no event loop: decoded messages are told to the observer of a session. `pump` is the time until the next
+No CLI and no event loop: decoded messages are told to the journal of a session. `pump` is the time until the next
 message can be read; `later` is what the observer catches up with once readers have had their turn. The floor makes the
 same calls of OpenTelemetry by hand, prepared, with a `BatchSpanProcessor` whose exporter drops what it gets.
 """
@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 from benchmarks.conversations import KINDS
 from benchmarks.measuring import show
 from claude_agent_py.observe import Telemetry
-from claude_agent_py.observe.observer import Observer
+from claude_agent_py.observe.observer import LiveJournal
 from claude_agent_py.wire.codec import decode
 
 
@@ -50,15 +50,15 @@ def _costs(lines: list[bytes]) -> tuple[float, ...]:
     return decoding, pump, later, ours[1], floor
 
 
-def _observed(messages: list[Any], observer: Observer) -> tuple[float, float]:
+def _observed(messages: list[Any], journal: LiveJournal) -> tuple[float, float]:
     """Return the seconds of taking the messages, and of catching up."""
-    observer.limit = len(messages) + 1
+    journal.limit = len(messages) + 1
 
     def take() -> None:
         for message in messages:
-            observer.message(message)
+            journal.message(message)
 
-    return _timed(take)[0], _timed(observer.catch_up)[0]
+    return _timed(take)[0], _timed(journal.catch_up)[0]
 
 
 def _timed(work: Callable[[], Any]) -> tuple[float, Any]:
@@ -86,10 +86,13 @@ def _provider() -> Iterator[Any]:
     provider.shutdown()
 
 
-def _traced(provider: Any, meters: Any = None) -> Observer:
+def _traced(provider: Any, meters: Any = None) -> LiveJournal:
     from opentelemetry.sdk.metrics import MeterProvider
 
-    return Telemetry(content=False, tracer_provider=provider, meter_provider=meters or MeterProvider()).observer()
+    telemetry = Telemetry(content=False, tracer_provider=provider, meter_provider=meters or MeterProvider())
+    journal = LiveJournal()
+    journal.observe(telemetry.observer())
+    return journal
 
 
 Call: TypeAlias = tuple[str, Any, Any]
@@ -142,7 +145,7 @@ class Noting:
         return made
 
 
-def _noting(calls: list[Call]) -> Observer:
+def _noting(calls: list[Call]) -> LiveJournal:
     return _traced(Noting(calls), Noting(calls))
 
 

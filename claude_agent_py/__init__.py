@@ -10,7 +10,7 @@ This package has the names that most programs need; the others are in `messages`
 PYTEST_DONT_REWRITE: so pytest does not warn if a program imports this package and then calls `pytest.main`.
 """
 
-from claude_agent_py._lazy_names import attach
+from claude_agent_py._base.lazy_names import attach
 from claude_agent_py._version import __version__ as __version__
 
 TYPE_CHECKING = False  # `typing` is not imported here
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
         transport as transport,
         wire as wire,
     )
-    from claude_agent_py._errors import (
+    from claude_agent_py._base.errors import (
         ClaudeAgentError as ClaudeAgentError,
         CLIError as CLIError,
         CLIExitError as CLIExitError,
@@ -59,8 +59,7 @@ if TYPE_CHECKING:
         TaskTimeoutError as TaskTimeoutError,
         ToolError as ToolError,
     )
-    from claude_agent_py._guards import guard as guard
-    from claude_agent_py._runtime.runs.result import (
+    from claude_agent_py._connection.runs.result import (
         AuthenticationError as AuthenticationError,
         BudgetExceededError as BudgetExceededError,
         InterruptedRunError as InterruptedRunError,
@@ -73,8 +72,8 @@ if TYPE_CHECKING:
         RunTimeoutError as RunTimeoutError,
         StructuredOutputError as StructuredOutputError,
     )
-    from claude_agent_py._runtime.runs.run import Run as Run
-    from claude_agent_py._runtime.runs.subagents import Subagent as Subagent
+    from claude_agent_py._connection.runs.run import Run as Run
+    from claude_agent_py._connection.runs.subagents import Subagent as Subagent
     from claude_agent_py.agents import AgentDefinition as AgentDefinition
     from claude_agent_py.children import ChildAgent as ChildAgent, child_tool as child_tool
     from claude_agent_py.client import Client as Client
@@ -88,9 +87,6 @@ if TYPE_CHECKING:
         HookEvent as HookEvent,
         HookMatcher as HookMatcher,
         Hooks as Hooks,
-        PostToolUseInput as PostToolUseInput,
-        PreToolUseInput as PreToolUseInput,
-        PreToolUseOutput as PreToolUseOutput,
         SubagentStopInput as SubagentStopInput,
         SubagentStopOutput as SubagentStopOutput,
     )
@@ -131,6 +127,7 @@ if TYPE_CHECKING:
         read_only as read_only,
         within as within,
     )
+    from claude_agent_py.permissions.guard import guard as guard
     from claude_agent_py.retrying import RetryPolicy as RetryPolicy
     from claude_agent_py.runs import query as query, run as run, run_sync as run_sync
     from claude_agent_py.tasks import (
@@ -153,4 +150,43 @@ if TYPE_CHECKING:
     )
     from claude_agent_py.transport import Transport as Transport
 else:
-    __getattr__, __dir__ = attach(__name__)
+    _NAMES = {
+        "claude_agent_py": """
+            agents children control errors fleet formatting history hooks journal messages observe options permissions
+            pool sessions tasks testing todo tools transport wire
+        """,
+        "claude_agent_py._base.errors": """
+            ClaudeAgentError CLIError CLIExitError CLINotFoundError CLIStartError CLIVersionError ConnectionClosedError
+            ControlError ControlRejectedError ControlTimeoutError LocalProtocolError OptionsError ProtocolError
+            RemoteProtocolError RunFailed SessionError TaskError TaskNotFoundError TaskTimeoutError ToolError
+        """,
+        "claude_agent_py.permissions.guard": "guard",
+        "claude_agent_py._connection.runs.result": """
+            AuthenticationError BudgetExceededError InterruptedRunError InvalidRequestError MaxTurnsError
+            OverloadedError RateLimitedError RunError RunResult RunTimeoutError StructuredOutputError
+        """,
+        "claude_agent_py._connection.runs.run": "Run",
+        "claude_agent_py._connection.runs.subagents": "Subagent",
+        "claude_agent_py.agents": "AgentDefinition",
+        "claude_agent_py.children": "ChildAgent child_tool",
+        "claude_agent_py.client": "Client",
+        "claude_agent_py.formatting": "MarkdownFormat TextFormat XMLFormat",
+        "claude_agent_py.hooks": "HookContext HookEvent HookMatcher Hooks SubagentStopInput SubagentStopOutput",
+        "claude_agent_py.messages": """
+            AssistantMessage InitMessage MalformedFrame Message ResultMessage StreamEventMessage TaskNotificationMessage
+            TaskProgressMessage TaskStartedMessage TaskUpdatedMessage TextBlock ThinkingBlock ToolResultBlock
+            ToolUseBlock UnknownBlock UnknownMessage UserMessage
+        """,
+        "claude_agent_py.options": """
+            ClientOptions EffortLevel Limits MCPHTTPServer MCPStdioServer SettingSource Timeouts
+        """,
+        "claude_agent_py.permissions": "Allow Deny PermissionContext PermissionMode PermissionRequest read_only within",
+        "claude_agent_py.retrying": "RetryPolicy",
+        "claude_agent_py.runs": "query run run_sync",
+        "claude_agent_py.tasks": "Task TaskEvent TaskManager TaskOutcome TaskStatus",
+        "claude_agent_py.tools": """
+            TaskInput TaskOutputInput Tool ToolChain ToolChainResult ToolContext ToolResult ToolServer tool
+        """,
+        "claude_agent_py.transport": "Transport",
+    }
+    __all__, __getattr__, __dir__ = attach(__name__, _NAMES)

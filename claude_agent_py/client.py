@@ -1,10 +1,11 @@
 """`Client`: a session with the CLI that stays open for any number of prompts.
 
-The control requests are in `_runtime/controls/`; `runs.py` runs a single prompt in a separate process.
+The control requests are in `_connection/controls/`; `runs.py` runs a single prompt in a separate process.
 """
 
 from __future__ import annotations
 
+import sys
 import warnings
 import weakref
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, Self
 
 from anyio.lowlevel import checkpoint
 
-from claude_agent_py._errors import (
+from claude_agent_py._base.errors import (
     CLOSED,
     NOT_CONNECTED,
     ConnectionClosedError,
@@ -20,28 +21,28 @@ from claude_agent_py._errors import (
     LocalProtocolError,
     OptionsError,
 )
-from claude_agent_py._protocol.state import State
-from claude_agent_py._runtime.answering.parts import load_parts
-from claude_agent_py._runtime.controls.session_controls import SessionControls
-from claude_agent_py._runtime.session.current import current, running_client
-from claude_agent_py._runtime.session.launching import check_ready_made, check_transport, launch
-from claude_agent_py._streams import LazyEvent
+from claude_agent_py._base.streams import LazyEvent
+from claude_agent_py._connection.answering.preloading import load_parts
+from claude_agent_py._connection.controls.session_controls import SessionControls
+from claude_agent_py._connection.current import current, running_client
+from claude_agent_py._connection.launching import check_ready_made, check_transport, launch
+from claude_agent_py._journal.state import State
 from claude_agent_py.options.client_options import ClientOptions, options_or_defaults
 from claude_agent_py.options.output_shape import Output
 
 if TYPE_CHECKING:
-    from claude_agent_py._protocol.open_runs import Until
-    from claude_agent_py._runtime.answering.parent import ParentSession
-    from claude_agent_py._runtime.controls.mcp import MCPControls
-    from claude_agent_py._runtime.controls.usage import UsageControls
-    from claude_agent_py._runtime.runs.message_types import SessionEvent, SessionMessage
-    from claude_agent_py._runtime.runs.prompts import Prompt
-    from claude_agent_py._runtime.runs.run import Run
-    from claude_agent_py._runtime.runs.subagents import Subagent
-    from claude_agent_py._runtime.session.ending import TasksAtClose
-    from claude_agent_py._runtime.session.session import Session
-    from claude_agent_py._runtime.session.storing import Storing
+    from claude_agent_py._connection.connection import Connection
+    from claude_agent_py._connection.controls.mcp import MCPControls
+    from claude_agent_py._connection.controls.usage import UsageControls
+    from claude_agent_py._connection.runs.message_types import SessionEvent, SessionMessage
+    from claude_agent_py._connection.runs.prompts import Prompt
+    from claude_agent_py._connection.runs.run import Run
+    from claude_agent_py._connection.runs.subagents import Subagent
+    from claude_agent_py._connection.shutdown import TasksAtClose
+    from claude_agent_py._connection.store_sync import StoreSync
+    from claude_agent_py._journal.open_runs import Until
     from claude_agent_py.hooks.live import LiveHooks
+    from claude_agent_py.observe.observer import FactStream
     from claude_agent_py.permissions.interactions import Inbox
     from claude_agent_py.tasks.manager import TaskManager
     from claude_agent_py.tasks.task import Task
@@ -100,8 +101,7 @@ class Client(SessionControls, Generic[Output]):
         if transport is not None:
             check_ready_made(self._options, check_transport(transport, option="transport"))
         self._transport = transport
-        self._parent: ParentSession | None = None
-        self._session: Session | None = None
+        self._connection: Connection | None = None
         self._hooks: LiveHooks | None = None
         self._connected: LazyEvent | None = None
         """Set once `connect` or `reopen` has succeeded or failed; None before `connect`."""
@@ -109,19 +109,22 @@ class Client(SessionControls, Generic[Output]):
         """Whether `close` or `abort` was called."""
 
     @property
-    def session(self) -> Session:
+    def connection(self) -> Connection:
         """The session behind the client. Internal to this package, and not covered by semantic versioning."""
-        if self._session is None:
-            from claude_agent_py._runtime.session.session import Session
+        if self._connection is None:
+            self._connection = self._make_connection(self._options)
+        return self._connection
 
-            self._session = Session(self._options, parent=self._parent)
-        return self._session
+    def _make_connection(self, options: ClientOptions[Output]) -> Connection:
+        from claude_agent_py._connection.connection import Connection
+
+        return Connection(options)
 
     def __repr__(self) -> str:
-        session = self._session
-        if session is None or session.state is State.NEW:
+        connection = self._connection
+        if connection is None or connection.state is State.NEW:
             return "<Client not connected>"
-        return f"<Client {session.state.value}, {len(session.tasks)} tasks>"
+        return f"<Client {connection.state.value}, {len(connection.tasks)} tasks>"
 
     # Lifecycle --------------------------------------------------------------------------------------------------------
 
@@ -154,40 +157,40 @@ class Client(SessionControls, Generic[Output]):
             self._connected.set()
 
     async def _connect(self, given: ClientOptions[Output]) -> None:
-        storing = await self._prepare_store(given)
+        store_sync = await self._prepare_store(given)
         try:
-            options = given if storing is None else storing.options
-            config_dir = None if storing is None else storing.config_dir
+            options = given if store_sync is None else store_sync.options
+            config_dir = None if store_sync is None else store_sync.config_dir
             launched = await launch(options, self._transport, on_stderr=self._on_stderr_line, config_dir=config_dir)
             try:
                 await load_parts(options)
-                from claude_agent_py._runtime.session.startup import open_session
+                from claude_agent_py._connection.startup import open_session
 
-                session = self.session
+                connection = self.connection
                 self._check_not_closed()
-                if storing is not None:
-                    storing.report_to(session.inject, session.failures.report)
-                    session.storing = storing
+                if store_sync is not None:
+                    store_sync.report_to(connection.inject, connection.failures.report)
+                    connection.store_sync = store_sync
             except BaseException:
                 await launched.discard()
                 raise
-            await open_session(session, launched)
+            await open_session(connection, launched)
         except BaseException:
-            if storing is not None:
-                await storing.end()
+            if store_sync is not None:
+                await store_sync.end()
             raise
 
-    async def _prepare_store(self, options: ClientOptions[Output]) -> Storing | None:
+    async def _prepare_store(self, options: ClientOptions[Output]) -> StoreSync | None:
         if options.session_store is None:
             return None
-        from claude_agent_py._runtime.session.storing import Storing
+        from claude_agent_py._connection.store_sync import StoreSync
 
-        storing = Storing(options)
-        await storing.prepare(has_transport=self._transport is not None)
-        return storing
+        store_sync = StoreSync(options)
+        await store_sync.prepare(has_transport=self._transport is not None)
+        return store_sync
 
     def _check_not_closed(self) -> None:
-        if self._is_closed or (self._session is not None and self._session.state is not State.NEW):
+        if self._is_closed or (self._connection is not None and self._connection.state is not State.NEW):
             raise ConnectionClosedError(CLOSED)
 
     @property
@@ -197,7 +200,7 @@ class Client(SessionControls, Generic[Output]):
 
         def take(line: str) -> None:
             client = reference()
-            if client is not None and (stderr := client.session.stderr) is not None:
+            if client is not None and (stderr := client.connection.stderr) is not None:
                 stderr.put(line)
 
         return take
@@ -222,10 +225,9 @@ class Client(SessionControls, Generic[Output]):
             ConnectionClosedError: The client was closed before or during the call.
             CLIStartError, CLINotFoundError, SessionNotFoundError, StoreError, SessionLeasedError: As in `connect`.
         """
-        from claude_agent_py._runtime.session.earlier import options_to_go_on
-        from claude_agent_py._runtime.session.session import Session
+        from claude_agent_py._connection.left_on_disk import options_to_go_on
 
-        old = self.session
+        old = self.connection
         if self._connected is None or not self._connected.is_set() or old.state in (State.OPEN, State.EXITED):
             raise LocalProtocolError("reopen() is for a session whose CLI ended unexpectedly")
         config_dir = None if old.launched is None else old.launched.plan.config_dir
@@ -238,15 +240,15 @@ class Client(SessionControls, Generic[Output]):
             mode = old.facts.permission_mode or old.options.permission_mode
             now = old.resumption.changes.apply_to(self._options, mode)
             options = await options_to_go_on(now, old.facts.session_id, config_dir)
-            await old.ending.close()
+            await old.shutdown.close()
             if self._is_closed:
                 raise ConnectionClosedError(CLOSED)
-            session = Session(options, parent=self._parent)
-            session.resumption.follow(old.resumption)
-            self._session, self._hooks = session, None
+            connection = self._make_connection(options)
+            connection.resumption.follow(old.resumption)
+            self._connection, self._hooks = connection, None
             with running_client(self):
                 await self._connect(options)
-            await session.resumption.changes.repeat(session.control)
+            await connection.resumption.changes.repeat(connection.control)
             self._warns = self.is_open
         except BaseException:
             self.abort()
@@ -270,21 +272,25 @@ class Client(SessionControls, Generic[Output]):
         """
         if tasks not in ("stop", "wait", "leave"):
             raise OptionsError(f"must be 'stop', 'wait' or 'leave', not {tasks!r}", option="tasks")
-        self._warns, self._is_closed = False, True
+        was_closed, self._warns, self._is_closed = self._is_closed, False, True
         from_within = current() is self
-        await self.session.ending.close(tasks=tasks, wait=not from_within, client=self)
+        await self.connection.shutdown.close(tasks=tasks, wait=not from_within, client=self)
         if self._connected is not None and not self._connected.is_set() and not from_within:
             await self._connected.wait()  # a pending `connect` fails once the client is closed
+        if not was_closed and sys.exception() is None:
+            for run in self.connection.resumption.cut_off:
+                if run.mailbox.is_discarded:  # otherwise the run may still be awaited
+                    run.warn_unread(stacklevel=3)  # the end of `async with`
 
     async def wait_closed(self) -> None:
         """Wait until the session has ended: the client was closed, or its CLI exited and `reopen` is not running."""
         while True:
-            session = self.session
-            await session.ending.wait_closed()
+            connection = self.connection
+            await connection.shutdown.wait_closed()
             if self._is_closed or self._connected is None:
                 return
             await self._connected.wait()
-            if self.session is session:
+            if self.connection is connection:
                 return
 
     def abort(self) -> None:
@@ -293,14 +299,14 @@ class Client(SessionControls, Generic[Output]):
         Child agents are cancelled. To wait for the end, `await close()`.
         """
         self._warns, self._is_closed = False, True
-        if self._session is not None:
-            self._session.ending.abort()
+        if self._connection is not None:
+            self._connection.shutdown.abort()
 
     def __del__(self) -> None:
-        if self._warns and (launched := self.session.launched) is not None and not launched.is_forked:
+        if self._warns and (launched := self.connection.launched) is not None and not launched.is_forked:
             what = repr(launched.transport)
             self._warns = False
-            self.session.ending.abort("its client was dropped without being closed, and the session ended with it")
+            self.connection.shutdown.abort("its client was dropped without being closed, and the session ended with it")
             warnings.warn(
                 f"unclosed Client over {what}: use `async with Client(...)`, or `await client.close()`",
                 ResourceWarning,
@@ -320,8 +326,9 @@ class Client(SessionControls, Generic[Output]):
     def query(self, prompt: Prompt, *, until: Until = "result", timeout: float | None = None) -> Run[Output]:
         """Send a prompt and return its run: iterate it for messages, await it for the `RunResult`.
 
-        The prompt is sent whether or not the run is awaited. Several runs may be open: the CLI works on one turn at a
-        time and queues other prompts or folds them into the turn. Each run receives its own messages.
+        The prompt is sent whether or not the run is awaited, but closing the client cuts the run off. Several runs may
+        be open: the CLI works on one turn at a time and queues other prompts or folds them into the turn. Each run
+        receives its own messages.
 
         Args:
             prompt: Text, a list of content blocks, a `UserMessage`, or an async iterable of these.
@@ -335,13 +342,13 @@ class Client(SessionControls, Generic[Output]):
             ConnectionClosedError: The client is not connected.
             CLIExitError: The CLI has ended.
         """
-        from claude_agent_py._runtime.runs.prompts import check_run_arguments, prepare_prompt
-        from claude_agent_py._runtime.runs.run import Run
-        from claude_agent_py._runtime.runs.run_state import RunState
+        from claude_agent_py._connection.runs.prompts import check_run_arguments, prepare_prompt
+        from claude_agent_py._connection.runs.run import Run
+        from claude_agent_py._connection.runs.run_state import RunState
 
         check_run_arguments(until, timeout)
         state = RunState(self._options.limits.mailbox_bytes, until, timeout)
-        self.session.start_run(state, prepare_prompt(prompt, verbatim=self._options.verbatim_prompts))
+        self.connection.start_run(state, prepare_prompt(prompt, verbatim=self._options.verbatim_prompts))
         return Run(self, state)
 
     @property
@@ -352,9 +359,9 @@ class Client(SessionControls, Generic[Output]):
         `reopen` if the turn belongs to a run of this client, which then continues. Its result names the original prompt
         and covers only this process.
         """
-        from claude_agent_py._runtime.runs.run import Run
+        from claude_agent_py._connection.runs.run import Run
 
-        run = self.session.resumption.run
+        run = self.connection.resumption.run
         return None if run is None else Run(self, run)
 
     async def spawn(
@@ -406,9 +413,9 @@ class Client(SessionControls, Generic[Output]):
             CLIExitError: While iterating, after the last message: the CLI exited unexpectedly.
             LocalProtocolError: While iterating: another coroutine is using the same iterator.
         """
-        from claude_agent_py._runtime.session.session_messages import SessionMessages
+        from claude_agent_py._connection.session_messages import SessionMessages
 
-        return SessionMessages(self, self.session)
+        return SessionMessages(self, self.connection)
 
     def events(self) -> AsyncIterator[SessionEvent]:
         """Iterate over everything that happens in the session from now on, in order, for a user interface for example.
@@ -421,13 +428,26 @@ class Client(SessionControls, Generic[Output]):
         It ends, cancels and raises as `messages()` does, after the final events: tasks that failed with the session
         and questions that will not be answered. After `close(tasks="leave")` it continues until the tasks are over.
         """
-        from claude_agent_py._runtime.session.session_messages import SessionMessages
+        from claude_agent_py._connection.session_messages import SessionMessages
 
-        return SessionMessages(self, self.session, events=True)
+        return SessionMessages(self, self.connection, events=True)
+
+    def journal(self) -> FactStream:
+        """Iterate over the facts of the session from now on, after those that started what is open now.
+
+        Facts that a slow reader has not taken stay in memory, so close the stream to stop early. It ends with the
+        session.
+
+        Raises:
+            ConnectionClosedError: The client is not connected.
+        """
+        from claude_agent_py.observe.observer import FactStream
+
+        return FactStream(self.connection)
 
     # Inspection -----------------------------------------------------------------------------------------------------
 
-    async def control(self, subtype: str, /, *, timeout: float | None = None, **fields: Any) -> dict[str, Any]:
+    async def control(self, subtype: str, /, *, timeout: float | None = None, **fields: object) -> dict[str, Any]:
         """Send any control request and return the payload of its reply (`{}` if the CLI sends none).
 
         Args:
@@ -441,7 +461,7 @@ class Client(SessionControls, Generic[Output]):
             ConnectionClosedError: The client is not open, or was closed before the reply.
             OptionsError: The timeout is invalid, or the fields are not JSON or contain another subtype.
         """
-        return await self.session.control(subtype, timeout=timeout, **fields)
+        return await self.connection.control(subtype, timeout=timeout, **fields)
 
     @property
     def options(self) -> ClientOptions[Output]:
@@ -455,19 +475,19 @@ class Client(SessionControls, Generic[Output]):
     @property
     def tasks(self) -> TaskManager:
         """The background tasks of the session."""
-        return self.session.tasks
+        return self.connection.tasks
 
     @property
     def agents(self) -> Sequence[Subagent]:
         """The subagents and child agents of the session so far, each with its definition and its task."""
-        from claude_agent_py._runtime.runs.subagents import find_subagents
+        from claude_agent_py._connection.runs.subagents import find_subagents
 
-        return find_subagents(self.tasks, self.session.agents)
+        return find_subagents(self.tasks, self.connection.agents)
 
     @property
     def task_list(self) -> TaskList:
         """The CLI's to-do list, which is unrelated to `tasks`. Enabled by the option `task_list_tools`."""
-        return self.session.facts.task_list
+        return self.connection.facts.task_list
 
     @property
     def session_id(self) -> str | None:
@@ -475,7 +495,7 @@ class Client(SessionControls, Generic[Output]):
 
         None before the first turn, unless `session_id` or `resume` gives the id.
         """
-        return self.session.facts.session_id
+        return self.connection.facts.session_id
 
     @property
     def interactions(self) -> Inbox:
@@ -484,7 +504,7 @@ class Client(SessionControls, Generic[Output]):
         Raises:
             OptionsError: The option `interactions` is not set.
         """
-        inbox = self.session.handlers.permissions.interactions
+        inbox = self.connection.handlers.permissions.interactions
         if inbox is None:
             raise OptionsError("set ClientOptions(interactions=True), or an inbox", option="interactions")
         return inbox
@@ -496,7 +516,7 @@ class Client(SessionControls, Generic[Output]):
         Raises:
             ConnectionClosedError: The client has not been connected.
         """
-        info = self.session.facts.info
+        info = self.connection.facts.info
         if info is None:
             raise ConnectionClosedError(NOT_CONNECTED)
         return info
@@ -504,7 +524,7 @@ class Client(SessionControls, Generic[Output]):
     @property
     def is_open(self) -> bool:
         """Whether prompts and control requests can be sent."""
-        return self._session is not None and self._session.is_open
+        return self._connection is not None and self._connection.is_open
 
     @property
     def is_closed(self) -> bool:
@@ -514,12 +534,12 @@ class Client(SessionControls, Generic[Output]):
     @property
     def handler_errors(self) -> Sequence[HandlerError]:
         """The last 1000 errors of handlers and listeners, oldest first."""
-        return list(self.session.failures.errors)
+        return list(self.connection.failures.errors)
 
     @property
     def stderr_tail(self) -> str:
         """The end of the CLI's stderr; empty before connect."""
-        transport = self.session.transport
+        transport = self.connection.transport
         return "" if transport is None else transport.stderr_tail
 
     @property
@@ -529,28 +549,28 @@ class Client(SessionControls, Generic[Output]):
         Lines are dropped when more than 64 MiB of them are waiting, or when the session ends first. A warning is
         logged when `on_stderr` has caught up or the session has ended.
         """
-        stderr = self.session.stderr
+        stderr = self.connection.stderr
         return 0 if stderr is None else stderr.dropped
 
     @property
     def pid(self) -> int | None:
         """The process id of the CLI; None before connect, or if the transport has no process."""
-        transport = self.session.transport
+        transport = self.connection.transport
         return None if transport is None else transport.pid
 
     @property
     def mcp(self) -> MCPControls:
         """The MCP servers of the session."""
-        from claude_agent_py._runtime.controls.mcp import MCPControls
+        from claude_agent_py._connection.controls.mcp import MCPControls
 
-        return MCPControls(self.session, self.session.handlers.mcp)
+        return MCPControls(self.connection, self.connection.handlers.mcp)
 
     @property
     def usage(self) -> UsageControls:
         """The context window and the cost of the session."""
-        from claude_agent_py._runtime.controls.usage import UsageControls
+        from claude_agent_py._connection.controls.usage import UsageControls
 
-        return UsageControls(self.session, self._options.max_budget_usd)
+        return UsageControls(self.connection, self._options.max_budget_usd)
 
     @property
     def hooks(self) -> LiveHooks:
@@ -558,9 +578,9 @@ class Client(SessionControls, Generic[Output]):
         if self._hooks is None:
             from claude_agent_py.hooks.live import LiveHooks
 
-            self._hooks = LiveHooks(self.session.handlers.hooks, self.session)
+            self._hooks = LiveHooks(self.connection.handlers.hooks, self.connection)
         return self._hooks
 
     @property
-    def _port(self) -> Session:
-        return self.session
+    def _port(self) -> Connection:
+        return self.connection

@@ -41,7 +41,7 @@
     ├── BacklogError                    waiting messages were dropped for lack of space          .reason .limit_bytes
     ├── FleetError                      a fleet of sessions                                      .session_id
     │   ├── FleetRunError               a run failed for good                                    .outcome
-    │   └── FleetTimeoutError           a run was not over in time (also a TimeoutError)
+    │   └── FleetTimeoutError           a run did not end in time (also a TimeoutError)
     └── SessionError                    a session on disk                                        .session_id
         ├── SessionNotFoundError        it does not exist
         ├── SessionInUseError           the id of a new session is in use
@@ -50,15 +50,17 @@
             ├── SessionLeasedError      another process is writing to the session                .holder .expires_at
             └── StaleLeaseError         another process took the session over                    .holder
 
+`EncodingError` and `FormError`, which are about values, are plain `ValueError`s.
+
 The text of an error is built from its attributes, and every error can be pickled.
 """
 
 from typing import TYPE_CHECKING
 
-from claude_agent_py._lazy_names import attach
+from claude_agent_py._base.lazy_names import attach
 
 if TYPE_CHECKING:
-    from claude_agent_py._errors import (
+    from claude_agent_py._base.errors import (
         BacklogError as BacklogError,
         ClaudeAgentError as ClaudeAgentError,
         CLIError as CLIError,
@@ -99,7 +101,7 @@ if TYPE_CHECKING:
         ToolTimeoutError as ToolTimeoutError,
         UnknownToolError as UnknownToolError,
     )
-    from claude_agent_py._runtime.runs.result import (
+    from claude_agent_py._connection.runs.result import (
         AuthenticationError as AuthenticationError,
         BillingError as BillingError,
         BudgetExceededError as BudgetExceededError,
@@ -120,5 +122,25 @@ if TYPE_CHECKING:
         StructuredOutputError as StructuredOutputError,
         UnreadableResultError as UnreadableResultError,
     )
+    from claude_agent_py.formatting.encoders import EncodingError as EncodingError
+    from claude_agent_py.wire.control.forms import FormError as FormError
 else:
-    __getattr__, __dir__ = attach(__name__)
+    _NAMES = {
+        "claude_agent_py._base.errors": """
+            BacklogError ClaudeAgentError CLIError CLIExitError CLIInstallError CLINotFoundError CLIStartError
+            CLIVersionError ConnectionClosedError ControlError ControlRejectedError ControlTimeoutError FleetError
+            FleetRunError FleetTimeoutError HandlerError LocalProtocolError MCPNotReadyError OptionsError
+            PoolTimeoutError ProtocolError RemoteProtocolError RunFailed SessionBusyError SessionError SessionInUseError
+            SessionLeasedError SessionNotFoundError StaleLeaseError StoreError TaskError TaskNotFoundError
+            TaskOutputError TaskTimeoutError TextFormatError ToolError ToolInputError ToolTimeoutError UnknownToolError
+        """,
+        "claude_agent_py._connection.runs.result": """
+            AuthenticationError BillingError BudgetExceededError HookStoppedError InterruptedRunError
+            InvalidRequestError MaxOutputTokensError MaxTurnsError ModelNotFoundError OverloadedError
+            PromptCancelledError PromptTooLongError RateLimitedError RefusalError RunError RunTimeoutError ServerError
+            StructuredOutputError UnreadableResultError
+        """,
+        "claude_agent_py.formatting.encoders": "EncodingError",
+        "claude_agent_py.wire.control.forms": "FormError",
+    }
+    __all__, __getattr__, __dir__ = attach(__name__, _NAMES)

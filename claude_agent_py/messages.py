@@ -2,16 +2,16 @@
 
 from typing import TYPE_CHECKING
 
-from claude_agent_py._lazy_names import attach
+from claude_agent_py._base.lazy_names import attach
 
 if TYPE_CHECKING:
-    from claude_agent_py._runtime.answering.failures import HandlerFailed as HandlerFailed
-    from claude_agent_py._runtime.runs.message_types import (
+    from claude_agent_py._connection.failures import HandlerFailed as HandlerFailed
+    from claude_agent_py._connection.runs.message_types import (
         RunMessage as RunMessage,
         SessionEvent as SessionEvent,
         SessionMessage as SessionMessage,
     )
-    from claude_agent_py._runtime.runs.prompts import Prompt as Prompt, PromptContent as PromptContent
+    from claude_agent_py._connection.runs.prompts import Prompt as Prompt, PromptContent as PromptContent
     from claude_agent_py.formatting.api_messages import to_api_messages as to_api_messages
     from claude_agent_py.wire.frames import (
         Message as Message,
@@ -88,4 +88,54 @@ if TYPE_CHECKING:
     )
     from claude_agent_py.wire.unknown import MalformedFrame as MalformedFrame, UnknownMessage as UnknownMessage
 else:
-    __getattr__, __dir__ = attach(__name__)
+    _NAMES = {
+        "claude_agent_py._connection.failures": "HandlerFailed",
+        "claude_agent_py._connection.runs.message_types": "RunMessage SessionEvent SessionMessage",
+        "claude_agent_py._connection.runs.prompts": "Prompt PromptContent",
+        "claude_agent_py.formatting.api_messages": "to_api_messages",
+        "claude_agent_py.wire.frames": "Message SystemMessage TopLevelMessage",
+        "claude_agent_py.wire.messages.content": """
+            AdvisorToolResultBlock BashCodeExecutionToolResultBlock Citation CodeExecutionToolResultBlock
+            CompactionBlock ContainerUploadBlock ContentBlock DocumentBlock FallbackBlock ImageBlock MCPToolListingBlock
+            MCPToolResultBlock MCPToolUseBlock MediaSource RedactedThinkingBlock SearchResultBlock ServerToolError
+            ServerToolUseBlock TextBlock TextEditorCodeExecutionToolResultBlock ThinkingBlock ToolReferenceBlock
+            ToolResultBlock ToolSearchToolResultBlock ToolUseBlock UnknownBlock WebFetchToolResultBlock WebSearchResult
+            WebSearchToolResultBlock text_of
+        """,
+        "claude_agent_py.wire.messages.conversation": """
+            AssistantError StopReason ResultSubtype TerminalReason StartupFailureReason UserContent PermissionDecision
+            ToolResultMeta UserMessage AssistantContent ToolUseMeta AssistantMessage InvalidConfigFile ResultMessage
+            CommandLifecycleMessage SubagentRetry ToolProgressMessage
+        """,
+        "claude_agent_py.wire.messages.occasional": """
+            CommandsChangedMessage WorkerShuttingDownMessage SessionWritesLostMessage MirrorKey MirrorErrorMessage
+            ModelRefusalFallbackMessage ControlRequestProgressMessage NotificationMessage LocalCommandOutputMessage
+            HookStartedMessage HookProgressMessage HookResponseMessage ElicitationCompleteMessage PersistedFile
+            FailedFile FilesPersistedMessage RecalledMemory MemoryRecallMessage PluginInstallMessage
+            ToolUseSummaryMessage AuthStatusMessage PromptSuggestionMessage ConversationResetMessage ActiveGoal
+            ActiveGoalMessage RateLimitMessage TranscriptMirrorMessage
+        """,
+        "claude_agent_py.wire.messages.origin": "MessageOrigin OriginKind",
+        "claude_agent_py.wire.messages.stream": """
+            TextDelta InputJSONDelta ThinkingDelta SignatureDelta CitationsDelta CompactionDelta UnknownDelta Delta
+            MessageStartEvent ContentBlockStartEvent ContentBlockDeltaEvent ContentBlockStopEvent MessageDelta
+            MessageDeltaEvent MessageStopEvent PingEvent StreamErrorEvent UnknownStreamEvent StreamEvent AbandonedBlocks
+            StreamEventMessage
+        """,
+        "claude_agent_py.wire.messages.system": """
+            InitMessage StatusMessage SessionStateChangedMessage PreservedSegment PreservedMessages CompactMetadata
+            CompactBoundaryMessage NoResponse APIRetryMessage ThinkingTokensMessage ModelRefusalNoFallbackMessage
+            PromptSubmitOutcome InformationalMessage PermissionDeniedMessage
+        """,
+        "claude_agent_py.wire.messages.tasks": """
+            BackgroundTask BackgroundTasksChangedMessage HandbackReport ResourceLink TaskMessage TaskNotificationMessage
+            TaskPatch TaskProgressMessage TaskStartedMessage TaskType TaskUpdatedMessage TaskUsage
+        """,
+        "claude_agent_py.wire.messages.usage": """
+            CacheCreation DeferredToolUse FastModeState ModelUsage OutputTokensDetails PermissionDenial RateLimitInfo
+            RateLimitStatus RateLimitType ServerToolUsage SubagentKills SubagentRefusals SubagentRequests SubagentStats
+            Usage
+        """,
+        "claude_agent_py.wire.unknown": "MalformedFrame UnknownMessage",
+    }
+    __all__, __getattr__, __dir__ = attach(__name__, _NAMES)

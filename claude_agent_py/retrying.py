@@ -9,10 +9,10 @@ from typing import Annotated, Any, Final, TypeVar
 import anyio
 from pydantic import Field
 
-from claude_agent_py._configuration import ConfigModel
-from claude_agent_py._errors import RunFailed
-from claude_agent_py._log import logger
-from claude_agent_py._runtime.runs.result import RateLimitedError
+from claude_agent_py._base.configuration import ConfigModel
+from claude_agent_py._base.errors import RunFailed
+from claude_agent_py._base.log import logger
+from claude_agent_py._connection.runs.result import RateLimitedError
 
 T = TypeVar("T")
 

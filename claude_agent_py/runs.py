@@ -5,24 +5,25 @@ The process starts with the first message or await and exits when the run has en
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING
 
 import anyio
 
-from claude_agent_py._errors import ConnectionClosedError
-from claude_agent_py._event_loop import run_anywhere
-from claude_agent_py._runtime.runs.prompts import Prompt, check_run_arguments, prepare_prompt
-from claude_agent_py._runtime.runs.run import InterruptReceipt, Run
-from claude_agent_py._runtime.runs.run_state import RunState
+from claude_agent_py._base.errors import ConnectionClosedError
+from claude_agent_py._base.event_loop import run_anywhere
+from claude_agent_py._connection.runs.prompts import Prompt, check_run_arguments, prepare_prompt
+from claude_agent_py._connection.runs.result import RunResult
+from claude_agent_py._connection.runs.run import InterruptReceipt, Run
+from claude_agent_py._connection.runs.run_state import RunState
+from claude_agent_py._journal.open_runs import DEFAULT_IDLE, Until
 from claude_agent_py.client import Client
 from claude_agent_py.options.client_options import ClientOptions, options_or_defaults
 from claude_agent_py.options.output_shape import Output
+from claude_agent_py.transport import Transport
 
 if TYPE_CHECKING:
-    from claude_agent_py._protocol.open_runs import Until
-    from claude_agent_py._runtime.runs.result import RunResult
-    from claude_agent_py._runtime.session.ending import TasksAtClose
-    from claude_agent_py.transport import Transport
+    from claude_agent_py._connection.shutdown import TasksAtClose
 
 
 def query(
@@ -37,9 +38,9 @@ def query(
 
     The process starts with the first message or await and exits when the run has ended or is dropped, for example after
     leaving a loop over it early. `until` is `idle` by default: the run waits for background tasks and includes their
-    follow-up turns. **The wait is unlimited by default**: a background shell that never exits, such as a server, keeps
-    the run open, with a warning after a minute. `Timeouts(idle=...)` limits the wait for tasks, `timeout` the whole
-    run.
+    follow-up turns. If the tasks make no progress for 10 minutes, such as a shell with a server, the run ends with its
+    last answer, stops them and names them in `RunResult.unfinished_tasks`. `Timeouts(idle=...)` changes this limit
+    (None: no limit); `timeout` limits the whole run.
 
     If the start fails, every await and iteration of the run raises the same error; call `query` again to retry. If the
     start is cancelled, the next await or iteration starts the process again.
@@ -62,7 +63,7 @@ async def run(
 ) -> RunResult[Output]:
     """Run one prompt and return its result. The CLI process has exited by then.
 
-    By default it also waits for background tasks, without a limit: see `query`.
+    By default it also waits for background tasks: see `query`.
 
     Raises:
         RunError: The result is an error; it is in `result` of the exception.
@@ -83,7 +84,7 @@ def run_sync(
     """Run one prompt and return its result, like `run`, from synchronous code.
 
     Inside a running event loop (in a notebook, for example) it uses a thread with its own event loop and blocks
-    the calling thread. By default it also waits for background tasks, without a limit: see `query`.
+    the calling thread. By default it also waits for background tasks: see `query`.
     """
     return run_anywhere(lambda: run(prompt, options, until=until, timeout=timeout, transport=transport))
 
@@ -99,11 +100,14 @@ class OneShot(Run):
         self._options = options
         self._prompt = prepare_prompt(prompt, verbatim=options.verbatim_prompts)
         self._transport = transport
+        self._was_used = False
+        """Whether it was awaited, iterated or entered."""
         self._failed: Exception | None = None
         """The error of a failed start, raised again by later awaits and iterations."""
         self._starting = anyio.Lock()
 
     async def _start(self) -> None:
+        self._was_used = True
         async with self._starting:
             if self._failed is not None:
                 raise self._failed
@@ -122,10 +126,13 @@ class OneShot(Run):
     async def _send_prompt(self) -> Client:
         """Open the client and send the prompt. An error or a cancellation leaves no process behind."""
         client = await self._open_client()
+        client.connection.default_idle = DEFAULT_IDLE
         idle = self._state.until == "idle"
-        client.session.ending.advice = "the run ended before they did" if idle else 'to wait for them, run until="idle"'
+        client.connection.shutdown.advice = (
+            "the run ended before they did" if idle else 'to wait for them, run until="idle"'
+        )
         try:
-            client.session.start_run(self._state, self._prompt)
+            client.connection.start_run(self._state, self._prompt)
         except BaseException:  # the CLI has ended already, say
             with anyio.CancelScope(shield=True):
                 await self._close_client(client, "stop")
@@ -151,10 +158,21 @@ class OneShot(Run):
         with anyio.CancelScope(shield=True):
             await self._release()
 
-    def __del__(self) -> None:
+    def _abandon(self) -> None:
+        """End the process, in any thread. The run may be incomplete, if its constructor raised."""
         client: Client | None = vars(self).get("_client")
         if client is not None and not client.is_closed:
             client.abort()
+
+    def __del__(self) -> None:
+        self._abandon()
+        if not vars(self).get("_was_used", True):
+            warnings.warn(
+                "query(...) was never awaited, so its prompt was not sent: await it, or iterate over it",
+                RuntimeWarning,
+                stacklevel=2,  # the line that dropped it
+                source=self,
+            )
 
 
 __all__ = ["InterruptReceipt", "Run", "query", "run", "run_sync"]

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from generated_parts import main
 
-from claude_agent_py._protocol import state
-from claude_agent_py._protocol.state import CAN_SEND, CLI_READS, TRANSITIONS, State, Step
+from claude_agent_py._journal import state
+from claude_agent_py._journal.state import CAN_SEND, CLI_READS, TRANSITIONS, State, Step
 
 PAGE = Path(__file__).with_name("architecture.md")
 

@@ -3,17 +3,8 @@
 import anyio
 from offline import offline
 
-from claude_agent_py import (
-    AgentDefinition,
-    Client,
-    ClientOptions,
-    HookContext,
-    Hooks,
-    PreToolUseInput,
-    PreToolUseOutput,
-    SubagentStopInput,
-)
-from claude_agent_py.hooks import StopInput, StopOutput
+from claude_agent_py import AgentDefinition, Client, ClientOptions, HookContext, Hooks
+from claude_agent_py.hooks import PreToolUseInput, PreToolUseOutput, StopInput, StopOutput, SubagentStopInput
 from claude_agent_py.testing import Reply, text, tool_use
 from claude_agent_py.tools import BashInput
 

@@ -1,6 +1,6 @@
 """Trace a session with OpenTelemetry: spans and metrics by its conventions for generative AI.
 
-Needs `pip install "claude-agent-py[otel]" opentelemetry-sdk`. Replace `Printing` by an exporter of your choice.
+Needs `pip install ".[otel]" opentelemetry-sdk`. Replace `Printing` by an exporter of your choice.
 """
 
 from collections.abc import Sequence

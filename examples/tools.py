@@ -12,7 +12,7 @@ from claude_agent_py.tools import mcp_tool_name
 PEOPLE = {"Cologne": 1_087_353, "Bonn": 335_975}
 
 
-@tool(read_only=True, always_load=True)
+@tool(read_only=True)
 async def population(city: str, context: ToolContext) -> dict[str, int]:
     """Return the population of a city.
 

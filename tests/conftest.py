@@ -1,14 +1,13 @@
 """Fixtures that every test may use. Async tests run on both backends that the package supports.
 
-Those with the real CLI ask what it says and does, and each of its processes is dear. They run on one backend each, half
-of them on either one, unless they are marked `each_backend`: what tells the backends apart is tested with fakes. So do
-those that are marked `one_backend`.
+Where the order of awaits matters (`BOTH_BACKENDS`), an async test runs on asyncio and on trio. Elsewhere it runs on one
+of them, half of the tests on either. A test with the real CLI also runs on one, because its process is expensive. The
+marks `each_backend` and `one_backend` say otherwise.
 """
 
 import gc
 import os
 import signal
-import socket
 import sys
 import zlib
 from collections.abc import Iterator
@@ -42,22 +41,17 @@ from claude_agent_py.testing.scripted_model import QUIET
 
 gc.disable()  # while tests are collected, which makes no garbage
 
-hypothesis.settings.register_profile("any machine", deadline=None, max_examples=50)  # times vary between machines
-hypothesis.settings.load_profile("any machine")
+# No deadlines: times vary between machines. `make soak` runs many examples.
+hypothesis.settings.register_profile("quick", deadline=None, max_examples=20)
+hypothesis.settings.register_profile("thorough", deadline=None, max_examples=500)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Heed Ctrl-C, and let workers and the main process talk without delay.
-
-    A background job of a shell ignores Ctrl-C, and so would the programs that tests start. With reruns, each worker
-    asks the main process about each test, after a message without a reply: with Nagle's algorithm, it would wait 40 ms.
-    """
+    """Heed Ctrl-C: a background job of a shell ignores it, and so would the programs that tests start."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    connection = getattr(getattr(config, "failures_db", None), "sock", None)  # of pytest-rerunfailures
-    if connection is not None:
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 
 def pytest_collection(session: pytest.Session) -> None:
@@ -100,6 +94,8 @@ def short_lived_clis() -> Iterator[None]:
 
 
 BACKENDS = ["asyncio", "trio"]
+BOTH_BACKENDS = frozenset({"bad_peers", "children", "contracts", "pool", "runtime", "tasks", "tests", "transport"})
+"""The folders whose async tests run on both backends; `tests` stands for the modules at its top."""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -110,9 +106,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if any("anyio_backend" in str(mark.args[0]) for mark in definition.iter_markers("parametrize")):
         return
     marked = definition.get_closest_marker
-    is_dear = (marked("real_cli") and not marked("each_backend")) or marked("one_backend")
+    runs_on_both = definition.path.parent.name in BOTH_BACKENDS and not marked("real_cli") and not marked("one_backend")
     one = BACKENDS[zlib.crc32(definition.name.encode()) % 2]
-    metafunc.parametrize("anyio_backend", [one] if is_dear else BACKENDS, indirect=True)
+    metafunc.parametrize("anyio_backend", BACKENDS if runs_on_both or marked("each_backend") else [one], indirect=True)
 
 
 @pytest.fixture

@@ -9,7 +9,9 @@ import dataclasses
 import functools
 import importlib
 import inspect
+import pkgutil
 import re
+import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,11 +23,11 @@ from pydantic import BaseModel
 import claude_agent_py
 import claude_agent_py.testing
 from claude_agent_py import control, hooks, messages, options, permissions, tasks, tools, wire
-from claude_agent_py._runtime.controls.conversation import ConversationControls
-from claude_agent_py._runtime.controls.files import FileControls
-from claude_agent_py._runtime.controls.mcp import MCPControls
-from claude_agent_py._runtime.controls.settings import SettingsControls
-from claude_agent_py._runtime.controls.usage import UsageControls
+from claude_agent_py._connection.controls.conversation import ConversationControls
+from claude_agent_py._connection.controls.files import FileControls
+from claude_agent_py._connection.controls.mcp import MCPControls
+from claude_agent_py._connection.controls.settings import SettingsControls
+from claude_agent_py._connection.controls.usage import UsageControls
 
 BLOCK = re.compile(
     r"(?:^<!-- offline: (?P<script>.*?) -->\n)?^```python\n(?P<code>.*?)^```$(?:\n+^```text\n(?P<printed>.*?)^```$)?",
@@ -47,6 +49,12 @@ CONVENTIONAL: dict[str, Any] = {
     "options": claude_agent_py.ClientOptions,
 }
 """The types of these names in the docs, unless a block assigns them."""
+
+PUBLIC_MODULES = [
+    f"claude_agent_py.{found.name}"
+    for found in pkgutil.iter_modules(claude_agent_py.__path__)
+    if not found.name.startswith("_")
+]
 
 MAKES = {
     "Client": claude_agent_py.Client,
@@ -81,6 +89,56 @@ def blocks_of(page: Path) -> Iterator[CodeBlock]:
     for found in BLOCK.finditer(text):
         line = text.count("\n", 0, found.start("code")) + 1
         yield CodeBlock(page, line, found["code"], found["script"], found["printed"])
+
+
+# Types ------------------------------------------------------------------------------------------------------------
+
+READERS_OWN = """
+from collections.abc import Callable as _Callable
+from pathlib import Path as _Path
+from typing import Any as _Any
+
+import anyio as _anyio
+
+import claude_agent_py as _package
+from claude_agent_py.sessions import SessionKey as _SessionKey, SessionStore as _SessionStore
+
+client: _package.Client[_Any]
+options: _package.ClientOptions[_Any]
+outcome: _package.TaskOutcome
+result: _package.RunResult[_Any]
+run: _package.Run[_Any]
+task: _package.Task
+
+add: _Callable[[int, int], int]
+calls: list[dict[str, _Any]]
+divide: _Callable[[int, int], float]
+draw: _Callable[[list[float]], bytes]
+key: _SessionKey
+other_store: _SessionStore
+png: bytes
+prompt_uuid: str
+read_notes: _Callable[[], str]
+ready: _anyio.Event
+search: _Callable[[str], str]
+session_id: str
+steps: list[str]
+tmp_path: _Path
+token: str
+"""
+"""Names that blocks use without defining them: objects of the library under their usual names, and the reader's own."""
+
+
+def program_of(blocks: list[CodeBlock]) -> str:
+    """Return the blocks of a page as one module: each in an async function, inside of the function before it.
+
+    So a block may use and redefine the names of the blocks above it.
+    """
+    program = READERS_OWN
+    for depth, block in enumerate(blocks):
+        body = textwrap.indent(f"{block.code}\n", "    " * (depth + 1))
+        program += f"{'    ' * depth}async def line_{block.line}() -> None:\n{body}"
+    return program
 
 
 # Names ------------------------------------------------------------------------------------------------------------
@@ -138,6 +196,28 @@ def target(called: str, known: dict[str, Any], given: dict[str, Any]) -> Any:
     if not owner:
         return known.get(name)
     return getattr(owner_of(owner, given), name, None)
+
+
+def bound(tree: ast.Module) -> set[str]:
+    """Return the names that the code imports, defines or assigns anywhere."""
+    names: set[str] = set(CONVENTIONAL)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            names.add(node.name)
+        elif isinstance(node, ast.alias):
+            names.add(node.asname or node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+        elif isinstance(node, ast.arg | ast.MatchAs) and (name := getattr(node, "arg", getattr(node, "name", None))):
+            names.add(name)
+    return names
+
+
+def public_names(tree: ast.Module) -> set[str]:
+    """Return the names in the code that the package exports."""
+    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    modules = [claude_agent_py, *map(importlib.import_module, PUBLIC_MODULES)]
+    return used & {name for module in modules for name in getattr(module, "__all__", ())}
 
 
 def parameters(function: Any) -> set[str] | None:

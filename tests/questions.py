@@ -1,20 +1,28 @@
 """Questions to the user: what a model asks with the tool `AskUserQuestion`, and waiting for an answer."""
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
+from msgspec import field
 
-def waits_recorded_in(heard: list[Any]) -> Callable[[str | None], AbstractContextManager[None]]:
-    """Return a `PermissionContext.during_wait` that adds True to a list when a wait begins, and False when it ends."""
+from claude_agent_py import PermissionContext
+
+
+class RecordingContext(PermissionContext, frozen=True, kw_only=True):
+    """A context that records waits, True when one begins and False when it ends, and the events of an inbox."""
+
+    waits: list[Any] = field(default_factory=list)
+    events: list[Any] = field(default_factory=list)
 
     @contextmanager
-    def wait(interaction_id: str | None) -> Iterator[None]:
-        heard.append(True)
+    def awaiting_user(self, interaction_id: str | None = None) -> Iterator[None]:
+        self.waits.append(True)
         yield
-        heard.append(False)
+        self.waits.append(False)
 
-    return wait
+    def on_interaction(self, event: object) -> None:
+        self.events.append(event)
 
 
 def asking(question: str, *labels: str) -> dict[str, Any]:

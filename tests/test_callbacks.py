@@ -7,10 +7,10 @@ from typing import Any
 import anyio
 import pytest
 
-from claude_agent_py import _callbacks as callbacks
-from claude_agent_py._callbacks import Callback
-from claude_agent_py._cancellation import Cancellation
-from claude_agent_py._event_loop import run_file_work
+from claude_agent_py._base import callbacks
+from claude_agent_py._base.callbacks import Callback
+from claude_agent_py._base.cancellation import Cancellation
+from claude_agent_py._base.event_loop import run_file_work
 from claude_agent_py.errors import HandlerError
 
 pytestmark = pytest.mark.anyio

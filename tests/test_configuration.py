@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar
 import pytest
 from pydantic import Field
 
-from claude_agent_py._configuration import ConfigModel, inner_text, snake_case, suggest
+from claude_agent_py._base.configuration import ConfigModel, inner_text, snake_case, suggest
 from claude_agent_py.errors import OptionsError
 
 

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from doc_blocks import CodeBlock, blocks_of, problems_of, prose_problems
+from doc_blocks import CodeBlock, blocks_of, bound, problems_of, prose_problems, public_names
 from forks import PRELOADED, run_program
 
 from claude_agent_py import errors
@@ -58,6 +58,14 @@ def test_the_text_names_only_what_exists(page: Path) -> None:
     assert prose_problems(page) == []
 
 
+@pytest.mark.parametrize("page", PAGES, ids=by_name)
+def test_the_first_use_of_a_name_shows_its_import(page: Path) -> None:
+    known: set[str] = set()
+    for block in blocks_of(page):
+        known |= bound(block.tree)
+        assert sorted(public_names(block.tree) - known) == [], block.name
+
+
 @pytest.mark.real_cli
 @pytest.mark.parametrize("block", PROGRAMS, ids=by_name)
 def test_a_program_in_the_docs_runs(block: CodeBlock) -> None:
@@ -77,6 +85,12 @@ def test_links_lead_somewhere(page: Path) -> None:
 def test_generated_tables_are_up_to_date(script: Path) -> None:
     done = run_program([sys.executable, str(script), "--check"], preloaded=IMPORTED)
     assert done.returncode == 0, done.stderr
+
+
+def test_what_is_installed_is_a_checkout_or_on_the_index() -> None:
+    """The package itself is not on the index."""
+    texts = {page: page.read_text(encoding="utf-8") for page in [*PAGES, *ROOT.glob("claude_agent_py/**/*.py")]}
+    assert [page for page, text in texts.items() if re.search("pip install .*claude-agent-py", text)] == []
 
 
 def test_the_index_names_every_page() -> None:

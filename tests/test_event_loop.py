@@ -12,7 +12,7 @@ from typing import Any
 import anyio
 import pytest
 
-from claude_agent_py._event_loop import (
+from claude_agent_py._base.event_loop import (
     AsyncioReader,
     Wakeup,
     in_event_loop,

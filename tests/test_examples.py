@@ -142,6 +142,10 @@ PRINTED: dict[str, list[str]] = {
         "in all: 3 tasks, 3 tool calls\n",
         "Tests: All tests pass.\nPlan: Ready on Friday.\n",
     ],
+    "task_manager": [
+        "the model starts general-purpose: Review auth\noutput of the server: not_ready\n",
+        "Review auth: completed\nStart the server: stopped\n",
+    ],
     "tool_chain": [
         "<population>1087353</population>\n"
         "<population>Error: ToolError: I know no city 'Atlantis'.</population>\n"
@@ -165,6 +169,10 @@ PRINTED: dict[str, list[str]] = {
         "after 0.1 s the benchmark is running\n",
         "Tests: failed, exit code 1\n  test_login: AssertionError\nBenchmark: completed, exit code 0\n",
         "2 of 3 completed\n",
+    ],
+    "journal": [
+        "turn: ok for some dollars\nnumbered: True\n",
+        "the same calls on disk: True\n",
     ],
     "telemetry": [
         "execute_tool Bash\n",

@@ -1,15 +1,29 @@
 """A policy as a hook."""
 
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
-from claude_agent_py import Allow, ClientOptions, Deny, HookMatcher, PermissionContext, PermissionRequest, guard, within
-from claude_agent_py._handler_context import HandlerContext
+from claude_agent_py import (
+    Allow,
+    Client,
+    ClientOptions,
+    Deny,
+    HookMatcher,
+    PermissionContext,
+    PermissionRequest,
+    guard,
+    within,
+)
 from claude_agent_py.errors import HandlerError, OptionsError
 from claude_agent_py.hooks.dispatcher import HookDispatcher
+from claude_agent_py.messages import UserContent, UserMessage
 from claude_agent_py.permissions import PendingInteractions, deny_tools, first_of, read_only
+from claude_agent_py.tasks.handler_context import HandlerContext
+from claude_agent_py.testing import FakeCLI, steps
 from claude_agent_py.tools import BashInput
 
 pytestmark = pytest.mark.anyio
@@ -132,3 +146,27 @@ def test_a_policy_is_not_a_hook_handler(policy: Any) -> None:
 def test_what_is_no_policy(policy: Any) -> None:
     with pytest.raises(OptionsError):
         guard(policy)
+
+
+# Files that a prompt mentions ------------------------------------------------------------------------------------
+
+
+async def test_with_a_guard_prompts_that_may_mention_files_are_sent_verbatim() -> None:
+    async def stream() -> AsyncIterator[Any]:
+        yield "one"
+        yield [{"type": "text", "text": "two @b", "odd": 1}]
+
+    async def sent(**options: Any) -> list[bool]:
+        fake = FakeCLI(*[steps.turn("ok") for _ in range(5)])
+        async with Client(ClientOptions(**options), transport=fake.transport()) as client:
+            whole = UserMessage(message=UserContent(role="user", content="@a"))
+            for prompt in ("/compact", "look at @/etc/hostname", whole, stream()):
+                await client.query(prompt)
+        return [bool(frame.get("client_composed")) for frame in fake.received_like({"type": "user"})]
+
+    guarded = {"hooks": {"PreToolUse": [guard(lambda request, context: None)]}}
+    with anyio.fail_after(60):
+        assert await sent(**guarded) == [False, True, True, False, True]
+        assert await sent(**guarded, verbatim_prompts=True) == [True] * 5
+        assert await sent(**guarded, verbatim_prompts=False) == [False] * 5
+        assert await sent(hooks={"PreToolUse": [lambda input, context: None]}) == [False] * 5

@@ -11,8 +11,8 @@ from typing import Any
 import anyio
 import pytest
 
-from claude_agent_py import _listeners as listeners
-from claude_agent_py._listeners import ListenerQueue
+from claude_agent_py._base import listeners
+from claude_agent_py._base.listeners import ListenerQueue
 from claude_agent_py.errors import HandlerError
 
 pytestmark = pytest.mark.anyio

@@ -8,7 +8,7 @@ import pytest
 from anyio.streams.text import TextReceiveStream
 
 from claude_agent_py import OptionsError
-from claude_agent_py._memory import _in_ps, can_measure, read_size, tree_memory
+from claude_agent_py.transport.memory import _in_ps, can_measure, read_size, tree_memory
 
 MIB = 1024 * 1024
 

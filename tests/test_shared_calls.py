@@ -6,8 +6,8 @@ import anyio
 import pytest
 from anyio.lowlevel import RunVar
 
-from claude_agent_py._event_loop import PerLoop, in_event_loop
-from claude_agent_py._shared_calls import SharedCall
+from claude_agent_py._base.coalescing import SharedCall
+from claude_agent_py._base.event_loop import PerLoop, in_event_loop
 
 pytestmark = pytest.mark.anyio
 

@@ -1,17 +1,27 @@
 """SQLite files that several threads and processes share."""
 
+import os
 import queue
 import sqlite3
 import threading
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from claude_agent_py._shared_sqlite import open_shared, transact
+from claude_agent_py._base.shared_sqlite import open_shared, transact
 
 SCHEMA = ["CREATE TABLE IF NOT EXISTS things (id INTEGER PRIMARY KEY, text TEXT)"]
 PUT = "INSERT OR REPLACE INTO things VALUES (?, ?)"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes are POSIX")
+def test_only_the_user_can_read_a_new_file_and_what_sqlite_puts_next_to_it(tmp_path: Path) -> None:
+    with closing(open_shared(tmp_path / "a.db", SCHEMA)) as connection:
+        transact(connection, partial(_put, 1))
+        modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
+    assert modes == dict.fromkeys(("a.db", "a.db-wal", "a.db-shm"), 0o600)
 
 
 def _put(number: int, cursor: sqlite3.Cursor) -> sqlite3.Cursor:

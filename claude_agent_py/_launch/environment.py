@@ -11,10 +11,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
-from claude_agent_py._configuration import Unshown, plain_copy
-from claude_agent_py._errors import OptionsError
+from claude_agent_py._base.configuration import Unshown, plain_copy
+from claude_agent_py._base.errors import OptionsError
+from claude_agent_py._base.log import logger
 from claude_agent_py._launch.table import ALWAYS_VARIABLES, DEFAULT_CLIENT_APP, rows_with_values
-from claude_agent_py._log import logger
 from claude_agent_py.observe.telemetry import resolve_telemetry
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.options.conflicts import HOME_VARIABLES, HOOKS_OFF, TRUE_WORDS
@@ -100,6 +100,24 @@ def environment(
     return Unshown(env)
 
 
+def secrets_of(options: ClientOptions, surrounding: Mapping[str, str]) -> dict[str, str]:
+    """Return the secrets that the CLI gets in its environment, its settings and for MCP servers, with placeholders."""
+    from claude_agent_py._base.redaction import find_secrets
+
+    places: list[Any] = [environment(options, surrounding)]
+    if isinstance(options.settings, Mapping):
+        places.append(options.settings.get("env"))
+    if isinstance(options.mcp_servers, Mapping):
+        for server in options.mcp_servers.values():
+            fields = server if isinstance(server, Mapping) else vars(server)
+            places += [fields.get("env"), fields.get("headers")]
+    found: dict[str, str] = {}
+    for place in places:
+        if isinstance(place, Mapping):
+            found |= find_secrets({name: value for name, value in place.items() if isinstance(value, str)})
+    return dict(sorted(found.items(), key=lambda item: -len(item[0])))
+
+
 def variable(options: ClientOptions, name: str) -> str | None:
     """Return a variable of the CLI's environment, one that only the user sets."""
     if name in options.env:
@@ -164,7 +182,7 @@ def check_exporters(env: Mapping[str, str], options: ClientOptions) -> None:
     _check_exporters(env, option="env")
 
 
-def _check_exporters(variables: Mapping[str, Any], *, option: str) -> None:
+def _check_exporters(variables: Mapping[str, object], *, option: str) -> None:
     is_enabled = str(variables.get("CLAUDE_CODE_ENABLE_TELEMETRY", "")).strip().lower() in TRUE_WORDS
     if not is_enabled:
         return

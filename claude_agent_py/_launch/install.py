@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Final
 
-from claude_agent_py._errors import CLIError, CLIInstallError, OptionsError
+from claude_agent_py._base.errors import CLIError, CLIInstallError, OptionsError
 from claude_agent_py._launch.locate import PROGRAM, WINDOWS, cache_folder, cached_cli, read_version
 from claude_agent_py._version import CLI_VERSION
 

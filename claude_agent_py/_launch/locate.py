@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from claude_agent_py._errors import CLINotFoundError, CLIStartError, CLIVersionError
+from claude_agent_py._base.errors import CLINotFoundError, CLIStartError, CLIVersionError
 from claude_agent_py._version import CLI_VERSION, MINIMUM_CLI_VERSION
 
 CLI_VARIABLE: Final = "CLAUDE_AGENT_CLI"

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from claude_agent_py._version import __version__
+from claude_agent_py.observe.telemetry import resolve_telemetry
 from claude_agent_py.options.client_options import DIALOG_KINDS, ClientOptions
 from claude_agent_py.options.conflicts import is_any_given
 from claude_agent_py.options.delegation import definitions, guide_text
@@ -42,7 +43,7 @@ class Row:
         kind: Kind,
         name: str,
         *reads: str,
-        value: Callable[[ClientOptions], Any] | None = None,
+        value: Callable[[ClientOptions], object] | None = None,
         when_long: str | None = None,
     ) -> None:
         self.kind = kind
@@ -76,7 +77,7 @@ ALWAYS_FLAGS: Final = ("--output-format=stream-json", "--verbose", "--input-form
 
 ALWAYS_VARIABLES: Final[Mapping[str, str]] = {
     "CLAUDE_CODE_ENTRYPOINT": "sdk-py",
-    "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS": "1",  # reports when a run has ended; see `_protocol/turns.py`
+    "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS": "1",  # reports when a run has ended; see `_journal/turns.py`
 }
 
 
@@ -142,7 +143,7 @@ def _thinking_tokens(options: ClientOptions) -> int | None:
     return thinking.budget_tokens if isinstance(thinking, ThinkingEnabled) else options.max_thinking_tokens
 
 
-def _part(option: str, field: str) -> Callable[[ClientOptions], Any]:
+def _part(option: str, field: str) -> Callable[[ClientOptions], object]:
     """Return a function that reads a field of an option whose value has it."""
     return lambda options: getattr(getattr(options, option), field, None)
 
@@ -163,7 +164,7 @@ def _prompt_addition(options: ClientOptions) -> str | None:
     return "\n\n".join(text for text in (appended, guide_text(options)) if text) or None
 
 
-def _schema(options: ClientOptions) -> Mapping[str, Any] | None:
+def _schema(options: ClientOptions) -> Mapping[str, object] | None:
     if options.output_type is None:
         return options.output_format or None
     return OutputShape(options.output_type).schema
@@ -179,6 +180,11 @@ def _agents(options: ClientOptions) -> JSONObject | None:
 def _servers(options: ClientOptions) -> JSONObject | None:
     given = options.mcp_servers if isinstance(options.mcp_servers, Mapping) else {}
     return {name: server.to_wire() for name, server in given.items() if hasattr(server, "to_wire")} or None
+
+
+def _forwards_text(options: ClientOptions) -> bool | None:
+    """Telemetry shows each answer of a subagent. The session hides those that the user did not ask for."""
+    return options.forward_subagent_text or resolve_telemetry(options.telemetry) is not None or None
 
 
 def _dialog_kinds(options: ClientOptions) -> list[str] | None:
@@ -288,7 +294,7 @@ TABLE: Final[tuple[Row, ...]] = (
         value=lambda o: any(agent.observer for agent in definitions(o).values()) or None,
     ),
     Row("flag", "--agent", "agent"),
-    Row("field", "forwardSubagentText", "forward_subagent_text"),
+    Row("field", "forwardSubagentText", "forward_subagent_text", "telemetry", value=_forwards_text),
     Row("field", "forwardNestedSubagentToolCalls", "forward_nested_subagent_tool_calls"),
     Row("field", "agentProgressSummaries", "agent_progress_summaries"),
     Row("field", "appendSubagentSystemPrompt", "append_subagent_system_prompt"),
@@ -353,8 +359,8 @@ TABLE: Final[tuple[Row, ...]] = (
 )
 
 
-BY_DEFAULT: Final = frozenset({"perTaskStopAffordance"})
-"""The names of the rows that have a value for the CLI although their options are at their defaults."""
+BY_DEFAULT: Final = frozenset({"perTaskStopAffordance", "forwardSubagentText"})
+"""The names of the rows that may have a value for the CLI although their options are at their defaults."""
 
 
 def rows_with_values(kind: Kind, options: ClientOptions) -> Iterator[tuple[Row, Any]]:

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from claude_agent_py._lazy_names import attach
+from claude_agent_py._base.lazy_names import attach
 
 if TYPE_CHECKING:
     from claude_agent_py.agents.definition import (
@@ -23,4 +23,10 @@ if TYPE_CHECKING:
     )
     from claude_agent_py.agents.presets import *
 else:
-    __getattr__, __dir__ = attach(__name__)
+    _NAMES = {
+        "claude_agent_py.agents.definition": "AgentDefinition AgentLike AgentMCPServerSpec AgentModel",
+        "claude_agent_py.agents.files": "AgentFile load_agents read_agent",
+        "claude_agent_py.agents.guide": "DelegationGuide agent_table shorten_report",
+        "claude_agent_py.agents.presets": "Explore Plan Shell GeneralPurpose PRESETS",
+    }
+    __all__, __getattr__, __dir__ = attach(__name__, _NAMES)

@@ -10,8 +10,8 @@ from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias, get_args
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from claude_agent_py._configuration import ConfigModel, inner_text
-from claude_agent_py._errors import OptionsError
+from claude_agent_py._base.configuration import ConfigModel, inner_text
+from claude_agent_py._base.errors import OptionsError
 from claude_agent_py.formatting.encoders import import_yaml
 from claude_agent_py.formatting.truncation import text_length
 from claude_agent_py.wire.base import JSONObject
@@ -44,13 +44,13 @@ class AgentModel(StrEnum):
     HAIKU = "haiku"
 
 
-def _reject_blank(value: Any) -> Any:
+def _reject_blank(value: object) -> object:
     if isinstance(value, str) and not value.strip():
         raise ValueError("must not be empty")
     return value
 
 
-def _read_mcp_specs(value: Any) -> Any:
+def _read_mcp_specs(value: object) -> object:
     if isinstance(value, Mapping):
         value = [value]
     if isinstance(value, Sequence) and not isinstance(value, str):
@@ -58,7 +58,7 @@ def _read_mcp_specs(value: Any) -> Any:
     return value
 
 
-def _read_mcp_spec(spec: Any) -> Any:
+def _read_mcp_spec(spec: object) -> object:
     if isinstance(spec, str):
         return _reject_blank(spec)
     if isinstance(spec, Mapping):
@@ -66,7 +66,7 @@ def _read_mcp_spec(spec: Any) -> Any:
     raise ValueError("must contain server names or {name: server}")
 
 
-def _read_mcp_server(name: str, server: Any) -> MCPServerConfig:
+def _read_mcp_server(name: str, server: object) -> MCPServerConfig:
     if isinstance(server, MCPServerConfig):
         return server
     if isinstance(server, Mapping):
@@ -78,7 +78,7 @@ def _read_mcp_server(name: str, server: Any) -> MCPServerConfig:
                      "belongs in the option mcp_servers, where the agent can refer to it by name")  # fmt: skip
 
 
-def _read_observers(value: Any) -> Any:
+def _read_observers(value: object) -> object:
     names = [name.strip() for name in value.split(",")] if isinstance(value, str) else value
     if isinstance(names, list) and any(isinstance(name, str) and "," in name for name in names):
         raise ValueError("must not contain a name with a comma")
@@ -88,7 +88,7 @@ def _read_observers(value: Any) -> Any:
 Text: TypeAlias = Annotated[str, BeforeValidator(_reject_blank)]
 
 
-def _read_effort(value: Any) -> Any:
+def _read_effort(value: object) -> object:
     if value in get_args(ChosenEffort):
         return value
     is_number = isinstance(value, int) or (isinstance(value, str) and value.isdecimal())
@@ -214,7 +214,7 @@ def validate_agents(agents: Mapping[str, AgentLike]) -> dict[str, AgentDefinitio
     return {check_name(name): _check_agent(name, agent) for name, agent in agents.items()}
 
 
-def _check_agent(name: str, agent: Any) -> AgentDefinition:
+def _check_agent(name: str, agent: object) -> AgentDefinition:
     if isinstance(agent, AgentDefinition):
         return agent
     if not isinstance(agent, Mapping):
@@ -227,7 +227,7 @@ def _check_agent(name: str, agent: Any) -> AgentDefinition:
     raise problem
 
 
-def check_name(name: Any) -> str:
+def check_name(name: object) -> str:
     """Return the name of an agent if the CLI accepts it. Raises OptionsError for other names."""
     if not isinstance(name, str):
         raise OptionsError(f"the name of an agent must be a string, not {type(name).__name__}", option="agents")

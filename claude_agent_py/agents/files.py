@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
-from claude_agent_py._configuration import inner_text, snake_case
-from claude_agent_py._errors import OptionsError
-from claude_agent_py._untrusted import check_depth, read_bytes
+from claude_agent_py._base.bounded_reading import check_depth, read_bytes
+from claude_agent_py._base.configuration import inner_text, snake_case
+from claude_agent_py._base.errors import OptionsError
 from claude_agent_py.agents.definition import FENCE, AgentDefinition, check_name
 from claude_agent_py.formatting.encoders import import_yaml
 
@@ -161,7 +161,7 @@ class _Reader:
         except ValueError as error:
             raise self._build_error(f"the front matter cannot be read: {error}", 1) from None
 
-    def _select_known(self, fields: Mapping[str, tuple[str, Any]]) -> dict[str, Any]:
+    def _select_known(self, fields: Mapping[str, tuple[str, object]]) -> dict[str, Any]:
         """Return the values by field name. Unknown names are kept for the definition to reject, or ignored."""
         known = AgentDefinition.model_fields.keys()
         readable = known - {"prompt"}
@@ -180,7 +180,7 @@ def _get_field_name(key: str) -> str:
     return aliases.get(key) or snake_case(key)
 
 
-def _normalize_value(field: str, value: Any) -> Any:
+def _normalize_value(field: str, value: object) -> object:
     """Normalize the looser forms that files allow."""
     if field in LISTS:
         # As in the CLI, an empty `tools:` means no tools, not all tools.

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field
 
-from claude_agent_py._configuration import ConfigModel
+from claude_agent_py._base.configuration import ConfigModel
 from claude_agent_py.agents.definition import AgentDefinition
 from claude_agent_py.formatting.truncation import take, text_length, truncate
 
@@ -88,7 +88,7 @@ class DelegationGuide(ConfigModel):
 
     def text(
         self,
-        agents: Mapping[str, AgentDefinition] | None = None,
+        agents: Mapping[str, AgentDefinition | Mapping[str, Any]] | None = None,
         *,
         subtask_tools: Mapping[str, AgentDefinition] | None = None,
         has_agent_tool: bool = True,
@@ -103,7 +103,7 @@ class DelegationGuide(ConfigModel):
                 empty.
             has_background: Whether agents can run in the background.
         """
-        agents = agents or {}
+        definitions = {name: AgentDefinition.model_validate(agent) for name, agent in (agents or {}).items()}
         subtask_tools = subtask_tools or {}
         if not has_agent_tool and not subtask_tools:
             return ""
@@ -114,7 +114,7 @@ class DelegationGuide(ConfigModel):
         parts = (
             "# Delegating",
             self.principle,
-            _build_agents_part(agents) if has_agent_tool else "",
+            _build_agents_part(definitions) if has_agent_tool else "",
             _build_subtasks_part(subtask_tools),
             _format_list("Delegate when:", delegate_when),
             _format_list("Use a tool yourself when:", self.use_tools_when),

@@ -1,14 +1,18 @@
 """`ChildAgent`: an agent that runs in a separate process with its own options."""
 
+import itertools
+import math
 import re
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
+import anyio
 from pydantic import AliasChoices, Field, StringConstraints
 
-from claude_agent_py._errors import ClaudeAgentError, OptionsError, OptionsWarning, ToolError
+from claude_agent_py._base.errors import ClaudeAgentError, OptionsError, OptionsWarning, ToolError
+from claude_agent_py._launch.environment import surroundings
 from claude_agent_py.agents.definition import AgentDefinition
 from claude_agent_py.agents.guide import DelegationGuide
 from claude_agent_py.children.assignment import Assignment, Brief, ChildReport, Priority
@@ -21,12 +25,17 @@ from claude_agent_py.children.run import ChildRun
 from claude_agent_py.children.tree import get_node
 from claude_agent_py.client import Client, current_client
 from claude_agent_py.options.client_options import ClientOptions
+from claude_agent_py.options.conflicts import IDLE_LIMIT
 from claude_agent_py.tasks.task import Task
 from claude_agent_py.tools.context import ToolContext, current_tool
 from claude_agent_py.tools.definition import Tool, tool
+from claude_agent_py.wire.base import JSONObject
 
 REPORT_CHARS: Final = 4000
 """Default maximum length of the report to the parent's model."""
+
+PROGRESS_INTERVAL: Final = 10.0
+"""The maximum number of seconds between two reports of progress of a waiting tool call."""
 
 TITLE_CHARS: Final = 80
 """Maximum length of the task description, taken from the first line of the title."""
@@ -55,8 +64,9 @@ class ChildAgent:
     the child has no handler for, and the parent's tool hooks apply unless the child has hooks."""
     on_parent_cancel: Literal["cancel", "leave"] = field(default="cancel", kw_only=True)
     """What happens when the waiting tool call is cancelled (an interrupt, a stop of the calling subagent, the end of
-    the parent's process): `cancel` cancels the child, `leave` lets it continue in the background. Closing the client
-    always ends it."""
+    the parent's process): `cancel` cancels the child; `leave` lets it continue in the background, and the parent's
+    model gets its report with the next prompt. If a time limit of the CLI ends the call, the child always continues.
+    Closing the client always ends it."""
     timeout: float | None = field(default=None, kw_only=True)
     """Time limit in seconds, including waits for people. A child that exceeds it ends with `Error`. None means no
     limit."""
@@ -133,6 +143,7 @@ class ChildAgent:
             brief=replace(brief, title=first_line[:TITLE_CHARS]),
             prompt=brief.prompt(with_title=is_awaited),
             is_awaited=is_awaited,
+            max_report_chars=self.report_chars_under(client),
             asks_parent=self.options is None or not has_answering_handler(self.options),
             parent_task_id=parent.id if parent is not None else None,
             author=author,
@@ -151,7 +162,7 @@ class ChildAgent:
         Raises:
             OptionsError: The options conflict.
         """
-        session = client.session
+        session = client.connection
         return build_process_options(
             self.id,
             self.definition,
@@ -196,7 +207,7 @@ ArtifactRefs: TypeAlias = Annotated[
     ),
 ]
 TheirPriority: TypeAlias = Annotated[
-    Priority, Field(description="How urgent it is: low, normal, high, or any other word or number.")
+    Priority, Field(description="Which waiting subtask starts first: low, normal, high, or a number (higher is first).")
 ]
 
 
@@ -204,9 +215,9 @@ def child_tool(agent: ChildAgent) -> Tool[..., Any]:
     """Return the tool `create_subtask_<agent id>`, for `custom_tools` or a `ToolServer`.
 
     It starts the child, **blocks until the child ends** (even while it waits for a person), and returns
-    `{taskId, agentId, subTaskStatus, summary, failureReason, finalAssistantMessage}`; `summary` is null if it would
-    only repeat another field. Several calls may run concurrently: the tool is marked read-only, because the CLI runs
-    only such tools in parallel. The child's permissions apply to its actions.
+    `{taskId, agentId, subTaskStatus, summary, failureReason, finalAssistantMessage}`; `summary` is the child's own
+    summary of a report that is cut, otherwise null. Several calls may run concurrently: the tool is marked read-only,
+    because the CLI runs only such tools in parallel. The child's permissions apply to its actions.
 
     Raises:
         OptionsError: `agent` is not a `ChildAgent`.
@@ -221,7 +232,7 @@ def child_tool(agent: ChildAgent) -> Tool[..., Any]:
         priority: TheirPriority = "normal",
         *,
         context: ToolContext,
-    ) -> dict[str, Any]:
+    ) -> JSONObject:
         client = current_client()
         if client is None:
             raise ToolError("child agents can only be started in a running session")
@@ -233,6 +244,42 @@ def child_tool(agent: ChildAgent) -> Tool[..., Any]:
     return replace(make(create_subtask), agent=agent.definition)
 
 
+async def _wait_for(run: ChildRun, client: Client, context: ToolContext) -> ChildReport:
+    """Wait for the report of a child, and meanwhile report progress, so that the CLI does not end the call."""
+    interval = _find_progress_interval(client.options)
+    for waited in itertools.count(1):
+        with anyio.move_on_after(interval):
+            return await run.wait()
+        context.report_progress(waited)
+    raise AssertionError("counting does not end")
+
+
+def _find_progress_interval(options: ClientOptions) -> float:
+    """Return the seconds between progress reports: a third of the CLI's limit for calls without progress, if it is set.
+
+    The CLI raises a smaller limit to one second (measured with 2.1.328).
+    """
+    environ = {**(surroundings() if options.inherit_env else {}), **options.env}
+    try:
+        limit = float(environ.get(IDLE_LIMIT) or math.inf) / 1000
+    except ValueError:
+        limit = 0.0
+    return min(max(limit, 1.0) / 3, PROGRESS_INTERVAL)
+
+
+def _is_cut_by_limit(client: Client, context: ToolContext) -> bool:
+    """Return whether a time limit of the CLI ended a call, not an interrupt or the end of the calling subagent.
+
+    Measured with CLI 2.1.328: interrupts and an exit have a word as the reason. A stopped subagent has the same reason
+    as the limit for calls without progress, so only a call by the main agent is known to have reached that limit.
+    """
+    reason = context.cancellation.reason
+    calls = client.connection.intake.ledger.calls
+    return reason.endswith("timed out") or (
+        reason == "AbortError: The operation was aborted." and calls.is_of_main_agent(context.tool_use_id)
+    )
+
+
 async def _run_child(agent: ChildAgent, client: Client, brief: Brief, context: ToolContext) -> ChildReport:
     """Run a child to its end. If it cannot start, the report has the reason."""
     try:
@@ -240,12 +287,12 @@ async def _run_child(agent: ChildAgent, client: Client, brief: Brief, context: T
     except ClaudeAgentError as refusal:
         return ChildReport(task_id="", agent_id=agent.id, status="Error", failure_reason=str(refusal))
     try:
-        return await run.wait()
+        return await _wait_for(run, client, context)
     except BaseException:
-        if agent.on_parent_cancel == "cancel":
-            run.cancel()
-        else:
+        if agent.on_parent_cancel == "leave" or _is_cut_by_limit(client, context):
             run.leave()
+        else:
+            run.cancel()
         raise
 
 
@@ -253,5 +300,5 @@ def _describe(agent: ChildAgent) -> str:
     return (
         f"Give a subtask to the agent {agent.id!r} and wait for its report. {agent.definition.description}\n\n"
         "The result has its status (subTaskStatus: Success, Error or Cancel), the reason of a failure (failureReason), "
-        "its report (finalAssistantMessage), and for a long report a summary."
+        "its report (finalAssistantMessage), and its summary of a report that is cut."
     )

@@ -1,5 +1,6 @@
 """The assignment of a child agent, with the ids under which the parent tracks it; its usage; its report."""
 
+import itertools
 import secrets
 import time
 from dataclasses import asdict, dataclass, field
@@ -7,12 +8,15 @@ from typing import Any, Final, Literal, TypeAlias
 
 from claude_agent_py.agents.guide import shorten_report
 from claude_agent_py.formatting.truncation import text_length
+from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultMessage
 from claude_agent_py.wire.messages.tasks import TaskStatus, TaskUsage
 from claude_agent_py.wire.messages.usage import Usage
 
 Priority: TypeAlias = Literal["low", "normal", "high"] | str | int
-"""Any word or number; passed to the child unchanged."""
+"""Which waiting child starts first: the one with the higher number. `low` is -1, `high` is 1, another word 0."""
+
+_URGENCY: Final = {"low": -1.0, "high": 1.0}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +39,14 @@ class Brief:
             parts.append(f"Priority: {self.priority}")
         return "\n\n".join(parts)
 
-    def to_json(self) -> dict[str, Any]:
+    @property
+    def urgency(self) -> float:
+        """The priority as a number."""
+        if isinstance(self.priority, int):
+            return self.priority
+        return _URGENCY.get(self.priority.strip().lower(), 0.0)
+
+    def to_json(self) -> JSONObject:
         """Return the brief as JSON, for `Task.brief` and for records."""
         return asdict(self) | {"artifacts": list(self.artifacts)}
 
@@ -49,6 +60,8 @@ class Assignment:
     prompt: str
     is_awaited: bool
     """Whether a tool call blocks until the run ends."""
+    max_report_chars: int
+    """Maximum length of the report to the parent's model."""
     asks_parent: bool = True
     """Whether the parent's handlers answer the child's questions."""
     parent_task_id: str | None = None
@@ -57,6 +70,8 @@ class Assignment:
     tool_use_id: str | None = None
     timeout: float | None = None
     """In seconds; None means no limit."""
+    number: int = field(default_factory=itertools.count().__next__)
+    """Counts the assignments of this process."""
     task_id: str = field(default_factory=lambda: f"c{secrets.token_hex(8)}")
     run_id: str = field(default_factory=lambda: f"{int(time.time() * 1000):x}-{secrets.token_hex(4)}")
 
@@ -80,6 +95,7 @@ TASK_STATUS: Final[dict[SubTaskStatus, Literal[TaskStatus.COMPLETED, TaskStatus.
 
 
 SUMMARY_CHARS: Final = 500
+"""Maximum length of a summary."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,29 +112,22 @@ class ChildReport:
     """Its last message in full, even if it failed afterwards."""
     usage: TaskUsage | None = None
     """Its token usage; None if the child could not start."""
+    summary: str | None = None
+    """Its own summary of the last message, if that is too long for the parent's model."""
 
-    @property
-    def summary(self) -> str:
-        """A short summary: the failure reason, or the beginning of the last message on success."""
-        return shorten_report(self.failure_reason or self.final_assistant_message, SUMMARY_CHARS)
-
-    def to_json(self, max_report_chars: int | None = None) -> dict[str, Any]:
+    def to_json(self, max_report_chars: int | None = None) -> JSONObject:
         """Return the report for the model, with the last message cut to `max_report_chars`.
 
-        `summary` is None if it would only repeat the failure reason or the last message, or if both texts together
-        would exceed the limit.
+        The summary counts towards the limit.
         """
+        if max_report_chars is not None:
+            max_report_chars -= text_length(self.summary or "")
         report = shorten_report(self.final_assistant_message, max_report_chars)
-        summary = None
-        if self.failure_reason is None and text_length(report) > SUMMARY_CHARS:
-            total_length = text_length(report) + text_length(self.summary)
-            if max_report_chars is None or total_length <= max_report_chars:
-                summary = self.summary
         return {
             "taskId": self.task_id,
             "agentId": self.agent_id,
             "subTaskStatus": self.status,
-            "summary": summary,
+            "summary": self.summary,
             "failureReason": self.failure_reason,
             "finalAssistantMessage": report,
         }

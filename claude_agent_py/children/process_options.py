@@ -6,9 +6,9 @@ conversation, tools and agents.
 
 import warnings
 from collections.abc import Iterable
-from typing import Any, Final, get_args
+from typing import Final, get_args
 
-from claude_agent_py._errors import OptionsError, OptionsWarning
+from claude_agent_py._base.errors import OptionsError, OptionsWarning
 from claude_agent_py.agents.definition import AgentDefinition
 from claude_agent_py.hooks.matcher import HookMatcher
 from claude_agent_py.options.client_options import ClientOptions
@@ -140,9 +140,9 @@ def _inherit_options(parent: ClientOptions, mode: str | None) -> ClientOptions:
     return ClientOptions(**taken)
 
 
-def _apply_definition(name: str, definition: AgentDefinition, given: ClientOptions) -> dict[str, Any]:
+def _apply_definition(name: str, definition: AgentDefinition, given: ClientOptions) -> dict[str, object]:
     """Return the changes that run the main session as the agent and keep it from starting itself as a subagent."""
-    changes: dict[str, Any] = {}
+    changes: dict[str, object] = {}
     for option in DEFINITION_OPTIONS:
         value = getattr(definition, option)
         if value is not None:
@@ -160,7 +160,7 @@ def _apply_definition(name: str, definition: AgentDefinition, given: ClientOptio
     }
 
 
-def _merge_servers(definition: AgentDefinition, given: ClientOptions, parent: ClientOptions) -> dict[str, Any]:
+def _merge_servers(definition: AgentDefinition, given: ClientOptions, parent: ClientOptions) -> dict[str, object]:
     """Return the given MCP servers, the definition's servers, and the parent's servers that the definition names."""
     if not definition.mcp_servers:
         return {}
@@ -182,14 +182,14 @@ def has_answering_handler(options: ClientOptions) -> bool:
     return any(getattr(options, name) is not None for name in (*ANSWERING, "permission_prompt_tool_name"))
 
 
-def _inherit_handlers(given: ClientOptions, parent: ClientOptions) -> dict[str, Any]:
+def _inherit_handlers(given: ClientOptions, parent: ClientOptions) -> dict[str, object]:
     """Set the handlers that the parent has, so that the CLI sends these questions. `ChildRun` forwards them."""
     if has_answering_handler(given):
         return {}
     return {name: getattr(parent, name) for name in (*ANSWERING, "supported_dialog_kinds", "question_preview_format")}
 
 
-def _inherit_hooks(given: ClientOptions, hooks: Iterable[tuple[str, HookMatcher]]) -> dict[str, Any]:
+def _inherit_hooks(given: ClientOptions, hooks: Iterable[tuple[str, HookMatcher]]) -> dict[str, object]:
     if "hooks" in given.model_fields_set:
         return {}
     by_event: dict[str, list[HookMatcher]] = {}

@@ -5,29 +5,41 @@ a report, even after a crash, a failed start, a timeout or a cancellation. It ru
 closing the parent ends it.
 """
 
-from collections.abc import Iterator
+import contextlib
+import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import anyio
 from msgspec.structs import replace
 
-from claude_agent_py._errors import ClaudeAgentError, ControlError, HandlerError, TaskError
-from claude_agent_py._log import logger
-from claude_agent_py._runtime.answering.parent import PermissionAnswers
-from claude_agent_py._runtime.runs.result import RunTimeoutError
-from claude_agent_py._runtime.session.current import running_client
-from claude_agent_py.children.assignment import TASK_STATUS, Assignment, ChildReport, ChildUsage, SubTaskStatus
+from claude_agent_py._base.errors import ClaudeAgentError, CLIExitError, ControlError, TaskError
+from claude_agent_py._base.log import logger
+from claude_agent_py._connection.connection import Connection
+from claude_agent_py._connection.current import running_client
+from claude_agent_py._connection.runs.prompts import prompt_message
+from claude_agent_py._connection.runs.result import RunTimeoutError
+from claude_agent_py._connection.runs.run import Run
+from claude_agent_py.children.assignment import (
+    SUMMARY_CHARS,
+    TASK_STATUS,
+    Assignment,
+    ChildReport,
+    ChildUsage,
+    SubTaskStatus,
+)
 from claude_agent_py.children.tree import TreeNode
 from claude_agent_py.client import Client
+from claude_agent_py.formatting.truncation import take, text_length
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.permissions.prompts import WireRequest
 from claude_agent_py.permissions.requests import PermissionContext
-from claude_agent_py.tasks import Evidence, TaskEvent, TaskFinished, TaskIntake, TaskRevised
+from claude_agent_py.tasks import Evidence, TaskEvent, TaskFinished, TaskProgressed, TaskRevised
 from claude_agent_py.tasks.files.paths import project_slug
 from claude_agent_py.tasks.outcome import EndedBy
 from claude_agent_py.tasks.task import Task
-from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
+from claude_agent_py.wire.base import JSONObject
+from claude_agent_py.wire.messages.conversation import AssistantMessage, UserContent, UserMessage
 from claude_agent_py.wire.messages.system import InitMessage, PermissionDeniedMessage
 from claude_agent_py.wire.messages.tasks import (
     CHILD_AGENT,
@@ -40,13 +52,15 @@ from claude_agent_py.wire.messages.tasks import (
     TaskUsage,
 )
 
+SUMMARY_TIMEOUT: Final = 30.0
+"""Seconds for the summary of a long report."""
+
 
 class ChildRun:
     """One run of a child, from start to report.
 
-    It is the `ParentSession` of the child's session, and answers for the parent (`PermissionAnswers`). The child's
-    messages are attributed to it, and its subagents and shells become tasks below its task. The child's message pump
-    calls these methods, so they must not block.
+    The child's messages are attributed to it, and its subagents and shells become tasks below its task. The child's
+    message pump calls these methods, so they must not block.
     """
 
     def __init__(self, assignment: Assignment, node: TreeNode, options: ClientOptions) -> None:
@@ -56,11 +70,15 @@ class ChildRun:
         self._options = options
         self._child: TreeNode
         """The child in the tree. Set when its process starts."""
-        self.permissions: PermissionAnswers | None = self if assignment.asks_parent else None
         self.usage: ChildUsage = ChildUsage()
         self._scope = anyio.CancelScope()
         self._finished = anyio.Event()
         self._began: float | None = None
+        self._prompt: UserMessage | None = None
+        """The prompt, until its session has begun."""
+        self._summary: str | None = None
+        self._is_left = False
+        """Whether its tool call was cancelled, and it continues."""
         self.report: ChildReport | None = None
         """The report; None until the child ends."""
 
@@ -76,10 +94,10 @@ class ChildRun:
             OptionsError: A limit for children is reached.
             ConnectionClosedError: The client is not open.
         """
-        session = self._parent.session
+        session = self._parent.connection
         session.check_open()
         self.node.admit(self.assignment.agent_id)
-        session.children.add(self.cancel)
+        session.shutdown.children.add(self.cancel)
         self.node.adopt(
             self._build_started_message(), self.stop, self.assignment.brief.to_json(), self.assignment.author
         )
@@ -104,9 +122,12 @@ class ChildRun:
         self._scope.cancel()
 
     def leave(self) -> None:
-        """Mark the child as a background task, after its tool call was cancelled."""
+        """Let the child continue in the background after its tool call was cancelled."""
+        self._is_left = True
         if self.report is None:
             self._send_to_parent(TaskUpdatedMessage, patch=TaskPatch(is_backgrounded=True))
+        else:
+            self._hand_over(self.report)
 
     # The worker --------------------------------------------------------------------------------------------------
 
@@ -122,14 +143,15 @@ class ChildRun:
     async def _run_guarded(self) -> tuple[SubTaskStatus, str | None]:
         """Run the child to its end and return its status and failure reason."""
         try:
-            async with self.node.limiter:
+            async with self.node.places.place(self.assignment.brief.urgency, self.assignment.number):
                 self._began = anyio.current_time()
                 self._report_status(TaskStatus.RUNNING)
                 error = await self._run_process()
         except ClaudeAgentError as failure:
             error = failure
-            if isinstance(failure, RunTimeoutError):
-                self.node.set_cause(self.assignment.task_id, EndedBy.TIMEOUT)
+            for kind, cause in ((RunTimeoutError, EndedBy.TIMEOUT), (CLIExitError, EndedBy.PROCESS)):
+                if isinstance(failure, kind):
+                    self.node.set_cause(self.assignment.task_id, cause)
         except Exception as failure:
             logger.exception("the child agent %s failed", self.assignment.agent_id)
             return "Error", f"{type(failure).__name__}: {failure}"
@@ -141,19 +163,39 @@ class ChildRun:
         """Run the child's process and return the error of its result, or None on success."""
         client = _ChildClient(self._options, self)
         self._child = self.node.add_child(client, self.assignment.agent_id)
+        result = None
         try:
             await client.connect()
-            result = await client.query(self.assignment.prompt, until="idle", timeout=self.assignment.timeout).result()
-        except BaseException:
-            # The child failed or was cancelled: kill its process instead of waiting for a clean exit.
-            client.session.cancel_children()
-            client.abort()
-            raise
+            self._prompt = prompt_message(self.assignment.prompt, verbatim=self._options.verbatim_prompts)
+            result = await client.query(self._prompt, until="idle", timeout=self.assignment.timeout).result()
+            self.usage.last_text = result.text or self.usage.last_text
+            if self.assignment.is_awaited and not result.is_error:
+                await self._summarize(client)
+            return result.error()
         finally:
+            if result is None or client.tasks.live_ids():
+                self._kill(client)
             with anyio.CancelScope(shield=True):
                 await client.close()
-        self.usage.last_text = result.text or self.usage.last_text
-        return result.error()
+
+    async def _summarize(self, client: Client) -> None:
+        """Ask the child for a summary if its report is too long for the caller."""
+        limit = self.assignment.max_report_chars
+        if text_length(self.usage.last_text) <= limit:
+            return
+        chars = int(min(SUMMARY_CHARS, limit // 4))
+        question = f"Summarise your last message in at most {chars} characters, for someone who cannot read all of it."
+        with contextlib.suppress(ClaudeAgentError):  # the beginning of the report is still there
+            reply = await client.side_question(question, timeout=SUMMARY_TIMEOUT)
+            if not reply.synthetic and reply.response:
+                self._summary = take(reply.response.strip(), chars) or None
+
+    def _kill(self, client: Client) -> None:
+        """Kill the child's process instead of waiting for a clean exit. Its tasks end because the child does."""
+        for task_id in client.tasks.live_ids():
+            self._child.set_cause(task_id, EndedBy.PARENT)
+        client.connection.shutdown.cancel_children()
+        client.abort()
 
     def measure_usage(self) -> TaskUsage:
         """Return the usage so far."""
@@ -168,9 +210,12 @@ class ChildRun:
             failure_reason=reason,
             final_assistant_message=self.usage.last_text,
             usage=self.measure_usage(),
+            summary=self._summary,
         )
         self.report = report
-        self._parent.session.children.discard(self.cancel)
+        self._parent.connection.shutdown.children.discard(self.cancel)
+        if self._is_left:
+            self._hand_over(report)
         try:
             self._send_to_parent(
                 TaskNotificationMessage,
@@ -182,6 +227,21 @@ class ChildRun:
             )
         finally:
             self._finished.set()
+
+    def _hand_over(self, report: ChildReport) -> None:
+        """Add the report to the parent's conversation without a turn, because the tool call cannot return it."""
+        if not self._parent.is_open:
+            return
+        text = json.dumps(report.to_json(self.assignment.max_report_chars), ensure_ascii=False)
+        title = self.assignment.brief.title
+        content = (
+            f"The call that started the subtask {title!r} ended early. The subtask itself has ended now:\n\n{text}"
+        )
+        # A model wrote the report, so `@file` in it must not read a file.
+        message = UserMessage(
+            message=UserContent(role="user", content=content), should_query=False, client_composed=True
+        )
+        self._parent.connection.start_logged(_finish_quietly, self._parent.query(message))
 
     # Messages to the parent --------------------------------------------------------------------------------------
 
@@ -208,39 +268,15 @@ class ChildRun:
         assignment = self.assignment
         self.node.inject_message(message(task_id=assignment.task_id, run_id=assignment.run_id, **fields))
 
-    # The parent of the child's session ---------------------------------------------------------------------------
-
-    @property
-    def agent_id(self) -> str:
-        """The id of the child's task."""
-        return self.assignment.task_id
-
-    @property
-    def observers(self) -> tuple[Any, ...]:
-        """The observers of the sessions of the parent and its ancestors."""
-        return self._parent.session.request_observers
-
-    def find_task(self, agent_id: str) -> Any:
-        """Return the task of an agent as the root tracks it."""
-        return self.node.find_task(agent_id)
-
-    async def answer(self, request: WireRequest, context: PermissionContext) -> dict[str, Any]:
-        """Answer a question with the parent's handlers."""
+    async def answer(self, request: WireRequest, context: PermissionContext) -> JSONObject:
+        """Answer a question of the child with the parent's handlers."""
         own = replace(context, session_id=self._parent.session_id)
         with running_client(self._parent):
-            return await self._parent.session.handlers.permission_answers.answer(request, own)
-
-    def note_failure(self, error: HandlerError) -> None:
-        """Record the failure of a handler in the parent's session."""
-        self._parent.session.failures.take(error)
-
-    def intakes(self) -> Iterator[TaskIntake]:
-        """Return the task intakes of the parent and its ancestors."""
-        return self.node.intakes()
+            return await self._parent.connection.handlers.answer_person(request, own)
 
     # The child's messages ----------------------------------------------------------------------------------------
 
-    def take(self, message: Any) -> None:
+    def take(self, message: object) -> None:
         """Forward a message of the child's session to the parent if needed. Never raises."""
         self.usage.add(message)
         try:
@@ -248,7 +284,7 @@ class ChildRun:
         except Exception:
             logger.exception("a message of the child agent %s was not forwarded", self.assignment.agent_id)
 
-    def _forward(self, message: Any) -> None:
+    def _forward(self, message: object) -> None:
         inject = self.node.inject_message
         match message:
             case TaskProgressMessage() | TaskUpdatedMessage() | TaskNotificationMessage():
@@ -265,6 +301,7 @@ class ChildRun:
                 inject(message.replace(agent_id=self.assignment.task_id))
             case InitMessage():
                 self._report_transcript(message)
+                self._begin_conversation(message)
             case TaskStartedMessage():
                 self._adopt_task(message)
 
@@ -276,9 +313,18 @@ class ChildRun:
             usage=self.measure_usage(),
         )
 
+    def _begin_conversation(self, message: InitMessage) -> None:
+        """Add the init message of a turn to the child's conversation, and after the first one the prompt."""
+        task_id = self.assignment.task_id
+        # The parent's runs do not receive it: it would look like the start of a turn of theirs.
+        self.node.add_message(task_id, message.replace(agent_id=task_id))
+        if self._prompt is not None:
+            self.node.inject_message(self.assignment.attribute(self._prompt.replace(session_id=message.session_id)))
+            self._prompt = None
+
     def _report_transcript(self, message: InitMessage) -> None:
         """Set the child's transcript as the output of its task, so that the task can be read and followed."""
-        config_dir = self._child.client.session.intake.paths.config_dir
+        config_dir = self._child.client.connection.intake.paths.config_dir
         if self._options.persist_session and config_dir and message.cwd and message.session_id:
             folder = Path(config_dir, "projects", project_slug(message.cwd))
             self.node.set_path(self.assignment.task_id, str(folder / f"{message.session_id}.jsonl"))
@@ -297,7 +343,7 @@ class ChildRun:
         self.node.adopt(started, stop, task.brief, task.author or None)
         # A nested child reports the path itself.
         if message.task_type != CHILD_AGENT:
-            for path in self._child.client.session.intake.paths_of(message.task_id)[:1]:
+            for path in self._child.client.connection.intake.paths_of(message.task_id)[:1]:
                 self.node.set_path(message.task_id, path)
 
     async def _stop(self, task_id: str) -> None:
@@ -309,12 +355,19 @@ class ChildRun:
                 raise
 
     def take_events(self, events: list[TaskEvent]) -> None:
-        """Forward the ends of tasks that the child's CLI did not report."""
+        """Forward the ends of tasks that the child's CLI did not report, with their evidence."""
         for event in events:
-            if isinstance(event, TaskRevised) and event.outcome.evidence is not Evidence.NOTIFICATION:
-                self.node.inject_message(TaskFinished(event.task_id, event.at, outcome=event.outcome).notification())
-            elif isinstance(event, TaskFinished) and event.message is None:
-                self.node.inject_message(event.notification())
+            if not isinstance(event, TaskFinished | TaskRevised) or event.outcome.evidence is Evidence.NOTIFICATION:
+                continue
+            if isinstance(event, TaskRevised) or event.message is None:
+                end = TaskFinished(event.task_id, event.at, outcome=event.outcome)
+                self.node.set_cause(event.task_id, end.outcome.ended_by, end.outcome.evidence)
+                self.node.inject_message(end.notification())
+
+
+async def _finish_quietly(run: Run) -> None:
+    with contextlib.suppress(ClaudeAgentError):  # the parent's session ends
+        await run.result()
 
 
 class _ChildClient(Client):
@@ -322,4 +375,29 @@ class _ChildClient(Client):
 
     def __init__(self, options: ClientOptions, run: ChildRun) -> None:
         super().__init__(options)
-        self._parent = run
+        self._run = run
+
+    def _make_connection(self, options: ClientOptions) -> Connection:
+        return _ChildConnection(options, self._run)
+
+
+class _ChildConnection(Connection):
+    """The connection of a child, which also feeds its run."""
+
+    def __init__(self, options: ClientOptions, run: ChildRun) -> None:
+        super().__init__(options, parent=run.node.client.connection)
+        self._run = run
+        self.handlers.agent_id = run.assignment.task_id
+        if run.assignment.asks_parent:
+            self.handlers.ask_parent = run.answer
+
+    def track(self, message: Any) -> None:
+        super().track(message)
+        self._run.take(message)
+
+    def wants_event(self, kind: type[TaskEvent]) -> bool:
+        return kind is not TaskProgressed or super().wants_event(kind)
+
+    def on_task_events(self, events: list[TaskEvent]) -> None:
+        self._run.take_events(events)
+        super().on_task_events(events)

@@ -1,18 +1,51 @@
 """The tree of a client and its child agents: limits, task lookup, and messages about children to their ancestors."""
 
 import weakref
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager
+from heapq import heapify, heappop, heappush
 from typing import Any
 
 import anyio
 
-from claude_agent_py._errors import OptionsError
+from claude_agent_py._base.errors import OptionsError
 from claude_agent_py.agents.definition import AgentDefinition
 from claude_agent_py.client import Client
-from claude_agent_py.tasks import TaskIntake
+from claude_agent_py.tasks import Evidence, TaskIntake
 from claude_agent_py.tasks.outcome import EndedBy
 from claude_agent_py.tasks.task import Task
 from claude_agent_py.wire.messages.tasks import TaskStartedMessage
+
+
+class Places:
+    """A limited number of running processes. A free place goes to the most urgent run that waits."""
+
+    def __init__(self, total: int) -> None:
+        self._free = total
+        self._waiting: list[tuple[float, int, anyio.Event]] = []
+
+    @asynccontextmanager
+    async def place(self, urgency: float, number: int) -> AsyncIterator[None]:
+        """Wait for a place, and keep it inside the block. Of equally urgent runs, the lowest number is the first."""
+        turn = anyio.Event()
+        entry = (-urgency, number, turn)
+        heappush(self._waiting, entry)
+        self._hand_out()
+        try:
+            await turn.wait()
+            yield
+        finally:
+            if turn.is_set():
+                self._free += 1
+            else:
+                self._waiting.remove(entry)
+                heapify(self._waiting)
+            self._hand_out()
+
+    def _hand_out(self) -> None:
+        while self._free and self._waiting:
+            self._free -= 1
+            heappop(self._waiting)[-1].set()
 
 
 class TreeNode:
@@ -27,7 +60,7 @@ class TreeNode:
         self._limits = client.options.limits
         self._started = 0
         """The number of children in the whole tree."""
-        self._limiters: dict[int, anyio.CapacityLimiter] = {}
+        self._places: dict[int, Places] = {}
 
     @property
     def client(self) -> Client:
@@ -59,15 +92,15 @@ class TreeNode:
         self.root._started += 1
 
     @property
-    def limiter(self) -> anyio.CapacityLimiter:
+    def places(self) -> Places:
         """Limits the processes of this client's children and all others of their generation.
 
         Each generation has its own, so parents cannot starve their children.
         """
-        limiters = self.root._limiters
-        if self.generation not in limiters:
-            limiters[self.generation] = anyio.CapacityLimiter(self.root._limits.child_processes)
-        return limiters[self.generation]
+        places = self.root._places
+        if self.generation not in places:
+            places[self.generation] = Places(self.root._limits.child_processes)
+        return places[self.generation]
 
     def add_child(self, client: Client, agent_id: str) -> "TreeNode":
         """Add a child's client to the tree."""
@@ -83,12 +116,12 @@ class TreeNode:
 
     def intakes(self) -> Iterator[TaskIntake]:
         """Iterate over the task intakes of this client and its ancestors."""
-        return (node.client.session.intake for node in self.with_ancestors())
+        return (node.client.connection.intake for node in self.with_ancestors())
 
     def define(self, agent_id: str, definition: AgentDefinition) -> None:
         """Add an agent's definition to this client and its ancestors."""
         for node in self.with_ancestors():
-            node.client.session.agents[agent_id] = definition
+            node.client.connection.agents[agent_id] = definition
 
     # Tasks -------------------------------------------------------------------------------------------------------
 
@@ -100,26 +133,31 @@ class TreeNode:
         self,
         message: TaskStartedMessage,
         stop: Callable[[], Awaitable[object]],
-        brief: Mapping[str, Any] | None,
+        brief: Mapping[str, object] | None,
         author: str | None,
     ) -> None:
         """Track a task that the client's CLI did not start. The client's messages announce it to the ancestors."""
-        self.client.session.intake.adopt(message, stop, brief=brief, author=author)
+        self.client.connection.intake.adopt(message, stop, brief=brief, author=author)
         self.inject_message(message)
 
-    def inject_message(self, message: Any) -> None:
+    def inject_message(self, message: object) -> None:
         """Feed the client a message as if its CLI had sent it, even after the CLI has ended."""
-        self.client.session.inject(message)
+        self.client.connection.inject(message)
+
+    def add_message(self, task_id: str, message: Any) -> None:
+        """Add a message to a task's conversation for this client and its ancestors, but not to their runs."""
+        for intake in self.intakes():
+            intake.add_message(task_id, message)
 
     def set_path(self, task_id: str, path: str) -> None:
         """Set the output file of a task for this client and its ancestors."""
         for intake in self.intakes():
             intake.set_path(task_id, path)
 
-    def set_cause(self, task_id: str, by: EndedBy) -> None:
-        """Set the cause of a task's end for this client and its ancestors."""
+    def set_cause(self, task_id: str, by: EndedBy | None, inferred_by: Evidence | None = None) -> None:
+        """Set the cause of a task's end, and how it was inferred, for this client and its ancestors."""
         for intake in self.intakes():
-            intake.set_cause(task_id, by)
+            intake.set_cause(task_id, by, inferred_by)
 
 
 _nodes: "weakref.WeakKeyDictionary[Client, TreeNode]" = weakref.WeakKeyDictionary()

@@ -5,7 +5,7 @@
 
 import argparse
 
-from claude_agent_py._errors import OptionsError
+from claude_agent_py._base.errors import OptionsError
 from claude_agent_py.cli.interactions import add_inbox_argument, open_inbox
 from claude_agent_py.permissions.inbox_sqlite import SQLiteInbox
 from claude_agent_py.permissions.interactions import Interaction

@@ -13,8 +13,8 @@ from typing import Final
 
 import anyio
 
-from claude_agent_py._errors import OptionsError
-from claude_agent_py._runtime.runs.result import RunResult
+from claude_agent_py._base.errors import OptionsError
+from claude_agent_py._connection.runs.result import RunResult
 from claude_agent_py.agents.definition import AgentDefinition
 from claude_agent_py.cli.live_tree import Screen, create_screen
 from claude_agent_py.client import Client

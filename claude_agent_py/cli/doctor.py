@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 import anyio
 
-from claude_agent_py._errors import ClaudeAgentError, CLIError, CLINotFoundError, CLIVersionError
+from claude_agent_py._base.errors import ClaudeAgentError, CLIError, CLINotFoundError, CLIVersionError
 from claude_agent_py._launch.install import install_cli, platform_name
 from claude_agent_py._launch.locate import (
     PROGRAM,

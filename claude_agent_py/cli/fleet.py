@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 from anyio.abc import TaskStatus
 
-from claude_agent_py._errors import FleetError, FleetRunError, OptionsError
+from claude_agent_py._base.errors import FleetError, FleetRunError, OptionsError
 from claude_agent_py.permissions.requests import displayable
 from claude_agent_py.permissions.typed_answers import HELP, read_typed
 
@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     worker.add_argument("--memory", help="the memory that sessions may use, such as 8GiB (default: unlimited)")
     worker.add_argument("--machine", help="the name of this machine (default: the host name)")
-    worker.add_argument("--folder", help="the folder for workspaces (default: in the folder for temporary files)")
+    worker.add_argument("--folder", help="the folder for workspaces (default: in your folder for state)")
     worker.add_argument(
         "--grace",
         type=float,
@@ -271,6 +271,8 @@ async def _show(fleet: Fleet, arguments: Arguments) -> int:
         return 0
     why = f": {info.reason}" if info.reason else ""
     _print_fact(arguments, {}, f"{info.id}: {info.agent} {info.version}, {info.events} events, {info.state}{why}")
+    if info.workspace:
+        _print_fact(arguments, {}, f"  workspace: {info.workspace} on {info.machine}")
     for run in runs:
         _print_fact(arguments, {}, f"  {run.run}. {run.state}: {run.reason or run.text}".removesuffix(": "))
     for question in questions:

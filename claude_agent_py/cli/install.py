@@ -2,7 +2,7 @@
 
 import argparse
 
-from claude_agent_py._errors import ClaudeAgentError
+from claude_agent_py._base.errors import ClaudeAgentError
 from claude_agent_py._launch.install import install_cli
 from claude_agent_py._launch.locate import find_cli, read_version, require_version
 from claude_agent_py._version import CLI_VERSION

@@ -4,13 +4,14 @@ Control characters are stripped from the output.
 """
 
 import argparse
+import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from claude_agent_py._errors import OptionsError
+from claude_agent_py._base.errors import OptionsError
 from claude_agent_py.permissions.inbox_sqlite import SQLiteInbox
 from claude_agent_py.permissions.interactions import Interaction
 from claude_agent_py.permissions.prompts import Kind
@@ -42,11 +43,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `interactions`."""
     add_inbox_argument(parser)
     parser.add_argument("--full", action="store_true", help="do not cut long values")
+    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def execute(arguments: argparse.Namespace) -> int:
     """Print the pending interactions, oldest first, and return the exit code."""
     pending = list(open_inbox(arguments.inbox))
+    if arguments.json:
+        print(json.dumps([interaction.to_dict() for interaction in pending], ensure_ascii=False))
+        return 0
     for interaction in pending:
         print("\n".join(_describe(interaction, arguments.full)))
     if not pending:

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from claude_agent_py._errors import ClaudeAgentError
+from claude_agent_py._base.errors import ClaudeAgentError
 from claude_agent_py._version import __version__
 
 COMMANDS: Final[Mapping[str, tuple[str, str]]] = {

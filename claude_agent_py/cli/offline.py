@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, Final
 
-from claude_agent_py._errors import OptionsError
+from claude_agent_py._base.errors import OptionsError
 from claude_agent_py.testing.requests import RecordedRequest
 from claude_agent_py.testing.script import Reply
 from claude_agent_py.testing.scripted_model import INHERITED, QUIET, ScriptedModel
@@ -57,7 +57,7 @@ def _create_model(script: str | None) -> ScriptedModel:
     if script is None:
         return ScriptedModel(echo)
     try:
-        names = runpy.run_path(script)
+        names = runpy.run_path(os.path.abspath(script))
         return ScriptedModel(names["script"], **_select_arguments(script, names))
     except (OSError, SyntaxError, TypeError) as error:
         raise OptionsError(f"{script}: {error}", option="--script") from None
@@ -65,7 +65,7 @@ def _create_model(script: str | None) -> ScriptedModel:
         raise OptionsError(f"{script} defines no `script`", option="--script") from None
 
 
-def _select_arguments(script: str, names: Mapping[str, Any]) -> dict[str, Any]:
+def _select_arguments(script: str, names: Mapping[str, object]) -> dict[str, Any]:
     """Return the arguments of `ScriptedModel` that a script defines. Print a warning for misspelled ones."""
     known = list(inspect.signature(ScriptedModel).parameters)[1:]
     missing = [name for name in known if name not in names]

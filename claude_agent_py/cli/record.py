@@ -9,10 +9,10 @@ import json
 import logging
 import sys
 import time
-from pathlib import Path
 from typing import Final, TextIO
 
-from claude_agent_py._runtime.session import wire_log
+from claude_agent_py._base.private_files import open_private
+from claude_agent_py._connection import wire_log
 from claude_agent_py.cli import run_command
 
 DIRECTIONS: Final = {"<-": "out", "->": "in"}
@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     """Run a prompt like `run`, record its frames, and return the exit code."""
     try:
-        file = Path(arguments.file).open("x", encoding="utf-8")  # noqa: SIM115 - closed below
+        file = open_private(arguments.file, must_be_new=True)
     except OSError as error:
         print(f"claude-agent-py: cannot write {arguments.file}: {error.strerror}", file=sys.stderr)
         return run_command.WRONG_ARGUMENTS

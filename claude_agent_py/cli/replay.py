@@ -5,14 +5,15 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import anyio
 
-from claude_agent_py._errors import OptionsError
+from claude_agent_py._base.errors import OptionsError
 from claude_agent_py.cli import run_command
 from claude_agent_py.cli.live_tree import Screen, create_screen
 from claude_agent_py.tasks.manager import TaskManager
+from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.codec import decode
 from claude_agent_py.wire.messages.conversation import ResultMessage
 from claude_agent_py.wire.timestamps import seconds
@@ -26,7 +27,7 @@ class Line(NamedTuple):
 
     at: float | None
     """Seconds since the start; None if the recording has no times."""
-    frame: dict[str, Any]
+    frame: JSONObject
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -56,7 +57,7 @@ async def _replay(lines: list[Line], speed: float, view: Screen, clock: "_Clock"
                 await anyio.sleep(min(max(0.0, line.at - last_at) / speed, LONGEST_PAUSE))
                 last_at = line.at
             clock.advance(line)
-            message: Any = decode(json.dumps(line.frame))
+            message: object = decode(json.dumps(line.frame))
             tasks.track(message)
             run_command.show(message, view)
             if isinstance(message, ResultMessage):
@@ -97,7 +98,7 @@ def read_recording(path: str) -> Iterator[Line]:
     try:
         with Path(path).open(encoding="utf-8") as file:
             for number, text in enumerate(file, 1):  # noqa: B007 - for the error
-                line: dict[str, Any] = json.loads(text) if text.strip() else {"dir": "note"}
+                line: JSONObject = json.loads(text) if text.strip() else {"dir": "note"}
                 if "dir" not in line and isinstance(line["type"], str):
                     yield Line(None, line)
                 elif line["dir"] == "out" and isinstance(line["m"], dict):

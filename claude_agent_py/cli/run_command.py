@@ -10,13 +10,13 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Final, get_args
+from typing import Final, get_args
 
 import anyio
 from pydantic_core import to_json, to_jsonable_python
 
-from claude_agent_py._errors import ClaudeAgentError, CLIError, CLIExitError, OptionsError
-from claude_agent_py._runtime.runs.result import (
+from claude_agent_py._base.errors import ClaudeAgentError, CLIError, CLIExitError, OptionsError
+from claude_agent_py._connection.runs.result import (
     AuthenticationError,
     BudgetExceededError,
     MaxTurnsError,
@@ -24,11 +24,13 @@ from claude_agent_py._runtime.runs.result import (
     RunTimeoutError,
     StructuredOutputError,
 )
+from claude_agent_py._journal.open_runs import DEFAULT_IDLE
 from claude_agent_py.cli.live_tree import Screen, create_screen
 from claude_agent_py.cli.sessions import find_ids, resolve_id
 from claude_agent_py.client import Client
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.permissions.requests import displayable
+from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.messages.content import ToolUseBlock
 from claude_agent_py.wire.messages.conversation import AssistantMessage
 from claude_agent_py.wire.settings.choices import ChosenPermissionMode
@@ -71,7 +73,7 @@ def read_prompt(arguments: argparse.Namespace) -> str:
     return text
 
 
-def build_options(arguments: argparse.Namespace) -> "ClientOptions[Any]":
+def build_options(arguments: argparse.Namespace) -> "ClientOptions":
     """Return the client options for the arguments.
 
     Raises:
@@ -106,7 +108,7 @@ def _resolve_session(wanted: str | None) -> str | None:
     return resolve_id(wanted)
 
 
-def _import_type(target: str) -> Any:
+def _import_type(target: str) -> object:
     """Import `module:Type`. The module may be in the working directory."""
     module, _, name = target.partition(":")
     if not module or not name:
@@ -114,7 +116,7 @@ def _import_type(target: str) -> Any:
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
-        found: Any = importlib.import_module(module)
+        found: object = importlib.import_module(module)
         for part in name.split("."):
             found = getattr(found, part)
     except (ImportError, AttributeError) as error:
@@ -173,7 +175,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     """Run the prompt, print the answer, and return the exit code."""
     error: ClaudeAgentError | None = None
-    result: RunResult[Any] | None = None
+    result: RunResult | None = None
     try:
         prompt = read_prompt(arguments)
         options = build_options(arguments)
@@ -197,8 +199,9 @@ def exit_code(error: Exception) -> int:
     return next((code for kind, code in EXIT_CODES if isinstance(error, kind)), FAILED)
 
 
-async def _run(prompt: str, options: ClientOptions[Any], arguments: argparse.Namespace, view: Screen) -> RunResult[Any]:
+async def _run(prompt: str, options: ClientOptions, arguments: argparse.Namespace, view: Screen) -> RunResult:
     async with Client(options) as client:
+        client.connection.default_idle = DEFAULT_IDLE
         run = client.query(prompt, until=arguments.until, timeout=arguments.timeout)
         began = anyio.current_time()
         error: ClaudeAgentError | None = None
@@ -226,7 +229,7 @@ async def _run(prompt: str, options: ClientOptions[Any], arguments: argparse.Nam
     return result
 
 
-async def stop_tasks(client: Client[Any], say: Callable[[str], object]) -> None:
+async def stop_tasks(client: Client, say: Callable[[str], object]) -> None:
     """Stop the running tasks and report them.
 
     `Client.close` would stop them as well, with a warning that is meant for programmers.
@@ -240,7 +243,7 @@ async def stop_tasks(client: Client[Any], say: Callable[[str], object]) -> None:
         await client.tasks.stop_all()
 
 
-def show(message: Any, view: Screen) -> None:
+def show(message: object, view: Screen) -> None:
     """Show the texts and tool calls of the main agent. The task tree shows the subagents."""
     if isinstance(message, AssistantMessage) and not message.is_subagent:
         if message.text.strip():
@@ -259,7 +262,7 @@ def describe_call(call: ToolUseBlock) -> str:
 # Output -----------------------------------------------------------------------------------------------------------
 
 
-def _is_on_screen(result: RunResult[Any], arguments: argparse.Namespace) -> bool:
+def _is_on_screen(result: RunResult, arguments: argparse.Namespace) -> bool:
     """Return whether the terminal already shows the whole answer, as the agent's last text."""
     if arguments.output_type or arguments.quiet or not (sys.stdout.isatty() and sys.stderr.isatty()):
         return False
@@ -271,7 +274,7 @@ def _is_on_screen(result: RunResult[Any], arguments: argparse.Namespace) -> bool
     return bool(texts) and texts[-1] == result.text and len(result.text) <= TEXT_CHARS
 
 
-def _print_answer(result: RunResult[Any], *, is_typed: bool) -> None:
+def _print_answer(result: RunResult, *, is_typed: bool) -> None:
     if is_typed:
         print(to_json(result.output, indent=2).decode())
     elif sys.stdout.isatty():
@@ -280,7 +283,7 @@ def _print_answer(result: RunResult[Any], *, is_typed: bool) -> None:
         print(result.text)
 
 
-def build_report(result: RunResult[Any] | None, error: Exception | None) -> dict[str, Any]:
+def build_report(result: RunResult | None, error: Exception | None) -> JSONObject:
     """Return the output of `--json`."""
     problem = None if error is None else {"type": type(error).__name__, "message": str(error)}
     if result is None:

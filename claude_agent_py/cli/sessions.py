@@ -13,7 +13,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from claude_agent_py._errors import OptionsError
+from claude_agent_py._base.errors import OptionsError
+from claude_agent_py._base.private_files import open_private
 from claude_agent_py.cli.terminal import one_line
 from claude_agent_py.permissions.requests import displayable
 from claude_agent_py.sessions.changes import delete_session, fork_session, rename_session
@@ -21,7 +22,8 @@ from claude_agent_py.sessions.folders import is_id
 from claude_agent_py.sessions.index import list_sessions
 from claude_agent_py.sessions.info import SessionInfo
 from claude_agent_py.sessions.search import search_sessions
-from claude_agent_py.sessions.session import Session, get_session
+from claude_agent_py.sessions.stored_session import StoredSession, get_session
+from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
 
 SHOWN_CHARS: Final = 80
@@ -165,7 +167,9 @@ def _export(arguments: argparse.Namespace) -> int:
     session = _load_session(arguments)
     if arguments.output:
         path = Path(arguments.output)
-        path.write_text(_render(session, path) + "\n", encoding="utf-8")
+        text = _render(session, path)
+        with open_private(path) as file:
+            file.write(text + "\n")
         return 0
     text = _render_markdown(session)
     if sys.stdout.isatty():
@@ -174,7 +178,7 @@ def _export(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _render(session: Session, path: Path) -> str:
+def _render(session: StoredSession, path: Path) -> str:
     """Return a session in the format of the file's suffix."""
     if path.suffix == ".json":
         return json.dumps(session.to_api_messages(), indent=2, ensure_ascii=False)
@@ -183,14 +187,14 @@ def _render(session: Session, path: Path) -> str:
     raise OptionsError(f"must end in .md or .json, not {path}", option="--output")
 
 
-def _render_markdown(session: Session) -> str:
+def _render_markdown(session: StoredSession) -> str:
     return "\n".join([f"# {_summarize(session.info)}", "", *render_conversation(session.history)])
 
 
 # Lookup and formatting --------------------------------------------------------------------------------------------
 
 
-def _load_session(arguments: argparse.Namespace) -> Session:
+def _load_session(arguments: argparse.Namespace) -> StoredSession:
     session_id = resolve_id(arguments.session, arguments.directory, arguments.config_dir)
     return get_session(session_id, arguments.directory, config_dir=arguments.config_dir)
 
@@ -218,7 +222,7 @@ def find_ids(prefix: str, directory: str | None = None, config_dir: str | None =
     return [info.session_id for info in sessions if info.session_id.startswith(prefix.lower())]
 
 
-def render_conversation(messages: Sequence[Any]) -> Iterator[str]:
+def render_conversation(messages: Sequence[object]) -> Iterator[str]:
     """Yield the lines of a conversation as Markdown."""
     for message in messages:
         if isinstance(message, AssistantMessage):
@@ -233,7 +237,7 @@ def render_conversation(messages: Sequence[Any]) -> Iterator[str]:
                 yield f"**User:** {message.text.strip()}\n"
 
 
-def _list_tasks(session: Session) -> list[dict[str, Any]]:
+def _list_tasks(session: StoredSession) -> list[JSONObject]:
     return [
         {"id": task.id, "type": task.type, "description": task.description, "status": task.status.value}
         for task in session.tasks
@@ -252,5 +256,5 @@ def _format_cost(usd: float | None) -> str:
     return "-" if usd is None else f"{usd:.4f} $"
 
 
-def _print_json(value: Any) -> None:
+def _print_json(value: object) -> None:
     print(json.dumps(value, ensure_ascii=False))

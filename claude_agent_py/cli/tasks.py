@@ -17,7 +17,7 @@ from typing import Final
 
 import anyio
 
-from claude_agent_py._errors import OptionsError
+from claude_agent_py._base.errors import OptionsError
 from claude_agent_py.cli.live_tree import MARKS
 from claude_agent_py.cli.terminal import build_tree, create_console, one_line
 from claude_agent_py.history import RecordedTask, RecordedTree, TaskHistory

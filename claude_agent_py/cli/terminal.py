@@ -11,7 +11,7 @@ from claude_agent_py.permissions.requests import displayable
 T = TypeVar("T")
 
 SHOWN_CHARS: Final = 70
-HINT: Final = 'for a screen with panes: pip install "claude-agent-py[cli]"'
+HINT: Final = "for a screen with panes: pip install rich textual"
 
 
 def can_show_screen() -> bool:

@@ -9,7 +9,7 @@ from typing import Final
 
 import anyio
 
-from claude_agent_py._errors import OptionsError
+from claude_agent_py._base.errors import OptionsError
 from claude_agent_py.cli.sessions import resolve_id
 from claude_agent_py.observe import Timeline
 from claude_agent_py.sessions import DirectoryStore, SessionStore, SQLiteStore, get_session

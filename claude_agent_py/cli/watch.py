@@ -11,7 +11,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 from claude_agent_py.cli._dashboard.machine import REFRESH_SECONDS
 from claude_agent_py.cli._dashboard.model import DashboardModel
@@ -81,14 +81,14 @@ def _format_lines(rows: Sequence[Row], indent: str = "") -> Iterator[str]:
         yield from _format_lines(row.children, indent + "  ")
 
 
-def _build_row_tree(rows: Sequence[Row]) -> Any:
+def _build_row_tree(rows: Sequence[Row]) -> object:
     title = f"sessions: {count_sessions(rows)}" if rows else NOTHING
     return build_tree(title, rows, lambda row: (row.mark, " ", row.line()))
 
 
 def _print_changes(model: DashboardModel, every: float) -> None:
     """Print the rows after each change, except of times, tokens and costs."""
-    last_state: Any = None
+    last_state: object = None
     while True:
         rows = model.refresh()
         state = [(row.key, row.title, row.state, row.waits_for, row.about) for top in rows for row in top.walk()]

@@ -1,12 +1,17 @@
 """A fleet: durable sessions on one machine or on many, which survive when a process or a machine dies.
 
-Needs the extra `fleet`, which installs DBOS.
+Needs DBOS: `pip install dbos`, or the extra `fleet`.
 """
 
-from claude_agent_py._lazy_names import attach
+from claude_agent_py._base.lazy_names import attach
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from claude_agent_py._base.errors import (
+        FleetError as FleetError,
+        FleetRunError as FleetRunError,
+        FleetTimeoutError as FleetTimeoutError,
+    )
     from claude_agent_py.fleet._inbox import FleetInteraction as FleetInteraction
     from claude_agent_py.fleet.agents import FleetAgent as FleetAgent
     from claude_agent_py.fleet.fleet import Fleet as Fleet
@@ -27,4 +32,14 @@ if TYPE_CHECKING:
         Workspace as Workspace,
     )
 else:
-    __getattr__, __dir__ = attach(__name__)
+    _NAMES = {
+        "claude_agent_py._base.errors": "FleetError FleetRunError FleetTimeoutError",
+        "claude_agent_py.fleet._inbox": "FleetInteraction",
+        "claude_agent_py.fleet.agents": "FleetAgent",
+        "claude_agent_py.fleet.fleet": "Fleet",
+        "claude_agent_py.fleet.records": "FleetEvent FleetOutcome FleetSessionInfo FleetTenantInfo FleetWorkerInfo",
+        "claude_agent_py.fleet.session": "FleetSession",
+        "claude_agent_py.fleet.worker": "Worker",
+        "claude_agent_py.fleet.workspaces": "Archive Copy Directory GitWorktree Workspace",
+    }
+    __all__, __getattr__, __dir__ = attach(__name__, _NAMES)

@@ -5,7 +5,7 @@ from typing import Final
 
 from sqlalchemy import Connection, delete, insert, select
 
-from claude_agent_py._event_loop import run_file_work
+from claude_agent_py._base.event_loop import run_file_work
 from claude_agent_py.fleet import _claims
 from claude_agent_py.fleet._database import Database
 from claude_agent_py.fleet._tables import archives

@@ -16,6 +16,7 @@ from claude_agent_py.fleet._database import lock, server_time
 from claude_agent_py.fleet._fair_queue import Claimant, choose_sessions, delete_old_turns
 from claude_agent_py.fleet._tables import agents, interactions, runs, sessions, workers
 from claude_agent_py.fleet.agents import FleetAgent
+from claude_agent_py.wire.base import JSONObject
 
 OVERDUE: Final = "the prompt was not answered in time"
 
@@ -37,13 +38,13 @@ class Claim(NamedTuple):
 
     @property
     def workflow_id(self) -> str:
-        return f"{self.id}:{self.session['step']}"
+        return f"{self.session['cli_session']}:{self.session['step']}"
 
 
 # Workers --------------------------------------------------------------------------------------------------------------
 
 
-def register(connection: Connection, row: Mapping[str, Any], lease: float, known: Sequence[FleetAgent]) -> None:
+def register(connection: Connection, row: Mapping[str, object], lease: float, known: Sequence[FleetAgent]) -> None:
     """Insert a worker and its agents."""
     lock(connection)
     now = server_time(connection)
@@ -85,17 +86,16 @@ def load_wanted(connection: Connection, worker: str) -> dict[str, tuple[int, str
     return {session: (epoch, wanted) for session, epoch, wanted in connection.execute(query)}
 
 
-def list_cancelled(connection: Connection, machine: str) -> Sequence[tuple[str, str, str]]:
-    """Return the cancelled sessions that have a workspace on a machine, with their agents and versions."""
-    columns = (sessions.c.id, sessions.c.agent, sessions.c.version)
-    query = select(*columns).where(sessions.c.state == "cancelled", sessions.c.machine == machine)
-    return [(session, agent, version) for session, agent, version in connection.execute(query)]
+def list_cancelled(connection: Connection, machine: str) -> Sequence[RowMapping]:
+    """Return the cancelled sessions that have a workspace on a machine."""
+    query = select(sessions).where(sessions.c.state == "cancelled", sessions.c.machine == machine)
+    return connection.execute(query).mappings().all()
 
 
 def forget_machine(connection: Connection, session: str) -> None:
     """Record that the workspace of a cancelled session was removed."""
     change = update(sessions).where(sessions.c.id == session, sessions.c.state == "cancelled")
-    connection.execute(change.values(machine=None))
+    connection.execute(change.values(machine=None, workspace=None))
 
 
 # Dead workers ---------------------------------------------------------------------------------------------------------
@@ -189,8 +189,14 @@ def check_claim(connection: Connection, claim: Claim) -> RowMapping:
     return row
 
 
+def note_workspace(connection: Connection, claim: Claim, path: str) -> None:
+    """Store the path of the workspace. Raises LostError."""
+    check_claim(connection, claim)
+    _rows.change_session(connection, claim.id, workspace=path)
+
+
 def write_events(
-    connection: Connection, claim: Claim, batch: str, new: Sequence[tuple[str, float, Mapping[str, Any]]]
+    connection: Connection, claim: Claim, batch: str, new: Sequence[tuple[str, float, Mapping[str, object]]]
 ) -> None:
     """Append a batch of events. A repeated batch is ignored. Raises LostError."""
     row = check_claim(connection, claim)
@@ -222,7 +228,7 @@ def open_question(connection: Connection, claim: Claim, row: Mapping[str, Any]) 
     return None
 
 
-def load_answered_requests(connection: Connection, claim: Claim) -> list[dict[str, Any]]:
+def load_answered_requests(connection: Connection, claim: Claim) -> list[JSONObject]:
     """Return the requests at which the process ended and that were answered since, oldest first."""
     is_same = (interactions.c.session == claim.id, interactions.c.run == claim.run["number"])
     query = select(interactions.c.request).where(*is_same, interactions.c.state == "answered")

@@ -6,6 +6,7 @@ fleet.
 
 import contextlib
 import logging
+import os
 import socket
 import threading
 import time
@@ -14,9 +15,10 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
+from uuid import uuid4
 
 import anyio
-from sqlalchemy import Connection, Engine, create_engine, event, insert, inspect, make_url, select, text
+from sqlalchemy import Connection, Engine, create_engine, event, insert, inspect, make_url, select, text, update
 from sqlalchemy.exc import (
     ArgumentError,
     DatabaseError,
@@ -27,9 +29,9 @@ from sqlalchemy.exc import (
     TimeoutError as NoConnectionError,
 )
 
-from claude_agent_py._errors import FleetError, OptionsError
-from claude_agent_py._event_loop import run_file_work
-from claude_agent_py._log import logger
+from claude_agent_py._base.errors import FleetError, OptionsError
+from claude_agent_py._base.event_loop import run_file_work
+from claude_agent_py._base.log import logger
 from claude_agent_py.fleet import _tables as tables
 
 T = TypeVar("T")
@@ -94,6 +96,8 @@ class Database:
         self._create = create
         self.engine: Final = _create_engine(self.url, create, self._connections.add)
         self._is_ready = False
+        self.identity: str = ""
+        """The identity of the fleet; empty before the first call."""
         weakref.finalize(self, self.engine.dispose)
 
     def close(self) -> None:
@@ -113,7 +117,7 @@ class Database:
                     end.detach()
 
     def run(
-        self, work: Callable[..., T], *args: Any, write: bool = True, is_given_up: Callable[[], bool] | None = None
+        self, work: Callable[..., T], *args: object, write: bool = True, is_given_up: Callable[[], bool] | None = None
     ) -> T:
         """Run a transaction: `work(connection, *args)`. Blocks. Does nothing if it is given up before it starts.
 
@@ -133,7 +137,7 @@ class Database:
                 raise NoConnectionError("given up")
             return work(connection, *args)
 
-    def run_once(self, work: Callable[..., T], *args: Any, write: bool = True) -> T:
+    def run_once(self, work: Callable[..., T], *args: object, write: bool = True) -> T:
         """Run a transaction like `run`, but raise FleetError if the database fails."""
         try:
             return self.run(work, *args, write=write)
@@ -141,13 +145,13 @@ class Database:
             raise build_away_error(error) from error
 
     async def read(
-        self, work: Callable[..., T], *args: Any, patience: float | None = None, answer_seconds: float | None = None
+        self, work: Callable[..., T], *args: object, patience: float | None = None, answer_seconds: float | None = None
     ) -> T:
         """Run a transaction that only reads, like `write`. Cancelling returns immediately."""
         return await self._call(partial(self.run, work, *args, write=False), False, patience, answer_seconds)
 
     async def write(
-        self, work: Callable[..., T], *args: Any, patience: float | None = None, answer_seconds: float | None = None
+        self, work: Callable[..., T], *args: object, patience: float | None = None, answer_seconds: float | None = None
     ) -> T:
         """Run a transaction in a thread, and retry it while the database is unavailable.
 
@@ -211,6 +215,9 @@ class Database:
             raise FleetError(f"the folder of the fleet's database does not exist: {file}")
         if self.is_sqlite and not self._create and not file.exists():
             raise FleetError(f"there is no database {file}")
+        if self.is_sqlite and not file.exists():
+            with contextlib.suppress(OSError):  # SQLite reports it
+                os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o600))
 
     def _make_tables(self) -> None:
         reader = self.engine.execution_options(fleet_write=False)
@@ -219,14 +226,19 @@ class Database:
         with self.engine.execution_options(fleet_write=True).begin() as connection:
             lock(connection)
             tables.metadata.create_all(connection)
-            found = connection.scalar(select(tables.meta.c.version))
+            found = connection.execute(text("SELECT version FROM fleet_meta")).scalar()
             if found is None:
-                connection.execute(insert(tables.meta).values(version=tables.VERSION))
+                connection.execute(insert(tables.meta).values(version=tables.VERSION, identity=uuid4().hex))
+            elif found < tables.VERSION:
+                for table, column in tables.ADDED:
+                    connection.execute(text(f"ALTER TABLE {table} ADD COLUMN {column} TEXT"))
+                connection.execute(update(tables.meta).values(version=tables.VERSION, identity=uuid4().hex))
             elif found > tables.VERSION:
                 raise FleetError(
                     f"the fleet's tables must have version {tables.VERSION} or older, not {found}; "
                     "upgrade claude-agent-py"
                 )
+            self.identity = connection.execute(select(tables.meta.c.identity)).scalar_one()
         self._is_ready = True
 
 
@@ -267,7 +279,7 @@ def _create_engine(url: str, create: bool, on_connection: Callable[[Any], object
         )
 
         @event.listens_for(engine, "connect")
-        def prepare_postgres(connection: Any, record: Any) -> None:
+        def prepare_postgres(connection: Any, record: object) -> None:
             on_connection(connection)
             connection.execute(f"SET idle_in_transaction_session_timeout = {FROZEN_SECONDS * 1000}")
             # Without a commit, the first rollback would undo the setting.
@@ -277,7 +289,7 @@ def _create_engine(url: str, create: bool, on_connection: Callable[[Any], object
     engine = create_engine(url, connect_args={"timeout": BUSY_SECONDS})
 
     @event.listens_for(engine, "connect")
-    def prepare(connection: Any, record: Any) -> None:
+    def prepare(connection: Any, record: object) -> None:
         # The driver must not begin transactions: the listener below does.
         connection.isolation_level = None
         # In WAL mode, readers do not wait for writers, also in DBOS. The file keeps the mode.

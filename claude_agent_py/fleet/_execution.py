@@ -11,8 +11,8 @@ from uuid import uuid4
 
 import anyio
 
-from claude_agent_py._callbacks import Callback
-from claude_agent_py._errors import (
+from claude_agent_py._base.callbacks import Callback
+from claude_agent_py._base.errors import (
     ClaudeAgentError,
     CLIError,
     ConnectionClosedError,
@@ -21,14 +21,20 @@ from claude_agent_py._errors import (
     SessionLeasedError,
     StoreError,
 )
-from claude_agent_py._event_loop import run_file_work
-from claude_agent_py._log import logger
-from claude_agent_py._runtime.runs.result import InterruptedRunError, PromptCancelledError, RateLimitedError, RunResult
-from claude_agent_py._runtime.runs.run import Run
+from claude_agent_py._base.event_loop import run_file_work
+from claude_agent_py._base.log import logger
+from claude_agent_py._connection.runs.result import (
+    InterruptedRunError,
+    PromptCancelledError,
+    RateLimitedError,
+    RunResult,
+)
+from claude_agent_py._connection.runs.run import Run
 from claude_agent_py.client import Client
 from claude_agent_py.fleet import _claims
 from claude_agent_py.fleet._archives import pack_workspace, unpack_workspace
 from claude_agent_py.fleet._database import Database
+from claude_agent_py.fleet._folders import SessionFolder, needs_folder
 from claude_agent_py.fleet._inbox import FleetInbox
 from claude_agent_py.fleet._store import (
     PROJECT,
@@ -45,7 +51,7 @@ from claude_agent_py.permissions.interactions import Inbox
 from claude_agent_py.sessions.stores.edits import push
 from claude_agent_py.sessions.stores.protocol import SessionStore, implements
 from claude_agent_py.tasks.events import TaskEvent, TaskStarted
-from claude_agent_py.wire.base import dump
+from claude_agent_py.wire.base import JSONObject, dump
 from claude_agent_py.wire.messages.conversation import UserContent, UserMessage
 from claude_agent_py.wire.messages.stream import StreamEventMessage
 
@@ -69,7 +75,7 @@ class Recorder:
         self._lock = anyio.Lock()
         self._ended = anyio.Event()
 
-    async def follow(self, events: AsyncIterator[Any]) -> None:
+    async def follow(self, events: AsyncIterator[object]) -> None:
         """Collect the events of a client until it is closed."""
         try:
             async for event in events:
@@ -102,7 +108,7 @@ class Recorder:
                 self._batch = str(uuid4())
 
 
-def build_entry(event: Any) -> Entry | None:
+def build_entry(event: object) -> Entry | None:
     """Return the database entry of an event, or None if it is not stored, such as deltas of partial messages."""
     if isinstance(event, TaskEvent):
         data = {"event": event.kind, "task_id": event.task_id, "run_id": event.run_id, "author": event.author}
@@ -133,7 +139,7 @@ MAX_RESUME_CHARS: Final = 16_000
 """The maximum length of the listed calls. An environment variable holds at most 128 KiB."""
 
 
-def build_resume_prompt(answered: Sequence[Mapping[str, Any]]) -> str:
+def build_resume_prompt(answered: Sequence[Mapping[str, object]]) -> str:
     """Return the prompt that resumes a session after a question. It lists the calls to repeat if they are short."""
     calls = [
         f"\n- {request['tool_name']} {json.dumps(request['input'], ensure_ascii=False)}"
@@ -167,7 +173,7 @@ class Execution:
         database: Database,
         store: SessionStore,
         heartbeat: Heartbeat,
-        folder: Any,
+        folder: SessionFolder,
         poll: float,
     ) -> None:
         self.agent: FleetAgent = agent
@@ -178,8 +184,8 @@ class Execution:
         self._poll = poll
         self._stop_reason: StopReason | None = None
         self._scope = anyio.CancelScope()
-        self._client: Client[Any] | None = None
-        self._current_run: Run[Any] | None = None
+        self._client: Client | None = None
+        self._current_run: Run | None = None
         self._had_prompt = False
         self._kept_in: str | None = None
         """The directory with entries that the store rejected."""
@@ -246,13 +252,13 @@ class Execution:
 
     # Steps -----------------------------------------------------------------------------------------------------------
 
-    async def perform(self) -> dict[str, Any]:
+    async def perform(self) -> JSONObject:
         """Run the current prompt and return its outcome as JSON.
 
         Raises:
             CancelledError: Another worker has claimed the session. DBOS then records no result of this step.
         """
-        outcome: dict[str, Any] = {"kind": "released"}
+        outcome: JSONObject = {"kind": "released"}
         with self._scope:
             try:
                 outcome = await self._run()
@@ -266,7 +272,7 @@ class Execution:
             raise anyio.get_cancelled_exc_class()
         return {"kind": self._stop_reason}
 
-    async def settle(self, outcome: Mapping[str, Any]) -> None:
+    async def settle(self, outcome: Mapping[str, object]) -> None:
         """Store the outcome of the prompt. Raises CancelledError if another worker has claimed the session."""
         try:
             await self.database.write(_claims.settle, self.claim, outcome)
@@ -276,7 +282,7 @@ class Execution:
             self._stop_reason = "lost"
             raise anyio.get_cancelled_exc_class() from None
 
-    async def _run(self) -> dict[str, Any]:
+    async def _run(self) -> JSONObject:
         options = await self._prepare_options()
         run = self.claim.run
         status = PromptStatus(exists=False, has_prompt=False, answer=None)
@@ -293,10 +299,10 @@ class Execution:
             except Exception as error:
                 outcome = self._build_error_outcome(error)
         if outcome["kind"] in ("done", "failed", "interrupted"):
-            await pack_workspace(self.database, self.claim, self.agent.workspace, self._folder)
+            await pack_workspace(self.database, self.claim, self.agent.workspace, self._folder.path)
         return outcome
 
-    async def _find_prompt(self, options: ClientOptions[Any]) -> PromptStatus:
+    async def _find_prompt(self, options: ClientOptions) -> PromptStatus:
         """Find the prompt in the store. If it is not there, import this machine's session and look again."""
         uuid = self.claim.run["uuid"]
         status = await find_prompt(self._store, self._cli_session, uuid)
@@ -305,14 +311,19 @@ class Execution:
             status = await find_prompt(self._store, self._cli_session, uuid)
         return status
 
-    async def _prepare_options(self) -> ClientOptions[Any]:
+    async def _prepare_options(self) -> ClientOptions:
         """Prepare the workspace and return the options of the process."""
         options = self.agent.options
         workspace = self.agent.workspace
-        changes: dict[str, Any] = {"session_store": self._store, "session_store_project": PROJECT}
+        changes: dict[str, object] = {"session_store": self._store, "session_store_project": PROJECT}
         if workspace is not None:
-            await unpack_workspace(self.database, self.claim, workspace, self._folder)
-            changes["cwd"] = await run_file_work(workspace.prepare, self._folder, self.claim.id)
+            if needs_folder(self.agent):
+                await run_file_work(self._folder.take, workspace, self.claim.id)
+            await unpack_workspace(self.database, self.claim, workspace, self._folder.path)
+            path = await run_file_work(workspace.prepare, self._folder.path, self.claim.id)
+            if str(path) != self.claim.session["workspace"]:
+                await self.database.write(_claims.note_workspace, self.claim, str(path))
+            changes["cwd"] = path
         if not isinstance(options.interactions, Inbox) and options.permission_prompts != "none":
             changes["interactions"] = FleetInbox(
                 database=self.database,
@@ -344,11 +355,11 @@ class Execution:
             else:
                 self._kept_in = None
 
-    async def _build_start_options(self, status: PromptStatus) -> dict[str, Any]:
+    async def _build_start_options(self, status: PromptStatus) -> dict[str, object]:
         """Return the options that start the conversation, resume it, or resume the turn of this prompt."""
         if not status.exists:
             return {"session_id": self._cli_session}
-        start: dict[str, Any] = {"resume": self._cli_session}
+        start: dict[str, object] = {"resume": self._cli_session}
         if status.has_prompt:
             answered = await self.database.read(_claims.load_answered_requests, self.claim)
             start |= {"resume_interrupted_turn": True, "show_cut_off_calls": not answered}
@@ -363,7 +374,7 @@ class Execution:
             await self._store.release_lease(lease)
 
     @contextlib.asynccontextmanager
-    async def _open_client(self, options: ClientOptions[Any]) -> AsyncIterator[Client[Any]]:
+    async def _open_client(self, options: ClientOptions) -> AsyncIterator[Client]:
         """Open a client and record its events. On exit, close it and write the last events."""
         client = self._client = Client(options)
         recorder = Recorder(self.database, self.claim)
@@ -393,7 +404,7 @@ class Execution:
         except _claims.LostError:
             self.stop("lost")
 
-    async def _get_outcome(self, client: Client[Any], status: PromptStatus) -> dict[str, Any]:
+    async def _get_outcome(self, client: Client, status: PromptStatus) -> JSONObject:
         """Wait for the resumed turn, or send the prompt, and return the outcome."""
         run = self.claim.run
         deadline = run["deadline"]
@@ -417,13 +428,13 @@ class Execution:
 
     # Outcomes --------------------------------------------------------------------------------------------------------
 
-    def _build_result(self, **fields: Any) -> dict[str, Any]:
+    def _build_result(self, **fields: object) -> JSONObject:
         return {"worker": self.claim.session.get("worker") or "", **fields}
 
-    def _build_done(self, result: Mapping[str, Any]) -> dict[str, Any]:
+    def _build_done(self, result: Mapping[str, object]) -> JSONObject:
         return {"kind": "done", "result": self._build_result(**result)}
 
-    def _build_outcome(self, result: RunResult[Any]) -> dict[str, Any]:
+    def _build_outcome(self, result: RunResult) -> JSONObject:
         error = result.error()
         fields = {
             "text": result.text,
@@ -436,7 +447,7 @@ class Execution:
             return self._build_error_outcome(error, fields)
         return self._build_done(fields)
 
-    def _build_error_outcome(self, error: Exception, result: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    def _build_error_outcome(self, error: Exception, result: Mapping[str, object] | None = None) -> JSONObject:
         """Return the outcome for an error: retry, now or later, or fail."""
         failure = self._build_result(**(result or {}), error=type(error).__name__, reason=str(error))
         retry = self.agent.retry
@@ -456,7 +467,7 @@ class Execution:
         return {"kind": "failed", "result": failure}
 
 
-def _kill(client: Client[Any]) -> None:
+def _kill(client: Client) -> None:
     """Kill a CLI immediately. An orderly shutdown would write to the transcript that open calls have failed."""
     # The CLI runs on another machine.
     if client.pid is None:
@@ -473,7 +484,7 @@ def _is_transient(error: Exception, is_retryable: Any) -> bool:
     return isinstance(error, RunFailed) and bool(is_retryable(error))
 
 
-def _get_structured_output(result: RunResult[Any]) -> Any:
+def _get_structured_output(result: RunResult) -> object:
     """Return the structured output as the CLI sent it."""
     found = next((candidate for candidate in reversed(result.results) if candidate.has_structured_output), None)
     return None if found is None else found.structured_output

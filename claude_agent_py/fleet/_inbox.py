@@ -16,7 +16,7 @@ from typing import Any
 import anyio
 from sqlalchemy import RowMapping
 
-from claude_agent_py._errors import FleetError
+from claude_agent_py._base.errors import FleetError
 from claude_agent_py.fleet import _claims, _rows
 from claude_agent_py.fleet._database import Database
 from claude_agent_py.permissions.interactions import (
@@ -52,18 +52,6 @@ class FleetInteraction(Interaction):
     def done(self) -> bool:
         """Whether the question was answered or withdrawn. Reads the database."""
         return self._database.run_once(_claims.find_settled_question, self.id, write=False) is not None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the question as JSON."""
-        return {
-            "id": self.id,
-            "session_id": self.session_id,
-            "kind": self.kind,
-            "summary": self.summary,
-            "agent_id": self.agent_id,
-            "created_at": self.created_at,
-            "request": dump(self.wire),
-        }
 
     async def answer(self, value: Any, *, by: str = "") -> bool:
         """Answer the question. Return False if it was already answered. Retries while the database is unavailable."""

@@ -4,15 +4,15 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from anyio import to_thread
 from dbos import DBOSClient, DBOSPortableJSONSerializer
 from sqlalchemy import Connection, delete, inspect, or_, select
 from sqlalchemy.exc import SQLAlchemyError
 
-from claude_agent_py._errors import StoreError
-from claude_agent_py._log import logger
+from claude_agent_py._base.errors import StoreError
+from claude_agent_py._base.log import logger
 from claude_agent_py.fleet._database import Database, build_away_error, server_time
 from claude_agent_py.fleet._store import store_key
 from claude_agent_py.fleet._tables import (
@@ -121,7 +121,7 @@ def _unschedule(database: Database, name: str) -> bool:
         return True
 
 
-async def _run_in_thread(work: Callable[..., T], *arguments: Any) -> T:
+async def _run_in_thread(work: Callable[..., T], *arguments: object) -> T:
     """Call a blocking function; cancelling does not stop it. Raises FleetError if the database fails."""
     try:
         return await to_thread.run_sync(work, *arguments, abandon_on_cancel=True)
@@ -151,7 +151,9 @@ def _open_dbos(database: Database) -> Iterator[DBOSClient | None]:
 
 def _load_needed_workflows(connection: Connection) -> tuple[float, frozenset[str]]:
     """Return the time, and the workflows of running or orphaned sessions. No other workflow is ever read again."""
-    query = select(sessions.c.id, sessions.c.step).where(or_(sessions.c.state == "running", sessions.c.is_orphan == 1))
+    query = select(sessions.c.cli_session, sessions.c.step).where(
+        or_(sessions.c.state == "running", sessions.c.is_orphan == 1)
+    )
     return server_time(connection), frozenset(f"{name}:{step}" for name, step in connection.execute(query))
 
 

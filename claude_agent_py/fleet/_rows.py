@@ -7,7 +7,7 @@ from uuid import uuid4
 
 from sqlalchemy import Connection, RowMapping, Select, func, insert, select, update
 
-from claude_agent_py._errors import FleetError, OptionsError
+from claude_agent_py._base.errors import FleetError, OptionsError
 from claude_agent_py.fleet._database import lock, server_time
 from claude_agent_py.fleet._tables import agents, events, interactions, runs, sessions, workers
 from claude_agent_py.fleet.records import FleetEvent, FleetOutcome, FleetSessionInfo, FleetWorkerInfo
@@ -32,7 +32,11 @@ class NewSession(NamedTuple):
 
 
 def add_events(
-    connection: Connection, session: str, run: int, new: Sequence[tuple[str, float, Mapping[str, Any]]], **changes: Any
+    connection: Connection,
+    session: str,
+    run: int,
+    new: Sequence[tuple[str, float, Mapping[str, object]]],
+    **changes: object,
 ) -> None:
     """Append events, each with its kind and time, and change the session's row in the same statement."""
     change = update(sessions).where(sessions.c.id == session).values(events=sessions.c.events + len(new), **changes)
@@ -53,16 +57,16 @@ def set_state(connection: Connection, session: str, run: int, at: float, state: 
     add_events(connection, session, run, [("state", at, data)], state=state, updated_at=at, **changes)
 
 
-def change_session(connection: Connection, session: str, **values: Any) -> None:
+def change_session(connection: Connection, session: str, **values: object) -> None:
     connection.execute(update(sessions).where(sessions.c.id == session).values(values))
 
 
-def change_run(connection: Connection, session: str, number: int, **values: Any) -> None:
+def change_run(connection: Connection, session: str, number: int, **values: object) -> None:
     connection.execute(update(runs).where(runs.c.session == session, runs.c.number == number).values(values))
 
 
 def end_run(
-    connection: Connection, session: str, number: int, at: float, state: str, result: Mapping[str, Any]
+    connection: Connection, session: str, number: int, at: float, state: str, result: Mapping[str, object]
 ) -> None:
     """End a run, and add an event."""
     change_run(connection, session, number, state=state, result=json.dumps(result), ended_at=at)
@@ -82,14 +86,14 @@ def lock_session(connection: Connection, session: str) -> RowMapping:
     return _load_session(connection, session, select(sessions).with_for_update())
 
 
-def _load_session(connection: Connection, session: str, query: Select[Any]) -> RowMapping:
+def _load_session(connection: Connection, session: str, query: Select[object]) -> RowMapping:
     row = connection.execute(query.where(sessions.c.id == session)).mappings().one_or_none()
     if row is None:
         raise FleetError(f"the fleet has no session {session!r}", session_id=session)
     return row
 
 
-def start(connection: Connection, new: NewSession, prompt: Any, timeout: float | None) -> FleetSessionInfo:
+def start(connection: Connection, new: NewSession, prompt: object, timeout: float | None) -> FleetSessionInfo:
     """Create a session with its first prompt, unless it exists.
 
     Raises:
@@ -122,7 +126,7 @@ def _find_version(connection: Connection, agent: str, wanted: str | None) -> str
     return version
 
 
-def send(connection: Connection, session: str, prompt: Any, timeout: float | None, key: str | None) -> int:
+def send(connection: Connection, session: str, prompt: object, timeout: float | None, key: str | None) -> int:
     """Add a prompt and return its number. A repeated key returns the number of the earlier prompt.
 
     Raises:
@@ -140,7 +144,7 @@ def send(connection: Connection, session: str, prompt: Any, timeout: float | Non
 
 
 def _add_run(
-    connection: Connection, session: RowMapping, now: float, prompt: Any, timeout: float | None, key: str | None
+    connection: Connection, session: RowMapping, now: float, prompt: object, timeout: float | None, key: str | None
 ) -> int:
     number = int(session["runs"]) + 1
     if timeout is None:
@@ -278,7 +282,7 @@ def count_pending_questions(connection: Connection, session: str) -> int:
     return int(connection.scalar(select(func.count()).select_from(interactions).where(*pending)) or 0)
 
 
-def list_questions(connection: Connection, session: str | None) -> list[dict[str, Any]]:
+def list_questions(connection: Connection, session: str | None) -> list[dict[str, object]]:
     """Return the unanswered questions of one session or of all, oldest first."""
     query = select(interactions).where(interactions.c.state == "pending").order_by(interactions.c.created_at)
     if session is not None:

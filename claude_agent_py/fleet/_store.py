@@ -11,9 +11,9 @@ from typing import Any, Final, Literal, NamedTuple
 
 import anyio
 
-from claude_agent_py._errors import SessionNotFoundError, StaleLeaseError
+from claude_agent_py._base.errors import SessionNotFoundError, StaleLeaseError
+from claude_agent_py._base.streams import RepeatingEvent
 from claude_agent_py._launch.environment import config_directory, environment
-from claude_agent_py._streams import RepeatingEvent
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.sessions.stores.edits import import_session
 from claude_agent_py.sessions.stores.protocol import SessionKey, SessionStore, SessionStoreEntry
@@ -96,7 +96,7 @@ class FencedStore:
         while tool_use_id not in self._calls:
             await self._has_more_calls.wait()
 
-    def _note_calls(self, entries: Sequence[Mapping[str, Any]]) -> None:
+    def _note_calls(self, entries: Sequence[Mapping[str, object]]) -> None:
         for entry in entries:
             if isinstance(message := entry.get("message"), Mapping):
                 self._calls.update(str(block.get("id")) for block in _select_blocks(message, "tool_use"))
@@ -122,7 +122,7 @@ async def find_prompt(store: SessionStore, session: str, prompt: str) -> PromptS
     return read_prompt_status(await store.load(store_key(session)) or (), prompt)
 
 
-async def import_local_session(store: SessionStore, session: str, options: ClientOptions[Any]) -> None:
+async def import_local_session(store: SessionStore, session: str, options: ClientOptions) -> None:
     """Add the entries that only this machine has to the store. Does nothing if it has no files of the session."""
     if options.home is True:
         return
@@ -131,7 +131,7 @@ async def import_local_session(store: SessionStore, session: str, options: Clien
         await import_session(store, session, config_dir=folder, project_key=PROJECT)
 
 
-def read_prompt_status(entries: Sequence[Mapping[str, Any]], prompt: str) -> PromptStatus:
+def read_prompt_status(entries: Sequence[Mapping[str, object]], prompt: str) -> PromptStatus:
     """Return the state of a prompt in the entries of a transcript."""
     messages = [
         entry for entry in entries if entry.get("type") in ("user", "assistant") and not entry.get("isSidechain")
@@ -159,7 +159,7 @@ def _find_answer(entries: Sequence[Mapping[str, Any]]) -> str:
     return next(filter(None, texts), "")
 
 
-def _select_blocks(message: Mapping[str, Any], kind: Literal["text", "tool_use"]) -> list[Mapping[str, Any]]:
+def _select_blocks(message: Mapping[str, object], kind: Literal["text", "tool_use"]) -> list[Mapping[str, object]]:
     content = message.get("content")
     blocks = content if isinstance(content, list) else [{"type": "text", "text": content}]
     return [block for block in blocks if isinstance(block, Mapping) and block.get("type") == kind]

@@ -7,16 +7,25 @@ from typing import Final
 
 from sqlalchemy import Column, Float, Index, Integer, LargeBinary, MetaData, Table, Text, text
 
-VERSION: Final = 1
+VERSION: Final = 2
 """The version of this schema."""
 DBOS_SCHEMA: Final = "fleet_dbos"
 """The schema of DBOS's tables in PostgreSQL."""
 DBOS_WORKFLOWS: Final = ("claude-agent-py-fleet.step", "claude-agent-py-fleet.scheduled")
 """The names of the fleet's workflows in DBOS."""
 
+ADDED: Final = (("fleet_meta", "identity"), ("fleet_sessions", "workspace"))
+"""The columns of type TEXT that version 1 lacks."""
+
 metadata: Final = MetaData()
 
-meta: Final = Table("fleet_meta", metadata, Column("version", Integer, nullable=False))
+meta: Final = Table(
+    "fleet_meta",
+    metadata,
+    Column("version", Integer, nullable=False),
+    # Identifies the fleet: a machine keeps the workspaces of each fleet apart.
+    Column("identity", Text),
+)
 
 sessions: Final = Table(
     "fleet_sessions",
@@ -32,7 +41,7 @@ sessions: Final = Table(
     Column("worker", Text),
     # Grows with every claim, so that a worker with an older epoch can write nothing.
     Column("epoch", Integer, nullable=False, default=0),
-    # The workflow of the current claim is `<id>:<step>`.
+    # The workflow of the current claim is `<cli_session>:<step>`: the id may be used again, its workflows may not.
     Column("step", Integer, nullable=False, default=0),
     # The worker died, and the next one resumes its workflow.
     Column("is_orphan", Integer, nullable=False, default=0),
@@ -40,6 +49,8 @@ sessions: Final = Table(
     Column("not_before", Float, nullable=False, default=0.0),
     # The machine with the workspace.
     Column("machine", Text),
+    # The path of the workspace there.
+    Column("workspace", Text),
     Column("cli_session", Text, nullable=False),
     Column("runs", Integer, nullable=False, default=0),
     Column("events", Integer, nullable=False, default=0),

@@ -1,4 +1,4 @@
-"""The DBOS workflows that execute runs: each is a workflow `<session>:<step>` with two steps, `run` and `settle`.
+"""The DBOS workflows that execute runs: each is a workflow `<conversation>:<step>` with two steps, `run` and `settle`.
 
 DBOS records the result of the first step before the second starts. If a worker dies in between, another one resumes the
 workflow, and DBOS skips the finished step. DBOS also fires the schedules, each time once in the fleet.
@@ -14,10 +14,11 @@ import anyio
 from anyio import to_thread
 from dbos import DBOS, DBOSConfig, DBOSPortableJSONSerializer, SetWorkflowID, error as dbos_errors
 
-from claude_agent_py._errors import FleetError, OptionsError
-from claude_agent_py._log import logger
+from claude_agent_py._base.errors import FleetError, OptionsError
+from claude_agent_py._base.log import logger
 from claude_agent_py.fleet._execution import Execution
 from claude_agent_py.fleet._tables import DBOS_SCHEMA, DBOS_WORKFLOWS
+from claude_agent_py.wire.base import JSONObject
 
 APPLICATION_VERSION: Final = "claude-agent-py-fleet-1"
 """Pinned: DBOS would derive it from the source, and workers of two releases could not resume each other's workflows.
@@ -39,7 +40,7 @@ _fire: Fire | None = None
 
 
 @DBOS.workflow(name=DBOS_WORKFLOWS[0])
-async def run_step(session: str, step: int) -> dict[str, Any]:
+async def run_step(session: str, step: int) -> JSONObject:
     """Run the current prompt of a session that this worker has claimed."""
     execution = _executions.get(session)
     if execution is None or execution.claim.session["step"] != step or execution.finished.is_set():
@@ -147,7 +148,7 @@ async def _wait_finished(execution: Execution) -> None:
     await execution.finished.wait()
 
 
-async def apply_schedules(wanted: Mapping[str, Mapping[str, Any]]) -> None:
+async def apply_schedules(wanted: Mapping[str, Mapping[str, object]]) -> None:
     """Create or update schedules, by name.
 
     Raises:

@@ -1,17 +1,15 @@
 """`FleetAgent`: the options, workspace and limits of a named agent; and checks of arguments."""
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from claude_agent_py._errors import OptionsError
-from claude_agent_py._runtime.runs.prompts import check_prompt
+from claude_agent_py._base.errors import OptionsError
+from claude_agent_py._connection.runs.prompts import check_prompt
+from claude_agent_py._journal.open_runs import Until
 from claude_agent_py.fleet.workspaces import Copy, Workspace
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.retrying import RetryPolicy
 from claude_agent_py.wire.base import dump
-
-if TYPE_CHECKING:
-    from claude_agent_py._protocol.open_runs import Until
 
 OWN_OPTIONS: tuple[str, ...] = ("session_store", "session_id", "resume", "continue_conversation", "fork_session")
 """Options that the fleet sets."""
@@ -23,9 +21,9 @@ class FleetAgent:
 
     name: str
     version: str = "1"
-    options: ClientOptions[Any] = field(default_factory=ClientOptions)
+    options: ClientOptions = field(default_factory=ClientOptions)
     workspace: Workspace | None = field(default_factory=Copy)
-    until: "Until" = "result"
+    until: Until = "result"
     patience: float = 5.0
     timeout: float | None = None
     limit: int | None = None
@@ -65,7 +63,7 @@ def check_session_id(session_id: str) -> str:
     return session_id
 
 
-def prompt_as_json(prompt: Any) -> Any:
+def prompt_as_json(prompt: object) -> Any:
     """Return a prompt as JSON. Raises OptionsError if it is empty or has the wrong type."""
     content = check_prompt(prompt)
     return content if isinstance(content, str) else [dump(block) for block in content]

@@ -4,11 +4,13 @@ import importlib.util
 import secrets
 from collections.abc import Sequence
 from datetime import timedelta
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 import anyio
 
-from claude_agent_py._errors import FleetError, OptionsError
+from claude_agent_py._base.errors import FleetError, OptionsError
+from claude_agent_py.fleet._settings import INSTALL, FleetSettings, read_seconds
 from claude_agent_py.fleet.agents import FleetAgent, check_session_id, check_timeout, prompt_as_json
 from claude_agent_py.fleet.records import FleetSessionInfo, FleetTenantInfo, FleetWorkerInfo, SessionState
 from claude_agent_py.fleet.workspaces import Copy, Directory, Workspace
@@ -18,16 +20,13 @@ from claude_agent_py.retrying import RetryPolicy
 if TYPE_CHECKING:
     import os
 
-    from claude_agent_py._protocol.open_runs import Until
+    from claude_agent_py._journal.open_runs import Until
     from claude_agent_py.fleet._inbox import FleetInteraction
     from claude_agent_py.fleet.session import FleetSession
     from claude_agent_py.fleet.worker import Worker
-    from claude_agent_py.sessions.stores.protocol import SessionStore
-
-INSTALL = 'a fleet needs DBOS: pip install "claude-agent-py[fleet]"'
 
 
-class Fleet:
+class Fleet(FleetSettings):
     """Durable sessions, on one machine or on many.
 
     Processes that run sessions register agents and open a `worker`. Other processes start sessions, send prompts, read
@@ -49,40 +48,6 @@ class Fleet:
         OptionsError: The extra `fleet` is not installed, or an argument is invalid.
     """
 
-    def __init__(
-        self,
-        url: str,
-        *,
-        store: "SessionStore | None" = None,
-        lease: float = 30.0,
-        poll: float = 0.5,
-        tenant_limit: int | None = None,
-        max_crashes: int = 5,
-        retention: float | timedelta | None = None,
-        create: bool = True,
-    ) -> None:
-        for option, value in (("lease", lease), ("poll", poll), ("tenant_limit", tenant_limit)):
-            if value is not None and value <= 0:
-                raise OptionsError("must be more than 0", option=option)
-        try:
-            from claude_agent_py.fleet._database import Database
-        except ImportError as error:
-            raise OptionsError(INSTALL, option="fleet") from error
-        self.database: Database = Database(url, create=create)
-        """Internal."""
-        self._store = store
-        self.lease = lease
-        self.poll = poll
-        self.tenant_limit = tenant_limit
-        self.max_crashes = max_crashes
-        self.retention: float | None = None if retention is None else _seconds(retention, "retention")
-        self.agents: dict[tuple[str, str], FleetAgent] = {}
-        """The registered agents of this process, by name and version."""
-        self.schedules: dict[str, dict[str, Any]] = {}
-        """The schedules of this process, by name."""
-        self.open_worker: Worker | None = None
-        """The worker of this process. Internal."""
-
     def __repr__(self) -> str:
         return f"<Fleet on {'SQLite' if self.database.is_sqlite else 'PostgreSQL'}, {len(self.agents)} agents>"
 
@@ -101,7 +66,7 @@ class Fleet:
     def agent(
         self,
         name: str,
-        options: ClientOptions[Any] | None = None,
+        options: ClientOptions | None = None,
         *,
         version: str = "1",
         workspace: Workspace | None = None,
@@ -203,7 +168,7 @@ class Fleet:
     async def start(
         self,
         agent: str,
-        prompt: str | Sequence[Any],
+        prompt: str | Sequence[object],
         *,
         id: str | None = None,  # noqa: A002 - the contract's name
         version: str | None = None,
@@ -328,7 +293,7 @@ class Fleet:
         """
         from claude_agent_py.fleet import _retention
 
-        return len(await _retention.prune(self.database, self._store, _seconds(older_than, "older_than")))
+        return len(await _retention.prune(self.database, self._store, read_seconds(older_than, "older_than")))
 
     # Workers ---------------------------------------------------------------------------------------------------------
 
@@ -348,24 +313,21 @@ class Fleet:
             sessions: How many sessions may run concurrently.
             memory: How much memory their processes may use, such as `8GiB`; None means no limit.
             machine: The name of this machine; set it if the host name changes.
-            folder: The folder for workspaces; by default in the folder for temporary files.
+            folder: The folder for workspaces, in which each fleet has a private one. By default, it is in the user's
+                folder for state, `~/.local/state/claude-agent-py/fleet` on Linux.
 
         Raises:
             OptionsError: An argument is invalid, or `Fleet` has no store.
-            FleetError: On opening: the event loop is trio, or the process has a DBOS already.
+            FleetError: On opening: the event loop is trio, the process has a DBOS already, or other users can change
+                the folder for workspaces.
         """
         if importlib.util.find_spec("dbos") is None:
             raise OptionsError(INSTALL, option="fleet")
         from claude_agent_py.fleet.worker import Worker
 
-        return Worker(self, self.store, sessions=sessions, memory=memory, machine=machine, folder=folder)
-
-    @property
-    def store(self) -> "SessionStore":
-        """The session store. Raises OptionsError if the fleet has none."""
-        if self._store is None:
-            raise OptionsError("must be set to open a worker: Fleet(url, store=...)", option="store")
-        return self._store
+        worker = Worker(self, sessions=sessions, memory=memory, machine=machine, folder=folder)
+        self._workers.add(worker)
+        return worker
 
     async def drain_forever(self) -> None:
         """Run until the worker of this process has drained after `drain_workers`, or until cancelled."""
@@ -385,20 +347,18 @@ class Fleet:
 
         return await self.database.write(_rows.drain, worker_id)
 
+    @cached_property
+    def _workers(self) -> "set[Worker]":
+        """The workers that this object has made, of which at most one is open."""
+        return set()
+
     def _own_worker(self) -> "Worker":
-        if self.open_worker is None:
-            raise FleetError("this process has no open worker: async with fleet.worker(): ...")
-        return self.open_worker
+        for worker in tuple(self._workers):
+            if worker.is_open:
+                return worker
+        raise FleetError("this process has no open worker: async with fleet.worker(): ...")
 
     def _wake(self) -> None:
         """Let the worker of this process look for work immediately. Thread-safe."""
-        if (worker := self.open_worker) is not None:
+        for worker in tuple(self._workers):
             worker.wake()
-
-
-def _seconds(time: float | timedelta, option: str) -> float:
-    """Return a time in seconds. Raises OptionsError."""
-    seconds = time.total_seconds() if isinstance(time, timedelta) else time
-    if not seconds >= 0:
-        raise OptionsError("must not be negative", option=option)
-    return seconds

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, TypeAlias
 
+from claude_agent_py.wire.base import JSONObject
+
 SessionState: TypeAlias = Literal["queued", "running", "waiting", "idle", "failed", "cancelled"]
 """`queued`: waits for a worker or, after an error, for `not_before`. `waiting`: a person has to answer, and no process
 runs. `idle`: nothing to do until the next prompt. `failed`: a dead letter, until `retry`."""
@@ -13,7 +15,7 @@ RunState: TypeAlias = Literal["queued", "running", "done", "failed", "cancelled"
 
 @dataclass(frozen=True, kw_only=True)
 class _Record:
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JSONObject:
         """Return the record as JSON."""
         return asdict(self)
 
@@ -75,6 +77,8 @@ class FleetSessionInfo(_Record):
     """The worker that runs it."""
     machine: str | None = None
     """The machine that has its workspace."""
+    workspace: str | None = None
+    """The path of the workspace on that machine; None before it is made, and after it was removed."""
     not_before: float = 0.0
     """When it may continue, in seconds since the epoch, if it is `queued` after a rate limit or an error."""
     cli_session_id: str = ""

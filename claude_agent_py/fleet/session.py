@@ -7,8 +7,8 @@ from typing import Any, Final, TypeVar
 
 import anyio
 
-from claude_agent_py._errors import FleetRunError, FleetTimeoutError
-from claude_agent_py._streams import Polling
+from claude_agent_py._base.errors import FleetRunError, FleetTimeoutError
+from claude_agent_py._base.streams import Polling
 from claude_agent_py.fleet import _rows
 from claude_agent_py.fleet._database import Database
 from claude_agent_py.fleet._inbox import FleetInteraction, list_questions
@@ -41,7 +41,9 @@ class FleetSession:
         """Return the current state of the session. Raises FleetError if it does not exist."""
         return await self._database.read(_rows.load_info, self.id)
 
-    async def send(self, prompt: str | Sequence[Any], *, timeout: float | None = None, key: str | None = None) -> int:
+    async def send(
+        self, prompt: str | Sequence[object], *, timeout: float | None = None, key: str | None = None
+    ) -> int:
         """Add a prompt and return its number. Prompts are answered in order.
 
         Args:
@@ -167,7 +169,7 @@ class FleetSession:
         """
         return await self._change(_rows.retry, self.id)
 
-    async def _change(self, work: Callable[..., T], *args: Any) -> T:
+    async def _change(self, work: Callable[..., T], *args: object) -> T:
         result = await self._database.write(work, *args)
         self._wake()
         return result

@@ -3,29 +3,27 @@
 import os
 import platform
 import secrets
-import tempfile
 import time
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, Self
 
 import anyio
 
-from claude_agent_py._errors import ClaudeAgentError, FleetError, OptionsError
-from claude_agent_py._event_loop import Wakeup, in_trio, run_file_work
-from claude_agent_py._log import logger
-from claude_agent_py._memory import can_measure, read_size, tree_memory
+from claude_agent_py._base.errors import ClaudeAgentError, FleetError, OptionsError
+from claude_agent_py._base.event_loop import Wakeup, in_trio, run_file_work
+from claude_agent_py._base.log import logger
 from claude_agent_py.fleet import _claims, _retention, _rows
-from claude_agent_py.fleet._database import Database
 from claude_agent_py.fleet._execution import Execution
 from claude_agent_py.fleet._fair_queue import Claimant, has_work
+from claude_agent_py.fleet._folders import SessionFolder, needs_folder, open_folder
+from claude_agent_py.fleet._settings import FleetSettings
 from claude_agent_py.fleet._store import Heartbeat
 from claude_agent_py.fleet._workflows import apply_schedules, delete_queue, execute, launch, shut_down
-from claude_agent_py.fleet.agents import FleetAgent
 from claude_agent_py.fleet.workspaces import safe_name
-from claude_agent_py.sessions.stores.protocol import SessionStore
+from claude_agent_py.transport.memory import can_measure, read_size, tree_memory
 
 BRIEF_SECONDS: Final = 2.0
 """Seconds during which a periodic call of the database is retried; the next period repeats it anyway."""
@@ -33,20 +31,6 @@ SESSION_BYTES: Final = 300 * 1024 * 1024
 """The expected memory of a session before the first measurement."""
 PRUNE_SECONDS: Final = 3600.0
 """The longest pause in seconds between deletions of old sessions, if `retention` is set."""
-
-
-class FleetInterface(Protocol):
-    """The parts of `Fleet` that a worker uses."""
-
-    database: Database
-    lease: float
-    poll: float
-    tenant_limit: int | None
-    max_crashes: int
-    retention: float | None
-    agents: dict[tuple[str, str], FleetAgent]
-    schedules: dict[str, dict[str, Any]]
-    open_worker: "Worker | None"
 
 
 class Worker:
@@ -57,8 +41,7 @@ class Worker:
 
     def __init__(
         self,
-        fleet: FleetInterface,
-        store: SessionStore,
+        fleet: FleetSettings,
         *,
         sessions: int = 16,
         memory: int | str | None = None,
@@ -68,7 +51,7 @@ class Worker:
         if sessions < 1:
             raise OptionsError("must be a positive number", option="sessions")
         self._fleet = fleet
-        self._store = store
+        self._store = fleet.store
         self._database = fleet.database
         self._brief = {"patience": BRIEF_SECONDS, "answer_seconds": fleet.lease}
         """The limits of calls between heartbeats: while one waits, the worker sends no heartbeat."""
@@ -79,18 +62,20 @@ class Worker:
         """The name of the machine, for workspaces."""
         self.id: str = f"{self.machine}-{os.getpid()}-{secrets.token_hex(3)}"
         """The worker's name in the fleet."""
-        self._row: dict[str, Any] = {
+        self._row: dict[str, object] = {
             "id": self.id,
             "machine": self.machine,
             "pid": os.getpid(),
             "slots": sessions,
             "memory": self._memory,
         }
-        if folder is None:
-            folder = Path(tempfile.gettempdir()) / "claude-agent-py-fleet"
-        self._folder = Path(folder).absolute()
+        self._given_folder = None if folder is None else Path(folder).absolute()
+        self._folder = Path()
+        """The folder for the workspaces of this fleet."""
         self._executions: dict[str, Execution] = {}
         self._heartbeat = Heartbeat(fleet.lease)
+        self.is_open: bool = False
+        """Whether it runs sessions. Internal."""
         self._is_draining = False
         self._claiming = anyio.Lock()
         self._wakeup: Wakeup | None = None
@@ -115,12 +100,14 @@ class Worker:
             await self._database.write(_claims.register, self._row, self._fleet.lease, self._known)
             self._heartbeat.beat(*before)
             stack.push_async_callback(self._unregister)
+            if any(map(needs_folder, self._known)):
+                self._folder = await run_file_work(open_folder, self._given_folder, self._database.identity)
             await launch(self.id, self._database.url, self._executions, self._start_scheduled)
             stack.push_async_callback(shut_down, self.id)
             await apply_schedules(self._fleet.schedules)
             self._group = await stack.enter_async_context(anyio.create_task_group())
             self._exit_stack = stack.pop_all()
-        self._fleet.open_worker = self
+        self.is_open = True
         self._group.start_soon(self._run_heartbeat)
         self._group.start_soon(self._run_claiming)
         if self._fleet.retention is not None:
@@ -128,7 +115,7 @@ class Worker:
         return self
 
     async def __aexit__(self, *exc: object) -> None:
-        self._fleet.open_worker = None
+        self.is_open = False
         self._is_draining = True
         with anyio.CancelScope(shield=True):
             for execution in list(self._executions.values()):
@@ -235,7 +222,7 @@ class Worker:
                 logger.exception("worker %s could not delete old sessions", self.id)
             else:
                 for session in pruned:
-                    await self._remove_workspace(self._fleet.agents.get((session.agent, session.version)), session.id)
+                    await self._remove_workspace(session.agent, session.version, session.id, session.cli_session)
             await anyio.sleep(min(max(seconds / 10, 1.0), PRUNE_SECONDS))
 
     async def _run_claiming(self) -> None:
@@ -312,7 +299,7 @@ class Worker:
             database=self._database,
             store=self._store,
             heartbeat=self._heartbeat,
-            folder=self._folder / safe_name(claim.id),
+            folder=self._get_folder(claim.id, claim.session["cli_session"]),
             poll=self._fleet.poll,
         )
         self._executions[claim.id] = execution
@@ -333,24 +320,31 @@ class Worker:
             if self._executions.get(execution.claim.id) is execution:
                 del self._executions[execution.claim.id]
             if execution.was_cancelled:
-                await self._remove_workspace(execution.agent, execution.claim.id)
+                session = execution.claim.session
+                await self._remove_workspace(
+                    session["agent"], session["version"], session["id"], session["cli_session"]
+                )
             self.wake()
 
     async def _remove_cancelled(self) -> None:
         """Remove the workspaces on this machine of sessions that were cancelled while they did not run."""
         cancelled = await self._database.read(_claims.list_cancelled, self.machine, **self._brief)
-        for session, agent, version in cancelled:
-            if session not in self._executions:
-                await self._remove_workspace(self._fleet.agents.get((agent, version)), session)
-                await self._database.write(_claims.forget_machine, session, **self._brief)
+        for row in cancelled:
+            if row["id"] not in self._executions:
+                await self._remove_workspace(row["agent"], row["version"], row["id"], row["cli_session"])
+                await self._database.write(_claims.forget_machine, row["id"], **self._brief)
 
-    async def _remove_workspace(self, agent: FleetAgent | None, session: str) -> None:
-        if agent is None or agent.workspace is None:
+    def _get_folder(self, session: str, cli_session: str) -> SessionFolder:
+        return SessionFolder(self._folder / safe_name(session), f"{self._database.identity} {cli_session}")
+
+    async def _remove_workspace(self, agent: str, version: str, session: str, cli_session: str) -> None:
+        found = self._fleet.agents.get((agent, version))
+        if found is None or found.workspace is None or not needs_folder(found):
             return
         try:
-            await run_file_work(agent.workspace.remove, self._folder / safe_name(session), session)
-        except (FleetError, OSError) as error:
-            logger.warning("the workspace of session %s could not be removed: %s", session, error)
+            await run_file_work(self._get_folder(session, cli_session).free, found.workspace, session)
+        except Exception as error:  # also RecursionError, if an agent nests a thousand folders
+            logger.warning("the workspace of session %s could not be removed: %r", session, error)
 
     async def _requeue(self, execution: Execution) -> None:
         try:

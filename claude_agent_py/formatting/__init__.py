@@ -5,10 +5,10 @@ Only the `from_path` constructors of media do I/O.
 
 from typing import TYPE_CHECKING
 
-from claude_agent_py._lazy_names import attach
+from claude_agent_py._base.lazy_names import attach
 
 if TYPE_CHECKING:
-    from claude_agent_py._errors import TextFormatError as TextFormatError
+    from claude_agent_py._base.errors import TextFormatError as TextFormatError
     from claude_agent_py.formatting.builder import (
         Reading as Reading,
         SectionBuilder as SectionBuilder,
@@ -46,4 +46,19 @@ if TYPE_CHECKING:
     from claude_agent_py.formatting.xml import XMLFormat as XMLFormat
     from claude_agent_py.formatting.yaml_format import YAMLFormat as YAMLFormat
 else:
-    __getattr__, __dir__ = attach(__name__)
+    _NAMES = {
+        "claude_agent_py._base.errors": "TextFormatError",
+        "claude_agent_py.formatting.builder": """
+            Reading SectionBuilder SectionEnded SectionEvent SectionGrew SectionStarted TextSource
+        """,
+        "claude_agent_py.formatting.encoders": "Encoder EncodingError JSONEncoder YAMLEncoder",
+        "claude_agent_py.formatting.json_format": "JSONFormat",
+        "claude_agent_py.formatting.markdown": "MarkdownFormat",
+        "claude_agent_py.formatting.media": "Audio File Image Media ResourceLink",
+        "claude_agent_py.formatting.sections": "ParsedText Place Problem ProblemKind Section SectionSpec",
+        "claude_agent_py.formatting.text_format": "TextFormat TextStream",
+        "claude_agent_py.formatting.truncation": "text_length truncate",
+        "claude_agent_py.formatting.xml": "XMLFormat",
+        "claude_agent_py.formatting.yaml_format": "YAMLFormat",
+    }
+    __all__, __getattr__, __dir__ = attach(__name__, _NAMES)

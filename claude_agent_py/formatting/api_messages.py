@@ -35,7 +35,7 @@ RESULT_BLOCK_TYPES: Final = frozenset({"text", "image", "document", "search_resu
 """The types of blocks that the API accepts in a tool result."""
 
 
-def to_api_messages(messages: Iterable[Any], prompts: Iterable[UserMessage] = ()) -> list[JSONObject]:
+def to_api_messages(messages: Iterable[object], prompts: Iterable[UserMessage] = ()) -> list[JSONObject]:
     """Return the main agent's conversation as `messages` for the Messages API.
 
     The blocks of an assistant message are joined, and the results of its calls come in the user message right after it,
@@ -67,7 +67,7 @@ def to_api_messages(messages: Iterable[Any], prompts: Iterable[UserMessage] = ()
     return conversation.render()
 
 
-def api_block(block: Any) -> JSONObject | None:
+def api_block(block: object) -> JSONObject | None:
     """Return a content block in the format of the API, or None if the API would reject the block."""
     match block:
         case TextBlock() if not block.text.strip():
@@ -115,7 +115,7 @@ def _convert_result(block: ToolResultBlock) -> JSONObject:
 # Selection ----------------------------------------------------------------------------------------------------
 
 
-def _insert_prompts(messages: Sequence[Any], prompts: Sequence[UserMessage]) -> list[Any]:
+def _insert_prompts(messages: Sequence[object], prompts: Sequence[UserMessage]) -> list[object]:
     """Insert the prompts at their starts, and drop the messages that were replaced or sent twice."""
     gone = {uuid for message in messages if isinstance(message, AssistantMessage) for uuid in message.supersedes or ()}
     gone |= {
@@ -126,7 +126,7 @@ def _insert_prompts(messages: Sequence[Any], prompts: Sequence[UserMessage]) -> 
     }
     by_uuid = {prompt.uuid: prompt for prompt in prompts}
     mentioned = {message.command_uuid for message in messages if isinstance(message, CommandLifecycleMessage)}
-    found: list[Any] = [prompt for prompt in prompts if prompt.uuid not in mentioned]
+    found: list[object] = [prompt for prompt in prompts if prompt.uuid not in mentioned]
     for message in messages:
         if not isinstance(message, CommandLifecycleMessage):
             found.append(message)
@@ -135,7 +135,7 @@ def _insert_prompts(messages: Sequence[Any], prompts: Sequence[UserMessage]) -> 
     return list(_drop_repeated(found, gone))
 
 
-def _drop_repeated(messages: Iterable[Any], gone: set[str]) -> Iterator[Any]:
+def _drop_repeated(messages: Iterable[object], gone: set[str]) -> Iterator[object]:
     seen = set(gone)
     for message in messages:
         uuid = getattr(message, "uuid", "")
@@ -144,7 +144,7 @@ def _drop_repeated(messages: Iterable[Any], gone: set[str]) -> Iterator[Any]:
             yield message
 
 
-def _drop_compacted(messages: list[Any]) -> list[Any]:
+def _drop_compacted(messages: list[object]) -> list[object]:
     """Return the messages that the model sees: the last summary, the messages that it preserved, and all later ones."""
     for index in range(len(messages) - 2, -1, -1):
         boundary, summary = messages[index : index + 2]

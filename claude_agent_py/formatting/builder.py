@@ -173,9 +173,7 @@ class TextSource:
     @property
     def offset(self) -> int:
         """The number of characters of the whole text before `at`."""
-        # Reading `text` may change `at`.
-        text = self.text
-        return self._dropped + min(self.at, len(text))
+        return self._dropped + self.at
 
     @property
     def is_read(self) -> bool:

@@ -1,9 +1,11 @@
 """Encode values as JSON or YAML, including pydantic models, dataclasses, enums, dates, paths and sets."""
 
 import json
+from collections import deque
+from collections.abc import Iterable
 from math import isfinite
 from pathlib import PurePath
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
@@ -15,7 +17,7 @@ class EncodingError(ValueError):
 class Encoder(Protocol):
     """Protocol of objects that encode values as text and decode it."""
 
-    def encode(self, value: Any) -> str:
+    def encode(self, value: object) -> str:
         """Encode a value as text.
 
         Raises:
@@ -45,7 +47,7 @@ class JSONEncoder:
     def __repr__(self) -> str:
         return f"JSONEncoder(indent={self.indent})"
 
-    def encode(self, value: Any) -> str:
+    def encode(self, value: object) -> str:
         """Encode a value as JSON. NaN and infinities become strings; non-ASCII characters are not escaped.
 
         Raises:
@@ -78,7 +80,7 @@ class YAMLEncoder:
         class Loader(yaml.SafeLoader):  # type: ignore[misc, name-defined]
             """Rejects aliases: with them, a short text can expand to a value of any size."""
 
-            def compose_node(self, parent: Any, index: Any) -> Any:
+            def compose_node(self, parent: object, index: object) -> Any:
                 events: Any = self
                 if events.check_event(yaml.AliasEvent):
                     mark = events.peek_event().start_mark
@@ -90,7 +92,7 @@ class YAMLEncoder:
     def __repr__(self) -> str:
         return "YAMLEncoder()"
 
-    def encode(self, value: Any) -> str:
+    def encode(self, value: object) -> str:
         """Encode a value as YAML. Keys keep their order.
 
         Raises:
@@ -123,16 +125,61 @@ def import_yaml() -> Any:
     return yaml
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """Convert a value to dicts, lists, strings, numbers, booleans and None.
 
     Raises:
-        EncodingError: The value cannot be converted. The message names its type.
+        EncodingError: The value cannot be converted, or contains an iterator. The message names its type.
     """
     try:
-        return _clean(to_jsonable_python(value, by_alias=True, bytes_mode="base64", fallback=_fallback))
+        return _convert(value)
+    except EncodingError:
+        raise
     except (PydanticSerializationError, ValueError, RecursionError) as error:
-        raise EncodingError(f"cannot encode a value of type {type(value).__qualname__} as JSON: {error}") from error
+        why = "it is nested too deeply, or contains itself" if isinstance(error, RecursionError) else error
+        raise EncodingError(f"cannot encode a value of type {type(value).__qualname__} as JSON: {why}") from error
+
+
+def _convert(value: object) -> object:
+    """Convert a value. Iterators, such as generators, are refused: they may never end."""
+    kind = type(value)
+    if kind in _PLAIN:
+        return _clean(value)
+    if isinstance(value, dict):
+        return {_convert_key(name): _convert(item) for name, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset | deque):
+        return [_convert(item) for item in value]
+    _refuse_iterators(value)
+    return _clean(to_jsonable_python(value, by_alias=True, bytes_mode="base64", fallback=_fallback))
+
+
+_PLAIN: Final = frozenset({str, int, float, bool, type(None)})
+
+
+def _convert_key(key: Any) -> str:
+    if type(key) is str:
+        return clean_text(key)
+    [converted] = _clean(to_jsonable_python({key: None}, by_alias=True, bytes_mode="base64", fallback=_fallback))
+    return str(converted)
+
+
+def _refuse_iterators(value: Any) -> None:
+    """Raise EncodingError if a value is an iterator, or a model or dataclass that contains one."""
+    kind = type(value)
+    if hasattr(kind, "__next__"):
+        raise EncodingError(f"cannot encode an iterator of type {kind.__qualname__}; use a list")
+    parts: Iterable[object] = ()
+    if isinstance(value, dict):
+        parts = value.values()
+    elif isinstance(value, list | tuple | set | frozenset | deque):
+        parts = value
+    elif hasattr(kind, "__pydantic_fields__"):
+        parts = [*vars(value).values(), *(getattr(value, "__pydantic_extra__", None) or {}).values()]
+    elif hasattr(kind, "__dataclass_fields__"):
+        parts = [getattr(value, name, None) for name in kind.__dataclass_fields__]
+    for part in parts:
+        if type(part) not in _PLAIN:
+            _refuse_iterators(part)
 
 
 def _fallback(value: Any) -> Any:

@@ -12,6 +12,8 @@ missing arrays, and keeps the available part of a truncated object.
 import json
 import re
 from collections.abc import Callable, Generator, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from typing_extensions import override
@@ -36,34 +38,34 @@ CUT = re.compile(rf"(?:`{{1,2}}|{FENCE}(?:\r?|\r?\n{SPACE}(?:[{{\[]{SPACE})?)|[{
 """An incomplete start, which the next chunk may complete."""
 LONGEST = 250
 """Longer than any start."""
-END_FENCE = re.compile(rf"{SPACE}```")
-CUT_END_FENCE = re.compile(rf"{SPACE}`{{0,2}}\Z")
+END_FENCE = re.compile(r"`*")
 
 WHITE = re.compile(r"[ \t\r\n]*")
-PLAIN = re.compile(r"[^\"\\]+")
-RAW = re.compile(r"(?:[^\"\\]+|\\.)+", re.DOTALL)
-SCALAR = re.compile(r"[^\s\"{}\[\],:]+")
-NO_BRACKETS = re.compile(r"[^\"{}\[\]]+")
-ESCAPE = re.compile(r"\\(?:[\"\\/bfnrt]|u(?:[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|[0-9a-fA-F]{4}))")
-"""An escape sequence, or the two of a surrogate pair."""
-CUT_ESCAPE = re.compile(
-    r"\\(?:u(?:[0-9a-fA-F]{0,3}|[dD][89abAB][0-9a-fA-F]{2}(?:\\(?:u(?:[dD](?:[c-fC-F][0-9a-fA-F]?)?)?)?)?))?\Z"
+SCALAR = re.compile(r"[^\s\"{}\[\],:]*")
+BETWEEN = re.compile(r"[^\"{}\[\]]*")
+HIGH = r"u[dD][89abAB][0-9a-fA-F]{2}"
+"""The first escape sequence of a surrogate pair."""
+PART = re.compile(
+    rf"(?:[^\"\\]++|\\(?:[^u]|(?!{HIGH})u[0-9a-fA-F]{{4}}|{HIGH}(?=[^\\]|\\[^u]|\\u.{{4}})|"
+    r"u(?=[0-9a-fA-F]{0,3}[^0-9a-fA-F])))*+",
+    re.DOTALL,
 )
+"""A part of a string that no later text changes: it does not end in an escape sequence or between surrogates."""
+ESCAPE = re.compile(r"\\(?P<rest>[\"\\/bfnrt]|u[0-9a-fA-F]{4})?")
 
 Take = Callable[[str, int], None]
 """Receives a text and its offset."""
 
 
-class _TextEnded(Exception):
-    """The text ended inside an object."""
-
-
-class _Malformed(Exception):
-    """What follows is not JSON."""
+def _ignore(text: str, offset: int) -> None:
+    """Receive a text that has no meaning, such as white space."""
 
 
 class JSONReader:
-    """Reads objects in a text. Strings are passed on while they arrive, other values verbatim."""
+    """Finds objects in a text and reads their structure. Strings are passed on while they arrive.
+
+    Reading an object raises EOFError if the text ends inside it, and ValueError if what follows is not JSON.
+    """
 
     def __init__(self, source: TextSource, builder: SectionBuilder) -> None:
         self._source = source
@@ -74,213 +76,158 @@ class JSONReader:
         source = self._source
         while True:
             found = START.search(source.text, source.at)
-            if found is None:
-                self._pass_text(self._find_cut())
-                if source.is_complete:
-                    return
+            self._builder.text(*source.take(found.start() if found else self._find_cut()))
+            if found is not None:
+                source.at = found.start("start")
+                yield from self._read_document(found["start"])
+                if found["fence"]:
+                    with suppress(EOFError):
+                        yield from self._pass(WHITE)
+                        yield from self._pass(END_FENCE)
+            elif source.is_complete:
+                return
+            else:
                 yield
-                continue
-            self._pass_text(found.start())
-            source.at = found.start("start")
-            offset = source.offset
-            self._builder.end_text()
-            try:
-                yield from self._read_list() if found["start"] == "[" else self._read_object()
-            except _TextEnded:
-                self._end_truncated(offset)
-            except _Malformed as error:
-                self._give_up(str(error))
-            if found["fence"]:
-                yield from self._skip_closing_fence()
-
-    def _pass_text(self, end: int) -> None:
-        self._builder.text(*self._source.take(end))
 
     def _find_cut(self) -> int:
         text = self._source.text
         cut = None if self._source.is_complete else CUT.search(text, max(self._source.at, len(text) - LONGEST))
         return cut.start() if cut else len(text)
 
-    def _skip_closing_fence(self) -> Reading:
-        source = self._source
-        while not source.is_complete and CUT_END_FENCE.match(source.text, source.at):
-            yield
-        found = END_FENCE.match(source.text, source.at)
-        if found:
-            source.at = found.end()
-
-    def _end_truncated(self, offset: int) -> None:
-        if not self._builder.depth:
-            self._builder.unclosed("", offset, "the JSON has no end")
-        while self._builder.depth:
-            self._builder.close(is_closed=False)
-
-    def _give_up(self, detail: str) -> None:
-        self._builder.problem(ProblemKind.MALFORMED, self._builder.name, self._source.offset, detail)
-        while self._builder.depth:
-            self._builder.leave_open()
-            self._builder.close()
+    def _read_document(self, char: str) -> Reading:
+        builder = self._builder
+        builder.end_text()
+        offset = self._source.offset
+        try:
+            yield from self._read_items("]", self._read_object) if char == "[" else self._read_object(char)
+        except EOFError:
+            if not builder.depth:
+                builder.unclosed("", offset, "the JSON has no end")
+            while builder.depth:
+                builder.close(is_closed=False)
+        except ValueError as error:
+            builder.problem(ProblemKind.MALFORMED, builder.name, self._source.offset, str(error))
+            while builder.depth:
+                builder.leave_open()
+                builder.close()
 
     # Objects and arrays
 
-    def _read_list(self) -> Reading:
+    def _read_items(self, end: str, read: Callable[[str], Reading]) -> Reading:
+        """Read an object or an array. `read` reads an item, and receives its first character."""
         self._source.at += 1
-        while (yield from self._peek()) != "]":
-            if (yield from self._peek()) == "{":
-                yield from self._read_object()
+        while (char := (yield from self._pass(WHITE))) != end:
+            if char == ",":
+                self._source.at += 1
             else:
-                yield from self._expect(",", "an object")
+                yield from read(char)
         self._source.at += 1
 
-    def _read_object(self) -> Reading:
-        self._source.at += 1
-        while (char := (yield from self._peek())) != "}":
-            if char == '"':
-                yield from self._read_member()
-            else:
-                yield from self._expect(",", "a name in quotation marks")
-        self._source.at += 1
+    def _read_object(self, char: str) -> Reading:
+        if char != "{":
+            raise ValueError("expected an object")
+        yield from self._read_items("}", self._read_member)
 
-    def _read_member(self) -> Reading:
+    def _read_member(self, char: str) -> Reading:
+        if char != '"':
+            raise ValueError("expected a name in quotation marks")
         offset = self._source.offset
         parts: list[str] = []
-        yield from self._read_string(lambda text, _: parts.append(text))
+        yield from self._read_string(partial(self._decode, lambda text, _: parts.append(text)))
         name = "".join(parts)
-        yield from self._expect(":", "a colon")
-        char = yield from self._peek()
+        if (yield from self._pass(WHITE)) != ":":
+            raise ValueError("expected a colon")
+        self._source.at += 1
+        char = yield from self._pass(WHITE)
         spec = self._builder.find(name)
-        if not name or spec is None:
-            yield from self._read_text_member(name, offset, char)
+        if spec is None:
+            yield from self._read_text(name, offset, char)
         elif char == "[" and spec.repeatable:
-            yield from self._read_items(spec)
+            yield from self._read_items("]", lambda char: self._read_section(spec, self._source.offset, char))
         else:
             yield from self._read_section(spec, offset, char)
-        if (yield from self._peek()) not in ",}":
-            raise _Malformed("expected a comma or a closing brace")
+        if (yield from self._pass(WHITE)) not in ",}":
+            raise ValueError("expected a comma or a closing brace")
 
-    def _read_text_member(self, name: str, offset: int, char: str) -> Reading:
+    def _read_text(self, name: str, offset: int, char: str) -> Reading:
         """Read a member that is not a section, or the text before the sections inside one."""
         if not name and char == '"':
-            yield from self._read_string(self._builder.text)
+            yield from self._read_string(partial(self._decode, self._builder.text))
             return
         if name:
             self._builder.unknown(name, offset)
         self._builder.end_text()
-        self._builder.text(f"{json.dumps(name, ensure_ascii=False)}: ", offset)
+        self._builder.text(f"{_quote(name)}: ", offset)
         yield from self._read_raw(char)
         self._builder.end_text()
-
-    def _read_items(self, spec: SectionSpec) -> Reading:
-        self._source.at += 1
-        while (char := (yield from self._peek())) != "]":
-            if char == ",":
-                self._source.at += 1
-            else:
-                yield from self._read_section(spec, self._source.offset, char)
-        self._source.at += 1
 
     def _read_section(self, spec: SectionSpec, offset: int, char: str) -> Reading:
         self._builder.open(spec, offset)
         if char == '"':
-            yield from self._read_string(self._builder.text)
+            yield from self._read_string(partial(self._decode, self._builder.text))
         elif char == "{" and spec.sections:
-            yield from self._read_object()
+            yield from self._read_object(char)
         else:
             yield from self._read_raw(char)
         self._builder.close()
 
     # Strings and other values
 
-    def _peek(self) -> Generator[None, None, str]:
-        """Return the next character that is not white space, without reading it."""
-        source = self._source
-        while True:
-            white = WHITE.match(source.text, source.at)
-            if white:
-                source.at = white.end()
-            if not source.is_read:
-                return source.text[source.at]
-            if source.is_complete:
-                raise _TextEnded
-            yield
-
-    def _expect(self, char: str, expected: str) -> Reading:
-        if (yield from self._peek()) != char:
-            raise _Malformed(f"expected {expected}")
-        self._source.at += 1
-
-    def _read_matching(self, pattern: "re.Pattern[str]", take: Take) -> Reading:
-        """Read a match of any length, and wait for the character after it."""
+    def _pass(self, pattern: "re.Pattern[str]", take: Take = _ignore) -> Generator[None, None, str]:
+        """Read a match of any length, give it to `take`, and return the character after it without reading it."""
         source = self._source
         while True:
             found = pattern.match(source.text, source.at)
             if found is not None:
                 take(*source.take(found.end()))
             if not source.is_read:
-                return
+                return source.text[source.at]
             if source.is_complete:
-                raise _TextEnded
+                raise EOFError
             yield
 
     def _read_string(self, take: Take) -> Reading:
+        """Read a string, and give its contents as they are written to `take`."""
         source = self._source
         source.at += 1
-        while True:
-            yield from self._read_matching(PLAIN, take)
-            if source.text[source.at] == '"':
-                source.at += 1
-                return
-            yield from self._read_escape(take)
-
-    def _read_escape(self, take: Take) -> Reading:
-        source = self._source
-        while CUT_ESCAPE.match(source.text, source.at):
+        while (yield from self._pass(PART, take)) != '"':
             if source.is_complete:
                 source.at = len(source.text)
-                raise _TextEnded
+                raise EOFError
             yield
-        found = ESCAPE.match(source.text, source.at)
-        if found is None:
-            wrong = source.text[source.at : source.at + 2]
-            detail = f"`{wrong}` is not an escape sequence of JSON"
-            self._builder.problem(ProblemKind.MALFORMED, self._builder.name, source.offset, detail)
-            take(*source.take(source.at + 1))
-        else:
-            escaped, offset = source.take(found.end())
-            take(json.loads(f'"{escaped}"'), offset)
+        source.at += 1
+
+    def _decode(self, take: Take, raw: str, offset: int) -> None:
+        """Decode a part of a string. What is not an escape sequence is text."""
+
+        def repair(found: "re.Match[str]") -> str:
+            if found["rest"]:
+                return found[0]
+            detail = f"`{raw[found.start() : found.start() + 2]}` is not an escape sequence of JSON"
+            self._builder.problem(ProblemKind.MALFORMED, self._builder.name, offset + found.start(), detail)
+            return r"\\"
+
+        take(json.loads(f'"{ESCAPE.sub(repair, raw)}"', strict=False) if "\\" in raw else raw, offset)
 
     def _read_raw(self, char: str) -> Reading:
         """Read a value verbatim; a string includes its quotation marks."""
+        if char in ",:}]":
+            raise ValueError("expected a value")
         take = self._builder.text
-        if char not in '{["':
-            if SCALAR.match(char) is None:
-                raise _Malformed("expected a value")
-            yield from self._read_matching(SCALAR, take)
-            return
         depth = 0
         while True:
-            char = self._source.text[self._source.at]
             if char == '"':
-                yield from self._read_raw_string(take)
-            else:
+                take(char, self._source.offset)
+                yield from self._read_string(take)
+                take(char, self._source.offset - 1)
+            elif char in "{}[]":
                 depth += 1 if char in "{[" else -1
                 take(*self._source.take(self._source.at + 1))
+            else:
+                yield from self._pass(SCALAR, take)
             if not depth:
                 return
-            yield from self._read_matching(NO_BRACKETS, take)
-
-    def _read_raw_string(self, take: Take) -> Reading:
-        source = self._source
-        take(*source.take(source.at + 1))
-        while True:
-            yield from self._read_matching(RAW, take)
-            if source.text[source.at] == '"':
-                take(*source.take(source.at + 1))
-                return
-            if source.is_complete:
-                source.at = len(source.text)
-                raise _TextEnded
-            yield  # for the character after a backslash
+            char = yield from self._pass(BETWEEN, take)
 
 
 class JSONFormat(TextFormat):

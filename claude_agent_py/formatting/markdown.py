@@ -95,6 +95,7 @@ class MarkdownReader:
         self._has_line = False
         self._held_blank: int | None = None
         self._wrapper_fence: str | None = None
+        self._wrapper_offset = 0
         self._wrapper_candidate: list[tuple[int, str]] = []
         self._has_sections = False
         self._has_text = False
@@ -169,6 +170,8 @@ class MarkdownReader:
                 elif not self._try_header(offset, line):
                     self._push(offset, self._unescape(line))
         self._flush_blank()
+        if self._wrapper_fence is not None:
+            self._builder.unclosed("", self._wrapper_offset, "the code block around the sections has no end")
 
     # A code block around all sections
 
@@ -193,6 +196,7 @@ class MarkdownReader:
         run = find_opener(self._wrapper_candidate[0][1])
         if self._find_spec(line) is not None:
             self._wrapper_fence = run
+            self._wrapper_offset = self._wrapper_candidate[0][0]
             self._wrapper_candidate = []
         else:
             self._flush_fence()

@@ -172,7 +172,7 @@ def read_mcp_block(block: Any) -> str | Media | None:
     return None
 
 
-def _read_resource(uri: str, contents: Mapping[str, Any]) -> File | None:
+def _read_resource(uri: str, contents: Mapping[str, object]) -> File | None:
     media_type = str(contents.get("mimeType") or "")
     name = uri.rpartition("/")[2] or uri
     match contents:

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final, Literal
 
-from claude_agent_py._errors import TextFormatError
+from claude_agent_py._base.errors import TextFormatError
 from claude_agent_py.formatting.builder import Outline, Reading, SectionBuilder, SectionEvent, TextSource
 from claude_agent_py.formatting.encoders import Encoder, JSONEncoder
 from claude_agent_py.formatting.sections import (
@@ -45,7 +45,7 @@ class TextFormat(ABC):
 
     # Writing
 
-    def format_section(self, name: str, content: Any) -> str:
+    def format_section(self, name: str, content: object) -> str:
         """Format a section. Same as `format_sections` without an outer wrapper.
 
         Raises:
@@ -69,11 +69,11 @@ class TextFormat(ABC):
         written = [self._build_section(item, self._build_outline()) for item in flatten_sections(sections)]
         return self.wrap(self.write(written)) if written else ""
 
-    def encode(self, content: Any) -> str:
+    def encode(self, content: object) -> str:
         """Return text unchanged and other values encoded."""
         return content if isinstance(content, str) else self.encoder.encode(content)
 
-    def _build_section(self, item: Section | tuple[str, Any], outline: Outline) -> Section:
+    def _build_section(self, item: Section | tuple[str, object], outline: Outline) -> Section:
         """Return a section with text as content, and with valid sections inside."""
         content: Any
         inside: Iterable[Section | tuple[str, Any]]
@@ -293,7 +293,7 @@ class TextStream:
         return events
 
 
-def _build_example(spec: SectionSpec) -> tuple[str, Any]:
+def _build_example(spec: SectionSpec) -> tuple[str, object]:
     if spec.example is not None:
         return spec.name, spec.example
     if spec.sections:

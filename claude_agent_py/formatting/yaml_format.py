@@ -6,15 +6,17 @@
 - Content is text: numbers and dates are not converted. Contents that are not text are written as YAML, and read as
   their YAML text.
 
-Parsing is line by line, and accepts common deviations of models: code fences around the YAML, colons in plain text, a
-list at the indentation of its name. Tags, anchors and aliases have no meaning. PyYAML only decodes quoted and folded
-text.
+Parsing begins at the end of the text. It finds the entries by their indentation and decodes their contents with PyYAML,
+so that an error affects one entry. It accepts common deviations of models: code fences around the YAML, colons in plain
+text, a list at the indentation of its name. Tags, anchors and aliases have no meaning.
 """
 
 import json
 import re
 from collections import deque
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate, dropwhile
+from textwrap import dedent
 from typing import Any, NamedTuple
 
 from typing_extensions import override
@@ -32,17 +34,22 @@ from claude_agent_py.formatting.encoders import YAMLEncoder, plain
 from claude_agent_py.formatting.sections import ProblemKind, Section, SectionSpec
 from claude_agent_py.formatting.text_format import TextFormat
 
+LINE = re.compile(r"[^\n]*\n|[^\n]+")
 ENTRY = re.compile(
-    r"(?P<key>\"(?:[^\"\\]|\\.)*\"[ \t]*|'(?:[^']|'')*'[ \t]*|[^\s\"'#&*!|>%@`{}\[\],?:-](?:[^:]|:(?![ \t]|$))*)"
-    r":(?=[ \t]|$)(?P<rest>.*)",
+    r"(?P<key>\"(?:[^\"\\]|\\.)*\"[ \t]*|'(?:[^']|'')*'[ \t]*|[^\s\"'#&*!|>%@`{}\[\],?:-](?:[^:]|:(?![ \t\r\n]|$))*)"
+    r":(?=[ \t\r\n]|$)(?P<rest>.*)",
     re.DOTALL,
 )
 WORD = re.compile(r"[A-Za-z_][\w-]*")
-BLOCK = re.compile(r"[|>](?P<first>[+-]|[1-9])?(?P<second>[+-]|[1-9])?[ \t]*(?:#.*)?")
-ITEM = re.compile(r"-(?:[ \t]|$)")
-STRUCTURE = re.compile(r"(?:---|\.\.\.|```[A-Za-z]{0,20})[ \t]*")
-LEAD_IN = re.compile(r"(?P<name>[^\s\"'#-].*?)[ \t]*:[ \t]*", re.DOTALL)
-COMMENT = re.compile(r"(?:^|[ \t])#.*", re.DOTALL)
+BLOCK = re.compile(r"[|>](?:[+-]?[1-9]?|[1-9][+-])[ \t]*(?:#.*)?")
+ITEM = re.compile(r"-(?:[ \t\r\n]|$)")
+STRUCTURE = re.compile(r"(?:---|\.\.\.|```[A-Za-z]{0,20})[ \t\r\n]*")
+LEAD_IN = re.compile(
+    r"(?P<name>[^\s\"'#-].*):[ \t\r]*\n(?:(?:[ \t\r]*\n)*+```|(?:[ \t\r]*\n)++(?! |-(?:[ \t\r\n]|\Z)|\Z))"
+)
+"""A line such as `Here is my answer:`, followed by a code fence, or by a blank line without indented content."""
+COMMENT = re.compile(r"(?:^|[ \t])#.*", re.MULTILINE)
+BREAKS = re.compile(r"[ \t\r]*\n[ \t\r\n]*")
 
 DEEPEST_FLOW = 50
 """The maximum nesting of a sequence in brackets. PyYAML takes quadratic time for deep nesting."""
@@ -50,10 +57,8 @@ DEEPEST_FLOW = 50
 
 class _Line(NamedTuple):
     text: str
-    """Without its line break."""
+    """With its line break."""
     offset: int
-    is_whole: bool
-    """Whether it has a line break."""
 
     @property
     def indent(self) -> int:
@@ -61,16 +66,18 @@ class _Line(NamedTuple):
         return len(self.text) - len(self.text.lstrip(" "))
 
     @property
-    def is_blank(self) -> bool:
-        return not self.text.strip()
-
-    @property
     def body(self) -> str:
-        return self.text.strip(" \t")
+        return self.text.strip(" \t\r\n")
+
+    def is_entry(self) -> bool:
+        return ENTRY.match(self.text, self.indent) is not None
+
+    def is_item(self) -> bool:
+        return ITEM.match(self.text, self.indent) is not None
 
 
 class YAMLReader:
-    """Reads line by line. Blocks are passed on as their lines arrive, other text when it is complete."""
+    """Reads a text when it is complete: finds the entries by their indentation, and decodes contents with PyYAML."""
 
     def __init__(self, source: TextSource, builder: SectionBuilder) -> None:
         import yaml
@@ -78,73 +85,41 @@ class YAMLReader:
         self._yaml: Any = yaml
         self._source = source
         self._builder = builder
-        self._next: _Line | None = None
-        self._later: deque[_Line] = deque()
-        """Lines after `_next` that were read ahead."""
+        self._end = 0
         self._has_entries = False
 
     def read(self) -> Reading:
         """Read the whole text."""
-        while (line := (yield from self._peek())) is not None:
+        while not self._source.is_complete:
+            yield
+        text, _ = self._source.take(len(self._source.text))
+        self._end = len(text)
+        lines = deque(_Line(found[0], found.start()) for found in LINE.finditer(text))
+        fence: int | None = None
+        while lines:
+            line = lines[0]
             if STRUCTURE.fullmatch(line.text):
+                if line.text.startswith("```"):
+                    fence = line.offset if fence is None else None
                 self._builder.end_text()
-                self._next = None
-                continue
-            is_text = line.text[:1] in (" ", "-", "#") or (yield from self._is_lead_in(line))
-            if is_text or not (yield from self._try_entry(line)):
-                self._pass_line(line)
+                lines.popleft()
+            elif line.text[0] in " -#" or self._is_lead_in(text, line.offset) or not self._try_entry(lines):
+                self._builder.text(*lines.popleft())
+        if fence is not None:
+            self._builder.unclosed("", fence, "the code block around the sections has no end")
 
-    def _pass_line(self, line: _Line) -> None:
-        self._next = None
-        self._builder.text(line.text + "\n" * line.is_whole, line.offset)
-
-    def _peek(self) -> Generator[None, None, _Line | None]:
-        """Return the next line without reading it, or None at the end."""
-        if self._next is None and self._later:
-            self._next = self._later.popleft()
-        if self._next is None:
-            offset = self._source.offset
-            raw = yield from self._source.line()
-            if raw is not None:
-                self._next = _Line(raw.removesuffix("\n").removesuffix("\r"), offset, raw.endswith("\n"))
-        return self._next
-
-    def _peek_inside(self, indent: int, *, lists: bool = False) -> Generator[None, None, _Line | None]:
-        """Return the next line if it is blank or belongs to the entry with this indentation, or None."""
-        line = yield from self._peek()
-        if line is None or line.is_blank:
-            return line
-        is_item = lists and line.indent == indent and ITEM.match(line.text, indent) is not None
-        return line if line.indent > indent or is_item else None
-
-    def _is_lead_in(self, line: _Line) -> Generator[None, None, bool]:
-        """Return whether a line such as `Here is my answer:` is text before the first section.
-
-        This is so if its name is not registered, and a code fence or a blank line without indented content follows.
-        """
-        found = LEAD_IN.fullmatch(line.text)
+    def _is_lead_in(self, text: str, at: int) -> bool:
+        """Return whether the line is text before the first section: its name is not registered."""
+        found = None if self._has_entries else LEAD_IN.match(text, at)
         outline = self._builder.outline()
-        if self._has_entries or found is None or not (outline.specs is None or outline.is_unknown(found["name"])):
-            return False
-        self._next = None
-        lines = [line]
-        while (after := (yield from self._peek())) is not None:
-            self._next = None
-            lines.append(after)
-            if not after.is_blank:
-                break
-        self._next = line
-        self._later.extend(lines[1:])
-        if after is None:
-            return False
-        is_apart = len(lines) > 2 and not after.indent and not ITEM.match(after.text)
-        return is_apart or after.text.startswith("```")
+        return found is not None and (outline.specs is None or outline.is_unknown(found["name"].rstrip()))
 
     # Entries
 
-    def _try_entry(self, line: _Line) -> Generator[None, None, bool]:
-        """Read an entry of a mapping if the line begins a section, and return whether it does."""
-        found = ENTRY.fullmatch(line.text, line.indent)
+    def _try_entry(self, lines: deque[_Line]) -> bool:
+        """Read an entry of a mapping if the first line begins a section, and return whether it does."""
+        line = lines[0]
+        found = ENTRY.match(line.text, line.indent)
         if found is None:
             return False
         name = self._decode_name(found["key"].strip(" \t"))
@@ -155,201 +130,116 @@ class YAMLReader:
             if outline.is_unknown(name) and (WORD.fullmatch(name) or outline.nearest(name)):
                 self._builder.unknown(name, offset)
             return False
-        self._next = None
+        lines.popleft()
         self._has_entries = True
-        rest = found["rest"].strip(" \t")
+        rest = _Line(found["rest"], line.offset + found.start("rest"))
+        has_items = not COMMENT.sub("", rest.text).strip()
+        content = [rest, *_take_block(lines, line.indent, has_items=has_items)]
         if spec is None:
             # The empty name has the text before the sections inside.
-            yield from self._read_content(rest or '""', line.indent, offset)
-        elif rest and not COMMENT.match(rest):
-            yield from self._read_inline(spec, rest, line.indent, offset)
+            self._read_text(content, line.indent, offset)
         else:
-            yield from self._read_block(spec, line.indent, offset)
+            self._read_value(spec, content, line.indent, offset)
         return True
 
-    def _read_inline(self, spec: SectionSpec, rest: str, indent: int, offset: int) -> Reading:
-        """Read a section whose content starts on the line of its name."""
-        if rest[0] == "[" and spec.repeatable:
-            yield from self._read_flow(spec, rest, indent, offset)
+    def _read_value(self, spec: SectionSpec, lines: list[_Line], indent: int, offset: int) -> None:
+        """Read what follows a name: a section, or a sequence of sections."""
+        content = _skip_blank(lines)
+        is_block = len(content) < len(lines)
+        if spec.repeatable and content and is_block and content[0].is_item():
+            self._read_items(spec, deque(content), content[0].indent)
+        elif spec.repeatable and content and content[0].body[0] == "[":
+            self._read_flow(spec, content, offset)
         else:
-            self._builder.open(spec, offset)
-            yield from self._read_content(rest, indent, offset)
-            yield from self._close_section()
+            self._read_section(spec, lines, indent, offset, is_block=is_block)
 
-    def _read_block(self, spec: SectionSpec, indent: int, offset: int, *, is_item: bool = False) -> Reading:
-        """Read a section whose content starts on the line after its name."""
-        line = yield from self._peek_inside(indent, lists=not is_item)
-        while line is not None and (line.is_blank or line.body.startswith("#")):
-            self._next = None
-            line = yield from self._peek_inside(indent, lists=not is_item)
-        if line is not None and spec.repeatable and not is_item and ITEM.match(line.text, line.indent):
-            yield from self._read_items(spec, line.indent)
-            return
-        self._builder.open(spec, offset)
-        if line is not None:
-            if spec.sections and ENTRY.fullmatch(line.text, line.indent):
-                yield from self._read_nested(indent, line.indent)
-            elif ITEM.match(line.text, line.indent) or ENTRY.fullmatch(line.text, line.indent):
-                yield from self._read_raw(indent, line.indent)
+    def _read_items(self, spec: SectionSpec, lines: deque[_Line], indent: int) -> None:
+        """Read the items of a sequence, each a section."""
+        while lines:
+            line = lines.popleft()
+            if line.indent == indent and line.is_item():
+                # The content of an item may begin on its line.
+                first = _Line(" " * (indent + 1) + line.text[indent + 1 :], line.offset)
+                item = [first, *_take_block(lines, indent)]
+                is_block = first.is_item() or first.is_entry() or not first.body
+                self._read_section(spec, item, indent, line.offset + indent, is_block=is_block)
             else:
-                self._next = None
-                yield from self._read_content(line.body, indent, line.offset + line.indent)
-        yield from self._close_section()
+                self._builder.text(*line)
 
-    def _close_section(self) -> Reading:
-        """End a section, unless the text ends: it may be cut off."""
-        if (yield from self._peek()) is not None:
+    def _read_section(self, spec: SectionSpec, lines: list[_Line], indent: int, offset: int, *, is_block: bool) -> None:
+        self._builder.open(spec, offset)
+        content = _skip_blank(lines)
+        if is_block and content and spec.sections and content[0].is_entry():
+            self._read_entries(deque(content), content[0].indent)
+        elif is_block and content and (content[0].is_item() or content[0].is_entry()):
+            self._builder.text(_dedent(content, content[0].indent).strip("\n"), offset)
+        elif content:
+            self._read_text(content, indent, offset)
+        if not self._is_last(lines):
+            # The last section may be cut off.
             self._builder.close()
 
-    def _read_nested(self, outer: int, indent: int) -> Reading:
+    def _read_entries(self, lines: deque[_Line], indent: int) -> None:
         """Read the sections inside one."""
-        while (line := (yield from self._peek_inside(outer))) is not None:
-            if line.is_blank or line.indent != indent or not (yield from self._try_entry(line)):
-                self._pass_line(line)
+        while lines:
+            if not lines[0].body or lines[0].indent != indent or not self._try_entry(lines):
+                self._builder.text(*lines.popleft())
 
-    def _read_items(self, spec: SectionSpec, indent: int) -> Reading:
-        """Read the items of a sequence, each a section."""
-        while True:
-            line = yield from self._peek()
-            if line is None or not (line.is_blank or (line.indent == indent and ITEM.match(line.text, indent))):
-                return
-            self._next = None
-            if line.is_blank:
-                continue
-            offset = line.offset + indent
-            rest = line.text[indent + 1 :].strip(" \t")
-            if not rest or ITEM.match(rest) or ENTRY.fullmatch(rest):
-                if rest:
-                    self._next = line._replace(text=f"{' ' * (indent + 1)}{line.text[indent + 1 :]}")
-                yield from self._read_block(spec, indent, offset, is_item=True)
-            else:
-                self._builder.open(spec, offset)
-                yield from self._read_content(rest, indent, offset)
-                yield from self._close_section()
+    def _is_last(self, lines: list[_Line]) -> bool:
+        """Return whether the text ends after these lines, so that it may be cut off there."""
+        return lines[-1].offset + len(lines[-1].text) >= self._end
 
     # Content
 
-    def _read_content(self, rest: str, indent: int, offset: int) -> Reading:
-        """Read text that begins with `rest`."""
-        block = BLOCK.fullmatch(rest)
-        if block is not None and rest[0] == "|":
-            yield from self._read_literal(block, indent)
-            return
-        if rest[0] in "[{":
-            yield from self._read_raw_flow(rest, indent, offset)
-            return
-        lines = [rest]
-        while (line := (yield from self._peek_inside(indent))) is not None:
-            self._next = None
-            lines.append(line.text)
-        if block is not None or rest[0] in "\"'":
-            yield from self._read_scalar("\n".join(lines), offset)
+    def _read_text(self, lines: list[_Line], indent: int, offset: int) -> None:
+        """Read a text: in brackets, quoted, as a block, or plain."""
+        text = (lines[0].text + _dedent(lines[1:], indent)).lstrip(" \t")
+        if text[:1] in ("[", "{"):
+            is_cut = self._is_last(lines) and deque(_count_open_brackets(text), 1)[0] > 0
+            self._add(BREAKS.sub("\n", text.strip()), lines, offset, is_readable=not is_cut)
+        elif text[:1] in ("'", '"') or BLOCK.fullmatch(lines[0].body):
+            node = self._compose(text)
+            is_readable = isinstance(node, self._yaml.ScalarNode)
+            content = text.strip() if text[0] in "'\"" else dedent(text.partition("\n")[2])
+            self._add(node.value if is_readable else content, lines, offset, is_readable=is_readable)
         else:
-            self._builder.text(_fold_lines(lines), offset)
+            text = COMMENT.sub("", text).strip(" \t\r\n")
+            self._builder.text(BREAKS.sub(lambda breaks: "\n" * (breaks[0].count("\n") - 1) or " ", text), offset)
 
-    def _read_literal(self, block: "re.Match[str]", parent: int) -> Reading:
-        """Pass on the lines of a literal block, without their indentation."""
-        marks = {block["first"], block["second"]}
-        digits = [int(mark) for mark in marks if mark and mark.isdigit()]
-        indent = parent + digits[0] if digits else None
-        feeds = 0
-        has_text = False
-        while (line := (yield from self._peek_inside(parent))) is not None:
-            if not line.is_blank:
-                indent = line.indent if indent is None else indent
-                if line.indent < indent:
-                    break
-            self._next = None
-            text = "" if indent is None else line.text[indent:]
-            if text:
-                self._builder.text("\n" * feeds + text, line.offset)
-                feeds = 0
-                has_text = True
-            feeds += line.is_whole
-        if "+" not in marks:
-            feeds = 0 if "-" in marks else min(feeds, has_text)
-        self._builder.text("\n" * feeds, self._source.offset)
-
-    def _read_raw(self, parent: int, indent: int) -> Reading:
-        """Pass on the lines of a block verbatim, without their indentation."""
-        feeds = 0
-        while (line := (yield from self._peek_inside(parent, lists=indent == parent))) is not None:
-            self._next = None
-            if line.is_blank:
-                feeds += 1
-                continue
-            self._builder.text("\n" * feeds + line.text[min(indent, line.indent) :], line.offset)
-            feeds = 1
-
-    def _read_raw_flow(self, rest: str, parent: int, offset: int) -> Reading:
-        """Pass on a mapping or a sequence in brackets verbatim."""
-        open_brackets = _count_open_brackets(rest)
-        self._builder.text(rest, offset)
-        while (line := (yield from self._peek_inside(parent))) is not None:
-            self._next = None
-            if not line.is_blank:
-                open_brackets += _count_open_brackets(line.text)
-                self._builder.text(f"\n{line.text.strip(' ')}", line.offset)
-        if open_brackets > 0 and (yield from self._peek()) is None:
-            self._builder.leave_open()
-            self._builder.unclosed(self._builder.name, offset, "a bracket is not closed")
-
-    def _read_flow(self, spec: SectionSpec, rest: str, parent: int, offset: int) -> Reading:
+    def _read_flow(self, spec: SectionSpec, lines: list[_Line], offset: int) -> None:
         """Read a sequence in brackets whose items are sections."""
-        lines = [rest]
-        while (line := (yield from self._peek_inside(parent))) is not None:
-            self._next = None
-            lines.append(line.text)
-        text = "\n".join(lines)
-        nodes = self._compose_items(text)
-        if nodes is None:
+        text = "".join(line.text for line in lines).strip()
+        contents = self._list_items(text)
+        for content in [text] if contents is None else contents:
             self._builder.open(spec, offset)
-            yield from self._pass_malformed(text, offset)
-            self._builder.close()
-            return
-        for node in nodes:
-            self._builder.open(spec, offset)
-            is_text = isinstance(node, self._yaml.ScalarNode)
-            self._builder.text(node.value if is_text else text[node.start_mark.index : node.end_mark.index], offset)
+            self._add(content, lines, offset, is_readable=contents is not None)
             self._builder.close()
 
-    def _compose_items(self, text: str) -> list[Any] | None:
-        """Return the nodes of a sequence in brackets, or None if it cannot be read."""
-        depth = deepest = 0
-        for char in text:
-            depth += (char in "[{") - (char in "]}")
-            deepest = max(deepest, depth)
-        node: Any = self._compose(text) if deepest <= DEEPEST_FLOW else None
-        if not isinstance(node, self._yaml.SequenceNode):
-            return None
-        nodes: list[Any] = node.value
+    def _list_items(self, text: str) -> list[str] | None:
+        """Return the items of a sequence in brackets, or None if it cannot be read."""
+        node: Any = self._compose(text) if max(_count_open_brackets(text)) <= DEEPEST_FLOW else None
         # An alias is the same node again. Aliases have no meaning here, so do not resolve them.
-        has_aliases = len({id(node) for node in nodes}) < len(nodes)
-        return None if has_aliases else nodes
+        if not isinstance(node, self._yaml.SequenceNode) or len(set(map(id, node.value))) < len(node.value):
+            return None
+        return [
+            item.value if isinstance(item, self._yaml.ScalarNode) else text[item.start_mark.index : item.end_mark.index]
+            for item in node.value
+        ]
 
-    def _read_scalar(self, text: str, offset: int) -> Reading:
-        """Pass on a quoted or folded text."""
-        node = self._compose(text)
-        if isinstance(node, self._yaml.ScalarNode):
-            self._builder.text(node.value, offset)
-        else:
-            yield from self._pass_malformed(text, offset)
-
-    def _pass_malformed(self, text: str, offset: int) -> Reading:
-        """Pass on a text that is not YAML verbatim, and report it."""
+    def _add(self, text: str, lines: list[_Line], offset: int, *, is_readable: bool) -> None:
+        """Add content, and report it if it is not YAML."""
+        name = self._builder.name
         self._builder.text(text, offset)
-        self._builder.leave_open()
-        if (yield from self._peek()) is None:
-            self._builder.unclosed(self._builder.name, offset, f"the content of {self._builder.name!r} has no end")
-        else:
-            detail = f"the content of {self._builder.name!r} is not YAML"
-            self._builder.problem(ProblemKind.MALFORMED, self._builder.name, offset, detail)
+        if not is_readable:
+            self._builder.leave_open()
+            if self._is_last(lines):
+                self._builder.unclosed(name, offset, f"the content of {name!r} has no end")
+            else:
+                self._builder.problem(ProblemKind.MALFORMED, name, offset, f"the content of {name!r} is not YAML")
 
     def _decode_name(self, text: str) -> str:
         """Return a name without its quotation marks."""
-        if text[0] not in "\"'":
-            return text
-        node = self._compose(text)
+        node = self._compose(text) if text[0] in "\"'" else None
         return text if node is None else str(node.value)
 
     def _compose(self, text: str) -> Any:
@@ -360,23 +250,29 @@ class YAMLReader:
             return None
 
 
-def _count_open_brackets(text: str) -> int:
-    """Return the number of brackets that a text leaves open."""
-    return text.count("[") + text.count("{") - text.count("]") - text.count("}")
+def _take_block(lines: deque[_Line], indent: int, *, has_items: bool = False) -> Iterator[_Line]:
+    """Remove the lines that belong to an entry with this indentation: blank or indented, or items beside it."""
+    while lines and (
+        not lines[0].body
+        or lines[0].indent > indent
+        or (has_items and lines[0].indent == indent and lines[0].is_item())
+    ):
+        yield lines.popleft()
 
 
-def _fold_lines(lines: list[str]) -> str:
-    """Join the lines of a plain text as YAML does: line breaks become spaces, blank lines become line breaks."""
-    parts: list[str] = []
-    feeds = 0
-    for line in lines:
-        text = COMMENT.sub("", line).strip(" \t")
-        if not text:
-            feeds += 1
-            continue
-        parts += [("\n" * feeds or " ") if parts else "", text]
-        feeds = 0
-    return "".join(parts)
+def _skip_blank(lines: list[_Line]) -> list[_Line]:
+    """Return the lines from the first that is neither blank nor a comment."""
+    return list(dropwhile(lambda line: line.body[:1] in ("", "#"), lines))
+
+
+def _dedent(lines: Iterable[_Line], indent: int) -> str:
+    """Return the text of lines without this indentation."""
+    return "".join(line.text[min(indent, line.indent) :] if line.body else "\n" for line in lines)
+
+
+def _count_open_brackets(text: str) -> Iterator[int]:
+    """Yield the number of open brackets after each character."""
+    return accumulate((char in "[{") - (char in "]}") for char in text)
 
 
 SIMPLE = re.compile(r"[A-Za-z](?:[A-Za-z0-9_,.!/()' -]*[A-Za-z0-9.!)])?")

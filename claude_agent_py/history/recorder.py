@@ -12,7 +12,7 @@ import weakref
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from claude_agent_py.history.records import TEXTS, FinishedTask, RecordedTask, RecordKind, TaskRecord, apply_record
 from claude_agent_py.tasks.events import (
@@ -32,6 +32,7 @@ from claude_agent_py.tasks.intake import steady_time
 from claude_agent_py.tasks.manager import TaskManager
 from claude_agent_py.tasks.outcome import TaskOutcome, differ
 from claude_agent_py.tasks.task import Task
+from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.messages.tasks import CHILD_AGENT, TaskStatus, TaskUsage
 
 _END_OF: Final = {
@@ -197,7 +198,7 @@ def _sort_tasks(manager: TaskManager, ids: set[str]) -> list[Task]:
     return [task for task in manager if task.id in ids]
 
 
-def _differences(known: RecordedTask, task: Task) -> Iterator[tuple[str, Any]]:
+def _differences(known: RecordedTask, task: Task) -> Iterator[tuple[str, object]]:
     """Yield the details of the task that differ from its records."""
     for name in _FACTS:
         now = None if name == "failure_reason" and not task.done else getattr(task, name)
@@ -217,7 +218,7 @@ def _build_record(
     *,
     run_id: str | None = None,
     outcome: TaskOutcome | None = None,
-    details: dict[str, Any] | None = None,
+    details: JSONObject | None = None,
 ) -> TaskRecord:
     return TaskRecord(
         session_id="",
@@ -236,7 +237,7 @@ def _build_record(
 def _build_created(task: Task, event: TaskEvent | None) -> TaskRecord:
     run_id = event.run_id if event else task.run_id
     at = event.at if event else task.started_at
-    details: dict[str, Any] = {"type": task.type, "agent": task.subagent_type, "description": task.description}
+    details: JSONObject = {"type": task.type, "agent": task.subagent_type, "description": task.description}
     if task.prompt is not None:
         details["prompt"] = task.prompt
     if task.brief:
@@ -302,9 +303,9 @@ _CHANGES: Final = (
 """The status changes that are steps: old (None means any), new, step. The first match counts."""
 
 
-def _build_details(event: TaskEvent, outcome: TaskOutcome | None) -> dict[str, Any]:
+def _build_details(event: TaskEvent, outcome: TaskOutcome | None) -> JSONObject:
     if outcome is not None:
-        details: dict[str, Any] = {
+        details: JSONObject = {
             "evidence": outcome.evidence.value,
             "usage": outcome.usage.raw if outcome.usage else None,
             "exit_code": outcome.exit_code,
@@ -337,6 +338,6 @@ def _find_actor(task: Task) -> str:
     return task.author
 
 
-def _to_json(value: Any) -> Any:
+def _to_json(value: object) -> object:
     """Convert any value from handlers or callers to JSON."""
     return json.loads(json.dumps(value, default=str))

@@ -254,7 +254,7 @@ def _compute_end_time(task: RecordedTask, record: TaskRecord, status: TaskStatus
     return task.ended_at
 
 
-def _parse_usage(usage: Any) -> TaskUsage | None:
+def _parse_usage(usage: object) -> TaskUsage | None:
     if not usage:
         return None
     try:

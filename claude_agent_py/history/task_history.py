@@ -9,7 +9,6 @@ session is safe.
 import logging
 import os
 import sqlite3
-import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -17,10 +16,11 @@ from typing import Any, Final, Self, TypeVar
 
 import anyio
 
-from claude_agent_py._errors import OptionsError, SessionError
-from claude_agent_py._event_loop import run_file_work
-from claude_agent_py._shared_sqlite import open_shared, transact
-from claude_agent_py._streams import Polling
+from claude_agent_py._base.errors import OptionsError, SessionError
+from claude_agent_py._base.event_loop import run_file_work
+from claude_agent_py._base.shared_sqlite import IN_MEMORY, open_shared, transact
+from claude_agent_py._base.streams import Polling
+from claude_agent_py._base.thread_locks import ThreadLock
 from claude_agent_py.history.recorder import Recorder
 from claude_agent_py.history.records import FinishedTask, RecordedTree, TaskRecord, rebuild
 from claude_agent_py.history.writers import (
@@ -41,8 +41,6 @@ from claude_agent_py.history.writers import (
 from claude_agent_py.tasks.events import TaskEvent
 from claude_agent_py.tasks.manager import TaskManager
 from claude_agent_py.wire.messages.tasks import TaskStatus
-
-IN_MEMORY: Final = ":memory:"
 
 T = TypeVar("T")
 
@@ -71,7 +69,7 @@ class TaskHistory:
         self.skipped_rows: int = 0
         """The number of rows skipped so far. Each row is counted once."""
         self._skipped: set[int] = set()
-        self._lock = threading.Lock()
+        self._lock = ThreadLock()
         self._writers = Writers(None if self._path == IN_MEMORY else self._path)
         self._recorders: list[Recorder] = []
 
@@ -306,7 +304,7 @@ class TaskHistory:
 
         return await self._run(drop)
 
-    def _parse_rows(self, table: str, read: Callable[[Sequence[Any]], T], rows: Sequence[Sequence[Any]]) -> list[T]:
+    def _parse_rows(self, table: str, read: Callable[[Sequence[Any]], T], rows: Sequence[Sequence[object]]) -> list[T]:
         """Parse rows, skipping invalid ones."""
         found = []
         for row in rows:
@@ -324,7 +322,7 @@ class TaskHistory:
 
     # The database
 
-    async def _select(self, columns: Sequence[str], rest: str, *values: Any) -> list[tuple[Any, ...]]:
+    async def _select(self, columns: Sequence[str], rest: str, *values: object) -> list[tuple[object, ...]]:
         query = f"SELECT {', '.join(columns)} FROM {rest}"  # noqa: S608 - text of ours, values are bound
 
         def read(cursor: sqlite3.Cursor) -> list[tuple[Any, ...]]:
@@ -386,7 +384,7 @@ def _parse_status(word: TaskStatus | str) -> TaskStatus:
     return status
 
 
-def _build_where(parts: Sequence[tuple[str, Any]]) -> tuple[str, list[Any]]:
+def _build_where(parts: Sequence[tuple[str, object]]) -> tuple[str, list[object]]:
     given = [(condition, value) for condition, value in parts if value is not None]
     # "1" keeps the clause valid without conditions.
     where = " AND ".join(["1", *(condition for condition, _ in given)])

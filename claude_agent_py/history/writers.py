@@ -20,8 +20,8 @@ from typing import Any, Final
 
 from msgspec import convert
 
-from claude_agent_py._file_locks import lock_file
-from claude_agent_py._untrusted import read_json, without_surrogates
+from claude_agent_py._base.bounded_reading import read_json, without_surrogates
+from claude_agent_py._base.locks import lock_file
 from claude_agent_py.history.records import FinishedTask, RecordedTask, RecordKind, TaskRecord, apply_record
 from claude_agent_py.tasks.ledger.state import Evidence
 from claude_agent_py.tasks.outcome import EndedBy, TaskOutcome
@@ -173,7 +173,7 @@ def encode_finished(task: FinishedTask) -> tuple[Any, ...]:
     return _make_storable((values | {"status": task.status.value, "run_id": task.run_id or ""}).values())
 
 
-def read_finished(row: Sequence[Any]) -> FinishedTask:
+def read_finished(row: Sequence[object]) -> FinishedTask:
     """Return a finished run. Raises ValueError if the row is invalid."""
     values = dict(zip(FINISHED, row, strict=True))
     # SQLite does not check types, so convert the values.
@@ -195,12 +195,12 @@ def read_record(row: Sequence[Any]) -> TaskRecord:
     return convert(values | {"details": read_json(values["details"])}, TaskRecord)
 
 
-def read_session_id(row: Sequence[Any]) -> str:
+def read_session_id(row: Sequence[object]) -> str:
     """Return a session id. Raises ValueError if the id is not text."""
     return convert(row[0], str)
 
 
-def _make_storable(values: Iterable[Any]) -> tuple[Any, ...]:
+def _make_storable(values: Iterable[object]) -> tuple[object, ...]:
     return tuple(without_surrogates(value) if isinstance(value, str) else value for value in values)
 
 

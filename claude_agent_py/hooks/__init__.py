@@ -2,11 +2,11 @@
 
 from typing import TYPE_CHECKING
 
-from claude_agent_py._lazy_names import attach
+from claude_agent_py._base.lazy_names import attach
 
 if TYPE_CHECKING:
+    from claude_agent_py._journal.requests import HookRun as HookRun
     from claude_agent_py.hooks.context import HookContext as HookContext
-    from claude_agent_py.hooks.dispatcher import HookRun as HookRun
     from claude_agent_py.hooks.handler import (
         HookAnswer as HookAnswer,
         HookHandler as HookHandler,
@@ -28,4 +28,32 @@ if TYPE_CHECKING:
     from claude_agent_py.wire.hooks.outputs import *
     from claude_agent_py.wire.hooks.outputs import ToolInputValue as ToolInputValue
 else:
-    __getattr__, __dir__ = attach(__name__)
+    _NAMES = {
+        "claude_agent_py.hooks.context": "HookContext",
+        "claude_agent_py._journal.requests": "HookRun",
+        "claude_agent_py.hooks.handler": "HookAnswer HookHandler",
+        "claude_agent_py.hooks.handler_types": "Hook HooksByEvent",
+        "claude_agent_py.hooks.live": "LiveHooks",
+        "claude_agent_py.hooks.matcher": "HookMatcher OnFailure",
+        "claude_agent_py.hooks.registry": "Hooks HookWarning",
+        "claude_agent_py.wire.hooks.events": "HOOK_EVENT_FACTS HOOK_EVENTS HookEvent HookEventFacts",
+        "claude_agent_py.wire.hooks.inputs": """
+            HookEffort BackgroundTaskSummary SessionCronSummary HookInput UnknownHookInput PreToolUseInput
+            PostToolUseInput PostToolUseFailureInput PostToolBatchToolCall PostToolBatchInput PermissionRequestInput
+            PermissionDeniedInput NotificationInput UserPromptSubmitInput UserPromptExpansionInput SessionStartInput
+            SessionEndInput SetupInput StopInput StopFailureInput SubagentStartInput SubagentStopInput PreCompactInput
+            PostCompactInput PreModelSwitchInput PostModelSwitchInput TeammateIdleInput TaskCreatedInput
+            TaskCompletedInput ElicitationInput ElicitationResultInput ConfigChangeInput InstructionsLoadedInput
+            WorktreeCreateInput WorktreeRemoveInput CwdChangedInput FileChangedInput DirectoryAddedInput
+            MessageDisplayInput
+        """,
+        "claude_agent_py.wire.hooks.outputs": """
+            HookOutput AsyncHookOutput PreToolUseOutput PostToolUseOutput PostToolUseFailureOutput PostToolBatchOutput
+            NotificationOutput UserPromptSubmitOutput UserPromptExpansionOutput SessionStartOutput SetupOutput
+            StopOutput SubagentStartOutput SubagentStopOutput PreCompactOutput PreModelSwitchOutput
+            PostModelSwitchOutput PermissionRequestOutput PermissionDeniedOutput TeammateIdleOutput TaskCreatedOutput
+            TaskCompletedOutput ElicitationOutput ElicitationResultOutput ConfigChangeOutput WorktreeCreateOutput
+            CwdChangedOutput FileChangedOutput MessageDisplayOutput ToolInputValue
+        """,
+    }
+    __all__, __getattr__, __dir__ = attach(__name__, _NAMES)

@@ -1,6 +1,6 @@
 """The context passed to hook handlers."""
 
-from claude_agent_py._handler_context import HandlerContext
+from claude_agent_py.tasks.handler_context import HandlerContext
 
 
 class HookContext(HandlerContext, frozen=True, kw_only=True):

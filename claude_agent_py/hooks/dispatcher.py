@@ -1,25 +1,29 @@
 """Run a session's hooks: map callback ids to handlers, parse inputs, and serialize outputs.
 
-The CLI continues when a hook fails, so a failing guard must answer with a refusal before the CLI's timeout.
+The CLI continues when a hook fails or is late, so a failing guard answers with a refusal, and the CLI waits for it.
 """
 
 import itertools
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from claude_agent_py._callbacks import Callback
-from claude_agent_py._errors import HandlerError
-from claude_agent_py._handler_context import HandlerContext, extend
+import anyio
+
+from claude_agent_py._base.callbacks import Callback
+from claude_agent_py._base.errors import HandlerError
+from claude_agent_py._base.streams import LazyEvent
+from claude_agent_py._journal.requests import HookRun
 from claude_agent_py.hooks.context import HookContext
 from claude_agent_py.hooks.final_filter import FinalFilter
 from claude_agent_py.hooks.matcher import WITHHOLDING, HookMatcher
 from claude_agent_py.hooks.output_replacement import WrongShapeError, coerce_output, withhold_output
 from claude_agent_py.hooks.patterns import matches
 from claude_agent_py.hooks.registry import Hooks, check_hook
+from claude_agent_py.tasks.handler_context import HandlerContext, extend
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.hooks import outputs, parsing
 
@@ -30,27 +34,14 @@ if TYPE_CHECKING:
 GRACE: Final = 5.0
 """Seconds added to our timeout for the CLI's timeout, so that our answer for a slow handler arrives first."""
 
+UNLIMITED: Final = 1_000_000
+"""The CLI's timeout in seconds for handlers whose failure blocks. A shorter one may expire while this program is busy
+or stopped, and the model then reads the output that the handler had to withhold."""
+
 _ABOUT_A_TOOL_CALL = frozenset(
     {"PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionRequest", "PermissionDenied"}
 )
 """Events with a real `tool_use_id`; for the others the CLI sends a random id."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class HookRun:
-    """A completed call of a hook handler."""
-
-    event: str
-    handler: str
-    callback_id: str
-    request_id: str
-    agent_id: str | None
-    duration: float
-    """In seconds."""
-    output: JSONObject
-    """The reply sent to the CLI."""
-    error: HandlerError | None = None
-    """The handler's failure, or None on success."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +69,7 @@ class HookDispatcher:
 
     def __init__(
         self,
-        hooks: Hooks | Mapping[str, Any] | None,
+        hooks: Hooks | Mapping[str, object] | None,
         *,
         report: Callable[[HandlerError], object],
         on_run: Callable[[HookRun], object] | None = None,
@@ -91,6 +82,8 @@ class HookDispatcher:
         self._registered: dict[str, _Registered] = {}
         self._removed: set[str] = set()
         self._final_filter = final_filter
+        self._withholding: dict[anyio.CancelScope, LazyEvent] = {}
+        """The pending calls that withhold an output if they fail, and what is set when they have been answered."""
         for event, matcher in Hooks.of(hooks).take():
             self._register(event, matcher)
         for event, matcher in builtin:
@@ -129,6 +122,11 @@ class HookDispatcher:
         """The events and matchers of the user's hooks, in insertion order."""
         entries = (entry for entry in self._registered.values() if not entry.is_builtin)
         return list(dict.fromkeys((entry.event, entry.matcher) for entry in entries))
+
+    @property
+    def may_replace_output(self) -> bool:
+        """Whether a hook of the user may replace or withhold the output of tools."""
+        return any(event in WITHHOLDING for event, _ in self.registered)
 
     def initialize_field(self, *, without: HookMatcher | None = None) -> dict[str, list[JSONObject]]:
         """Return the `hooks` field of the `initialize` request, leaving out the matcher `without`."""
@@ -177,7 +175,7 @@ class HookDispatcher:
         return output
 
     async def _call_filtered(
-        self, entry: _Registered, data: Mapping[str, Any], tool_use_id: str | None, context: HandlerContext
+        self, entry: _Registered, data: Mapping[str, object], tool_use_id: str | None, context: HandlerContext
     ) -> tuple[JSONObject, HandlerError | None]:
         """Call the handler, and apply the final filter if it concerns the tool call."""
         final = self._final_filter
@@ -192,23 +190,53 @@ class HookDispatcher:
         return final.end(tool_use_id, data, output), error
 
     async def _call(
-        self, entry: _Registered, data: Mapping[str, Any], tool_use_id: str | None, context: HandlerContext
+        self, entry: _Registered, data: Mapping[str, object], tool_use_id: str | None, context: HandlerContext
     ) -> tuple[JSONObject, HandlerError | None]:
         """Call the handler, and return the reply and the failure, if any."""
         if entry.event not in _ABOUT_A_TOOL_CALL:
             tool_use_id = None
+        call = entry.handler.call_and_read(
+            parsing.parse_hook_input(dict(data)),
+            extend(context, HookContext, event=entry.event, tool_use_id=tool_use_id),
+            read=partial(_read_output, entry.event, data),
+            timeout=entry.matcher.timeout,
+            cancellation=context.cancellation,
+        )
+        may_withhold = entry.event in WITHHOLDING and entry.matcher.blocks(entry.event)
         try:
-            output = await entry.handler.call_and_read(
-                parsing.parse_hook_input(dict(data)),
-                extend(context, HookContext, event=entry.event, tool_use_id=tool_use_id),
-                read=partial(_read_output, entry.event, data),
-                timeout=entry.matcher.timeout,
-                cancellation=context.cancellation,
-            )
+            return await (self._call_unless_withheld(entry, call) if may_withhold else call), None
         except HandlerError as failure:
             self._report(failure)
             return _build_failure_output(entry, data, failure).to_wire(), failure
-        return output, None
+
+    async def _call_unless_withheld(self, entry: _Registered, call: Awaitable[JSONObject]) -> JSONObject:
+        scope = anyio.CancelScope()
+        ended = self._withholding[scope] = LazyEvent()
+        try:
+            with scope:
+                return await call
+        finally:
+            del self._withholding[scope]
+            ended.set()
+        raise HandlerError(entry.handler.name, "the hooks of the session changed before it answered")
+
+    async def withhold_pending(self) -> None:
+        """Fail the pending calls that can withhold an output: the CLI would pass it on when it drops their hooks."""
+        pending = dict(self._withholding)
+        for scope in pending:
+            scope.cancel()
+        for ended in pending.values():
+            await ended.wait()
+
+    def fail(self, callback_id: str, data: Mapping[str, object], error: BaseException) -> JSONObject:
+        """Return and report the failure of a handler whose answer could not be sent."""
+        entry = self._registered.get(callback_id)
+        if entry is None:
+            return self._answer_unknown(callback_id, str(data.get("hook_event_name")))
+        failure = HandlerError(entry.handler.name, f"its answer cannot be sent: {type(error).__name__}")
+        failure.__cause__ = error
+        self._report(failure)
+        return _build_failure_output(entry, data, failure).to_wire()
 
     def _count_hooks(self, event: str, final_filter: FinalFilter) -> int:
         entries = (entry for entry in self._registered.values() if entry.event == event)
@@ -226,14 +254,16 @@ def _build_group(entry: _Registered) -> JSONObject:
     group: JSONObject = {"hookCallbackIds": []}
     if entry.matcher.pattern is not None:
         group["matcher"] = entry.matcher.pattern
-    if entry.matcher.timeout is not None:
+    if entry.matcher.blocks(entry.event):
+        group["timeout"] = UNLIMITED
+        if entry.event not in WITHHOLDING:
+            group["onFailure"] = "block"
+    elif entry.matcher.timeout is not None:
         group["timeout"] = math.ceil(entry.matcher.timeout + GRACE)
-    if entry.matcher.blocks(entry.event) and entry.event not in WITHHOLDING:
-        group["onFailure"] = "block"
     return group
 
 
-def _read_output(event: str, data: Mapping[str, Any], value: Any) -> JSONObject:
+def _read_output(event: str, data: Mapping[str, object], value: object) -> JSONObject:
     if value is None:  # what most hooks return
         return {}
     output = parsing.parse_hook_output(event, value)
@@ -242,7 +272,7 @@ def _read_output(event: str, data: Mapping[str, Any], value: Any) -> JSONObject:
     return output.to_wire()
 
 
-def _build_failure_output(entry: _Registered, data: Mapping[str, Any], error: HandlerError) -> "HookOutput":
+def _build_failure_output(entry: _Registered, data: Mapping[str, object], error: HandlerError) -> "HookOutput":
     """Return the reply to a failure: a refusal for a guard, otherwise an empty output."""
     if _withholds(entry, error):
         return withhold_output(data, f"Output withheld: the hook {error.handler} failed: {error.reason}.")

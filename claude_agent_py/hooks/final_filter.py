@@ -25,12 +25,12 @@ class FinalFilter:
             output. Must not raise.
     """
 
-    def __init__(self, names: Collection[str], change: Callable[[Any, bool], Any]) -> None:
+    def __init__(self, names: Collection[str], change: Callable[[Any, bool], object]) -> None:
         self.names = names
         self._change = change
         self._calls: dict[str, _Call] = {}
 
-    def concerns(self, event: str, data: Mapping[str, Any]) -> bool:
+    def concerns(self, event: str, data: Mapping[str, object]) -> bool:
         """Return whether a hook's call is about the tool's output."""
         return event == EVENT and data.get("tool_name") in self.names
 
@@ -38,7 +38,7 @@ class FinalFilter:
         """Register a call with the number of its hooks. Repeated calls do nothing."""
         self._calls.setdefault(call_id, _Call(hooks))
 
-    def end(self, call_id: str, data: Mapping[str, Any], output: JSONObject) -> JSONObject:
+    def end(self, call_id: str, data: Mapping[str, object], output: JSONObject) -> JSONObject:
         """Return the answer of a hook, with the change if it is the last hook of its call."""
         call = self._calls.get(call_id)
         if call is None:

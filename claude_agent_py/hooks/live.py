@@ -2,18 +2,20 @@
 
 A new hook is registered before the CLI is notified, and a removed hook answers until the CLI has dropped it, so every
 call of a guard gets an answer. Each time, the CLI replaces all hooks and withdraws the pending ones: it does not run
-the tool calls or send the prompts that they guard, and continues for other events.
+the tool calls or send the prompts that they guard, and continues for other events. So pending hooks that withhold an
+output if they fail do so before.
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import anyio
 
-from claude_agent_py._errors import ControlRejectedError, OptionsError
-from claude_agent_py._protocol.ports import ControlPort
+from claude_agent_py._base.errors import ControlRejectedError, OptionsError
+from claude_agent_py._journal.ports import ControlPort
 from claude_agent_py.hooks.dispatcher import HookDispatcher
 from claude_agent_py.hooks.matcher import HookMatcher
+from claude_agent_py.wire.base import JSONObject
 
 if TYPE_CHECKING:
     from claude_agent_py.hooks.handler_types import Hook
@@ -81,7 +83,8 @@ class LiveHooks:
             await self._send_hooks(self._dispatcher.initialize_field(without=matcher))
             return self._dispatcher.remove(matcher)
 
-    async def _send_hooks(self, field: dict[str, Any]) -> None:
+    async def _send_hooks(self, field: JSONObject) -> None:
+        await self._dispatcher.withhold_pending()
         reply = await self._port.control("initialize", hooks=field)
         if reply.get("hooks_applied") is False:
             raise ControlRejectedError("initialize", "this connection may not change the hooks of the session")

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Never, TypeAlias, cast
 
 from typing_extensions import TypeVar
 
-from claude_agent_py._callbacks import Callback, callback_name, takes_arguments
-from claude_agent_py._errors import OptionsError
+from claude_agent_py._base.callbacks import Callback, callback_name, takes_arguments
+from claude_agent_py._base.errors import OptionsError
 from claude_agent_py.hooks.context import HookContext
 from claude_agent_py.hooks.patterns import find_name_problem, find_syntax_problem
 from claude_agent_py.wire.hooks.events import HOOK_EVENT_FACTS
@@ -45,8 +45,8 @@ class HookMatcher(Generic[Input]):
             same in Python; None matches all. The CLI compares it with the tool's name, or with another field for some
             events (see the table in `docs/hooks.md`).
         handler: One handler or several; several run concurrently.
-        timeout: Time limit of a handler in seconds. None sets no limit here: the turn waits until the CLI's own limit
-            of 600 s.
+        timeout: Time limit of a handler in seconds. None sets no limit if a failure blocks; otherwise the CLI stops
+            waiting after 600 s.
         on_failure: The behaviour if a handler raises, times out, or returns an invalid answer. `"block"` stops the
             guarded action (for PostToolUse: the model reads a notice instead of the output), `"continue"` reports the
             error and continues. None means `"block"` for PreToolUse, PermissionRequest and UserPromptSubmit, and
@@ -92,7 +92,7 @@ class HookMatcher(Generic[Input]):
         return self.on_failure == "block"
 
 
-def read_matcher(value: Any) -> HookMatcher:
+def read_matcher(value: object) -> HookMatcher:
     """Return a `HookMatcher` for a handler, a matcher, or one of the official SDK. Raises OptionsError for others."""
     if isinstance(value, HookMatcher):
         return value
@@ -126,13 +126,13 @@ def check_event(event: str, matcher: HookMatcher) -> None:
 # Checks ----------------------------------------------------------------------------------------------------------
 
 
-def _as_iterable(handler: Any) -> Iterable[Any]:
+def _as_iterable(handler: object) -> Iterable[object]:
     if callable(handler) or not isinstance(handler, Iterable):
         return (handler,)
     return handler
 
 
-def _check_pattern(pattern: Any) -> str | None:
+def _check_pattern(pattern: object) -> str | None:
     if pattern is None:
         return None
     if not isinstance(pattern, str):
@@ -150,7 +150,7 @@ def _refuse(pattern: str | None, problem: str | None) -> None:
         raise OptionsError(f"the pattern {pattern!r} would match nothing: {problem}", option=OPTION)
 
 
-def _check_handler(handler: Any) -> "HookHandler":
+def _check_handler(handler: object) -> "HookHandler":
     if not callable(handler):
         raise OptionsError(f"a hook handler must be a function, not {type(handler).__name__}", option=OPTION)
     if not takes_arguments(handler, 2):
@@ -164,7 +164,7 @@ def _check_handler(handler: Any) -> "HookHandler":
     return cast("HookHandler", handler)
 
 
-def _is_policy(handler: Callable[..., Any]) -> bool:
+def _is_policy(handler: Callable[..., object]) -> bool:
     """Return whether a function takes a `PermissionRequest`, according to its annotations."""
     try:
         first = next(iter(inspect.signature(handler).parameters.values()))
@@ -175,7 +175,7 @@ def _is_policy(handler: Callable[..., Any]) -> bool:
     return isinstance(named, str) and named.rpartition(".")[2] == "PermissionRequest"
 
 
-def _check_timeout(timeout: Any) -> float | None:
+def _check_timeout(timeout: object) -> float | None:
     if timeout is None:
         return None
     if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout < math.inf:
@@ -202,7 +202,7 @@ def _read_official(value: Mapping[Any, Any]) -> HookMatcher:
     )
 
 
-def adapt_official(handler: Any) -> "HookHandler":
+def adapt_official(handler: object) -> "HookHandler":
     """Wrap a callback of the official SDK, `(input dict, tool_use_id, context)`.
 
     Other handlers are returned unchanged.

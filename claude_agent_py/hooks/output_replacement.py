@@ -7,7 +7,7 @@ original output.
 
 import re
 from collections.abc import Mapping, Set
-from typing import Any, Final
+from typing import Final
 
 from claude_agent_py.wire.base import JSONObject, WireModel
 from claude_agent_py.wire.hooks.outputs import PostToolUseOutput
@@ -29,7 +29,7 @@ class WrongShapeError(ValueError):
     """A replacement does not have the shape of the original output."""
 
 
-def coerce_output(data: Mapping[str, Any], output: PostToolUseOutput) -> PostToolUseOutput:
+def coerce_output(data: Mapping[str, object], output: PostToolUseOutput) -> PostToolUseOutput:
     """Return the output with a replacement that the CLI accepts. Text is wrapped as output of a shell or of `Read`.
 
     Args:
@@ -56,7 +56,7 @@ def coerce_output(data: Mapping[str, Any], output: PostToolUseOutput) -> PostToo
     return output.model_copy(update={"updated_tool_output": new})
 
 
-def withhold_output(data: Mapping[str, Any], notice: str) -> PostToolUseOutput:
+def withhold_output(data: Mapping[str, object], notice: str) -> PostToolUseOutput:
     """Replace a tool's output with a notice, and end the turn if the CLI might not accept the notice."""
     name = _get_tool_name(data)
     old = data.get("tool_response")
@@ -72,18 +72,18 @@ def withhold_output(data: Mapping[str, Any], notice: str) -> PostToolUseOutput:
     )
 
 
-def _get_tool_name(data: Mapping[str, Any]) -> str:
+def _get_tool_name(data: Mapping[str, object]) -> str:
     return str(data.get("tool_name"))
 
 
-def _get_null_fields(old: Any) -> JSONObject:
+def _get_null_fields(old: object) -> JSONObject:
     """Return the null fields of the old output, because a replacement built from a model lacks them."""
     if not isinstance(old, Mapping):
         return {}
     return {key: None for key, value in old.items() if value is None}
 
 
-def _is_accepted(name: str, old: Any, new: Any) -> bool:
+def _is_accepted(name: str, old: object, new: object) -> bool:
     """Return whether the CLI certainly accepts a replacement. Its rules are stricter than our models."""
     if name.startswith("mcp__"):
         return isinstance(new, str | list)
@@ -100,7 +100,7 @@ def _is_accepted(name: str, old: Any, new: Any) -> bool:
     return isinstance(typed_output(name, new), WireModel) or not isinstance(typed_output(name, old), WireModel)
 
 
-def _wrap_text(name: str, old: Any, text: str) -> Any:
+def _wrap_text(name: str, old: object, text: str) -> object:
     """Return text as the output of a tool that outputs text, and the bare text for other tools."""
     if not isinstance(old, Mapping):
         return text
@@ -109,13 +109,13 @@ def _wrap_text(name: str, old: Any, text: str) -> Any:
     return _build_file_output(old, text) if name == "Read" else text
 
 
-def _build_shell_output(old: Mapping[str, Any], text: str) -> JSONObject:
+def _build_shell_output(old: Mapping[str, object], text: str) -> JSONObject:
     # Do not keep the path of the file with the whole output.
     kept = {key: old[key] for key in ("interrupted", "backgroundTaskId") if key in old}
     return {"stdout": text, "stderr": "", "interrupted": False, "isImage": False, **kept}
 
 
-def _build_file_output(old: Mapping[str, Any], text: str) -> JSONObject:
+def _build_file_output(old: Mapping[str, object], text: str) -> JSONObject:
     file = old.get("file")
     path = file.get("filePath", "") if isinstance(file, Mapping) else ""
     lines = text.count("\n") + 1
@@ -123,7 +123,7 @@ def _build_file_output(old: Mapping[str, Any], text: str) -> JSONObject:
     return {"type": "text", "file": content}
 
 
-def _mask(value: Any, notice: str, kept: Set[str], levels: int = _LEVELS) -> Any:
+def _mask(value: object, notice: str, kept: Set[str], levels: int = _LEVELS) -> object:
     if isinstance(value, str) or levels == 0:
         return notice
     if isinstance(value, list):
@@ -136,5 +136,5 @@ def _mask(value: Any, notice: str, kept: Set[str], levels: int = _LEVELS) -> Any
     return value
 
 
-def _is_harmless(key: str, value: Any) -> bool:
+def _is_harmless(key: str, value: object) -> bool:
     return key not in _CHOICES or (isinstance(value, str) and _WORD.fullmatch(value) is not None)

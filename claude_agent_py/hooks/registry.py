@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from claude_agent_py._errors import OptionsError
+from claude_agent_py._base.errors import OptionsError
 from claude_agent_py.hooks.matcher import OPTION, HookMatcher, OnFailure, check_event, read_matcher
 from claude_agent_py.hooks.patterns import find_likely_mistake
 from claude_agent_py.hooks.shorthands import EventDecorators
@@ -111,7 +111,7 @@ class Hooks(EventDecorators):
         return register
 
 
-def check_hook(event: str, matcher: Any) -> HookMatcher:
+def check_hook(event: str, matcher: object) -> HookMatcher:
     """Return the matcher of a hook, and warn about likely mistakes. Raises OptionsError if the hook is invalid."""
     check_event_name(event)
     checked = read_matcher(matcher)
@@ -134,7 +134,7 @@ def check_event_name(event: str) -> None:
     raise OptionsError(f"unknown hook event {event!r}; {hint}", option=OPTION)
 
 
-def _check_list(event: str, matchers: Any) -> Iterable[Any]:
+def _check_list(event: str, matchers: object) -> Iterable[Any]:
     if isinstance(matchers, str | Mapping) or not isinstance(matchers, Iterable):
         raise OptionsError(
             f"hooks[{event!r}] must be a list of handlers or HookMatchers, not {type(matchers).__name__}", option=OPTION

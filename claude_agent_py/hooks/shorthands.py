@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeVar, overload
+from typing import Any, Generic, Self, TypeAlias, TypeVar, overload
 
 from claude_agent_py.hooks.context import HookContext
 from claude_agent_py.hooks.matcher import OnFailure
-
-if TYPE_CHECKING:
-    from claude_agent_py.wire.hooks import inputs, outputs
+from claude_agent_py.wire.hooks import inputs, outputs
 
 Input = TypeVar("Input")
 Output = TypeVar("Output")

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from claude_agent_py._lazy_names import attach
+from claude_agent_py._base.lazy_names import attach
 
 if TYPE_CHECKING:
     from claude_agent_py.observe.fold import SpanFold as SpanFold
@@ -22,4 +22,11 @@ if TYPE_CHECKING:
     )
     from claude_agent_py.observe.timeline import Timeline as Timeline
 else:
-    __getattr__, __dir__ = attach(__name__)
+    _NAMES = {
+        "claude_agent_py.observe.fold": "SpanFold",
+        "claude_agent_py.observe.observer": "Watch watch",
+        "claude_agent_py.observe.spans": "Span SpanKind SpanStatus Summary Tokens Used",
+        "claude_agent_py.observe.telemetry": "Telemetry instrument uninstrument",
+        "claude_agent_py.observe.timeline": "Timeline",
+    }
+    __all__, __getattr__, __dir__ = attach(__name__, _NAMES)

@@ -12,8 +12,9 @@ from typing import Any, Final
 
 import msgspec
 
+from claude_agent_py._journal.facts import MAIN, Tokens
 from claude_agent_py._version import __version__
-from claude_agent_py.observe.spans import MAIN, TASK_KINDS, Span, SpanKind, Tokens
+from claude_agent_py.observe.spans import TASK_KINDS, Span, SpanKind
 
 PROVIDER: Final = "anthropic"
 _OPERATIONS: Final[dict[SpanKind, str]] = {
@@ -29,6 +30,7 @@ _CUSTOM_ATTRIBUTES: Final = {
     for name in (
         "type",
         "question",
+        "tool",
         "handler",
         "notified_at",
         "tool_uses",
@@ -118,10 +120,7 @@ def _add_usage(found: dict[str, Any], tokens: Tokens, *, is_complete: bool) -> N
 
 def _error_type(span: Span) -> str:
     """Return a low-cardinality error type. The error text of a tool is content, so it is never used."""
-    error = span.attributes.get("error")
-    if span.kind == "model" and isinstance(error, str):
-        return error
-    return f"{span.kind}_error"
+    return span.attributes.get("error_type") or f"{span.kind}_error"
 
 
 def _content_attributes(span: Span) -> dict[str, Any]:

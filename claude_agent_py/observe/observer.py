@@ -1,125 +1,227 @@
-"""`Observer` and `Watch`: build spans while a session runs.
+"""`LiveJournal`, the journal of a running session, its observers, and `Watch`, which makes spans of it.
 
-The session notifies its observers of the messages it reads, the prompts it sends, and the requests it answers.
+The session feeds its journal with the messages it reads, the prompts it sends, and the requests it answers. Sessions
+that nobody observes have no journal.
 """
 
 import time
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, Self
 
-from claude_agent_py._log import logger
-from claude_agent_py.observe.fold import FOLDED_TYPES, MAX_CHARS, SpanFold
+from claude_agent_py._base.log import logger
+from claude_agent_py._base.streams import Stream
+from claude_agent_py._journal.facts import Fact
+from claude_agent_py._journal.fold import RECEIVED, Journal
+from claude_agent_py.observe.fold import MAX_CHARS, SpanFold
 from claude_agent_py.observe.spans import MAX_SPANS, Span, SpanLog
 from claude_agent_py.observe.timeline import Timeline
+from claude_agent_py.wire.base import JSONObject
+from claude_agent_py.wire.control.frames import (
+    ControlCancelRequest,
+    ControlFailure,
+    ControlRequest,
+    ControlResponse,
+    ControlSuccess,
+)
 from claude_agent_py.wire.messages.conversation import ResultMessage, UserMessage
-from claude_agent_py.wire.messages.stream import StreamEventMessage
+from claude_agent_py.wire.messages.stream import MessageDeltaEvent, StreamEventMessage
 
 
 class Watchable(Protocol):
     """The client interface that `watch` uses."""
 
     @property
-    def session(self) -> Any:
-        """Its session. The type is Any because pyright cannot infer the type of a `cached_property`."""
+    def connection(self) -> Any:
+        """Its connection. The type is Any because pyright cannot infer the type of a `cached_property`."""
         ...
 
 
 class Observer:
-    """Feeds the events of a running session to a fold. Events are queued with their times and processed by `catch_up`.
+    """Gets the facts of a running session, starting with what was open when it began to observe."""
 
-    The queue keeps folding out of the way of readers that wait for messages. Never raises: a failure is logged, and
-    later events are ignored.
+    def sent(self, prompt: UserMessage) -> None:
+        """Called when a prompt is sent, in the context of the sender and before its fact."""
+
+    def add(self, facts: Sequence[Fact]) -> None:
+        """Called with new facts."""
+
+    def ended(self, at: float) -> None:
+        """Called at the end of the session, or when the observer is removed. `at` is in seconds since the epoch."""
+
+
+class LiveJournal:
+    """Folds a running session for its observers. Frames are queued with their times and folded by `catch_up`.
+
+    The queue keeps folding out of the way of readers that wait for messages. Never raises: an observer that fails is
+    logged and removed.
     """
 
-    def __init__(self, fold: SpanFold, clock: Callable[[], float] = time.time) -> None:
-        self._fold = fold
-        self._clock = clock
-        self._is_closed = False
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self.observers: tuple[Observer, ...] = ()
+        """Replaced, never mutated."""
         self.limit: int = 1000
-        """The length of the queue at which it is processed immediately."""
-        self._pending: list[tuple[Callable[[float], object], float]] = []
+        """The length of the queue at which it is folded immediately."""
+        self._journal = Journal()
+        self._clock = clock
+        self._pending: list[tuple[Any, float, bool, str]] = []
+
+    @classmethod
+    def of(cls, session: Any) -> "LiveJournal":
+        """Return the journal of a session. It begins now if nobody observed the session."""
+        if not session.journals:
+            session.journals = (cls(),)
+        journal: LiveJournal = session.journals[0]
+        return journal
+
+    @staticmethod
+    def release(session: Any, observer: Observer) -> None:
+        """Remove an observer of a session. The journal ends with its last observer."""
+        for journal in session.journals:
+            journal.remove(observer)
+            if not journal.observers:
+                session.journals = ()
+
+    def observe(self, observer: Observer) -> None:
+        """Add an observer."""
+        self.catch_up()
+        self.observers = (*self.observers, observer)
+        self._call(observer, observer.add, self._journal.open)
+
+    def remove(self, observer: Observer) -> None:
+        """Remove an observer."""
+        self.catch_up()
+        if observer in self.observers:
+            self.observers = tuple(other for other in self.observers if other is not observer)
+            self._call(observer, observer.ended, self._clock())
 
     def message(self, message: Any) -> None:
-        """Record a message. The queue is processed when the result of a turn arrives."""
+        """Record a message. The queue is folded when the result of a turn arrives."""
         kind = type(message)
-        folded_type = type(message.event) if kind is StreamEventMessage else kind
-        if folded_type in FOLDED_TYPES:
-            self._enqueue(partial(self._fold.feed, message))
+        if kind in RECEIVED and (kind is not StreamEventMessage or type(message.event) is MessageDeltaEvent):
+            self.feed(message)
             if kind is ResultMessage:
                 self.catch_up()
 
-    def sent(self, prompt: UserMessage) -> None:
-        """Record a prompt that is sent."""
-        self._enqueue(partial(self._fold.sent, prompt))
+    def feed(self, frame: Any, *, sent: bool = False, agent: str = "") -> None:
+        """Record a frame."""
+        if sent and isinstance(frame, UserMessage):
+            for observer in self.observers:
+                observer.sent(frame)
+        self._pending.append((frame, self._clock(), sent, agent))
+        if len(self._pending) >= self.limit:
+            self.catch_up()
 
     def asked(self, request_id: str, request: Any, agent: str = "") -> None:
         """Record a request of the CLI; `agent` is the child agent whose CLI sent it."""
-        self._enqueue(lambda at: self._fold.asked(request_id, request, at, agent=agent))
+        self.feed(ControlRequest(request_id=request_id, request=request), agent=agent)
 
-    def answered(self, request_id: str, reply: Any, failed: bool = False) -> None:
-        """Record the reply; None if the request was withdrawn or its handler failed."""
-        self._enqueue(lambda at: self._fold.answered(request_id, reply, at, failed=failed))
+    def answered(self, request_id: str, reply: JSONObject | None, *, failed: bool) -> None:
+        """Record the answer to a request; None if it was withdrawn or its handler failed."""
+        answer: ControlSuccess | ControlFailure = ControlSuccess(request_id=request_id, response=reply)
+        if failed:
+            answer = ControlFailure(request_id=request_id, error="")
+        elif reply is None:
+            return self.feed(ControlCancelRequest(request_id=request_id))
+        return self.feed(ControlResponse(response=answer), sent=True)
 
-    def ended(self) -> None:
+    def end(self) -> None:
         """Record the end of the session."""
-        self._enqueue(self._fold.finish)
         self.catch_up()
-        self._is_closed = True
-
-    def _enqueue(self, step: Callable[[float], object]) -> None:
-        if not self._is_closed:
-            self._pending.append((step, self._clock()))
-            if len(self._pending) >= self.limit:
-                self.catch_up()
+        self._tell(self._journal.finish())
+        for observer in self.observers:
+            self.remove(observer)
 
     @property
     def is_behind(self) -> bool:
-        """Whether events are queued."""
+        """Whether frames are queued."""
         return bool(self._pending)
 
     def catch_up(self) -> None:
-        """Process the queued events."""
+        """Fold the queued frames."""
         pending, self._pending = self._pending, []
         try:
-            for step, at in pending:
-                step(at)
+            for frame, at, sent, agent in pending:
+                self._tell(self._journal.feed(frame, at, sent=sent, agent=agent))
         except Exception:
-            self._is_closed = True
+            self.observers = ()
+            logger.exception("the journal of the session failed and ignores further events")
+
+    def _tell(self, facts: Sequence[Fact]) -> None:
+        if facts:
+            for observer in self.observers:
+                self._call(observer, observer.add, facts)
+
+    def _call(self, observer: Observer, method: Callable[[Any], object], argument: object) -> None:
+        try:
+            method(argument)
+        except Exception:
+            self.observers = tuple(other for other in self.observers if other is not observer)
             logger.exception("an observer of the session failed and ignores further events")
 
 
-class Watch:
+class Watch(Observer):
     """The spans of a running session, from now on. Created by `watch`; ended by `close` or with the session."""
 
     def __init__(self, session: Any, *, max_spans: int = MAX_SPANS, max_chars: int = MAX_CHARS) -> None:
         self._session = session
         self._log = SpanLog(max_spans)
         self._fold = SpanFold(self._log.add, max_chars=max_chars)
-        self._observer = Observer(self._fold)
-        session.observers = (*session.observers, self._observer)
+        self._journal = LiveJournal.of(session)
+        self._journal.observe(self)
+
+    def add(self, facts: Sequence[Fact]) -> None:
+        """Add the spans of these facts."""
+        self._fold.add(facts)
+
+    def ended(self, at: float) -> None:
+        """Add the spans that have not ended."""
+        self._fold.finish(at)
 
     @property
     def spans(self) -> list[Span]:
         """The spans that have ended, ordered by start time."""
-        self._observer.catch_up()
+        self._journal.catch_up()
         return self._log.spans
 
     def timeline(self, title: str = "session") -> Timeline:
         """Return the timeline so far. Unfinished work is included only after `close`."""
-        self._observer.catch_up()
+        self._journal.catch_up()
         return Timeline(self._log, title=title, source="live")
 
     def close(self) -> None:
         """Stop watching. Unfinished work is reported as spans without an end."""
-        self._session.observers = tuple(other for other in self._session.observers if other is not self._observer)
-        self._observer.ended()
+        LiveJournal.release(self._session, self)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+
+class FactStream(Stream[Fact], Observer):
+    """The facts of a running session. Created by `Client.journal`; ended by `close` or with the session."""
+
+    def __init__(self, session: Any) -> None:
+        super().__init__()
+        self._session = session
+        if session.shutdown.stream_over.is_set():
+            super().close()
+        else:
+            LiveJournal.of(session).observe(self)
+
+    def add(self, facts: Sequence[Fact]) -> None:
+        """Add facts."""
+        for fact in facts:
+            self.put(fact)
+
+    def ended(self, at: float) -> None:
+        """End the stream."""
+        super().close()
+
+    def close(self) -> None:
+        """Stop observing, and end the stream after the facts that wait."""
+        LiveJournal.release(self._session, self)
 
 
 def watch(client: Watchable, *, max_spans: int = MAX_SPANS, max_chars: int = MAX_CHARS) -> Watch:
@@ -130,4 +232,4 @@ def watch(client: Watchable, *, max_spans: int = MAX_SPANS, max_chars: int = MAX
         max_spans: The maximum number of spans. The shortest are left out first, but counted in the summary.
         max_chars: The limit for each text of a span, in characters.
     """
-    return Watch(client.session, max_spans=max_spans, max_chars=max_chars)
+    return Watch(client.connection, max_spans=max_spans, max_chars=max_chars)

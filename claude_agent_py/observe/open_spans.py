@@ -7,16 +7,18 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from claude_agent_py._redaction import hide_secrets, without_secrets
-from claude_agent_py.observe.spans import MAIN, Span, SpanKind, SpanStatus, Tokens
-from claude_agent_py.tools.traffic import ToolCallStatus
+from claude_agent_py._base.redaction import hide_secrets, without_secrets
+from claude_agent_py._journal.facts import MAIN, Tokens, ToolCallStatus
+from claude_agent_py._journal.fold import read_count
+from claude_agent_py.observe.spans import Span, SpanKind, SpanStatus
 from claude_agent_py.wire.messages.tasks import TaskStatus, TaskUsage
-from claude_agent_py.wire.messages.usage import ModelUsage, Usage
 
 T = TypeVar("T")
 
 NAME_CHARS: Final = 80
-INTERRUPTED: Final = "[Request interrupted by user"
+"""The length of a name that is the start of a text."""
+MAX_NAME_CHARS: Final = 200
+"""The maximum length of the other names, which a model may invent, such as those of tools."""
 CALL_STATUSES: Final[Mapping[ToolCallStatus, SpanStatus]] = {
     ToolCallStatus.SUCCEEDED: "ok",
     ToolCallStatus.FAILED: "error",
@@ -49,6 +51,7 @@ class OpenSpan(msgspec.Struct):
     def to_span(self) -> Span:
         """Return a snapshot."""
         fields = msgspec.structs.asdict(self)
+        fields["name"] = self.name[:MAX_NAME_CHARS]
         fields["attributes"] = {key: value for key, value in self.attributes.items() if value not in (None, "")}
         if self.end is not None:
             fields["end"] = None if self.status == "running" else max(self.start, self.end)
@@ -101,27 +104,11 @@ class Texts:
         return line if len(line) <= NAME_CHARS else f"{line[: NAME_CHARS - 1]}…"
 
 
-def read_tokens(usage: Usage | ModelUsage | None) -> Tokens | None:
-    """Convert the usage of a message or a model."""
-    if usage is None:
-        return None
-    return Tokens(
-        input=_count(usage.input_tokens),
-        output=_count(usage.output_tokens),
-        cache_read=_count(usage.cache_read_input_tokens),
-        cache_write=_count(usage.cache_creation_input_tokens),
-    )
-
-
 def pick_larger(one: Tokens | None, other: Tokens | None) -> Tokens | None:
     """Return the larger of two counts for the same message."""
     if one is None or other is None:
         return one or other
     return other if other.total >= one.total else one
-
-
-def _count(number: float | None) -> int:
-    return int(number) if number is not None and 0 <= number < 2**53 else 0
 
 
 def convert_task_status(status: TaskStatus | None) -> SpanStatus:
@@ -135,6 +122,6 @@ def add_usage(span: OpenSpan, usage: TaskUsage | None) -> None:
     """Add the usage of a task to the attributes of its span."""
     if usage is not None:
         known = {"tool_uses": usage.tool_uses, "total_tokens": usage.total_tokens}
-        span.attributes |= {key: _count(value) for key, value in known.items() if value}
+        span.attributes |= {key: read_count(value) for key, value in known.items() if value}
         if usage.cost_usd is not None:
             span.cost_usd = usage.cost_usd

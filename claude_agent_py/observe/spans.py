@@ -1,10 +1,12 @@
 """`Span`: one piece of work of a session; the log that keeps them in bounded memory; and the summary of all of them."""
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
+
+from claude_agent_py._journal.facts import MAIN, Spent, Tokens as Tokens
 
 SpanKind: TypeAlias = Literal["run", "turn", "model", "tool", "waiting", "hook", "subagent", "task", "child"]
 """`run`: a prompt and all turns up to the next prompt. `turn`: from its start up to a `result`. `model`: one API
@@ -14,31 +16,6 @@ a shell."""
 
 SpanStatus: TypeAlias = Literal["ok", "error", "denied", "cancelled", "running"]
 """`running` is also the status of work whose end the source does not contain."""
-
-MAIN: Final = ""
-"""The `agent` of the spans of the main agent."""
-
-
-class Tokens(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Tokens of the model, by kind."""
-
-    input: int = 0
-    output: int = 0
-    cache_read: int = 0
-    cache_write: int = 0
-
-    @property
-    def total(self) -> int:
-        """The sum of all kinds."""
-        return self.input + self.output + self.cache_read + self.cache_write
-
-    def __add__(self, other: "Tokens") -> "Tokens":
-        return Tokens(
-            input=self.input + other.input,
-            output=self.output + other.output,
-            cache_read=self.cache_read + other.cache_read,
-            cache_write=self.cache_write + other.cache_write,
-        )
 
 
 class Span(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,6 +75,8 @@ class Used(msgspec.Struct, kw_only=True):
     """The usage of a model or an agent."""
 
     cost_usd: float | None = None
+    """US dollars; None if the source has no cost. The CLI reports it by model. Subagents get their share by tokens, the
+    main agent the rest."""
     calls: int = 0
     """Model calls."""
     tools: int = 0
@@ -138,6 +117,10 @@ class Summary(msgspec.Struct, kw_only=True, eq=False):
     failed: list[Span] = []
     """The first spans that failed or were denied, at most 10."""
     _slow: list[tuple[float, int, Span]] = []
+    _spent: dict[tuple[str, str], Tokens] = {}
+    """Tokens by agent and model, according to the messages."""
+    _reported: set[str] = set()
+    """The agents whose cost was reported."""
 
     def __repr__(self) -> str:
         cost = "" if self.cost_usd is None else f", {self.cost_usd:.4f} USD"
@@ -187,27 +170,50 @@ class Summary(msgspec.Struct, kw_only=True, eq=False):
         self.names[span.agent] = span.attributes.get("description") or span.name
         if span.cost_usd is not None:
             used = self._agent(span.agent)
-            used.cost_usd = (used.cost_usd or 0.0) + span.cost_usd
+            used.cost_usd = span.cost_usd + ((used.cost_usd or 0.0) if span.agent in self._reported else 0.0)
+            self._reported.add(span.agent)
 
     def _add_model_call(self, span: Span) -> None:
         for used in (self._agent(span.agent), self._model(span.name)):
             used.calls += 1
             used.from_messages += span.tokens or Tokens()
+        key = (span.agent, span.name)
+        self._spent[key] = self._spent.get(key, Tokens()) + (span.tokens or Tokens())
 
     def _add_turn(self, span: Span) -> None:
         """Add the tokens and the cost by model, which only the CLI knows."""
-        for model, spent in (span.attributes.get("models") or {}).items():
-            used = self._model(model)
-            used.cost_usd = (used.cost_usd or 0.0) + spent["cost_usd"]
-            used.from_results += spent["tokens"] or Tokens()
+        models = span.attributes.get("models") or {}
+        self.add_costs({model: Spent(**spent) for model, spent in models.items()})
         if span.tokens is not None:
             self._agent(span.agent).from_results += span.tokens
+
+    def add_costs(self, models: Mapping[str, Spent]) -> None:
+        """Add the tokens and the cost by model, and estimate the cost by agent."""
+        for model, spent in models.items():
+            used = self._model(model)
+            used.cost_usd = (used.cost_usd or 0.0) + spent.cost_usd
+            used.from_results += spent.tokens
+        costs = {model: used.cost_usd or 0.0 for model, used in self.by_model.items()}
+        shares: dict[str, float] = {}
+        for (agent, model), tokens in self._spent.items():
+            whole = _weigh(self.by_model[model].tokens)
+            if agent not in self._reported and agent != MAIN and whole:
+                shares[agent] = shares.get(agent, 0.0) + costs[model] * min(1.0, _weigh(tokens) / whole)
+        if models:
+            shares[MAIN] = max(0.0, sum(costs.values()) - sum(shares.values()))
+            for agent, cost in shares.items():
+                self._agent(agent).cost_usd = cost
 
     def _model(self, name: str) -> Used:
         return self.by_model.setdefault(name, Used())
 
     def _agent(self, agent: str) -> Used:
         return self.by_agent.setdefault(agent, Used())
+
+
+def _weigh(tokens: Tokens) -> float:
+    """Return the price of tokens relative to an input token: the same ratios for all models, by their list prices."""
+    return tokens.input + 5 * tokens.output + 1.25 * tokens.cache_write + 0.1 * tokens.cache_read
 
 
 MAX_SPANS: Final = 50_000

@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from claude_agent_py._errors import OptionsError
+from claude_agent_py._base.errors import OptionsError
 
 if TYPE_CHECKING:
     from claude_agent_py.observe.observer import Observer
@@ -40,6 +40,16 @@ class Telemetry:
             return self.content
         return os.environ.get(CONTENT_VARIABLE, "").lower() in _YES
 
+    def observe(self, session: Any) -> None:
+        """Trace a session. Internal to this package.
+
+        Raises:
+            OptionsError: OpenTelemetry is not installed.
+        """
+        from claude_agent_py.observe.observer import LiveJournal
+
+        LiveJournal.of(session).observe(self.observer())
+
     def observer(self) -> "Observer":
         """Return an observer for one session. Internal to this package.
 
@@ -51,7 +61,7 @@ class Telemetry:
         except ModuleNotFoundError as error:
             if error.name is None or not error.name.startswith("opentelemetry"):
                 raise
-            problem = 'needs OpenTelemetry: pip install "claude-agent-py[otel]"'
+            problem = "needs OpenTelemetry: pip install opentelemetry-api"
             raise OptionsError(problem, option="telemetry") from error
         return Tracer(
             content=self.records_content,

@@ -2,15 +2,19 @@
 
 import json
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Self
 
-from claude_agent_py._errors import OptionsError
+from claude_agent_py._base.errors import OptionsError
+from claude_agent_py._base.private_files import open_private
+from claude_agent_py._journal.facts import Spent, Tokens
+from claude_agent_py._journal.fold import fold, read_tokens
 from claude_agent_py.observe.fold import MAX_CHARS, SpanFold
 from claude_agent_py.observe.spans import MAX_SPANS, Span, SpanLog, Summary
 
 if TYPE_CHECKING:
-    from claude_agent_py.sessions.session import Session
+    from claude_agent_py._journal.facts import Fact
+    from claude_agent_py.sessions.stored_session import StoredSession
     from claude_agent_py.sessions.stores.protocol import SessionStore
     from claude_agent_py.wire.messages.conversation import UserMessage
 
@@ -55,8 +59,7 @@ class Timeline:
         name = os.fspath(path)
         text = self._render(name)
         try:
-            descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            with open_private(name) as file:
                 file.write(text)
         except OSError as error:
             raise OptionsError(f"cannot write the timeline to {name}: {error.strerror or error}") from error
@@ -112,9 +115,9 @@ class Timeline:
         max_chars: int = MAX_CHARS,
     ) -> Self:
         """Create a timeline from messages and the prompts that were sent. `RunResult.timeline` calls this."""
-        from claude_agent_py.observe.sources import fold_messages
+        from claude_agent_py.observe.sources import message_frames
 
-        return cls._from_fold(lambda fold: fold_messages(fold, messages, sent), title, "messages", max_spans, max_chars)
+        return cls._from_facts(fold(message_frames(messages, sent)), title, "messages", max_spans, max_chars)
 
     @classmethod
     def from_recording(
@@ -126,26 +129,35 @@ class Timeline:
         Raises:
             OptionsError: The file cannot be read, or contains no frames.
         """
-        from claude_agent_py.observe.sources import fold_recording
+        from claude_agent_py.observe.sources import read_recording
 
         title = os.path.basename(os.fspath(path))
-        return cls._from_fold(lambda fold: fold_recording(fold, path), title, "recording", max_spans, max_chars)
+        return cls._from_facts(read_recording(path), title, "recording", max_spans, max_chars)
 
     @classmethod
     def from_session(
-        cls, session: "Session", *, max_spans: int = MAX_SPANS, max_chars: int = MAX_CHARS, source: str = "transcript"
+        cls,
+        session: "StoredSession",
+        *,
+        max_spans: int = MAX_SPANS,
+        max_chars: int = MAX_CHARS,
+        source: str = "transcript",
     ) -> Self:
         """Create a timeline from a session on disk, subagents and tasks included. Blocks.
 
         Raises:
             SessionError: The transcript cannot be read.
         """
-        from claude_agent_py.observe.sources import fold_session
-
         title = session.info.summary or session.id
-        timeline = cls._from_fold(lambda fold: fold_session(fold, session), title, source, max_spans, max_chars)
+        timeline = cls._from_facts(session.journal(), title, source, max_spans, max_chars)
         if timeline.summary.cost_usd is None:
             timeline.summary.cost_usd = session.usage.cost_usd
+            timeline.summary.add_costs(
+                {
+                    model: Spent(tokens=read_tokens(usage) or Tokens(), cost_usd=usage.cost_usd)
+                    for model, usage in session.usage.reported.items()
+                }
+            )
         return timeline
 
     @classmethod
@@ -166,21 +178,20 @@ class Timeline:
             SessionNotFoundError: The store does not have the session.
             StoreError: The store failed.
         """
-        from claude_agent_py._event_loop import run_file_work
-        from claude_agent_py.sessions.stores.access import StoreAccess
+        from claude_agent_py._base.event_loop import run_file_work
+        from claude_agent_py.sessions.stores.access import locate
         from claude_agent_py.sessions.stores.queries import open_temporarily
 
-        access = StoreAccess(store)
-        place = await access.find_place(session_id, None, project_key)
+        access, place = await locate(store, session_id, None, project_key)
         async with open_temporarily(access, place) as (session, _):
             return await run_file_work(
                 lambda: cls.from_session(session, max_spans=max_spans, max_chars=max_chars, source="store")
             )
 
     @classmethod
-    def _from_fold(
-        cls, run: Callable[[SpanFold], None], title: str, source: str, max_spans: int, max_chars: int
-    ) -> Self:
+    def _from_facts(cls, facts: "Iterable[Fact]", title: str, source: str, max_spans: int, max_chars: int) -> Self:
         log = SpanLog(max_spans)
-        run(SpanFold(log.add, max_chars=max_chars))
+        spans = SpanFold(log.add, max_chars=max_chars)
+        spans.add(facts)
+        spans.finish()
         return cls(log, title=title, source=source)

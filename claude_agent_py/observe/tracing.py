@@ -7,18 +7,21 @@ with a link to the call that launched it, because it may continue for hours afte
 An OpenTelemetry span is created when the span ends, with the original times, or earlier, with its first child.
 """
 
+from collections.abc import Sequence
 from typing import Any, Final
 
+from msgspec import structs
 from opentelemetry import context as contexts, metrics, trace
 from opentelemetry.context import Context
 from opentelemetry.trace import Link, NonRecordingSpan, SpanContext, SpanKind, Status, StatusCode
 
+from claude_agent_py._journal.facts import MAIN, Fact
 from claude_agent_py._version import __version__
 from claude_agent_py.observe.exports import PROVIDER, build_attributes, build_name, get_operation
 from claude_agent_py.observe.fold import MAX_CHARS, SpanFold
 from claude_agent_py.observe.observer import Observer
 from claude_agent_py.observe.open_spans import BoundedDict
-from claude_agent_py.observe.spans import MAIN, TASK_KINDS, Span
+from claude_agent_py.observe.spans import TASK_KINDS, Span
 from claude_agent_py.wire.messages.conversation import UserMessage
 
 NAME: Final = "claude_agent_py"
@@ -27,6 +30,8 @@ _MAX_REMEMBERED: Final = 10_000
 _TOKEN_BUCKETS: Final = [1.0, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864]
 _PARENT_KINDS: Final = frozenset({"turn", "tool", *TASK_KINDS})
 """The kinds of spans that may have children or be the target of a link."""
+_UNKNOWN_TOOL: Final = "_OTHER"
+"""The name in metrics and span names of tools that the session does not have. A model may invent any number."""
 _NAMED: Final = {"model": "gen_ai.request.model", "tool": "gen_ai.tool.name"}
 _FAILED: Final = frozenset({"error", "denied"})
 _ERROR: Final = Status(StatusCode.ERROR)
@@ -38,7 +43,7 @@ class Tracer(Observer):
 
     def __init__(self, *, content: bool, agent_name: str, tracer_provider: Any, meter_provider: Any) -> None:
         self._content = content
-        super().__init__(SpanFold(self._record_ended, max_chars=MAX_CHARS if self._content else 0))
+        self._fold = SpanFold(self._record_ended, max_chars=MAX_CHARS if self._content else 0)
         self._names = {MAIN: agent_name}
         self._tracer = trace.get_tracer(NAME, __version__, tracer_provider)
         self._meters = _Meters(metrics.get_meter(NAME, __version__, meter_provider))
@@ -56,7 +61,14 @@ class Tracer(Observer):
         """Record the context in which a prompt is sent."""
         if prompt.uuid:
             self._prompt_contexts.put(f"run:{prompt.uuid}", contexts.get_current())
-        super().sent(prompt)
+
+    def add(self, facts: Sequence[Fact]) -> None:
+        """Export the spans that these facts end."""
+        self._fold.add(facts)
+
+    def ended(self, at: float) -> None:
+        """Export the spans that have not ended."""
+        self._fold.finish(at)
 
     def _record_ended(self, span: Span) -> None:
         """Export a span that has ended."""
@@ -69,6 +81,7 @@ class Tracer(Observer):
             recorded = self._start(span, attributes=True)
         else:
             recorded = live
+            recorded.update_name(self._build_name(span))
             recorded.set_attributes(self._build_attributes(span))
         if kind == "turn":
             for link in self._build_links(span):
@@ -76,7 +89,7 @@ class Tracer(Observer):
         if span.status in _FAILED:
             recorded.set_status(_ERROR)
         recorded.end(_nanoseconds(span.start if span.end is None else span.end))
-        self._meters.note(span, self._names.get(span.agent, ""))
+        self._meters.note(self._without_invention(span), self._names.get(span.agent, ""))
 
     def _start(self, span: Span, *, attributes: bool) -> trace.Span:
         """Start an OpenTelemetry span, and remember its context if it may have children or be linked to."""
@@ -86,7 +99,7 @@ class Tracer(Observer):
         if kind in TASK_KINDS:
             self._names[span.agent] = span.name
         recorded = self._tracer.start_span(
-            build_name(span, self._names.get(span.agent, "")),
+            self._build_name(span),
             context=context,
             kind=SpanKind.CLIENT if kind == "model" else SpanKind.INTERNAL,
             attributes=self._build_attributes(span) if attributes else None,
@@ -153,6 +166,15 @@ class Tracer(Observer):
     def _trace_id(self, span: Span) -> int:
         known = self._ended.get(span.id)
         return known.trace_id if known is not None else 0
+
+    def _build_name(self, span: Span) -> str:
+        return build_name(self._without_invention(span), self._names.get(span.agent, ""))
+
+    def _without_invention(self, span: Span) -> Span:
+        """Return the span without the name of a tool that may not exist."""
+        if span.status == "ok" or "is_unlisted" not in span.attributes:
+            return span
+        return structs.replace(span, name=_UNKNOWN_TOOL)
 
     def _build_attributes(self, span: Span) -> dict[str, Any]:
         name = self._names.get(span.agent, "")

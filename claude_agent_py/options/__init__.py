@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING
 
-from claude_agent_py._lazy_names import attach
+from claude_agent_py._base.lazy_names import attach
 
 if TYPE_CHECKING:
-    from claude_agent_py._errors import OptionsWarning as OptionsWarning
+    from claude_agent_py._base.errors import OptionsError as OptionsError, OptionsWarning as OptionsWarning
     from claude_agent_py.options.client_options import (
         DIALOG_KINDS as DIALOG_KINDS,
         ClientOptions as ClientOptions,
@@ -34,4 +34,16 @@ if TYPE_CHECKING:
     )
     from claude_agent_py.wire.settings.sandbox import SandboxSettings as SandboxSettings
 else:
-    __getattr__, __dir__ = attach(__name__)
+    _NAMES = {
+        "claude_agent_py._base.errors": "OptionsError OptionsWarning",
+        "claude_agent_py.options.client_options": "DIALOG_KINDS ClientOptions",
+        "claude_agent_py.options.values": """
+            SYSTEM_PROMPT_DYNAMIC_BOUNDARY Limits PluginConfig SystemPrompt SystemPromptFile SystemPromptPreset
+            SystemPromptText ThinkingAdaptive ThinkingConfig ThinkingDisabled ThinkingEnabled Timeouts
+        """,
+        "claude_agent_py.wire.messages.catalog": "EffortLevel",
+        "claude_agent_py.wire.settings.choices": "SettingSource",
+        "claude_agent_py.wire.settings.mcp_servers": "MCPHTTPServer MCPSSEServer MCPStdioServer MCPToolPolicy",
+        "claude_agent_py.wire.settings.sandbox": "SandboxSettings",
+    }
+    __all__, __getattr__, __dir__ = attach(__name__, _NAMES)

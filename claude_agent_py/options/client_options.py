@@ -9,9 +9,9 @@ from uuid import UUID
 
 from pydantic import BeforeValidator, Field, PlainValidator, StrictBool
 
-from claude_agent_py._callbacks import callback_name
-from claude_agent_py._configuration import MAX_REPR_CHARS, ConfigModel
-from claude_agent_py._errors import OptionsError, OptionsWarning
+from claude_agent_py._base.callbacks import callback_name
+from claude_agent_py._base.configuration import MAX_REPR_CHARS, ConfigModel
+from claude_agent_py._base.errors import OptionsError, OptionsWarning
 from claude_agent_py.options import readers as read
 from claude_agent_py.options.conflicts import check_conflicts, find_warnings, is_any_given
 from claude_agent_py.options.output_shape import Output, OutputShape, check_output_format
@@ -28,7 +28,7 @@ from claude_agent_py.options.values import (
 from claude_agent_py.wire.settings.choices import ChosenEffort, ChosenPermissionMode, SettingSource
 
 if TYPE_CHECKING:
-    from claude_agent_py._errors import StoreError
+    from claude_agent_py._base.errors import StoreError
     from claude_agent_py.agents.definition import AgentLike
     from claude_agent_py.agents.guide import DelegationGuide
     from claude_agent_py.hooks.handler_types import HooksByEvent
@@ -58,12 +58,12 @@ else:  # the readers check the values at run time, and importing these types tak
 Other = TypeVar("Other")
 
 
-def _reads(reader: Callable[[Any], Any]) -> PlainValidator:
+def _reads(reader: Callable[[Any], object]) -> PlainValidator:
     """Return the validator of an option that applies a reader, which may narrow its type."""
     return PlainValidator(read.optional(reader))
 
 
-def _needs(reader: Callable[[Any], Any]) -> PlainValidator:
+def _needs(reader: Callable[[Any], object]) -> PlainValidator:
     """Return the validator of an option that cannot be None."""
     return PlainValidator(read.part_of_an_option(reader))
 
@@ -324,7 +324,8 @@ class ClientOptions(ConfigModel, Generic[Output]):
     """Send a suggestion for the next prompt after every result."""
     verbatim_prompts: StrictBool = False
     """Send prompts verbatim, without `/commands` and `@files`, for text that was not typed for the CLI. The CLI then
-    also omits the context that it adds at the start of a turn."""
+    also omits the context that it adds at the start of a turn. If this option is not set and a `guard` watches the tool
+    calls, prompts that contain `@` are sent verbatim: the CLI reads `@files` without a tool."""
 
     # Sessions and settings
 
@@ -381,7 +382,7 @@ class ClientOptions(ConfigModel, Generic[Output]):
     """The checkout whose settings, agents and servers are used instead of those in `cwd`, for work in an untrusted
     copy."""
 
-    def model_post_init(self, context: Any, /) -> None:
+    def model_post_init(self, context: object, /) -> None:
         """Check for conflicts and warn about useless options."""
         check_conflicts(self)
         for text in find_warnings(self):
@@ -390,10 +391,10 @@ class ClientOptions(ConfigModel, Generic[Output]):
     @overload
     def replace(self, *, output_type: type[Other], **changes: Any) -> "ClientOptions[Other]": ...
     @overload
-    def replace(self, *, output_type: None, **changes: Any) -> "ClientOptions[Any]": ...
+    def replace(self, *, output_type: None, **changes: Any) -> "ClientOptions": ...
     @overload
     def replace(self, **changes: Any) -> Self: ...
-    def replace(self, **changes: Any) -> Any:
+    def replace(self, **changes: object) -> Any:
         """Return a copy with some values changed, validated like new options. Raises OptionsError."""
         return super().replace(**changes)
 
@@ -419,7 +420,7 @@ class ClientOptions(ConfigModel, Generic[Output]):
         return {name: server for name, server in servers.items() if not read.is_external(server)}
 
 
-def _redact(name: str, value: Any) -> Any:
+def _redact(name: str, value: Any) -> object:
     """Return the value of an option for a repr, without values that may be secrets."""
     if name in ("env", "extra_args", "settings", "managed_settings", "mcp_servers", "output_format", "agents"):
         return list(value) if isinstance(value, Mapping) else value

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from claude_agent_py._errors import OptionsError
+from claude_agent_py._base.errors import OptionsError
 from claude_agent_py.options.delegation import depends_on_hooks, guide_text, why_no_agent_tool
 from claude_agent_py.wire.settings.rule_lists import tool_of
 
@@ -128,7 +128,7 @@ NEEDS: Final[Sequence[tuple[str, Sequence[str], str]]] = (
 """Option, the options of which it needs one, and the problem without them."""
 
 
-def is_any_given(*values: Any) -> bool:
+def is_any_given(*values: object) -> bool:
     """Return whether any of these values is neither None nor False. An empty inbox or store counts as given."""
     return any(value is not None and value is not False for value in values)
 
@@ -144,7 +144,7 @@ def check_conflicts(options: Any) -> None:
             raise OptionsError(problem, option=option)
 
 
-def _gives(options: Any, names: Sequence[str]) -> bool:
+def _gives(options: object, names: Sequence[str]) -> bool:
     return is_any_given(*(getattr(options, name) for name in names))
 
 
@@ -167,7 +167,7 @@ def find_warnings(options: Any) -> Iterator[str]:
     if options.delegation_guide and not guide_text(options):
         yield f"delegation_guide is left out: {why_no_agent_tool(options)}"
     if options.env.get(IDLE_LIMIT):
-        yield f"env: {IDLE_LIMIT} ends calls of tools in this process that report no progress, including child agents"
+        yield f"env: {IDLE_LIMIT} ends calls of tools in this process that report no progress"
     if options.can_use_tool is None:
         return
     if options.permission_mode in _NEVER_ASKS:

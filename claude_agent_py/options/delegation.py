@@ -61,7 +61,7 @@ def guide_text(options: Any) -> str:
     )
 
 
-def is_offered(agent: str, options: Any) -> bool:
+def is_offered(agent: str, options: object) -> bool:
     """Return whether the model may start an agent, by the rules and by the agent that the session runs as."""
     if {f"{tool}({agent})" for tool in AGENT_TOOL} & set(_list_denied(options)):
         return False
@@ -87,7 +87,7 @@ def report_limit(options: Any) -> int | None:
     return guide.max_report_chars if guide and why_no_agent_tool(options) is None else None
 
 
-def reminders(options: Any) -> dict[str, str]:
+def reminders(options: object) -> dict[str, str]:
     """Return the `critical_system_reminder` of each agent that has one."""
     return {
         name: agent.critical_system_reminder
@@ -159,7 +159,7 @@ def _denies(rules: Iterable[str], names: Iterable[str]) -> bool:
 
 
 def _read_denied(settings: object) -> list[str]:
-    permissions: Any = settings.get("permissions") if isinstance(settings, Mapping) else None
+    permissions: object = settings.get("permissions") if isinstance(settings, Mapping) else None
     denied = permissions.get("deny") if isinstance(permissions, Mapping) else None
     if not isinstance(denied, list):
         return []

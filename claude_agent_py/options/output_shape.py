@@ -44,7 +44,7 @@ class OutputShape:
         """Validates the structured output of the CLI and converts it to the Python value."""
 
 
-def check_output_format(value: Any) -> JSONObject:
+def check_output_format(value: object) -> JSONObject:
     """Return the JSON Schema of `output_format`: a plain schema, or an official SDK's `{type: json_schema, schema}`.
 
     Raises ValueError if it does not describe an object: the CLI would exit.

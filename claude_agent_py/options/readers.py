@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
-from claude_agent_py._callbacks import callback_name, takes_arguments
-from claude_agent_py._configuration import inner_text, validate_part
-from claude_agent_py._errors import OptionsError
-from claude_agent_py._untrusted import read_json
+from claude_agent_py._base.bounded_reading import read_json
+from claude_agent_py._base.callbacks import callback_name, takes_arguments
+from claude_agent_py._base.configuration import inner_text, validate_part
+from claude_agent_py._base.errors import OptionsError
 from claude_agent_py.options.output_shape import OutputShape
 from claude_agent_py.tools.names import mcp_server_name
 from claude_agent_py.wire.settings.rule_lists import survives_splitting
@@ -31,6 +31,8 @@ RENAMED: Final[Mapping[str, str]] = {
     "disallowed_tools_delivery": "lists that are too long for the command line are sent in initialize automatically",
     "executable": "the CLI is a standalone program; pass its path as cli_path",
     "executable_args": "the CLI is a standalone program; pass its path as cli_path",
+    "functions": "use custom_tools",
+    "instructions": "use system_prompt=SystemPromptPreset(append=...), or a text to replace the CLI's prompt",
     "json_schema": "use output_format, or output_type for a Python type",
     "load_timeout_ms": "use load_timeout, in seconds",
     "managed_settings_delivery": "managed settings are always sent in initialize",
@@ -44,7 +46,7 @@ RENAMED: Final[Mapping[str, str]] = {
     "stderr": "use on_stderr",
     "tool_config": "use question_preview_format",
 }
-"""The replacements of option names of the official SDKs that differ here."""
+"""The replacements of option names of other SDKs that differ here."""
 
 
 def optional(reader: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -186,6 +188,9 @@ def built_in_tools(value: Any) -> list[str] | str:
     """Read the built-in tools: names, or all of them (`default`, or an official SDK's preset)."""
     if value == "default" or (isinstance(value, Mapping) and value.get("type") == "preset"):
         return "default"
+    for tool in value if isinstance(value, list | tuple) else [value]:
+        if callable(tool) or hasattr(tool, "tools"):
+            raise ValueError("names built-in tools; pass functions and tools as custom_tools, servers as mcp_servers")
     for name in (given := names(value)):
         if not re.fullmatch(r"[\w-]+", name):
             raise ValueError(

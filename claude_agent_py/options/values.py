@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import Field, StrictBool
 
-from claude_agent_py._configuration import ConfigModel, snake_case
+from claude_agent_py._base.configuration import ConfigModel, snake_case
 from claude_agent_py.options.readers import items
 
 SYSTEM_PROMPT_DYNAMIC_BOUNDARY: Final = "__SYSTEM_PROMPT_DYNAMIC_BOUNDARY__"
@@ -34,8 +34,10 @@ class Timeouts(ConfigModel):
     run: Seconds | None = None
     """From the prompt to the end of its run."""
     idle: Seconds | None = None
-    """With `until="idle"`: from the run's own result to the end of its background tasks. On expiry the run ends without
-    an error; `ClientOptions.late_tasks` decides what happens to the remaining tasks."""
+    """With `until="idle"`: how long a run waits for background tasks without progress, such as a turn, a task event or
+    a question to a person. Unless set, 600 for `query`, `run`, `run_sync`, pools and child agents, and no limit for a
+    `Client`. On expiry the run ends without an error; `ClientOptions.late_tasks` decides what happens to the remaining
+    tasks."""
     control: Seconds | None = 60.0
     """From a control request to its reply."""
     close: Seconds = 10.0
@@ -105,7 +107,7 @@ _PROMPT_KINDS: Final[Mapping[str, type[SystemPrompt]]] = {
 _ONLY_PRESET: Final = "claude_code"
 
 
-def read_system_prompt(value: Any) -> SystemPrompt:
+def read_system_prompt(value: object) -> SystemPrompt:
     """Read a system prompt from text, blocks or an official SDK's dict."""
     if isinstance(value, str):
         return SystemPromptText(text=value)
@@ -160,7 +162,7 @@ _THINKING_KINDS: Final[Mapping[str, type[ThinkingConfig]]] = {
 }
 
 
-def read_thinking(value: Any) -> ThinkingConfig:
+def read_thinking(value: object) -> ThinkingConfig:
     """Read a thinking configuration: from its name, from an official SDK's dict, or as is."""
     if isinstance(value, ThinkingConfig):
         return value
@@ -183,12 +185,12 @@ class PluginConfig(ConfigModel):
     """Do not start the MCP servers of the plugin."""
 
 
-def read_plugins(value: Any) -> list[PluginConfig]:
+def read_plugins(value: object) -> list[PluginConfig]:
     """Read a list of plugins: values, paths, or an official SDK's dicts."""
     return [_plugin(plugin) for plugin in items(value)]
 
 
-def _plugin(value: Any) -> PluginConfig:
+def _plugin(value: object) -> PluginConfig:
     if isinstance(value, PluginConfig):
         return value
     if isinstance(value, Mapping):

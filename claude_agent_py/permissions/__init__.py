@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from claude_agent_py._lazy_names import attach
+from claude_agent_py._base.lazy_names import attach
 
 if TYPE_CHECKING:
     from claude_agent_py.permissions.decisions import Allow as Allow, Decision as Decision, Deny as Deny
@@ -49,4 +49,28 @@ if TYPE_CHECKING:
         UnknownPermissionUpdate as UnknownPermissionUpdate,
     )
 else:
-    __getattr__, __dir__ = attach(__name__)
+    _NAMES = {
+        "claude_agent_py.permissions.decisions": "Allow Decision Deny",
+        "claude_agent_py.permissions.elicitation": "Accept Cancel Decline",
+        "claude_agent_py.permissions.handlers": """
+            CanUseTool QuestionHandler PlanHandler ElicitationHandler DialogHandler
+        """,
+        "claude_agent_py.permissions.inbox_sqlite": "SQLiteInbox",
+        "claude_agent_py.permissions.interactions": """
+            Inbox Interaction InteractionOpened InteractionSettled PendingInteractions
+        """,
+        "claude_agent_py.permissions.policies": """
+            Policy allow_tools ask bash_commands deny_tools first_of read_only within
+        """,
+        "claude_agent_py.permissions.prompts": "Completed Dismissed Plan",
+        "claude_agent_py.permissions.questions": "Answers Option Question",
+        "claude_agent_py.permissions.requests": "PermissionContext PermissionRequest displayable",
+        "claude_agent_py.permissions.typed_answers": "read_typed",
+        "claude_agent_py.wire.control.asks": "ElicitationRequest",
+        "claude_agent_py.wire.control.forms": "Form FormError FormField",
+        "claude_agent_py.wire.control.permissions": """
+            AddDirectories AddRules PermissionMode PermissionRuleValue PermissionUpdate RemoveDirectories RemoveRules
+            ReplaceRules SetMode UnknownPermissionUpdate
+        """,
+    }
+    __all__, __getattr__, __dir__ = attach(__name__, _NAMES)

@@ -50,7 +50,7 @@ class Deny:
 Decision: TypeAlias = Allow | Deny
 
 
-def build_reply(decision: Any, suggestions: Sequence[Mapping[str, Any]] = ()) -> JSONObject:
+def build_reply(decision: object, suggestions: Sequence[Mapping[str, object]] = ()) -> JSONObject:
     """Return the reply to the CLI for a decision.
 
     Raises ValueError for anything else, and for a permission update that the CLI would drop and did not suggest.
@@ -83,7 +83,7 @@ def build_denial(message: str) -> JSONObject:
     return {"behavior": "deny", "message": message.strip() or NO_REASON}
 
 
-def _read_updates(updates: Any, suggestions: Sequence[Mapping[str, Any]]) -> list[JSONObject]:
+def _read_updates(updates: object, suggestions: Sequence[Mapping[str, object]]) -> list[JSONObject]:
     if not isinstance(updates, Sequence) or isinstance(updates, str):
         raise ValueError("updated_permissions must be a list of permission updates")
     read: list[JSONObject] = []
@@ -103,7 +103,7 @@ def _read_updates(updates: Any, suggestions: Sequence[Mapping[str, Any]]) -> lis
     return read
 
 
-def json_object(name: str, value: Any) -> JSONObject:
+def json_object(name: str, value: object) -> JSONObject:
     """Return a model or dict as a JSON object. Raises ValueError for anything else."""
     if isinstance(value, BaseModel):
         value = value.model_dump(mode="json", by_alias=True, exclude_unset=True)
@@ -114,7 +114,7 @@ def json_object(name: str, value: Any) -> JSONObject:
     return dict(content)
 
 
-def check_json(name: str, value: Any) -> None:
+def check_json(name: str, value: object) -> None:
     """Raise ValueError if a value has no JSON form."""
     try:
         json.dumps(value, allow_nan=False)
@@ -122,6 +122,6 @@ def check_json(name: str, value: Any) -> None:
         raise ValueError(f"{name} must be valid JSON") from None
 
 
-def describe(value: Any) -> str:
+def describe(value: object) -> str:
     """Describe a value in an error by its type, because the value itself may be secret."""
     return "None" if value is None else f"a value of type {type(value).__name__}"

@@ -5,16 +5,15 @@ times out, or returns an invalid answer refuses.
 """
 
 import contextlib
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from anyio import from_thread
-from msgspec.structs import replace
+from msgspec.structs import force_setattr
 
-from claude_agent_py._callbacks import Callback, make_handler_error
-from claude_agent_py._errors import HandlerError
-from claude_agent_py._handler_context import HandlerContext
+from claude_agent_py._base.callbacks import Callback, make_handler_error
+from claude_agent_py._base.errors import HandlerError
+from claude_agent_py._base.event_loop import call_later, in_event_loop
 from claude_agent_py.permissions.interactions import (
     AnswerSource,
     Inbox,
@@ -25,6 +24,7 @@ from claude_agent_py.permissions.interactions import (
 from claude_agent_py.permissions.prompts import KINDS, Kind, WireRequest, extract_record, get_kind
 from claude_agent_py.permissions.requests import PermissionContext
 from claude_agent_py.tasks.events import Answered, Asked
+from claude_agent_py.tasks.handler_context import extend
 from claude_agent_py.wire.base import JSONObject
 
 if TYPE_CHECKING:
@@ -40,6 +40,9 @@ HANDLERS: dict[Kind, str] = {
     "dialog": "on_user_dialog",
 }
 """The option with the handler of each kind."""
+
+MOMENT: Final = 0.5
+"""The seconds after which a handler that has not decided about a permission counts as asking a person."""
 
 _FALLS_BACK = frozenset({"question", "plan"})
 """Kinds that are also permission requests; `can_use_tool` gets those without their own handler."""
@@ -86,12 +89,22 @@ class PermissionDispatcher:
     async def answer(self, request: WireRequest, context: PermissionContext) -> JSONObject:
         """Return the reply to a request. A failing handler does not raise here; cancelling cancels the handler."""
         kind = get_kind(request)
-        wait = _Wait(self, kind, request, context)
-        own = replace(context, during_wait=wait.during, on_interaction=wait.report_interaction)
-        reply = await self._ask_handler(kind, request, own, wait)
-        return await self._ask_inbox(kind, request, own) if reply is None else reply
+        prompt = extend(context, _Prompt, _dispatcher=self, _kind=kind, _request=request)
+        cancel_timer: Callable[[], object] = lambda: None  # noqa: E731
+        if context.agent_id is not None:  # a policy decides in a moment, and what takes longer asks a person
+            cancel_timer = call_later(MOMENT, prompt.wait)
+        was_answered = False
+        try:
+            reply = await self._ask_handler(kind, request, prompt)
+            if reply is None:
+                reply = await self._ask_inbox(kind, request, prompt)
+            was_answered = True
+            return reply
+        finally:
+            cancel_timer()
+            prompt.end(was_answered)
 
-    async def _ask_inbox(self, kind: Kind, request: Any, context: PermissionContext) -> JSONObject:
+    async def _ask_inbox(self, kind: Kind, request: object, context: PermissionContext) -> JSONObject:
         if self.interactions is None:
             return KINDS[kind].refuse("No handler is configured to allow this.")
         try:
@@ -101,81 +114,78 @@ class PermissionDispatcher:
             self._report(make_handler_error("interactions", error))
             return KINDS[kind].refuse("Denied: the inbox failed.")
 
-    async def _ask_handler(
-        self, kind: Kind, request: Any, context: PermissionContext, wait: "_Wait"
-    ) -> JSONObject | None:
+    async def _ask_handler(self, kind: Kind, request: object, prompt: "_Prompt") -> JSONObject | None:
         """Return the reply of the kind's handler, or None if there is no handler or it has no opinion."""
         if kind not in self._handlers and kind in _FALLS_BACK and self.interactions is None:
             kind = "permission"
         handler = self._handlers.get(kind)
         if handler is None:
             return None
-        subject = KINDS[kind].subject(request, context)
-        # Policies decide without a person. Those that ask one enter `awaiting_user` themselves.
-        is_policy = kind == "permission"
+        subject = KINDS[kind].subject(request, prompt)
+        if kind != "permission":
+            prompt.wait()
         try:
-            with contextlib.nullcontext() if is_policy else context.awaiting_user():
-                reply = await handler.call_and_read(
-                    subject, context, read=lambda value: self._read(kind, request, value)
-                )
-                if reply is not None and wait.is_unanswered:
-                    wait.report_answer(reply, AnswerSource(handler.name.rpartition(".")[2], HANDLERS[kind]))
-                return reply
+            reply = await handler.call_and_read(subject, prompt, read=lambda value: self._read(kind, request, value))
+            if reply is not None:
+                prompt.note_answer(reply, AnswerSource(handler.name.rpartition(".")[2], HANDLERS[kind]))
+            return reply
         except HandlerError as error:
             self._report(error)
             return KINDS[kind].refuse(f"Denied: {HANDLERS[kind]} failed: {error.reason}.")
 
-    def _read(self, kind: Kind, request: Any, value: Any) -> JSONObject | None:
+    def _read(self, kind: Kind, request: object, value: object) -> JSONObject | None:
         if value is None and kind == "permission" and self.interactions is not None:
             # The policy has no opinion, so a person decides.
             return None
         return KINDS[kind].read(request, value)
 
 
-class _Wait:
-    """The waits of one prompt for a person. Tells the tasks of their start, end and answer."""
+class _Prompt(PermissionContext, frozen=True, kw_only=True, eq=False):
+    """The context of a prompt until its reply. If it waits for a person, the tasks learn of it."""
 
-    def __init__(self, dispatcher: PermissionDispatcher, kind: Kind, request: Any, context: HandlerContext) -> None:
-        self._dispatcher = dispatcher
-        self._kind: Kind = kind
-        self._request = request
-        self._context = context
-        self._home = threading.get_ident()
-        self.is_unanswered = False
-        """Whether a person was asked, and no answer has been reported."""
+    _dispatcher: PermissionDispatcher
+    _kind: Kind
+    _request: object
+    _state: Literal["new", "waiting", "answered", "over"] = "new"
+    """`waiting` for a person, whose answer has not been recorded; `over` once there is a reply or none will come."""
 
     @contextlib.contextmanager
-    def during(self, interaction_id: str | None) -> Iterator[None]:
-        """Record during the block that the prompt waits for a person."""
-        self.is_unanswered = True
-        subject = KINDS[self._kind].subject(self._request, self._context)
-        asked = Asked(summarize(self._kind, subject), self._kind, interaction_id)
-        agent_id = self._context.agent_id
-        prompt = f"{self._context.request_id} {agent_id}"  # request ids are only unique within a session
-        self._tell(lambda intake: intake.track_prompt(prompt, agent_id, asked))
-        try:
-            yield
-        finally:
-            self._tell(lambda intake: intake.track_prompt_end(prompt, agent_id))
+    def awaiting_user(self, interaction_id: str | None = None) -> Iterator[None]:
+        if in_event_loop():
+            self.wait(interaction_id)
+        else:  # plain handlers run in a worker thread
+            from_thread.run_sync(self.wait, interaction_id)
+        yield
 
-    def report_interaction(self, event: Any) -> None:
-        """Report that an interaction was opened or settled, and its answer if it has one."""
+    def on_interaction(self, event: object) -> None:
         if isinstance(event, InteractionSettled) and event.answer is not None:
-            source = event.source or AnswerSource("", "")
-            self.report_answer(event.answer, source, event.interaction.id)
+            self.note_answer(event.answer, event.source or AnswerSource("", ""), event.interaction.id)
         self._dispatcher.on_interaction(event)
 
-    def report_answer(self, reply: JSONObject, source: AnswerSource, interaction_id: str | None = None) -> None:
-        """Report the first answer to a prompt that waited for a person. Does nothing for later ones."""
-        if self.is_unanswered:
-            self.is_unanswered = False
-            answered = Answered(extract_record(self._kind, reply), source.by, source.origin, interaction_id)
-            self._tell(lambda intake: intake.track_answer(self._context.agent_id, answered))
+    def wait(self, interaction_id: str | None = None) -> None:
+        """Report that the prompt waits for a person, unless that is known."""
+        if self._state == "new" or (self._state != "over" and interaction_id is not None):
+            force_setattr(self, "_state", "waiting")
+            subject = KINDS[self._kind].subject(self._request, self)
+            asked = Asked(summarize(self._kind, subject), self._kind, interaction_id)
+            for intake in self._dispatcher.intakes():
+                intake.track_prompt(self._id, self.agent_id, asked)
 
-    def _tell(self, track: "Callable[[TaskIntake], object]") -> None:
-        """Call a function with each task intake, in the event loop."""
-        if threading.get_ident() != self._home:  # plain handlers run in a worker thread
-            from_thread.run_sync(self._tell, track)
-            return
-        for intake in self._dispatcher.intakes():
-            track(intake)
+    def note_answer(self, reply: JSONObject, source: AnswerSource, interaction_id: str | None = None) -> None:
+        """Report the first answer to a prompt that waits for a person. Does nothing for others."""
+        if self._state == "waiting":
+            force_setattr(self, "_state", "answered")
+            answered = Answered(extract_record(self._kind, reply), source.by, source.origin, interaction_id)
+            for intake in self._dispatcher.intakes():
+                intake.track_answer(self.agent_id, answered)
+
+    def end(self, was_answered: bool) -> None:
+        """Report that the prompt no longer waits, if it has waited."""
+        if self._state != "new":
+            for intake in self._dispatcher.intakes():
+                intake.track_prompt_end(self._id, self.agent_id, was_answered)
+        force_setattr(self, "_state", "over")
+
+    @property
+    def _id(self) -> str:
+        return f"{self.request_id} {self.agent_id}"  # request ids are only unique within a session

@@ -34,7 +34,7 @@ class Cancel:
 ElicitationAnswer: TypeAlias = Accept | Decline | Cancel
 
 
-def read_elicitation(request: ElicitationRequest, value: Any) -> JSONObject:
+def read_elicitation(request: ElicitationRequest, value: object) -> JSONObject:
     """Return the reply for the result of `on_elicitation`, which may be a dict in MCP form. None cancels.
 
     Raises ValueError if the value is not an answer, or does not match the form.

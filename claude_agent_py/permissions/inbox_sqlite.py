@@ -17,10 +17,10 @@ from typing import Any, Final, TypeVar
 
 import anyio
 
-from claude_agent_py._errors import OptionsError
-from claude_agent_py._event_loop import run_file_work
-from claude_agent_py._shared_sqlite import open_shared, transact
-from claude_agent_py._streams import Polling
+from claude_agent_py._base.errors import OptionsError
+from claude_agent_py._base.event_loop import run_file_work
+from claude_agent_py._base.shared_sqlite import open_shared, transact
+from claude_agent_py._base.streams import Polling
 from claude_agent_py.permissions.interactions import (
     TIMED_OUT,
     AnswerSource,
@@ -109,14 +109,14 @@ class SQLiteInbox(Inbox):
 
         return Polling(read, (self._poll, self._poll))
 
-    async def ask(self, kind: Kind, wire: Any, context: PermissionContext) -> JSONObject:
+    async def ask(self, kind: Kind, wire: object, context: PermissionContext) -> JSONObject:
         """Wait for an answer and return the reply to the CLI. Cancelling withdraws the question."""
         interaction_id = secrets.token_hex(4)
         # Report the wait before the question becomes visible and can be answered.
         with context.awaiting_user(interaction_id):
             return await self._ask(interaction_id, kind, wire, context)
 
-    async def _ask(self, interaction_id: str, kind: Kind, wire: Any, context: PermissionContext) -> JSONObject:
+    async def _ask(self, interaction_id: str, kind: Kind, wire: object, context: PermissionContext) -> JSONObject:
         reply: JSONObject | None = None
         stored: str | None = None
         source: AnswerSource | None = None
@@ -138,7 +138,7 @@ class SQLiteInbox(Inbox):
 
     # Asking ------------------------------------------------------------------------------------------------------
 
-    def _build_row(self, interaction_id: str, kind: Kind, wire: Any, context: PermissionContext) -> dict[str, Any]:
+    def _build_row(self, interaction_id: str, kind: Kind, wire: Any, context: PermissionContext) -> dict[str, object]:
         now = time.time()
         return {
             "id": interaction_id,
@@ -152,7 +152,7 @@ class SQLiteInbox(Inbox):
             "seen_at": now,
         }
 
-    def _open(self, row: dict[str, Any]) -> None:
+    def _open(self, row: dict[str, object]) -> None:
         values = ", ".join(f":{column}" for column in row)
         self._execute(f"INSERT INTO interactions ({', '.join(row)}) VALUES ({values})", row)  # noqa: S608 - our names
 

@@ -21,12 +21,12 @@ from weakref import WeakSet
 import anyio
 from pydantic import ValidationError
 
-from claude_agent_py._event_loop import Wakeup, run_file_work
-from claude_agent_py._handler_context import HandlerContext
+from claude_agent_py._base.event_loop import Wakeup, run_file_work
 from claude_agent_py.permissions.decisions import Decision
 from claude_agent_py.permissions.prompts import KINDS, Kind, Subject
 from claude_agent_py.permissions.requests import PermissionContext, PermissionRequest, displayable
-from claude_agent_py.wire.base import JSONObject
+from claude_agent_py.tasks.handler_context import HandlerContext
+from claude_agent_py.wire.base import JSONObject, dump
 
 if TYPE_CHECKING:
     from claude_agent_py.tasks.task import Task
@@ -106,6 +106,18 @@ class Interaction(ABC):
         """The question in one line that is safe to print in a terminal."""
         return summarize(self.kind, self.subject)
 
+    def to_dict(self) -> JSONObject:
+        """Return the question as JSON."""
+        return {
+            "id": self.id,
+            "session_id": self.session_id,
+            "kind": self.kind,
+            "summary": self.summary,
+            "agent_id": self.agent_id,
+            "created_at": self.created_at,
+            "request": dump(self.wire),
+        }
+
     @property
     @abstractmethod
     def done(self) -> bool:
@@ -115,7 +127,7 @@ class Interaction(ABC):
     def _settle(self, reply: JSONObject, source: AnswerSource) -> bool:
         """Record the first reply. Return False for later ones."""
 
-    def resolve(self, value: Any, *, by: str = "") -> bool:
+    def resolve(self, value: object, *, by: str = "") -> bool:
         """Answer the question. May be called from any thread.
 
         Args:
@@ -173,7 +185,7 @@ class Inbox(ABC):
         """Iterate over pending questions, oldest first."""
 
     @abstractmethod
-    async def ask(self, kind: Kind, wire: Any, context: PermissionContext) -> JSONObject:
+    async def ask(self, kind: Kind, wire: object, context: PermissionContext) -> JSONObject:
         """Wait for an answer and return the reply to the CLI. Cancelling withdraws the question."""
 
     @abstractmethod
@@ -196,7 +208,7 @@ class Inbox(ABC):
         return decision
 
 
-def read_stored(kind: Kind, wire: Any, reply: str) -> JSONObject:
+def read_stored(kind: Kind, wire: object, reply: str) -> JSONObject:
     """Validate a stored answer as if it had been given in this process."""
     try:
         return KINDS[kind].read(wire, KINDS[kind].answer(json.loads(reply)))
@@ -250,7 +262,7 @@ class PendingInteractions(Inbox):
             for arrivals in self._arrivals:
                 arrivals.end()
 
-    async def ask(self, kind: Kind, wire: Any, context: PermissionContext) -> JSONObject:
+    async def ask(self, kind: Kind, wire: object, context: PermissionContext) -> JSONObject:
         """Wait for an answer and return the reply to the CLI. Cancelling withdraws the question."""
         interaction = _Waiting(kind, wire, timeout=self.timeout, context=context)
         # Report the wait before the question becomes visible and can be answered.
@@ -282,7 +294,7 @@ class PendingInteractions(Inbox):
 class _Waiting(Interaction):
     """A question in memory."""
 
-    def __init__(self, kind: Kind, wire: Any, *, timeout: float | None, context: PermissionContext) -> None:
+    def __init__(self, kind: Kind, wire: object, *, timeout: float | None, context: PermissionContext) -> None:
         now = time.time()
         super().__init__(
             kind,
@@ -345,7 +357,7 @@ class _Arrivals(AsyncIterator[Interaction]):
             await self._wakeup.wait()
 
 
-def summarize(kind: Kind, subject: Any) -> str:
+def summarize(kind: Kind, subject: object) -> str:
     """Summarize a question in one line that is safe to print in a terminal."""
     return displayable(_SUMMARIES[kind](subject), 200).replace("\n", " ")
 

@@ -14,8 +14,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from claude_agent_py._callbacks import Callback
-from claude_agent_py._errors import OptionsError, OptionsWarning
+from claude_agent_py._base.callbacks import Callback
+from claude_agent_py._base.errors import OptionsError, OptionsWarning
 from claude_agent_py.permissions.decisions import Allow, Decision, Deny, describe
 from claude_agent_py.permissions.prompts import EXIT_PLAN_MODE
 from claude_agent_py.permissions.questions import ASK_USER_QUESTION
@@ -104,7 +104,7 @@ def allow_unless_ask_rule(request: PermissionRequest) -> Opinion:
     return None if asked_by_rule else Allow()
 
 
-def ask(handler: Callable[[PermissionRequest, PermissionContext], Any]) -> Policy:
+def ask(handler: Callable[[PermissionRequest, PermissionContext], object]) -> Policy:
     """Ask a person with `handler`. The task has the status `awaiting_user` until the answer."""
     callback = _wrap_policy(handler)
 
@@ -141,7 +141,7 @@ def first_of(*policies: Policy) -> Policy:
     return composed
 
 
-def _wrap_policy(policy: Any) -> Callback:
+def _wrap_policy(policy: object) -> Callback:
     if not callable(policy):
         raise OptionsError(f"a policy must be a function, not {type(policy).__name__}", option="can_use_tool")
     return Callback(policy)

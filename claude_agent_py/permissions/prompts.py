@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeAlias
 
-from claude_agent_py._handler_context import HandlerContext
 from claude_agent_py.permissions.decisions import Allow, Decision, Deny, build_denial, build_reply, check_json, describe
 from claude_agent_py.permissions.elicitation import (
     Accept,
@@ -18,6 +17,7 @@ from claude_agent_py.permissions.elicitation import (
 )
 from claude_agent_py.permissions.questions import ASK_USER_QUESTION, Question, read_answers, read_questions
 from claude_agent_py.permissions.requests import PermissionRequest
+from claude_agent_py.tasks.handler_context import HandlerContext
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.control.asks import (
     CanUseToolRequest,
@@ -44,7 +44,7 @@ class Dismissed:
 DialogAnswer: TypeAlias = Completed | Dismissed
 
 
-def read_dialog(value: Any) -> JSONObject:
+def read_dialog(value: object) -> JSONObject:
     """Return the reply for the result of `on_user_dialog`. None dismisses it. Raises ValueError for other values."""
     if value is None or isinstance(value, Dismissed):
         return {"behavior": "cancelled"}
@@ -113,7 +113,7 @@ def get_kind(request: WireRequest) -> Kind:
 _BY_TOOL: Final[Mapping[str, Kind]] = {ASK_USER_QUESTION: "question", EXIT_PLAN_MODE: "plan"}
 
 
-def _read_decision(request: CanUseToolRequest, value: Any) -> JSONObject:
+def _read_decision(request: CanUseToolRequest, value: object) -> JSONObject:
     if value is None:
         return build_denial("No policy allows this.")
     return check_input(request, build_reply(value, request.permission_suggestions or ()))
@@ -126,7 +126,7 @@ def check_input(request: CanUseToolRequest, reply: JSONObject) -> JSONObject:
     return reply
 
 
-def _read_questions(request: CanUseToolRequest, value: Any) -> JSONObject:
+def _read_questions(request: CanUseToolRequest, value: object) -> JSONObject:
     if isinstance(value, Allow):
         return check_input(request, build_reply(value))
     return read_answers(request, value)

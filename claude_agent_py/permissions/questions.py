@@ -64,14 +64,14 @@ def read_answers(request: CanUseToolRequest, value: Any) -> JSONObject:
     given = value if isinstance(value, Answers) else Answers(value)
     pairs = _pair_answers(questions, given.answers)
     answers = {question.question: _join_labels(question, chosen) for question, chosen in pairs}
-    updated: dict[str, Any] = {**request.input, "answers": answers}
+    updated: JSONObject = {**request.input, "answers": answers}
     if given.notes:
         notes = ((_find_question(questions, key), text) for key, text in given.notes.items())
         updated["annotations"] = {question.question: {"notes": text} for question, text in notes}
     return build_reply(Allow(updated_input=updated))
 
 
-def _pair_answers(questions: Sequence[Question], answers: Any) -> list[tuple[Question, Chosen]]:
+def _pair_answers(questions: Sequence[Question], answers: object) -> list[tuple[Question, Chosen]]:
     if isinstance(answers, Mapping):
         return [(_find_question(questions, key), chosen) for key, chosen in answers.items()]
     if not isinstance(answers, Sequence) or isinstance(answers, bytes):
@@ -81,7 +81,7 @@ def _pair_answers(questions: Sequence[Question], answers: Any) -> list[tuple[Que
     return [(question, chosen) for question, chosen in zip(questions, answers, strict=False) if chosen is not None]
 
 
-def _find_question(questions: Sequence[Question], key: Any) -> Question:
+def _find_question(questions: Sequence[Question], key: object) -> Question:
     text = key.question if isinstance(key, Question) else key
     found = [question for question in questions if question.question == text]
     found = found or [question for question in questions if question.header == text]
@@ -91,7 +91,7 @@ def _find_question(questions: Sequence[Question], key: Any) -> Question:
     return found[0]
 
 
-def _join_labels(question: Question, chosen: Any) -> str:
+def _join_labels(question: Question, chosen: object) -> str:
     parts = [chosen] if isinstance(chosen, str) else chosen
     if not isinstance(parts, Sequence) or not all(isinstance(part, str) for part in parts):
         raise ValueError(

@@ -5,13 +5,12 @@ Text in requests comes from the model, a repository or a server and may contain 
 """
 
 import contextlib
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from claude_agent_py._handler_context import HandlerContext
-from claude_agent_py.wire.base import WireModel
+from claude_agent_py.tasks.handler_context import HandlerContext
+from claude_agent_py.wire.base import JSONObject, WireModel
 from claude_agent_py.wire.control.asks import CanUseToolRequest, MatchedAskRule, MCPServerProvenance
 from claude_agent_py.wire.control.permissions import PermissionUpdate, read_update
 from claude_agent_py.wire.tools.registry import typed_input
@@ -27,15 +26,17 @@ class PermissionContext(HandlerContext, frozen=True, kw_only=True):
     """The tool call in question, if any."""
     cwd: str | None = None
     """The session's start directory, or for a guard the shell's current directory; None if unknown."""
-    during_wait: Callable[[str | None], contextlib.AbstractContextManager[None]] = lambda interaction_id: (
-        contextlib.nullcontext()
-    )
-    on_interaction: Callable[[Any], object] = lambda event: None
-    """For inboxes: call it with `InteractionOpened` and `InteractionSettled` in the event loop. Does not raise."""
 
     def awaiting_user(self, interaction_id: str | None = None) -> contextlib.AbstractContextManager[None]:
-        """Set the task's status to `awaiting_user` during the block. Inboxes pass the id of the interaction."""
-        return self.during_wait(interaction_id)
+        """Set the task's status to `awaiting_user`, until the handler returns. Use it in a `with` statement.
+
+        Without it, the status is set when a handler has not decided after half a second. Inboxes pass the id of the
+        interaction.
+        """
+        return contextlib.nullcontext()
+
+    def on_interaction(self, event: object) -> None:
+        """For inboxes: call it with `InteractionOpened` and `InteractionSettled` in the event loop. Does not raise."""
 
 
 @dataclass(frozen=True)
@@ -55,12 +56,12 @@ class PermissionRequest:
         return self.wire.tool_name
 
     @property
-    def raw_input(self) -> dict[str, Any]:
+    def raw_input(self) -> JSONObject:
         """The input as the model wrote it."""
         return self.wire.input
 
     @cached_property
-    def input(self) -> WireModel | dict[str, Any]:
+    def input(self) -> WireModel | JSONObject:
         """The input as the tool's model (`BashInput`, ...), or the dict if no model fits."""
         return typed_input(self.tool_name, self.raw_input)
 

@@ -1,8 +1,8 @@
 """`find_change`: whether a pre-started process can serve a session, and which control requests that takes.
 
 Two options can change later: the model and, between modes that grant nothing permanently, the permission mode. All
-other options must be the same as at the start, and so must the environment, the current directory and the registered
-hooks.
+other options must be the same as at the start (`snapshots.py`), and so must the environment, the current directory and
+the registered hooks.
 
 A *parked* process (`--await-claim`) also takes its directory later (`claim_session`). Measured with CLI 2.1.328:
 project settings, rules, CLAUDE.md, hooks, tools of this process and transcripts then match a cold start there, and the
@@ -15,10 +15,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from claude_agent_py._errors import OptionsError
+from claude_agent_py._base.errors import OptionsError
 from claude_agent_py._launch.environment import environment
 from claude_agent_py.client import Client
 from claude_agent_py.options.client_options import ClientOptions
+from claude_agent_py.pool.snapshots import build_key, copy_options
 
 ONE_SESSION: Final = (
     "resume",
@@ -66,10 +67,12 @@ class SessionRequest:
     """A requested session, and the inputs of its process's start other than the options."""
 
     options: ClientOptions
+    """A copy, as the process is started with them."""
+    keys: Mapping[str, Any]
+    """The options, for comparison."""
     directory: str
     environment: bytes
     """A digest: the values may be secrets."""
-    hooks: tuple[Any, ...]
     is_parked: bool = False
     """Whether the process waits for its directory."""
     is_exact: bool = False
@@ -82,10 +85,10 @@ class SessionRequest:
         variables = sorted((name, value) for name, value in env.items() if name not in _NOT_COMPARED)
         digest = hashlib.sha256(repr(variables).encode()).digest()
         return cls(
-            options,
+            copy_options(options),
+            keys={name: build_key(options, name) for name in ClientOptions.model_fields},
             directory=os.path.abspath(options.cwd or os.curdir),
             environment=digest,
-            hooks=tuple(options.hooks or ()),
             is_parked=is_parked,
         )
 
@@ -127,13 +130,12 @@ def find_change(made: SessionRequest, wanted: SessionRequest) -> Change | None:
     if wanted.is_parked and not made.is_parked:
         return None
     claims = made.is_parked and not wanted.is_parked
-    if (made.environment, made.hooks) != (wanted.environment, wanted.hooks):
+    if made.environment != wanted.environment:
         return None
     if made.directory != wanted.directory and not claims:
         return None
-    values: dict[str, Any] = {
-        name: getattr(wanted.options, name) for name in _find_differences(made.options, wanted.options)
-    }
+    changed = (name for name, key in wanted.keys.items() if key != made.keys[name])
+    values: dict[str, Any] = {name: getattr(wanted.options, name) for name in changed}
     if claims:
         values["cwd"] = wanted.directory
     if wanted.is_exact and values:
@@ -145,22 +147,6 @@ def find_change(made: SessionRequest, wanted: SessionRequest) -> Change | None:
     if "permission_mode" in values and not {made.options.permission_mode, values["permission_mode"]} <= MODES:
         return None
     return Change(**values)
-
-
-def _find_differences(one: ClientOptions, other: ClientOptions) -> set[str]:
-    """Return the names of the options that differ. Values are compared with `==`, so two lambdas always differ."""
-    if one is other:
-        return set()
-    named = one.model_fields_set | other.model_fields_set
-    return {name for name in named if not _is_same(getattr(one, name), getattr(other, name))}
-
-
-def _is_same(one: Any, other: Any) -> bool:
-    if one is other:
-        return True
-    if isinstance(one, Mapping) and isinstance(other, Mapping):
-        return list(one) == list(other) and all(_is_same(one[name], other[name]) for name in one)
-    return type(one) is type(other) and bool(one == other)
 
 
 def check_for_parking(options: ClientOptions) -> None:

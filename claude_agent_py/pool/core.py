@@ -13,15 +13,15 @@ from typing import Final, Literal
 import anyio
 from anyio.abc import TaskGroup
 
-from claude_agent_py._errors import ConnectionClosedError, PoolTimeoutError
-from claude_agent_py._event_loop import spawn_detached, worker
-from claude_agent_py._log import logger
-from claude_agent_py._memory import tree_memory
-from claude_agent_py._runtime.session.current import current
-from claude_agent_py._streams import LazyEvent, RepeatingEvent
+from claude_agent_py._base.errors import ConnectionClosedError, PoolTimeoutError
+from claude_agent_py._base.event_loop import spawn_detached, worker
+from claude_agent_py._base.log import logger
+from claude_agent_py._base.streams import LazyEvent, RepeatingEvent
+from claude_agent_py._connection.current import current
 from claude_agent_py.pool.compatibility import Change, SessionRequest, find_change, names_one_session
 from claude_agent_py.pool.pooled_process import Phase, PooledProcess
 from claude_agent_py.pool.targets import PoolStats, SpareTarget, Waiter
+from claude_agent_py.transport.memory import tree_memory
 
 CLOSED: Final = "the pool is closed"
 

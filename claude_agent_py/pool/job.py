@@ -22,12 +22,13 @@ from anyio.lowlevel import checkpoint
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
 
-from claude_agent_py._errors import ConnectionClosedError, OptionsError, RunFailed
-from claude_agent_py._event_loop import from_any_thread, run_file_work, spawn_detached, worker
-from claude_agent_py._file_locks import lock_file
-from claude_agent_py._runtime.runs.prompts import Prompt, prompt_message
-from claude_agent_py._runtime.runs.result import RunResult
-from claude_agent_py._streams import LazyEvent, RepeatingEvent
+from claude_agent_py._base.errors import ConnectionClosedError, OptionsError, RunFailed
+from claude_agent_py._base.event_loop import from_any_thread, run_file_work, spawn_detached, worker
+from claude_agent_py._base.locks import lock_file
+from claude_agent_py._base.private_files import make_private
+from claude_agent_py._base.streams import LazyEvent, RepeatingEvent
+from claude_agent_py._connection.runs.prompts import Prompt, prompt_message
+from claude_agent_py._connection.runs.result import RunResult
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.pool.compatibility import names_one_session
 from claude_agent_py.pool.outcome import MapProgress, Progress, Report, RunOutcome, build_outcome, show_progress
@@ -38,7 +39,7 @@ from claude_agent_py.wire.base import dump
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from claude_agent_py._protocol.open_runs import Until
+    from claude_agent_py._journal.open_runs import Until
 
 
 KIND: Final = "claude_agent_py.map_runs"
@@ -89,8 +90,12 @@ class Journal:
         except OSError as error:
             raise OptionsError(f"cannot be written: {error}", option=OPTION) from error
         try:
+            make_private(self._file)
             self._lock()
             self._load()
+        except PermissionError as error:
+            os.close(self._file)
+            raise OptionsError(f"cannot be written: {error}", option=OPTION) from error
         except BaseException:
             os.close(self._file)
             raise
@@ -223,7 +228,7 @@ class Job:
     timeout: float | None
     journal: str | Path | None
     show: Progress
-    pool: Pool[Any] | None
+    pool: Pool | None
     memory: int | str | None
 
     def __post_init__(self) -> None:
@@ -246,7 +251,7 @@ class Job:
 
     # Readers -----------------------------------------------------------------------------------------------------
 
-    async def next(self, *, ordered: bool) -> RunOutcome[Any]:
+    async def next(self, *, ordered: bool) -> RunOutcome:
         """Return the next outcome. Raises StopAsyncIteration after the last."""
         self._begin()
         await checkpoint()
@@ -260,13 +265,13 @@ class Job:
                 raise StopAsyncIteration
             await self._changed.wait()
 
-    def _take_outcome(self, index: int) -> RunOutcome[Any]:
+    def _take_outcome(self, index: int) -> RunOutcome:
         self._unread.remove(index)
         self._read += 1
         self._changed.set()
         return self._outcomes[index]
 
-    async def all(self) -> list[RunOutcome[Any]]:
+    async def all(self) -> list[RunOutcome]:
         """Wait for all outcomes."""
         self._ahead = math.inf
         self._begin()
@@ -284,10 +289,15 @@ class Job:
     # Lifecycle --------------------------------------------------------------------------------------------------------
 
     def _begin(self) -> None:
-        if self._scope is None and not self._is_stopped:
+        if not self.was_begun:
             self._scope = anyio.CancelScope()
             self._stop_soon = from_any_thread(self._scope.cancel)
             spawn_detached(functools.partial(self._work, self._scope), name="claude_agent_py map_runs")
+
+    @property
+    def was_begun(self) -> bool:
+        """Whether the runs were started, or stopped before that."""
+        return self._is_stopped or self._scope is not None
 
     async def stop(self) -> None:
         """Cancel the runs and wait until they have ended."""
@@ -342,7 +352,7 @@ class Job:
         self._todo = deque(index for index in self._todo if index not in found)
         return journal
 
-    def _create_pool(self) -> Pool[Any]:
+    def _create_pool(self) -> Pool:
         concurrency = min(self.concurrency, len(self._todo))
         # Each process resumes the same session, so none can be started ahead.
         if names_one_session(self.options):
@@ -350,13 +360,13 @@ class Job:
         spares = max(1, concurrency // 2)
         return Pool(self.options, size=spares, max_size=concurrency + spares, memory=self.memory)
 
-    async def _run_all(self, pool: Pool[Any], journal: Journal | None, report: Report) -> None:
+    async def _run_all(self, pool: Pool, journal: Journal | None, report: Report) -> None:
         async with anyio.create_task_group() as group:
             for _ in range(min(self.concurrency, len(self._todo))):
                 group.start_soon(self._run_some, pool, journal, report)
 
     @worker
-    async def _run_some(self, pool: Pool[Any], journal: Journal | None, report: Report) -> None:
+    async def _run_some(self, pool: Pool, journal: Journal | None, report: Report) -> None:
         """Run one prompt after another until none is left."""
         while self._todo:
             while len(self._unread) + self._running >= self._ahead:
@@ -377,12 +387,12 @@ class Job:
             self._put(outcome)
             report(self.progress)
 
-    async def _run_prompt(self, pool: Pool[Any], index: int) -> RunOutcome:
+    async def _run_prompt(self, pool: Pool, index: int) -> RunOutcome:
         """Run a prompt until it has an answer or a final error."""
         prompt = self.prompts[index]
         failures: list[RunFailed] = []
         attempt = functools.partial(pool.run, prompt, self.options, until=self.until, timeout=self.timeout)
-        ended: RunResult[Any] | RunFailed
+        ended: RunResult | RunFailed
         try:
             ended = await self.retry.run(attempt, failures=failures)
         except RunFailed as error:
@@ -392,7 +402,7 @@ class Job:
             ended = error
         return build_outcome(index, prompt, ended, failures)
 
-    async def _keep_spares(self, pool: Pool[Any]) -> None:
+    async def _keep_spares(self, pool: Pool) -> None:
         """Near the end, keep no more spares than prompts are left."""
         if len(self._todo) < max(1, self.concurrency // 2) and not names_one_session(self.options):
             await pool.warm(size=len(self._todo))
@@ -416,6 +426,6 @@ class Job:
         )
 
 
-async def _close(pool: Pool[Any]) -> None:
+async def _close(pool: Pool) -> None:
     with anyio.CancelScope(shield=True):
         await pool.close()

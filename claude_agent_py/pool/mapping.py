@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import AsyncIterator, Generator, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Self
+from typing import Any, Generic, Self
 
 import anyio
 from anyio.lowlevel import checkpoint
 
-from claude_agent_py._errors import OptionsError
-from claude_agent_py._runtime.runs.prompts import Prompt, check_prompt, check_run_arguments, is_stream
+from claude_agent_py._base.errors import OptionsError
+from claude_agent_py._connection.runs.prompts import Prompt, check_prompt, check_run_arguments, is_stream
+from claude_agent_py._journal.open_runs import Until
 from claude_agent_py.options.client_options import ClientOptions, options_or_defaults
 from claude_agent_py.options.output_shape import Output
 from claude_agent_py.pool.job import Job
@@ -18,9 +20,6 @@ from claude_agent_py.pool.outcome import MapProgress, Progress, RunOutcome, chec
 from claude_agent_py.pool.pool import Pool
 from claude_agent_py.pool.targets import check_count
 from claude_agent_py.retrying import RetryPolicy
-
-if TYPE_CHECKING:
-    from claude_agent_py._protocol.open_runs import Until
 
 
 def map_runs(
@@ -32,7 +31,7 @@ def map_runs(
     retry: RetryPolicy | None = None,
     journal: str | Path | None = None,
     progress: Progress = None,
-    pool: Pool[Any] | None = None,
+    pool: Pool | None = None,
     memory: int | str | None = None,
     until: Until = "idle",
     timeout: float | None = None,
@@ -87,7 +86,7 @@ def map_runs(
     return MapRuns(job, ordered=ordered)
 
 
-def _check_iterable(prompts: Any) -> Iterable[Any]:
+def _check_iterable(prompts: object) -> Iterable[object]:
     if isinstance(prompts, str | bytes | dict) or not isinstance(prompts, Iterable):
         raise OptionsError(f"must be a list of prompts, not {type(prompts).__name__}", option="prompts")
     return prompts
@@ -150,5 +149,13 @@ class MapRuns(Generic[Output]):
 
     def __del__(self) -> None:
         job: Job | None = vars(self).get("_job")
-        if job is not None:
-            job.stop_soon()
+        if job is None:
+            return
+        job.stop_soon()
+        if not job.was_begun:
+            warnings.warn(
+                "map_runs(...) was never awaited, so its prompts were not sent: await it, or iterate over it",
+                RuntimeWarning,
+                stacklevel=2,  # the line that dropped it
+                source=self,
+            )

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, TypeAlias
 
-from claude_agent_py._errors import OptionsError, RunFailed
-from claude_agent_py._runtime.runs.prompts import Prompt
-from claude_agent_py._runtime.runs.result import RunResult
+from claude_agent_py._base.errors import OptionsError, RunFailed
+from claude_agent_py._connection.runs.prompts import Prompt
+from claude_agent_py._connection.runs.result import RunResult
 from claude_agent_py.options.output_shape import Output
 
 
@@ -63,9 +63,7 @@ class MapProgress:
     """The cost so far in US dollars, without outcomes from the journal."""
 
 
-def build_outcome(
-    index: int, prompt: Prompt, ended: RunResult[Any] | RunFailed, failures: list[RunFailed]
-) -> RunOutcome:
+def build_outcome(index: int, prompt: Prompt, ended: RunResult | RunFailed, failures: list[RunFailed]) -> RunOutcome:
     """Return the outcome of a prompt from its result or final error, and the errors of all failed attempts."""
     results = [failure.result for failure in failures]
     if isinstance(ended, RunFailed):
@@ -89,7 +87,7 @@ Progress: TypeAlias = bool | Callable[[MapProgress], object] | None
 Report: TypeAlias = Callable[[MapProgress], object]
 
 
-def check_progress(progress: Any) -> None:
+def check_progress(progress: object) -> None:
     """Check the `progress` option.
 
     Raises:
@@ -98,7 +96,7 @@ def check_progress(progress: Any) -> None:
     if progress is not None and not isinstance(progress, bool) and not callable(progress):
         raise OptionsError(f"must be a bool or a function, not {progress!r}", option="progress")
     if progress is True and not _has_rich():
-        raise OptionsError('needs rich: pip install "claude-agent-py[cli]"', option="progress")
+        raise OptionsError("needs rich: pip install rich", option="progress")
 
 
 @contextmanager

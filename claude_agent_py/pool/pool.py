@@ -6,18 +6,18 @@ import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Generic, Self, TypeVar, overload
 
 import anyio
 
-from claude_agent_py._errors import (
+from claude_agent_py._base.errors import (
     CLIExitError,
     ConnectionClosedError,
     ControlError,
     LocalProtocolError,
     OptionsError,
 )
-from claude_agent_py._log import logger
+from claude_agent_py._base.log import logger
 from claude_agent_py.client import Client
 from claude_agent_py.options.client_options import ClientOptions, options_or_defaults
 from claude_agent_py.options.output_shape import Output
@@ -29,10 +29,10 @@ from claude_agent_py.pool.targets import PoolStats, SpareTarget, check_count, ch
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
-    from claude_agent_py._protocol.open_runs import Until
-    from claude_agent_py._runtime.runs.prompts import Prompt
-    from claude_agent_py._runtime.runs.result import RunResult
-    from claude_agent_py._runtime.runs.run import Run
+    from claude_agent_py._connection.runs.prompts import Prompt
+    from claude_agent_py._connection.runs.result import RunResult
+    from claude_agent_py._connection.runs.run import Run
+    from claude_agent_py._journal.open_runs import Until
 
 Other = TypeVar("Other")
 
@@ -174,8 +174,8 @@ class Pool(Generic[Output]):
     ) -> AbstractAsyncContextManager[Client[Other]]: ...
     @asynccontextmanager
     async def client(
-        self, options: ClientOptions[Any] | None = None, *, timeout: float | None = None
-    ) -> AsyncIterator[Client[Any]]:
+        self, options: ClientOptions | None = None, *, timeout: float | None = None
+    ) -> AsyncIterator[Client]:
         """Use a connected client: `async with pool.client() as client`. It closes afterwards, in the background.
 
         Callers are served in order. A cancellation loses no process and leaves none behind.
@@ -208,11 +208,11 @@ class Pool(Generic[Output]):
     def query(
         self,
         prompt: Prompt,
-        options: ClientOptions[Any] | None = None,
+        options: ClientOptions | None = None,
         *,
         until: Until = "idle",
         timeout: float | None = None,
-    ) -> Run[Any]:
+    ) -> Run:
         """Return a run in a separate session, like the function `query`, on a process of the pool.
 
         The first message or await waits for a process, at most for the pool's `timeout`. The run's `timeout` counts
@@ -236,11 +236,11 @@ class Pool(Generic[Output]):
     async def run(
         self,
         prompt: Prompt,
-        options: ClientOptions[Any] | None = None,
+        options: ClientOptions | None = None,
         *,
         until: Until = "idle",
         timeout: float | None = None,
-    ) -> RunResult[Any]:
+    ) -> RunResult:
         """Run one prompt in a separate session and return its result, like the function `run`.
 
         Raises:
@@ -250,7 +250,7 @@ class Pool(Generic[Output]):
         async with self.query(prompt, options, until=until, timeout=timeout) as run:
             return await run
 
-    async def warm(self, options: ClientOptions[Any] | None = None, *, size: int) -> None:
+    async def warm(self, options: ClientOptions | None = None, *, size: int) -> None:
         """Keep this many spares for some options from now on; 0 keeps none. None means the options of the pool.
 
         Spares for the pool's options start first, then those for other options in the order of the calls.
@@ -286,7 +286,7 @@ class Pool(Generic[Output]):
         if self._core.is_draining:
             raise ConnectionClosedError("the pool is draining and accepts no new callers")
 
-    async def take(self, options: ClientOptions[Any] | None, timeout: float | None) -> PooledProcess:
+    async def take(self, options: ClientOptions | None, timeout: float | None) -> PooledProcess:
         """Return a process that serves the requested session. The caller has to `end` it. Internal to this package."""
         limit = self._timeout if timeout is None else check_seconds(timeout, "timeout")
         request = SessionRequest.for_options(options_or_defaults(options or self._options))
@@ -310,7 +310,7 @@ async def _apply_request(process: PooledProcess, request: SessionRequest) -> Non
     assert change is not None  # noqa: S101 - `PoolCore.next` returns only processes that can serve the request
     try:
         if not process.client.is_open:
-            raise process.client.session.ending.error
+            raise process.client.connection.shutdown.error
         await change.apply(process.client, request.options)
     except BaseException:
         process.end()

@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from claude_agent_py._errors import ClaudeAgentError
-from claude_agent_py._log import logger
-from claude_agent_py._protocol.state import State
-from claude_agent_py._runtime.runs.prompts import Prompt
+from claude_agent_py._base.errors import ClaudeAgentError
+from claude_agent_py._base.log import logger
+from claude_agent_py._connection.runs.prompts import Prompt
+from claude_agent_py._journal.state import State
 from claude_agent_py.client import Client
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.pool.compatibility import SessionRequest
 from claude_agent_py.runs import OneShot
 
 if TYPE_CHECKING:
-    from claude_agent_py._protocol.open_runs import Until
-    from claude_agent_py._runtime.session.ending import TasksAtClose
+    from claude_agent_py._connection.shutdown import TasksAtClose
+    from claude_agent_py._journal.open_runs import Until
 
 
 CHECK_EVERY: Final = 30.0
@@ -89,10 +89,10 @@ class PooledProcess:
         """Return the error of a lost spare, or None once it is older than `idle` or no longer a spare."""
         while self.phase is Phase.SPARE:
             expires = math.inf if idle is None else self.since + idle
-            session = self.client.session
+            session = self.client.connection
             with anyio.CancelScope(deadline=min(expires, anyio.current_time() + CHECK_EVERY)):
-                await session.ending.stream_over.wait()
-            error = await self._check_health() if session.is_open else session.ending.error
+                await session.shutdown.stream_over.wait()
+            error = await self._check_health() if session.is_open else session.shutdown.error
             if self.is_free and (error is not None or anyio.current_time() >= expires):
                 return error
         return None
@@ -111,11 +111,11 @@ class PooledProcess:
         try:
             await self.client.close(tasks=self.tasks_at_close)
             # The process continues until its tasks have ended.
-            if self.client.session.state is State.LEFT:
+            if self.client.connection.state is State.LEFT:
                 self._is_left = True
                 if self._ends_tasks:
                     self.client.abort()
-                await self.client.session.ending.wait_closed()
+                await self.client.connection.shutdown.wait_closed()
         except Exception:
             # Unexpected, but the slot must become free.
             logger.exception("closing a process of a pool failed")
@@ -150,8 +150,8 @@ class PooledRun(OneShot):
         if self._process is not None:
             self._process.end(tasks)
 
-    def __del__(self) -> None:
+    def _abandon(self) -> None:
         process: PooledProcess | None = vars(self).get("_process")
         if process is not None and process.phase is not Phase.CLOSING:
-            # `abort` works in any thread. The worker of the process then cleans up.
+            # The worker of the process then cleans up.
             process.client.abort()

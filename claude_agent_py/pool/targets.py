@@ -7,11 +7,11 @@ from typing import Any, Final
 
 import anyio
 
-from claude_agent_py._errors import OptionsError
-from claude_agent_py._memory import can_measure, read_size
+from claude_agent_py._base.errors import OptionsError
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.pool.compatibility import SessionRequest
 from claude_agent_py.pool.pooled_process import PooledProcess
+from claude_agent_py.transport.memory import can_measure, read_size
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,13 +114,13 @@ def read_memory_limit(memory: Any) -> int | None:
     return read_size(memory, option="memory")
 
 
-def check_count(value: Any, option: str, least: int) -> None:
+def check_count(value: object, option: str, least: int) -> None:
     """Raise OptionsError unless the value is an integer of at least `least`."""
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise OptionsError(f"must be a number of at least {least}, not {value!r}", option=option)
 
 
-def check_seconds(value: Any, option: str) -> float | None:
+def check_seconds(value: object, option: str) -> float | None:
     """Return seconds, or None for no limit. Raises OptionsError for anything else."""
     if value is None:
         return None

@@ -7,12 +7,13 @@ folder other than `CLAUDE_CONFIG_DIR` or `~/.claude`.
 
 from typing import TYPE_CHECKING
 
-from claude_agent_py._lazy_names import attach
+from claude_agent_py._base.lazy_names import attach
 
 if TYPE_CHECKING:
-    from claude_agent_py._errors import (
+    from claude_agent_py._base.errors import (
         SessionBusyError as SessionBusyError,
         SessionError as SessionError,
+        SessionInUseError as SessionInUseError,
         SessionLeasedError as SessionLeasedError,
         SessionNotFoundError as SessionNotFoundError,
         StaleLeaseError as StaleLeaseError,
@@ -39,9 +40,9 @@ if TYPE_CHECKING:
         running_sessions as running_sessions,
     )
     from claude_agent_py.sessions.search import SearchHit as SearchHit, search_sessions as search_sessions
-    from claude_agent_py.sessions.session import (
-        Session as Session,
+    from claude_agent_py.sessions.stored_session import (
         SessionUsage as SessionUsage,
+        StoredSession as StoredSession,
         get_session as get_session,
         get_session_messages as get_session_messages,
         get_subagent_messages as get_subagent_messages,
@@ -87,4 +88,44 @@ if TYPE_CHECKING:
     from claude_agent_py.sessions.transcript import StoredSubagent as StoredSubagent, Transcript as Transcript
     from claude_agent_py.tasks.files.transcript import TranscriptMessage as TranscriptMessage
 else:
-    __getattr__, __dir__ = attach(__name__)
+    _NAMES = {
+        "claude_agent_py._base.errors": """
+            SessionBusyError SessionError SessionInUseError SessionLeasedError SessionNotFoundError StaleLeaseError
+            StoreError
+        """,
+        "claude_agent_py.sessions.changes": """
+            archive_session delete_session fork_session rename_session tag_session unarchive_session
+        """,
+        "claude_agent_py.sessions.folders": "project_key_for_directory",
+        "claude_agent_py.sessions.index": "get_session_info list_sessions",
+        "claude_agent_py.sessions.info": "SessionInfo",
+        "claude_agent_py.sessions.lines": "DamagedLine",
+        "claude_agent_py.sessions.processes": "RunningProcess RunningSession running_sessions",
+        "claude_agent_py.sessions.search": "SearchHit search_sessions",
+        "claude_agent_py.sessions.stored_session": """
+            StoredSession SessionUsage get_session get_session_messages get_subagent_messages list_subagents
+        """,
+        "claude_agent_py.sessions.stored_tasks": "StoredTask",
+        "claude_agent_py.sessions.stores.base": "fold_session_summary",
+        "claude_agent_py.sessions.stores.directory": "DirectoryStore",
+        "claude_agent_py.sessions.stores.edits": """
+            copy_session delete_session_via_store export_session fork_session_via_store import_session push
+            rename_session_via_store tag_session_via_store
+        """,
+        "claude_agent_py.sessions.stores.memory": "MemoryStore",
+        "claude_agent_py.sessions.stores.postgres": "PostgresStore",
+        "claude_agent_py.sessions.stores.protocol": """
+            FullSessionStore Lease LeasingStore SessionKey SessionListSubkeysKey SessionStore SessionStoreEntry
+            SessionStoreListEntry SessionSummaryEntry
+        """,
+        "claude_agent_py.sessions.stores.queries": """
+            get_session_from_store get_session_info_from_store get_session_messages_from_store
+            get_subagent_messages_from_store list_sessions_from_store list_subagents_from_store
+        """,
+        "claude_agent_py.sessions.stores.redis": "RedisStore",
+        "claude_agent_py.sessions.stores.s3": "S3Store",
+        "claude_agent_py.sessions.stores.sqlite": "SQLiteStore",
+        "claude_agent_py.sessions.transcript": "StoredSubagent Transcript",
+        "claude_agent_py.tasks.files.transcript": "TranscriptMessage",
+    }
+    __all__, __getattr__, __dir__ = attach(__name__, _NAMES)

@@ -23,7 +23,7 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from claude_agent_py._untrusted import read_json
+from claude_agent_py._base.bounded_reading import read_json
 from claude_agent_py.sessions.lines import DamagedLine, Snapshot
 from claude_agent_py.wire.fitting import fit
 

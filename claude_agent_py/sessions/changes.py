@@ -16,8 +16,8 @@ from typing import Any, Final
 
 import msgspec
 
-from claude_agent_py._errors import OptionsError, SessionBusyError, SessionError
-from claude_agent_py._untrusted import read_bytes
+from claude_agent_py._base.bounded_reading import read_bytes
+from claude_agent_py._base.errors import OptionsError, SessionBusyError, SessionError
 from claude_agent_py.sessions.chain import read_entry
 from claude_agent_py.sessions.files import append_line, set_archived, write_atomically
 from claude_agent_py.sessions.folders import AnyPath, config_folder, find_session
@@ -48,7 +48,7 @@ def rename_session(
         OptionsError: The id is not a UUID, or the title is empty.
         SessionError: The transcript cannot be written.
     """
-    _append(session_id, directory, config_dir, {"type": "custom-title", "customTitle": normalise_title(title)})
+    _append(session_id, directory, config_dir, build_title(title))
 
 
 def tag_session(
@@ -59,7 +59,7 @@ def tag_session(
     Invisible characters and surrounding white space are removed from the tag. Takes the other arguments and raises the
     errors of `rename_session`.
     """
-    _append(session_id, directory, config_dir, {"type": "tag", "tag": normalise_tag(tag)})
+    _append(session_id, directory, config_dir, build_tag(tag))
 
 
 def archive_session(session_id: str, directory: AnyPath | None = None, *, config_dir: AnyPath | None = None) -> None:
@@ -93,33 +93,29 @@ def delete_session(session_id: str, directory: AnyPath | None = None, *, config_
     path = find_session(session_id, directory, config_dir)
     check_idle(session_id, config_dir)
     folder = path.removesuffix(".jsonl")
-    try:
+    with _changing("deleted", session_id):
         os.unlink(path)
         if os.path.islink(folder):
             # The link's target does not belong to the session.
             os.unlink(folder)
         elif os.path.isdir(folder):
             shutil.rmtree(folder)
-    except OSError as error:
-        raise change_error("deleted", session_id, error) from error
 
 
-def normalise_title(title: str) -> str:
-    """Return a title as one line. Raises OptionsError if the title is empty."""
+def build_title(title: str) -> dict[str, Any]:
+    """Return the note of a title, as one line. Raises OptionsError if the title is empty."""
     name = _SPACE.sub(" ", title).strip()
     if not name:
         raise OptionsError("must not be empty", option="title")
-    return name
+    return {"type": "custom-title", "customTitle": name}
 
 
-def normalise_tag(tag: str | None) -> str:
-    """Return a tag without invisible characters; empty for None. Raises OptionsError if nothing remains."""
-    if tag is None:
-        return ""
-    word = _strip_invisible(tag)
-    if not word:
+def build_tag(tag: str | None) -> dict[str, Any]:
+    """Return the note of a tag, without invisible characters. Raises OptionsError if nothing remains."""
+    word = "" if tag is None else _strip_invisible(tag)
+    if not word and tag is not None:
         raise OptionsError("must not be empty; None removes the tag", option="tag")
-    return word
+    return {"type": "tag", "tag": word}
 
 
 def check_idle(session_id: str, config_dir: AnyPath | None) -> None:
@@ -129,30 +125,32 @@ def check_idle(session_id: str, config_dir: AnyPath | None) -> None:
         raise SessionBusyError(session_id, process.pid, process.status)
 
 
-def change_error(participle: str, session_id: str, error: OSError) -> SessionError:
-    """Return the error for a session that cannot be changed."""
-    reason = error.strerror or str(error)
-    return SessionError(f"session {session_id} cannot be {participle}: {reason}", session_id=session_id)
+@contextlib.contextmanager
+def _changing(participle: str, session_id: str) -> Iterator[None]:
+    """Raise SessionError if the session cannot be changed."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        message = f"session {session_id} cannot be {participle}: {reason}"
+        raise SessionError(message, session_id=session_id) from error
 
 
 def _archive(path: str, session_id: str, *, archived: bool) -> None:
-    try:
+    with _changing("archived" if archived else "unarchived", session_id):
         set_archived(path, archived)
-    except OSError as error:
-        raise change_error("archived" if archived else "unarchived", session_id, error) from error
 
 
 def _append(session_id: str, directory: AnyPath | None, config_dir: AnyPath | None, note: dict[str, Any]) -> None:
     path = find_session(session_id, directory, config_dir)
     process = find_process(config_folder(config_dir), session_id)
-    try:
-        append_line(path, encode_note(note, session_id), has_writer=process is not None)
-    except TimeoutError:
-        # `append_line` only waits if there is a writer.
-        assert process is not None  # noqa: S101
-        raise SessionBusyError(session_id, process.pid, process.status) from None
-    except OSError as error:
-        raise change_error("changed", session_id, error) from error
+    with _changing("changed", session_id):
+        try:
+            append_line(path, encode_note(note, session_id), has_writer=process is not None)
+        except TimeoutError:
+            # `append_line` only waits if there is a writer.
+            assert process is not None  # noqa: S101
+            raise SessionBusyError(session_id, process.pid, process.status) from None
 
 
 def encode_note(note: dict[str, Any], session_id: str) -> bytes:
@@ -179,11 +177,10 @@ _CALL: Final = re.compile(rb'"id":"([^"\\\\]{1,256})"')
 """The ids in a block of an answer, including the call's id."""
 
 
-class _SessionIdField(msgspec.Struct, rename="camel", gc=False):
-    session_id: Any = None
-
-
-_decode_session_id: Final = msgspec.json.Decoder(_SessionIdField).decode
+_NOT_COPIED: Final = ("teamName", "agentName", "slug")
+"""Fields that tie an entry to a team, and to the plan file that the original session writes."""
+_decode_fields: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_encode: Final = msgspec.json.encode
 
 
 def fork_session(
@@ -197,7 +194,7 @@ def fork_session(
     """Copy a session, even while a process has it open. The copy can be resumed. Blocks.
 
     As in a fork by the CLI, entries keep their uuids, so a message has the same uuid in both sessions. Notes of the CLI
-    (costs, undo history, the requests that it sent) stay with the original.
+    (costs, undo history, the requests that it sent) stay with the original, as do its team and its plan.
     Subagents launched in the copied part are copied in full.
 
     Args:
@@ -217,14 +214,13 @@ def fork_session(
     copy_id = str(uuid.uuid4())
     copy = os.path.join(os.path.dirname(source), f"{copy_id}.jsonl")
     copier = _SessionCopier(source, session_id, copy_id)
-    try:
-        write_atomically(copy, copier.iter_lines(up_to_message_id, name))
-        return describe_session(copy, copy_id)
-    except BaseException as error:
-        shutil.rmtree(copy.removesuffix(".jsonl"), ignore_errors=True)
-        if isinstance(error, OSError):
-            raise change_error("copied", session_id, error) from error
-        raise
+    with _changing("copied", session_id):
+        try:
+            write_atomically(copy, copier.iter_lines(up_to_message_id, name))
+            return describe_session(copy, copy_id)
+        except BaseException:
+            shutil.rmtree(copy.removesuffix(".jsonl"), ignore_errors=True)
+            raise
 
 
 class _SessionCopier:
@@ -302,18 +298,14 @@ class _SessionCopier:
                 continue
 
     def _rewrite(self, line: bytes, origin: str | None = None) -> bytes:
-        """Return a line with the copy's session id and, for an entry, its origin."""
-        line = line.strip(b"\0 \t\r")
-        own = f'"sessionId":"{self._copy_id}"'.encode()
-        moved = line.replace(f'"sessionId":"{self._session_id}"'.encode(), own)
-        added = b""
-        # Another program may have written the line, or it was copied from a fork.
-        if _decode_session_id(moved).session_id != self._copy_id:
-            added += b"," + own
-        if origin is not None and b'"forkedFrom":' not in line:
-            came_from = {"sessionId": self._session_id, "messageUuid": origin}
-            added += b',"forkedFrom":' + json.dumps(came_from, separators=(",", ":")).encode()
-        return moved[:-1] + added + b"}\n"
+        """Return a line with the copy's session id and, for an entry, its origin. Other values keep their bytes."""
+        fields: dict[str, Any] = dict(_decode_fields(line.strip(b"\0 \t\r")))
+        for name in _NOT_COPIED:
+            fields.pop(name, None)
+        fields["sessionId"] = self._copy_id
+        if origin is not None and "forkedFrom" not in fields:
+            fields["forkedFrom"] = {"sessionId": self._session_id, "messageUuid": origin}
+        return _encode(fields) + b"\n"
 
 
 def _iter_complete_lines(snapshot: Snapshot) -> Iterator[bytes]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Final
 
-from claude_agent_py._untrusted import read_bytes, read_object
+from claude_agent_py._base.bounded_reading import read_bytes, read_object
 
 _COMPLETES_WITHIN: Final = 1.0
 """Seconds to wait for another program to complete its line."""

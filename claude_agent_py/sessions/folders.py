@@ -12,8 +12,8 @@ import unicodedata
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from claude_agent_py._errors import OptionsError, SessionNotFoundError
-from claude_agent_py._untrusted import read_bytes
+from claude_agent_py._base.bounded_reading import read_bytes
+from claude_agent_py._base.errors import OptionsError, SessionNotFoundError
 from claude_agent_py.tasks.files.paths import SLUG_CHARS, project_slug
 
 AnyPath: TypeAlias = str | os.PathLike[str]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final, NamedTuple
 
-from claude_agent_py._errors import OptionsError
+from claude_agent_py._base.errors import OptionsError
 from claude_agent_py.sessions.files import is_archived
 from claude_agent_py.sessions.folders import AnyPath, find_project_folders, find_session, parse_session_id
 from claude_agent_py.sessions.info import SessionInfo, read_info

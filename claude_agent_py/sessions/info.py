@@ -5,15 +5,14 @@ of the file when it compacts or exits. All calls block.
 """
 
 import os
-import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
-from claude_agent_py._untrusted import open_regular
-from claude_agent_py.wire.timestamps import seconds
+from claude_agent_py._base.bounded_reading import open_regular
+from claude_agent_py.sessions.summary import apply_entry
 
 HEAD_BYTES: Final = 64 * 1024
 FIRST_BYTES: Final = 16 * 1024
@@ -25,15 +24,9 @@ DEEP_BYTES: Final = 64 * 1024 * 1024
 """How far back to look for a title when a single session is requested."""
 _BLOCK: Final = 1024 * 1024
 _MOST_NOTE: Final = 64 * 1024
-PROMPT_CHARS: Final = 200
 
-_NOT_A_PROMPT: Final = re.compile(
-    r"<local-command-(?:stdout|caveat)>|<session-start-hook>|<tick>|<goal>|<task-notification>"
-    r"|\[Request interrupted by user[^\]]*\]"
-    r"|\s*<ide_opened_file>.*</ide_opened_file>\s*$|\s*<ide_selection>.*</ide_selection>\s*$",
-    re.DOTALL,
-)
-_NOTE: Final = b'{"type":"'
+_NOTE: Final = b'\n{"type":"'
+_MOST_KIND: Final = 32
 _KINDS: Final = frozenset({b"custom-title", b"ai-title", b"tag", b"last-prompt", b"summary", b"cost-state"})
 _LINKED: Final = b'{"parentUuid":'
 _MESSAGE: Final = b',"message":{'
@@ -41,7 +34,6 @@ _BRANCH: Final = b'"gitBranch":"'
 _SIDECHAIN: Final = b'"isSidechain":true'
 _BEFORE_MESSAGE: Final = 512
 """The maximum number of bytes before the message in an entry."""
-_COMMAND: Final = re.compile(r"<command-name>(.*?)</command-name>", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,44 +70,40 @@ class SessionInfo:
         return os.path.basename(os.path.dirname(self.path))
 
 
-class _Text(msgspec.Struct, gc=False):
-    type: str = ""
-    text: str | None = None
+_decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 
-class _Content(msgspec.Struct, gc=False):
-    content: str | list[_Text] = ""
+def build_info(
+    session_id: str, changed: int, data: Mapping[str, Any], *, size: int = 0, path: str = "", **more: Any
+) -> SessionInfo | None:
+    """Return the description of a session from its summary, or None for a subagent or a session without a prompt."""
 
+    def text(name: str) -> str | None:
+        value = data.get(name)
+        return value if isinstance(value, str) and value else None
 
-class _Line(msgspec.Struct, rename="camel", gc=False):
-    """The relevant fields of entries and notes."""
-
-    type: str = ""
-    uuid: str | None = None
-    is_sidechain: bool | None = None
-    is_meta: bool | None = None
-    is_compact_summary: bool | None = None
-    timestamp: str | None = None
-    cwd: str | None = None
-    git_branch: str | None = None
-    message: _Content | None = None
-    custom_title: str | None = None
-    ai_title: str | None = None
-    tag: str | None = None
-    last_prompt: str | None = None
-    summary: str | None = None
-    total_cost_usd: float | None = msgspec.field(name="totalCostUSD", default=None)
-
-
-_decode: Final = msgspec.json.Decoder(_Line).decode
-
-
-def _decode_line(data: bytes) -> _Line:
-    """Return the fields of a line; defaults for a damaged line."""
-    try:
-        return _decode(data)
-    except (ValueError, RecursionError):
-        return _Line()
+    first = text("first_prompt") if data.get("first_prompt_locked") else text("command_fallback")
+    title = text("custom_title") or text("ai_title")
+    last = text("last_prompt")
+    summary = title or last or text("summary_hint") or first
+    if data.get("is_sidechain") or not summary:
+        return None
+    created = data.get("created_at")
+    return SessionInfo(
+        session_id=session_id,
+        summary=summary,
+        last_modified=changed,
+        file_size=size,
+        custom_title=title,
+        first_prompt=first,
+        last_prompt=last,
+        git_branch=text("git_branch"),
+        cwd=text("cwd"),
+        tag=text("tag"),
+        created_at=created if isinstance(created, int) else None,
+        path=path,
+        **more,
+    )
 
 
 def read_info(
@@ -136,35 +124,29 @@ def read_info(
     try:
         status = os.fstat(descriptor)
         ends = _FileEnds(descriptor, status.st_size)
-        first = _read_first(ends)
-        if first is None:
-            return None
+        data = _fold_head(ends)
         last = _LastNotes(ends, is_deep=is_deep)
-        title = last.find_title()
-        tag = last.search(b"tag").tag
+        title = last.search(b"custom-title")
+        titles = [title] if title.get("customTitle") else [title, last.search(b"ai-title")]
+        tag = last.search(b"tag")
+        for note in (*titles, tag, last.get(b"last-prompt"), last.get(b"summary")):
+            if note:
+                apply_entry(data, note)
+        data["git_branch"] = last.find_branch() or data.get("git_branch")
         if known is not None:
-            title = title or known.custom_title
-            # An empty tag means that the tag was removed.
-            tag = known.tag if tag is None else tag
-        last_prompt = last.get(b"last-prompt").last_prompt
-        summary = title or last_prompt or last.get(b"summary").summary or first.prompt
-        if not summary:
-            return None
-        return SessionInfo(
-            session_id=session_id,
-            summary=summary,
-            last_modified=status.st_mtime_ns // 1_000_000,
-            file_size=status.st_size,
-            custom_title=title or None,
-            first_prompt=first.prompt or (known.first_prompt if known else None),
-            last_prompt=last_prompt,
-            git_branch=last.find_branch() or first.branch,
-            cwd=first.cwd,
-            tag=tag or None,
-            created_at=first.created_at,
-            cost_usd=last.get(b"cost-state").total_cost_usd,
-            message_count=_count_messages(ends.head) if ends.is_whole else None,
+            if not (data.get("custom_title") or data.get("ai_title")):
+                data["custom_title"] = known.custom_title
+            if not tag:  # an empty tag is one that was removed
+                data["tag"] = known.tag
+        cost = last.get(b"cost-state").get("totalCostUSD")
+        return build_info(
+            session_id,
+            status.st_mtime_ns // 1_000_000,
+            data,
+            size=status.st_size,
             path=path,
+            cost_usd=cost if isinstance(cost, int | float) else None,
+            message_count=_count_messages(ends.head) if ends.is_whole else None,
         )
     finally:
         os.close(descriptor)
@@ -207,7 +189,7 @@ class _FileEnds:
 
     def find_deep(self, kind: bytes) -> bytes | None:
         """Return the last note of a kind before the far tail, or None."""
-        mark = b'\n{"type":"' + kind + b'"'
+        mark = _NOTE + kind + b'"'
         end = max(0, self.size - FAR_TAIL_BYTES) + len(mark)
         lowest = max(0, self.size - DEEP_BYTES)
         while end > lowest + len(mark):
@@ -219,38 +201,29 @@ class _FileEnds:
         return None
 
 
-@dataclass(slots=True)
-class _First:
-    prompt: str = ""
-    created_at: int | None = None
-    cwd: str | None = None
-    branch: str | None = None
-
-
-def _read_first(ends: _FileEnds) -> _First | None:
-    """Return the fields from the beginning, or None for a subagent's transcript."""
+def _fold_head(ends: _FileEnds) -> dict[str, Any]:
+    """Return the `data` of a summary of the entries up to the first prompt."""
     while True:
-        found = _First()
-        command = ""
-        for data in _iter_complete_lines(ends):
-            line = _decode_line(data)
-            if found.created_at is None and line.timestamp:
-                found.created_at = _to_milliseconds(line.timestamp)
-            if line.uuid is None:
-                continue
-            if line.is_sidechain and found.cwd is None:
-                return None
-            found.cwd = found.cwd or line.cwd
-            found.branch = found.branch or line.git_branch
-            if line.type == "user" and line.message and not (line.is_meta or line.is_compact_summary):
-                prompt, named = _read_prompt(line.message.content)
-                command = command or named
-                if prompt:
-                    found.prompt = prompt
-                    return found
+        data: dict[str, Any] = {}
+        is_first = True
+        for line in _iter_complete_lines(ends):
+            entry = _read_line(line)
+            if is_first and "uuid" in entry:
+                is_first = False
+                data["is_sidechain"] = entry.get("isSidechain") is True
+            apply_entry(data, entry, is_on_disk=True)
+            if data.get("first_prompt_locked"):
+                return data
         if not ends.read_more_head():
-            found.prompt = command
-            return found
+            return data
+
+
+def _read_line(line: bytes | None) -> dict[str, Any]:
+    """Return an entry or a note; an empty one for a damaged line."""
+    try:
+        return _decode(line) if line else {}
+    except (ValueError, RecursionError):
+        return {}
 
 
 def _iter_complete_lines(ends: _FileEnds) -> Iterator[bytes]:
@@ -261,22 +234,6 @@ def _iter_complete_lines(ends: _FileEnds) -> Iterator[bytes]:
         start = end + 1
     if ends.is_whole and start < len(head):
         yield head[start:]
-
-
-def _read_prompt(content: str | list[_Text]) -> tuple[str, str]:
-    """Return the prompt and the slash command in a message, if any."""
-    texts = [content] if isinstance(content, str) else [block.text or "" for block in content if block.type == "text"]
-    command = ""
-    for text in texts:
-        if named := _COMMAND.search(text):
-            command = command or named[1]
-            continue
-        line = " ".join(text.split())
-        if line and not _NOT_A_PROMPT.match(text):
-            if len(line) > PROMPT_CHARS:
-                line = line[:PROMPT_CHARS].rstrip() + "…"
-            return line, command
-    return "", command
 
 
 class _LastNotes:
@@ -290,14 +247,9 @@ class _LastNotes:
         self._is_far = ends.is_whole
         self._is_deep = is_deep and ends.size > FAR_TAIL_BYTES
 
-    def get(self, kind: bytes) -> _Line:
-        """Return the last note of a kind; an empty line if there is none."""
-        note = self._notes.get(kind) or self._first.get(kind)
-        return _Line() if note is None else _decode_line(note)
-
-    def find_title(self) -> str | None:
-        """Return the last title set by a user, otherwise the last generated title, or None."""
-        return self.search(b"custom-title").custom_title or self.search(b"ai-title").ai_title
+    def get(self, kind: bytes) -> dict[str, Any]:
+        """Return the last note of a kind; an empty one if there is none."""
+        return _read_line(self._notes.get(kind) or self._first.get(kind))
 
     def find_branch(self) -> str | None:
         """Return the git branch of the last entry, or None.
@@ -314,7 +266,7 @@ class _LastNotes:
         except ValueError:
             return None
 
-    def search(self, kind: bytes) -> _Line:
+    def search(self, kind: bytes) -> dict[str, Any]:
         """Return the last note of a kind, like `get`, but also look for it before the tail."""
         if kind not in self._notes and not self._is_far:
             self._is_far = True
@@ -328,14 +280,13 @@ class _LastNotes:
 def _find_notes(data: bytes) -> dict[bytes, bytes]:
     """Return the last note of each kind. Notes begin with their type."""
     found: dict[bytes, bytes] = {}
+    data = b"\n" + data
     end = len(data)
-    while end > 0:
-        start = data.rfind(b"\n", 0, end) + 1
-        if data.startswith(_NOTE, start):
-            kind = data[start + len(_NOTE) : data.find(b'"', start + len(_NOTE), end)]
-            if kind in _KINDS and kind not in found:
-                found[kind] = data[start:end]
-        end = start - 1
+    while (start := data.rfind(_NOTE, 0, end)) >= 0:
+        kind, _, _ = data[start + len(_NOTE) : start + len(_NOTE) + _MOST_KIND].partition(b'"')
+        if kind in _KINDS and kind not in found:
+            found[kind] = data[start + 1 :].partition(b"\n")[0]
+        end = start
     return found
 
 
@@ -350,8 +301,3 @@ def _count_messages(data: bytes) -> int:
             count += _MESSAGE in place and _SIDECHAIN not in place
         end = start - 1
     return count
-
-
-def _to_milliseconds(timestamp: str) -> int | None:
-    at = seconds(timestamp)
-    return None if at is None else round(at * 1000)

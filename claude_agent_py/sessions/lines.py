@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import IO, Final
 
-from claude_agent_py._untrusted import LINE_BYTES, lines_of, open_regular
+from claude_agent_py._base.bounded_reading import LINE_BYTES, lines_of, open_regular
 
 CHUNK: Final = 1024 * 1024
 _BUFFER: Final = 64 * 1024

@@ -13,12 +13,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from claude_agent_py._proc import parent_and_start
-from claude_agent_py._untrusted import read_bytes, read_object
+from claude_agent_py._base.bounded_reading import read_bytes, read_object
+from claude_agent_py._base.proc import parent_and_start
 from claude_agent_py.sessions.folders import AnyPath, config_folder
 
 _RECORD: Final = re.compile(r"\d{1,10}\.json")
 _MOST_BYTES: Final = 64 * 1024
+_MOST_PID: Final = 2**31 - 1
+_LATEST: Final = 253_402_300_799_000
+"""The end of the year 9999, in milliseconds: the latest time that Python and databases can show."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +91,7 @@ def _parse_session(record: dict[str, Any]) -> RunningSession:
         session_id=str(record.get("sessionId", "")),
         process=_parse_process(record),
         cwd=str(record.get("cwd", "")),
-        started_at=float(started) / 1000 if isinstance(started, int | float) else 0.0,
+        started_at=started / 1000 if isinstance(started, int | float) and 0 <= started <= _LATEST else 0.0,
         program=str(record.get("entrypoint", "")),
     )
 
@@ -107,14 +110,15 @@ def _read_record(path: str) -> dict[str, Any]:
         record = read_object(read_bytes(path, most_bytes=_MOST_BYTES)[0])
     except OSError:
         return {}
-    return record if record is not None and isinstance(record.get("pid"), int) else {}
+    pid = None if record is None else record.get("pid")
+    return record or {} if type(pid) is int and 0 < pid <= _MOST_PID else {}
 
 
 def _is_running(record: dict[str, Any]) -> bool:
     if _is_in_other_namespace(record):
         return True
     pid = record["pid"]
-    if pid <= 0 or not _exists(pid):
+    if not _exists(pid):
         return False
     found = parent_and_start(pid)
     known = record.get("procStart")
@@ -139,6 +143,6 @@ def _exists(pid: int) -> bool:
         os.kill(pid, 0)
     except PermissionError:
         return True
-    except (OSError, OverflowError):
+    except OSError:
         return False
     return True

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
-from claude_agent_py._errors import OptionsError, SessionError
+from claude_agent_py._base.errors import OptionsError, SessionError
 from claude_agent_py.sessions.folders import AnyPath
 from claude_agent_py.sessions.index import list_sessions
 from claude_agent_py.sessions.info import SessionInfo
 from claude_agent_py.sessions.lines import CHUNK, Snapshot
-from claude_agent_py.sessions.session import Session
+from claude_agent_py.sessions.stored_session import StoredSession
 from claude_agent_py.tasks.files.transcript import TranscriptMessage
 from claude_agent_py.wire.messages.content import TextBlock, ToolResultBlock, ToolUseBlock
 from claude_agent_py.wire.messages.conversation import AssistantMessage
@@ -73,7 +73,7 @@ def _search(text: str, sessions: list[SessionInfo]) -> Iterator[SearchHit]:
         try:
             if pattern is not None and not _may_contain(Snapshot(info.path, info.file_size), pattern):
                 continue
-            for message in Session(info).history:
+            for message in StoredSession(info).history:
                 excerpt = find_excerpt(message, text)
                 if excerpt is not None:
                     yield SearchHit(info, message, excerpt)

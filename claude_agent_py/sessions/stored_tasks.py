@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import msgspec
 
-from claude_agent_py._errors import SessionError
-from claude_agent_py._untrusted import read_object
+from claude_agent_py._base.bounded_reading import read_object
+from claude_agent_py._base.errors import SessionError
 from claude_agent_py.sessions.lines import Snapshot
 from claude_agent_py.sessions.transcript import StoredSubagent, Transcript, take_snapshot
 from claude_agent_py.tasks.files.transcript import TranscriptMessage, inspect_transcript

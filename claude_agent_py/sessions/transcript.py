@@ -10,9 +10,9 @@ from typing import Final, SupportsIndex, overload
 
 import msgspec
 
-from claude_agent_py._errors import SessionError
-from claude_agent_py._event_loop import run_file_work
-from claude_agent_py._untrusted import LINE_BYTES, read_json
+from claude_agent_py._base.bounded_reading import LINE_BYTES, read_json
+from claude_agent_py._base.errors import SessionError
+from claude_agent_py._base.event_loop import run_file_work
 from claude_agent_py.sessions.chain import Chain, find_chain
 from claude_agent_py.sessions.folders import regular_file
 from claude_agent_py.sessions.lines import DamagedLine, Snapshot

@@ -6,9 +6,15 @@ tasks too, are in `claude_agent_py.todo`.
 
 from typing import TYPE_CHECKING
 
-from claude_agent_py._lazy_names import attach
+from claude_agent_py._base.lazy_names import attach
 
 if TYPE_CHECKING:
+    from claude_agent_py._base.errors import (
+        TaskError as TaskError,
+        TaskNotFoundError as TaskNotFoundError,
+        TaskOutputError as TaskOutputError,
+        TaskTimeoutError as TaskTimeoutError,
+    )
     from claude_agent_py.history import (
         FinishedTask as FinishedTask,
         RecordedTask as RecordedTask,
@@ -50,4 +56,24 @@ if TYPE_CHECKING:
     )
     from claude_agent_py.wire.messages.tasks import TaskStatus as TaskStatus, TaskUsage as TaskUsage
 else:
-    __getattr__, __dir__ = attach(__name__)
+    _NAMES = {
+        "claude_agent_py._base.errors": "TaskError TaskNotFoundError TaskOutputError TaskTimeoutError",
+        "claude_agent_py.history": "FinishedTask RecordedTask RecordedTree RecordKind TaskHistory TaskRecord",
+        "claude_agent_py.tasks.events": """
+            Answered Asked TaskAnswered TaskAsked TaskBackgrounded TaskChanged TaskEvent TaskFinished
+            TaskOutputAvailable TaskProgressed TaskReopened TaskRevised TaskStarted TaskStatusChanged
+        """,
+        "claude_agent_py.tasks.files.output_reader": "TaskOutput",
+        "claude_agent_py.tasks.intake": "TaskIntake",
+        "claude_agent_py.tasks.ledger.ledger": "Grace",
+        "claude_agent_py.tasks.ledger.spending": "ModelPrice",
+        "claude_agent_py.tasks.ledger.state": "Evidence",
+        "claude_agent_py.tasks.listeners": "TaskListener",
+        "claude_agent_py.tasks.manager": "TaskManager",
+        "claude_agent_py.tasks.messages": "MessageGap",
+        "claude_agent_py.tasks.outcome": "EndedBy TaskOutcome",
+        "claude_agent_py.tasks.task": "Task TaskNode TaskTree",
+        "claude_agent_py.todo": "TaskList TaskListChange TaskListItem",
+        "claude_agent_py.wire.messages.tasks": "TaskStatus TaskUsage",
+    }
+    __all__, __getattr__, __dir__ = attach(__name__, _NAMES)

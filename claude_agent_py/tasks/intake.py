@@ -10,15 +10,16 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
-from claude_agent_py._errors import TaskError
-from claude_agent_py._streams import RepeatingEvent
+from claude_agent_py._base.errors import TaskError
+from claude_agent_py._base.streams import RepeatingEvent
 from claude_agent_py.tasks.events import Answered, Asked, TaskEvent
 from claude_agent_py.tasks.files.paths import Paths
 from claude_agent_py.tasks.ledger import signals
 from claude_agent_py.tasks.ledger.ledger import Grace, Ledger
 from claude_agent_py.tasks.ledger.record import Record
+from claude_agent_py.tasks.ledger.state import Evidence
 from claude_agent_py.tasks.listeners import Listeners
-from claude_agent_py.tasks.messages import MESSAGE_LIMIT, SubagentMessages
+from claude_agent_py.tasks.messages import MESSAGE_LIMIT, SubagentMessage, SubagentMessages
 from claude_agent_py.tasks.outcome import EndedBy
 from claude_agent_py.tasks.reconcile import Reconciler
 from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
@@ -96,14 +97,13 @@ class TaskIntake:
             elif kind in signals.HANDLERS:
                 signals.HANDLERS[kind](ledger, message, now)
             if kind in _OF_SUBAGENTS and message.agent_id in ledger.records:
-                self.messages.add(message.agent_id, message)
-                ledger.touched.add(message.agent_id)
+                self._keep(message.agent_id, message)
             return self.publish(now)
         except Exception:
             logger.exception(_FAILED)
             return []
 
-    def track_hook(self, event: str, data: Mapping[str, Any], /) -> None:
+    def track_hook(self, event: str, data: Mapping[str, object], /) -> None:
         """Track the input of a hook, in wire form. Never raises."""
         self.paths.record_hook(data)
         if event in signals.HOOKS_ABOUT_TASKS or "background_tasks" in data:
@@ -117,24 +117,34 @@ class TaskIntake:
         """Record the answer to a subagent's question. Never raises."""
         self._apply(signals.record_answer, agent_id or "", answered)
 
-    def track_prompt_end(self, request_id: str, agent_id: str | None) -> None:
-        """Record that a subagent's question was answered or withdrawn. Never raises."""
-        self._apply(signals.close_question, request_id, agent_id or "")
+    def track_prompt_end(self, request_id: str, agent_id: str | None, was_answered: bool = True) -> None:
+        """Record that a subagent's question was answered or withdrawn. Never raises.
 
-    def process_exited(self, reason: str) -> None:
-        """Mark the tasks of the CLI's process as failed for this reason, and end the streams of events.
+        After a withdrawal, which often precedes its end, the subagent is `awaiting_user` until it shows activity.
+        """
+        self._apply(signals.close_question, request_id, agent_id or "", was_answered)
 
-        If adopted tasks are running, the streams continue until these end.
+    def expect_end(self, reason: str | None, by: EndedBy) -> None:
+        """Record why the tasks of the CLI's process end, if it reports that they were stopped. Earlier causes stay."""
+        for record in self.ledger.own_live():
+            record.run.stop_reason = record.run.stop_reason or reason
+            record.run.ended_by = record.run.ended_by or by
+
+    def process_exited(self, reason: str | None, by: EndedBy = EndedBy.PROCESS) -> None:
+        """End the tasks of the CLI's process for this reason, and end the streams of events.
+
+        They failed if the process ended by itself, and were stopped if it ended because of `by`. If adopted tasks are
+        running, the streams continue until these end.
         """
         self._is_orphaned = True
-        self._apply(signals.process_exited, reason)
+        self._apply(signals.process_exited, reason, by)
 
     def adopt(
         self,
         message: TaskStartedMessage,
         stop: Callable[[], Awaitable[object]],
         *,
-        brief: Mapping[str, Any] | None = None,
+        brief: Mapping[str, object] | None = None,
         author: str | None = None,
     ) -> None:
         """Add a task that the SDK runs, not the CLI. Its start, its progress and its end follow with `track`.
@@ -158,11 +168,12 @@ class TaskIntake:
             if record.output_file:
                 self.paths.record_output(record.id, record.output_file)
 
-    def set_cause(self, task_id: str, by: EndedBy) -> None:
-        """Record the cause of the end of the current run. Only the first call has an effect."""
+    def set_cause(self, task_id: str, by: EndedBy | None, inferred_by: Evidence | None = None) -> None:
+        """Record the cause of the end of the current run, and how it was inferred. The first cause stays."""
         record = self.ledger.records.get(task_id)
         if record is not None and record.runs:
             record.run.ended_by = record.run.ended_by or by
+            record.run.inferred_by = inferred_by
 
     def set_path(self, task_id: str, path: str) -> None:
         """Record the path of the output or transcript of an adopted task."""
@@ -173,11 +184,20 @@ class TaskIntake:
             self.ledger.set_output(record, record.run, path, self.clock())
             self.publish()
 
+    def add_message(self, task_id: str, message: SubagentMessage) -> None:
+        """Add a message to the conversation of an adopted task, without other effects."""
+        self._keep(task_id, message)
+        self.publish()
+
+    def _keep(self, task_id: str, message: SubagentMessage) -> None:
+        self.messages.add(task_id, message)
+        self.ledger.touched.add(task_id)
+
     def paths_of(self, task_id: str) -> list[str]:
         """Return the possible paths of a task's output (or a subagent's transcript), most likely first."""
         return self.paths.list_candidates(self.ledger.records[task_id])
 
-    def _apply(self, signal: Callable[..., None], *args: Any) -> None:
+    def _apply(self, signal: Callable[..., None], *args: object) -> None:
         try:
             signal(self.ledger, *args, self.clock())
             self.publish()

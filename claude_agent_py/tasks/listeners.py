@@ -6,10 +6,10 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from msgspec import Struct
 
-from claude_agent_py._callbacks import Report, log_failure
-from claude_agent_py._errors import OptionsError
-from claude_agent_py._listeners import ListenerQueue
-from claude_agent_py._streams import Stream
+from claude_agent_py._base.callbacks import Report, is_same_function, log_failure
+from claude_agent_py._base.errors import OptionsError
+from claude_agent_py._base.listeners import ListenerQueue
+from claude_agent_py._base.streams import Stream
 from claude_agent_py.tasks.events import EVENT_TYPES, TaskEvent, TaskFinished, TaskProgressed
 
 ItemT = TypeVar("ItemT")
@@ -126,7 +126,7 @@ class Listeners:
                 registered.put(event)
 
     def __contains__(self, listener: object) -> bool:
-        return any(registered.listener == listener for registered in self._registered)
+        return any(is_same_function(registered.listener, listener) for registered in self._registered)
 
     def put(self, event: TaskEvent) -> None:
         """Queue an event for the listeners and streams of its kind."""
@@ -147,7 +147,7 @@ class Listeners:
         return (*self._registered, *self._streams)
 
     def _find(self, listener: Listener) -> list[_Registered]:
-        return [registered for registered in self._registered if registered.listener == listener]
+        return [registered for registered in self._registered if is_same_function(registered.listener, listener)]
 
 
 def event_kind(what: object) -> type[TaskEvent]:

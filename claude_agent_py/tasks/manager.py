@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, overload
 import anyio
 from anyio.lowlevel import checkpoint
 
-from claude_agent_py._errors import OptionsError, TaskError, TaskNotFoundError, TaskTimeoutError
-from claude_agent_py._protocol.ports import ControlPort
+from claude_agent_py._base.errors import OptionsError, TaskError, TaskNotFoundError, TaskTimeoutError
+from claude_agent_py._journal.ports import ControlPort
 from claude_agent_py.tasks.events import TaskEvent, TaskFinished
 from claude_agent_py.tasks.files.paths import Paths
 from claude_agent_py.tasks.intake import TaskIntake, Watcher, steady_time
@@ -77,7 +77,7 @@ class TaskManager:
 
         return OutputReader(self._intake.paths, self._intake.messages, self._control)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         """Pickle the tasks without the session. The tasks of the copy no longer change."""
         return _build_copy, (dict(self._records), self._intake.paths)
 
@@ -156,7 +156,7 @@ class TaskManager:
 
     # Events
 
-    def track(self, message: Any, /) -> list[TaskEvent]:
+    def track(self, message: object, /) -> list[TaskEvent]:
         """Track a message of any type, and return the task events that it caused.
 
         Does no I/O and never raises. Messages may be repeated, missing or out of order.

@@ -13,11 +13,11 @@ from msgspec import Struct, field
 
 from claude_agent_py.wire.codec import decode, line_of
 from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
-from claude_agent_py.wire.messages.system import PermissionDeniedMessage
+from claude_agent_py.wire.messages.system import InitMessage, PermissionDeniedMessage
 
 MESSAGE_LIMIT: Final = 20_000
 
-SubagentMessage: TypeAlias = AssistantMessage | UserMessage | PermissionDeniedMessage
+SubagentMessage: TypeAlias = AssistantMessage | UserMessage | PermissionDeniedMessage | InitMessage
 
 
 class MessageGap(Struct, frozen=True):

@@ -13,9 +13,9 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 import anyio
 
-from claude_agent_py._event_loop import run_file_work
-from claude_agent_py._shared_calls import SharedCall
-from claude_agent_py._streams import RepeatingEvent
+from claude_agent_py._base.coalescing import SharedCall
+from claude_agent_py._base.event_loop import run_file_work
+from claude_agent_py._base.streams import RepeatingEvent
 from claude_agent_py.tasks.files.paths import Paths
 from claude_agent_py.tasks.ledger.ledger import Ledger
 from claude_agent_py.tasks.ledger.record import Record, TaskRun

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 from msgspec import Struct
 
-from claude_agent_py._errors import OptionsError, TaskError, TaskTimeoutError
-from claude_agent_py._protocol.ports import ControlPort
+from claude_agent_py._base.errors import OptionsError, TaskError, TaskTimeoutError
+from claude_agent_py._journal.ports import ControlPort
 from claude_agent_py.tasks.intake import TaskIntake
 from claude_agent_py.tasks.ledger.record import Record
 from claude_agent_py.tasks.ledger.state import Evidence
@@ -57,7 +57,7 @@ class Task:
     def __repr__(self) -> str:
         return f"<Task {self.id} {self.type} {self.status.value} {self.description!r}>"
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         """Pickle it with all tasks of its session, but without the session."""
         return operator.call, (self._find, self.id)
 

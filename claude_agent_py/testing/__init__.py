@@ -6,7 +6,7 @@
 Names are loaded on first use: pytest imports this package, for `pytest_plugin`, in every project that has it installed.
 """
 
-from claude_agent_py._lazy_names import attach
+from claude_agent_py._base.lazy_names import attach
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,8 +61,26 @@ if TYPE_CHECKING:
         MakeFakeCLI as MakeFakeCLI,
         MakeOptions as MakeOptions,
         MakeScriptedModel as MakeScriptedModel,
+        RunSnapshot as RunSnapshot,
     )
     from claude_agent_py.testing.store_contract import check_session_store as check_session_store
     from claude_agent_py.testing.text_formats import check_text_format as check_text_format
 else:
-    __getattr__, __dir__ = attach(__name__)
+    _NAMES = {
+        "claude_agent_py.testing": "frames steps",
+        "claude_agent_py.testing.assertions": "AgentAssertions assert_agent call task",
+        "claude_agent_py.testing.cassettes": "Cassette CassetteMismatch CassetteMode",
+        "claude_agent_py.testing.evaluation": "Case CaseSummary Evaluation Trial evaluate",
+        "claude_agent_py.testing.fake_cli": "FakeCLI FakeTransport",
+        "claude_agent_py.testing.requests": "RecordedRequest",
+        "claude_agent_py.testing.run_text": "run_as_text",
+        "claude_agent_py.testing.script": """
+            Answer AnyScript Block CutStream Failure Gate LooseAnswer RawBlock Reply Script Text Thinking ToolCall Usage
+            text thinking tool_use
+        """,
+        "claude_agent_py.testing.scripted_model": "Match Sandbox ScriptedModel",
+        "claude_agent_py.testing.stage": "MakeClient MakeFakeCLI MakeOptions MakeScriptedModel RunSnapshot",
+        "claude_agent_py.testing.store_contract": "check_session_store",
+        "claude_agent_py.testing.text_formats": "check_text_format",
+    }
+    __all__, __getattr__, __dir__ = attach(__name__, _NAMES)

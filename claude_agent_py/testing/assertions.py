@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
 
-from claude_agent_py._runtime.runs.result import RunResult
-from claude_agent_py._runtime.runs.subagents import LAUNCHING_TOOLS
+from claude_agent_py._connection.runs.result import RunResult
+from claude_agent_py._connection.runs.subagents import LAUNCHING_TOOLS
 from claude_agent_py.tasks.task import Task
 from claude_agent_py.tools.traffic import ToolCallRecord
+from claude_agent_py.wire.base import JSONObject
 
 MAIN: Final = "main"
 """The name of the main agent in `by`."""
@@ -110,7 +111,7 @@ class ExpectedTask:
         return _list_differences({name: getattr(self, name) for name in facts}, facts)
 
 
-def _list_differences(expected: Mapping[str, Any], actual: Mapping[str, Any]) -> list[str]:
+def _list_differences(expected: Mapping[str, object], actual: Mapping[str, object]) -> list[str]:
     return [
         f"{name}: expected {_format_value(wanted)}, was {_format_value(actual.get(name, 'left out'))}"
         for name, wanted in expected.items()
@@ -124,7 +125,7 @@ task = ExpectedTask
 class AgentAssertions:
     """Assertions about a run. Each raises AssertionError with a diff, or returns this object for the next one."""
 
-    def __init__(self, result: "RunResult[Any]") -> None:
+    def __init__(self, result: "RunResult") -> None:
         self._result = result
 
     def called(self, *expected: ExpectedCall | str, by: object = ...) -> Self:
@@ -171,7 +172,7 @@ class AgentAssertions:
     def _calls(self, by: object) -> list[ToolCallRecord]:
         return [call for call in self._result.tool_calls if matches(by, get_caller(call))]
 
-    def _check(self, what: str, expected: Sequence[Any], actual: Sequence[Any], *, is_all: bool) -> Self:
+    def _check(self, what: str, expected: Sequence[object], actual: Sequence[object], *, is_all: bool) -> Self:
         # With this local, the traceback of pytest ends at the line of the test.
         __tracebackhide__ = True
         pairs = align(expected, actual)
@@ -181,7 +182,7 @@ class AgentAssertions:
         return self
 
 
-def assert_agent(result: "RunResult[Any]") -> AgentAssertions:
+def assert_agent(result: "RunResult") -> AgentAssertions:
     """Return assertions about the tool calls, tasks and answer of a run.
 
     An expected `...` matches every value, a compiled pattern matches a text that contains it, a function matches the
@@ -193,7 +194,7 @@ def assert_agent(result: "RunResult[Any]") -> AgentAssertions:
 # Comparing --------------------------------------------------------------------------------------------------------
 
 
-def align(expected: Sequence[Any], actual: Sequence[Any]) -> list[tuple[Any, Any]]:
+def align(expected: Sequence[object], actual: Sequence[object]) -> list[tuple[Any, Any]]:
     """Pair expected with found items, in order. None marks a missing counterpart.
 
     The pairing has the most matches and, among those, the most similar items.
@@ -214,7 +215,7 @@ def align(expected: Sequence[Any], actual: Sequence[Any]) -> list[tuple[Any, Any
         for j in reversed(range(columns)):
             paired = scores[i][j] + best[i + 1][j + 1] if scores[i][j] else 0
             best[i][j] = max(paired, best[i + 1][j], best[i][j + 1])
-    pairs: list[tuple[Any, Any]] = []
+    pairs: list[tuple[object, object]] = []
     i = j = 0
     while i < rows or j < columns:
         if i < rows and j < columns and scores[i][j] and best[i][j] == scores[i][j] + best[i + 1][j + 1]:
@@ -257,7 +258,7 @@ def _format_diff(pairs: Sequence[tuple[Any, Any]], *, is_all: bool) -> list[str]
     return lines
 
 
-def sort_tasks(result: "RunResult[Any]") -> list[Task]:
+def sort_tasks(result: "RunResult") -> list[Task]:
     """Return the tasks in the order of their launching calls. Tasks launched by one answer start in any order."""
     calls = {record.id: at for at, record in enumerate(result.tool_calls)}
     return sorted(result.tasks, key=lambda found: calls.get(found.tool_use_id or "", len(calls)))
@@ -276,7 +277,7 @@ def format_call(record: ToolCallRecord) -> str:
     return f"{get_caller(record)}: {record.name} {_format_input(record.input)}" + _format_status(record.status.value)
 
 
-def get_task_facts(found: Task) -> dict[str, Any]:
+def get_task_facts(found: Task) -> JSONObject:
     """Return the values that an `ExpectedTask` compares in addition to the description."""
     return {
         "agent": found.subagent_type,
@@ -298,7 +299,7 @@ def _format_status(status: object) -> str:
     return "" if status is ... or status == "succeeded" else f" ({_format_value(status)})"
 
 
-def _format_input(given: Mapping[str, Any]) -> str:
+def _format_input(given: Mapping[str, object]) -> str:
     return _truncate(
         "{" + ", ".join(f"{json.dumps(name)}: {_format_value(value)}" for name, value in given.items()) + "}"
     )
@@ -309,7 +310,7 @@ def _format_value(value: object) -> str:
         return "..."
     if isinstance(value, re.Pattern):
         return f"/{value.pattern}/"
-    named: Callable[..., Any] | None = value if callable(value) else None
+    named: Callable[..., object] | None = value if callable(value) else None
     return _truncate(getattr(named, "__name__", repr(value)) if named else repr(value))
 
 

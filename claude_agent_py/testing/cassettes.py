@@ -16,7 +16,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias
 
-from claude_agent_py._errors import OptionsError
+from claude_agent_py._base.errors import OptionsError
+from claude_agent_py._base.redaction import find_secrets
+from claude_agent_py._launch.environment import secrets_of
 from claude_agent_py.testing.requests import RecordedRequest, extract_lines, name_conversation
 from claude_agent_py.testing.script import Answer, Block, Failure, RawBlock, Reply, Text, Thinking, ToolCall, Usage
 from claude_agent_py.testing.scripted_model import DEFAULT_REPLY, ScriptedModel
@@ -24,11 +26,11 @@ from claude_agent_py.testing.scrubbing import (
     Places,
     build_path_placeholders,
     find_ids,
-    find_secrets,
     map_texts,
     mask_times,
 )
 from claude_agent_py.testing.upstream import LOGIN_STANDIN, Upstream
+from claude_agent_py.wire.base import JSONObject
 
 if TYPE_CHECKING:
     from claude_agent_py.options.client_options import ClientOptions
@@ -53,9 +55,9 @@ class Entry:
     """A digest of the model's answers so far."""
     lines: list[str]
     """The new lines of the request: prompts, results of tools, notifications."""
-    facts: dict[str, Any]
+    facts: JSONObject
     """The other compared fields, such as `model`."""
-    answer: dict[str, Any] = field(default_factory=dict)
+    answer: JSONObject = field(default_factory=dict)
     """`{"message": ...}` of the Messages API, or `{"status": ..., "error": ...}`."""
     asked: int = 0
     """When the request arrived, as a step of the recording; each request and each answer is one step."""
@@ -72,7 +74,7 @@ class Matching:
         self._facts = [name for name in FACTS if name in match]
         self._ignored = [re.compile(pattern) for pattern in ignore]
 
-    def facts(self, request: RecordedRequest) -> dict[str, Any]:
+    def facts(self, request: RecordedRequest) -> JSONObject:
         """Return the fields of a request that must equal the recording, without the conversation."""
         return {name: sorted(request.tool_names) if name == "tools" else getattr(request, name) for name in self._facts}
 
@@ -282,7 +284,10 @@ class Cassette:
         defaults: dict[str, Any] = {} if self._cwd is None else {"cwd": self._cwd}
         if self._has_login:
             defaults["env"] = {**LOGIN_STANDIN, **overrides.pop("env", {})}
-        return self._model.options(**(defaults | overrides))
+        options = self._model.options(**(defaults | overrides))
+        self._scrub = secrets_of(options, os.environ) | self._scrub
+        self._places.add_secrets(self._scrub)
+        return options
 
     @property
     def requests(self) -> list[RecordedRequest]:

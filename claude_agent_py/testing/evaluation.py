@@ -13,10 +13,12 @@ from typing import Any, Final, Literal
 
 import anyio
 
-from claude_agent_py._errors import ClaudeAgentError, OptionsError
-from claude_agent_py._runtime.runs.result import RunError, RunResult
+from claude_agent_py._base.errors import ClaudeAgentError, OptionsError
+from claude_agent_py._base.private_files import open_private
+from claude_agent_py._connection.runs.result import RunError, RunResult
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.runs import run
+from claude_agent_py.wire.base import JSONObject
 
 STYLE: Final = """
 :root { color-scheme: light dark; --good: #2e8b57; --bad: #c0392b; --line: #8884; }
@@ -88,7 +90,7 @@ class Case:
     name: str
     prompt: Any = field(repr=False)
     """Any prompt that `run` accepts: text, content blocks, ..."""
-    check: Callable[[RunResult[Any]], object] = field(repr=False)
+    check: Callable[[RunResult], object] = field(repr=False)
     """Called with the result, async or not. The case fails if it returns False or raises AssertionError."""
     options: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """Options of only this case, by name."""
@@ -167,7 +169,7 @@ class Evaluation(_Totals):
         """The trials that failed."""
         return [trial for trial in self.trials if not trial.passed]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JSONObject:
         """Return the report as JSON: totals, then every case with its trials."""
         cases = [
             {
@@ -193,7 +195,8 @@ class Evaluation(_Totals):
                 raise OptionsError(f"the path of a report must end in .html or .json, not {path}")
             text = self.to_html(path.stem) if path.suffix == ".html" else json.dumps(self.to_json(), indent=2)
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text + "\n", encoding="utf-8")
+            with open_private(path) as file:
+                file.write(text + "\n")
 
 
 async def evaluate(
@@ -227,7 +230,7 @@ async def evaluate(
         raise OptionsError("the names of the cases must be unique")
     if trials < 1 or limit < 1:
         raise OptionsError("trials and limit must be at least 1")
-    jobs: list[tuple[Case, Callable[[], Any]]] = []
+    jobs: list[tuple[Case, Callable[[], object]]] = []
     for case in cases:
         case_options = options(case) if callable(options) else options or ClientOptions()
         start = partial(run, case.prompt, case_options.replace(**case.options), until=until, timeout=timeout)
@@ -250,7 +253,7 @@ async def _run_trial(case: Case, start: Callable[[], Any]) -> Trial:
     """Run a case and check it. An error fails only this trial."""
     began = time.monotonic()
     try:
-        result: RunResult[Any] = await start()
+        result: RunResult = await start()
     except ClaudeAgentError as error:
         failed = Trial(case.name, False, _describe_error(error), seconds=time.monotonic() - began)
         return _add_result(failed, error.result) if isinstance(error, RunError) else failed
@@ -270,6 +273,6 @@ def _describe_error(error: Exception) -> str:
     return (text or "an assertion failed")[:REASON_CHARS]
 
 
-def _add_result(trial: Trial, result: RunResult[Any]) -> Trial:
+def _add_result(trial: Trial, result: RunResult) -> Trial:
     calls = len(result.tool_calls)
     return replace(trial, cost_usd=result.cost_usd, turns=result.num_turns, tool_calls=calls, answer=result.text)

@@ -6,18 +6,19 @@ that a client starts like the real one.
 
 import json
 import shlex
+import shutil
 import signal
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import anyio
 from anyio import lowlevel
 from typing_extensions import override
 
-from claude_agent_py._streams import RepeatingEvent
+from claude_agent_py._base.streams import RepeatingEvent
 from claude_agent_py._version import CLI_VERSION
 from claude_agent_py.testing import fake_player, frames, steps
 from claude_agent_py.testing.fake_player import POLL, TERMINATED, Action, Player
@@ -59,7 +60,7 @@ class FakeCLI:
     def __init__(
         self,
         *script: "LooseStep | Sequence[object]",
-        initialize: Mapping[str, Any] | None = None,
+        initialize: Mapping[str, object] | None = None,
         answers: Mapping[str, object] | None = None,
         version: str = CLI_VERSION,
         ignore_eof: bool = False,
@@ -102,8 +103,7 @@ class FakeCLI:
         folder = Path(directory).absolute() / "claude.fake"
         folder.mkdir(parents=True)
         (folder / "scenario.json").write_text(json.dumps(self.scenario))
-        player = folder / "player.py"
-        player.write_text(Path(fake_player.__file__).read_text())
+        player = shutil.copy(fake_player.__file__, folder)
         for number, gate in enumerate(self._gates):
             gate.when_open((folder / f"gate-{number}").touch)
         program = folder.parent / "claude"
@@ -170,7 +170,7 @@ class FakeTransport(Transport):
 
     ignores_options = True
 
-    def __init__(self, scenario: Mapping[str, Any], gate_is_open: Callable[[int], bool]) -> None:
+    def __init__(self, scenario: Mapping[str, object], gate_is_open: Callable[[int], bool]) -> None:
         self._player = Player(scenario, gate_is_open)
         self._ignores_end = bool(scenario["ignore_eof"])
         self._ignores_term = bool(scenario["ignore_sigterm"])

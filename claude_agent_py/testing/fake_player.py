@@ -19,7 +19,9 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
+
+JSONObject: TypeAlias = dict[str, Any]
 
 POLL: Final = 0.005
 """Seconds between two checks of a gate or the clock."""
@@ -47,9 +49,9 @@ class Player:
         self.ended: bool = False
         self.polls: bool = False
         """Whether it waits for a gate or the clock, so that `advance` must be called again without input."""
-        self.received: list[dict[str, Any]] = []
+        self.received: list[JSONObject] = []
         """Every frame received, in order."""
-        self._steps: list[dict[str, Any]] = list(scenario["steps"])
+        self._steps: list[JSONObject] = list(scenario["steps"])
         self._answers: Mapping[str, Any] = scenario["answers"]
         self._ignores_eof = bool(scenario["ignore_eof"])
         self._gate_is_open = gate_is_open
@@ -58,9 +60,9 @@ class Player:
         self._until: float | None = None
         self._rest = b""
         self._eof = False
-        self._unheard: list[dict[str, Any]] = []
-        self._heard: dict[str, Any] = {}
-        self._prompt: dict[str, Any] = {}
+        self._unheard: list[JSONObject] = []
+        self._heard: JSONObject = {}
+        self._prompt: JSONObject = {}
         self._actions: list[Action] = []
 
     def feed(self, data: bytes) -> None:
@@ -95,16 +97,16 @@ class Player:
 
     # Steps: `do` names the method, which returns whether the step still waits
 
-    def _emit(self, step: dict[str, Any]) -> None:
+    def _emit(self, step: JSONObject) -> None:
         if "if_prompt_has" in step and get_field(self._prompt, step["if_prompt_has"]) is GONE:
             return
         frames = [self._resolve(frame) for frame in step["frames"]]
         self._act("out", b"".join(json.dumps(frame, ensure_ascii=False).encode() + b"\n" for frame in frames))
 
-    def _emit_raw(self, step: dict[str, Any]) -> None:
+    def _emit_raw(self, step: JSONObject) -> None:
         self._act("out", base64.b64decode(step["base64"]))
 
-    def _wait_for(self, step: dict[str, Any]) -> bool:
+    def _wait_for(self, step: JSONObject) -> bool:
         for frame in self._unheard:
             if contains(frame, step["match"]):
                 self._unheard.remove(frame)
@@ -115,33 +117,33 @@ class Player:
         self._end_at_eof()
         return True
 
-    def _answer(self, step: dict[str, Any]) -> None:
+    def _answer(self, step: JSONObject) -> None:
         self._act("out", encode_reply(self._heard.get("request_id"), self._resolve(step["answer"])))
 
-    def _wait_gate(self, step: dict[str, Any]) -> bool:
+    def _wait_gate(self, step: JSONObject) -> bool:
         self.polls = not self._gate_is_open(step["gate"])
         return self.polls
 
-    def _pause(self, step: dict[str, Any]) -> bool:
+    def _pause(self, step: JSONObject) -> bool:
         until = self._now + step["seconds"] if self._until is None else self._until
         self.polls = self._now < until
         self._until = until if self.polls else None
         return self.polls
 
-    def _hang(self, step: dict[str, Any]) -> bool:
+    def _hang(self, step: JSONObject) -> bool:
         self._unheard.clear()
         return True
 
-    def _stderr(self, step: dict[str, Any]) -> None:
+    def _stderr(self, step: JSONObject) -> None:
         self._act("err", step["text"].encode())
 
-    def _close_output(self, step: dict[str, Any]) -> None:
+    def _close_output(self, step: JSONObject) -> None:
         self._act("close_out")
 
-    def _spawn(self, step: dict[str, Any]) -> None:
+    def _spawn(self, step: JSONObject) -> None:
         self._act("spawn", step["argv"])
 
-    def _exit(self, step: dict[str, Any]) -> None:
+    def _exit(self, step: JSONObject) -> None:
         self._end("signal" if step["signal"] else "exit", step["signal"] or step["code"])
 
     # Parts
@@ -167,7 +169,7 @@ class Player:
         if self._eof and not self._ignores_eof:
             self._end("exit", 0)
 
-    def _end(self, kind: str, value: Any) -> None:
+    def _end(self, kind: str, value: object) -> None:
         self.ended = True
         self._act(kind, value)
         if kind == "err":
@@ -192,14 +194,14 @@ class Player:
         return {key: item for key, item in resolved.items() if item is not GONE}
 
 
-def contains(frame: Any, match: Any) -> bool:
+def contains(frame: object, match: object) -> bool:
     """Return whether a frame contains `match`, compared recursively."""
     if isinstance(match, dict):
         return isinstance(frame, dict) and all(key in frame and contains(frame[key], match[key]) for key in match)
     return bool(frame == match)
 
 
-def build_greeting(plain: Mapping[str, Any], request: Mapping[str, Any]) -> dict[str, Any]:
+def build_greeting(plain: Mapping[str, Any], request: Mapping[str, Any]) -> JSONObject:
     """Return the response to `initialize` like CLI 2.1.328, with the agents, hooks and manifests of the request.
 
     Agents of the request replace agents of `plain` with the same name. The list is sorted by name.
@@ -217,13 +219,13 @@ def build_greeting(plain: Mapping[str, Any], request: Mapping[str, Any]) -> dict
     return response
 
 
-def get_parking_state(manifest: Mapping[str, Any]) -> str:
+def get_parking_state(manifest: Mapping[str, object]) -> str:
     """Return the state of a manifest. After `parked`, the CLI does not request the tools from the server again."""
     spoken = get_field(dict(manifest), "initializeResult.protocolVersion")
     return "parked" if spoken == MCP_PROTOCOL else "protocol_version_mismatch"
 
 
-def get_field(frame: Any, path: str) -> Any:
+def get_field(frame: object, path: str) -> Any:
     """Return the value at a dotted path, or `GONE`."""
     for name in path.split("."):
         frame = frame.get(name, GONE) if isinstance(frame, dict) else GONE
@@ -254,7 +256,7 @@ def main(folder: Path, argv: list[str]) -> None:
 class _Process:
     """Drives a player on stdin, stdout and stderr."""
 
-    def __init__(self, folder: Path, scenario: Mapping[str, Any]) -> None:
+    def __init__(self, folder: Path, scenario: Mapping[str, object]) -> None:
         self._log_file = os.open(folder / "log.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         self._player = Player(scenario, lambda gate: (folder / f"gate-{gate}").exists())
         self._logged = 0
@@ -264,7 +266,7 @@ class _Process:
         term = signal.SIG_IGN if scenario["ignore_sigterm"] else (lambda *_: os._exit(TERMINATED))
         signal.signal(signal.SIGTERM, term)
 
-    def log(self, entry: Mapping[str, Any]) -> None:
+    def log(self, entry: Mapping[str, object]) -> None:
         os.write(self._log_file, json.dumps(entry).encode() + b"\n")
 
     def run(self) -> None:

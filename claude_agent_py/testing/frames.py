@@ -50,7 +50,7 @@ def of_prompt(frame: JSONObject) -> JSONObject:
 # The conversation -------------------------------------------------------------------------------------------------
 
 
-def init(**fields: Any) -> JSONObject:
+def init(**fields: object) -> JSONObject:
     """Return a `system/init` message, which begins every turn."""
     return system(
         "init",
@@ -70,7 +70,7 @@ def init(**fields: Any) -> JSONObject:
     )
 
 
-def assistant(content: str | Sequence[JSONObject] = "ok", **fields: Any) -> JSONObject:
+def assistant(content: str | Sequence[JSONObject] = "ok", **fields: object) -> JSONObject:
     """Return an assistant message with a text or content blocks. The CLI sends one block per message."""
     message = {
         "id": f"msg_{next(_numbers):08d}",
@@ -85,19 +85,19 @@ def assistant(content: str | Sequence[JSONObject] = "ok", **fields: Any) -> JSON
     return _frame("assistant", {"message": message, "parent_tool_use_id": None, **fields})
 
 
-def user(content: str | Sequence[JSONObject], **fields: Any) -> JSONObject:
+def user(content: str | Sequence[JSONObject], **fields: object) -> JSONObject:
     """Return a user message: a subagent's prompt, or tool results."""
     message = {"role": "user", "content": content if isinstance(content, str) else list(content)}
     return _frame("user", {"message": message, "parent_tool_use_id": None, **fields})
 
 
-def tool_result(tool_use_id: str, content: Any = "", *, is_error: bool = False, **fields: Any) -> JSONObject:
+def tool_result(tool_use_id: str, content: object = "", *, is_error: bool = False, **fields: object) -> JSONObject:
     """Return a user message with the result of a tool. `tool_use_result=` adds the structured result."""
     failed = {"is_error": True} if is_error else {}
     return user([{"type": "tool_result", "tool_use_id": tool_use_id, "content": content, **failed}], **fields)
 
 
-def result(text: str = "ok", *, subtype: str = "success", is_error: bool = False, **fields: Any) -> JSONObject:
+def result(text: str = "ok", *, subtype: str = "success", is_error: bool = False, **fields: object) -> JSONObject:
     """Return a result message that answers the last prompt heard.
 
     `user_message_uuid(s)=` names other prompts; with `origin=`, the origin of the turn, it names none. Every subtype
@@ -137,7 +137,7 @@ def api_error(text: str, kind: str = "unknown", status: int | None = 500) -> lis
     return [spoken, ended]
 
 
-def stream_event(event: JSONObject, **fields: Any) -> JSONObject:
+def stream_event(event: JSONObject, **fields: object) -> JSONObject:
     """Return a partial message with one event of the API's stream."""
     return _frame("stream_event", {"event": event, "parent_tool_use_id": None, **fields})
 
@@ -166,7 +166,7 @@ def text_block(text: str) -> JSONObject:
     return {"type": "text", "text": text}
 
 
-def tool_use_block(name: str, input: Mapping[str, Any] | None = None, *, id: str | None = None) -> JSONObject:  # noqa: A002
+def tool_use_block(name: str, input: Mapping[str, object] | None = None, *, id: str | None = None) -> JSONObject:  # noqa: A002
     """Return a tool use block."""
     return {"type": "tool_use", "id": id or f"toolu_{next(_numbers):08d}", "name": name, "input": dict(input or {})}
 
@@ -174,7 +174,7 @@ def tool_use_block(name: str, input: Mapping[str, Any] | None = None, *, id: str
 # Tasks ------------------------------------------------------------------------------------------------------------
 
 
-def task_started(task_id: str, description: str = "a task", **fields: Any) -> JSONObject:
+def task_started(task_id: str, description: str = "a task", **fields: object) -> JSONObject:
     """Return the start of a task: a background subagent, unless `task_type`, `is_backgrounded`, ... override it."""
     body = {
         "description": description,
@@ -187,7 +187,7 @@ def task_started(task_id: str, description: str = "a task", **fields: Any) -> JS
     return _about_task("task_started", task_id, body | fields)
 
 
-def task_progress(task_id: str, description: str = "Running", **fields: Any) -> JSONObject:
+def task_progress(task_id: str, description: str = "Running", **fields: object) -> JSONObject:
     """Return a progress message: the task called a tool."""
     body = {
         "description": description,
@@ -197,25 +197,25 @@ def task_progress(task_id: str, description: str = "Running", **fields: Any) -> 
     return _about_task("task_progress", task_id, body | fields)
 
 
-def task_updated(task_id: str, status: str | None = "completed", **patch: Any) -> JSONObject:
+def task_updated(task_id: str, status: str | None = "completed", **patch: object) -> JSONObject:
     """Return an update of a task. The status `killed` here corresponds to `stopped` in a notification."""
     changed = patch if status is None else {"status": status, **patch}
     return system("task_updated", task_id=task_id, run_id=f"0-{task_id}", patch=changed)
 
 
-def task_notification(task_id: str, status: str = "completed", summary: str = "done", **fields: Any) -> JSONObject:
+def task_notification(task_id: str, status: str = "completed", summary: str = "done", **fields: object) -> JSONObject:
     """Return the notification that a task ended: `completed`, `failed` or `stopped`."""
     body = {"status": status, "output_file": "", "summary": summary}
     return _about_task("task_notification", task_id, body | fields)
 
 
-def background_tasks(*task_ids: str, **fields: Any) -> JSONObject:
+def background_tasks(*task_ids: str, **fields: object) -> JSONObject:
     """Return the list of all tasks that run in the background."""
     tasks = [{"task_id": id, "task_type": "local_agent", "description": "a task"} for id in task_ids]  # noqa: A001
     return system("background_tasks_changed", tasks=tasks, **fields)
 
 
-def task_end(task_id: str, status: str = "completed", summary: str = "done", **fields: Any) -> list[JSONObject]:
+def task_end(task_id: str, status: str = "completed", summary: str = "done", **fields: object) -> list[JSONObject]:
     """Return the three frames that the CLI sends when the last background task ends, in order."""
     updated = task_updated(task_id, "killed" if status == "stopped" else status)
     return [updated, task_notification(task_id, status, summary, **fields), background_tasks()]
@@ -229,7 +229,7 @@ def task_origin(task_id: str) -> JSONObject:
 # Others -----------------------------------------------------------------------------------------------------------
 
 
-def system(subtype: str, **fields: Any) -> JSONObject:
+def system(subtype: str, **fields: object) -> JSONObject:
     """Return a system message."""
     return _frame("system", {"subtype": subtype, **fields})
 
@@ -239,7 +239,7 @@ def session_state(state: str) -> JSONObject:
     return system("session_state_changed", state=state)
 
 
-def lifecycle(state: str, command_uuid: Any = None) -> JSONObject:
+def lifecycle(state: str, command_uuid: object = None) -> JSONObject:
     """Return the state of a prompt with a uuid: `queued`, `started`, `completed` or `cancelled`.
 
     The prompt is the last one heard, unless `command_uuid` names another.
@@ -247,7 +247,7 @@ def lifecycle(state: str, command_uuid: Any = None) -> JSONObject:
     return _frame("command_lifecycle", {"command_uuid": command_uuid or prompt_field("uuid"), "state": state})
 
 
-def control_request(request_id: str, subtype: str, **fields: Any) -> JSONObject:
+def control_request(request_id: str, subtype: str, **fields: object) -> JSONObject:
     """Return a control request of the CLI."""
     return {"type": "control_request", "request_id": request_id, "request": {"subtype": subtype, **fields}}
 
@@ -257,25 +257,25 @@ def control_cancel(request_id: str) -> JSONObject:
     return {"type": "control_cancel_request", "request_id": request_id}
 
 
-def can_use_tool(request_id: str, tool_name: str = "Bash", **fields: Any) -> JSONObject:
+def can_use_tool(request_id: str, tool_name: str = "Bash", **fields: object) -> JSONObject:
     """Return a permission request for a tool."""
     body = {"tool_name": tool_name, "input": {"command": "ls"}, "tool_use_id": "toolu_1", "permission_suggestions": []}
     return control_request(request_id, "can_use_tool", **(body | fields))
 
 
-def hook_callback(request_id: str, callback_id: str, input: Mapping[str, Any], **fields: Any) -> JSONObject:  # noqa: A002
+def hook_callback(request_id: str, callback_id: str, input: Mapping[str, object], **fields: object) -> JSONObject:  # noqa: A002
     """Return a hook callback. `input` needs `hook_event_name` and the fields of that event."""
     common = {"session_id": SESSION_ID, "transcript_path": "/tmp/transcript.jsonl", "cwd": "/work"}  # noqa: S108
     return control_request(request_id, "hook_callback", callback_id=callback_id, input=common | dict(input), **fields)
 
 
-def mcp_message(request_id: str, server_name: str, method: str, **params: Any) -> JSONObject:
+def mcp_message(request_id: str, server_name: str, method: str, **params: object) -> JSONObject:
     """Return a JSON-RPC request to an in-process MCP server. `request_id` is also its JSON-RPC id."""
     message = {"jsonrpc": "2.0", "id": request_id, "method": method, "params": params}
     return control_request(request_id, "mcp_message", server_name=server_name, message=message)
 
 
-def initialize_response(**fields: Any) -> JSONObject:
+def initialize_response(**fields: object) -> JSONObject:
     """Return the response to `initialize`."""
     body = {
         "commands": [],

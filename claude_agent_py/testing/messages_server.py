@@ -17,6 +17,7 @@ from typing import Any, TypeAlias, cast
 
 from claude_agent_py.testing import messages_api
 from claude_agent_py.testing.script import POLL, Answer, CutStream, Failure, Gate, Reply
+from claude_agent_py.wire.base import JSONObject
 
 JSON = "application/json"
 EVENT_STREAM = "text/event-stream"
@@ -26,7 +27,7 @@ READ_PAUSE = 0.4
 """Seconds for which the peer can read before a reset, unless the script has a gate for it."""
 
 
-GetAnswer: TypeAlias = Callable[[dict[str, Any], Mapping[str, str]], Answer]
+GetAnswer: TypeAlias = Callable[[JSONObject, Mapping[str, str]], Answer]
 """Returns the answer to the body and the headers of a `POST /v1/messages`. Called in the thread of the connection."""
 
 
@@ -70,7 +71,7 @@ class MessagesServer(ThreadingHTTPServer):
             worker.join()
         self.server_close()
 
-    def process_request(self, request: Any, client_address: Any) -> None:
+    def process_request(self, request: Any, client_address: object) -> None:
         """Serve a connection in a daemon thread that `stop` joins."""
         self._connections = {known: worker for known, worker in self._connections.items() if worker.is_alive()}
         worker = threading.Thread(
@@ -82,7 +83,7 @@ class MessagesServer(ThreadingHTTPServer):
         worker.start()
         self._connections[request] = worker
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
+    def handle_error(self, request: object, client_address: object) -> None:
         """Ignore dropped connections: the CLI drops one at every interrupt."""
 
 
@@ -98,7 +99,7 @@ class _Handler(BaseHTTPRequestHandler):
         with contextlib.suppress(OSError):
             super().handle()
 
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name of the base class
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name of the base class
         """Do not log: `ScriptedModel.requests` has the requests."""
 
     @property
@@ -132,7 +133,7 @@ class _Handler(BaseHTTPRequestHandler):
             tokens = max(1, round(len(str(body.get("messages", ""))) / 4))
             self._send_whole(HTTPStatus.OK, {"input_tokens": tokens})
 
-    def _handle_messages(self, body: dict[str, Any]) -> None:
+    def _handle_messages(self, body: JSONObject) -> None:
         model = str(body.get("model", ""))
         answer = self._owner.get_answer(body, {name.lower(): value for name, value in self.headers.items()})
         timing = answer.reply if isinstance(answer, CutStream) else answer
@@ -154,7 +155,7 @@ class _Handler(BaseHTTPRequestHandler):
         retry = {} if failure.retry_after is None else {"retry-after": f"{failure.retry_after:g}"}
         self._send_whole(failure.status, body, {**retry, **failure.headers})
 
-    def _send_whole(self, status: int, body: Any, headers: Mapping[str, str] | None = None) -> None:
+    def _send_whole(self, status: int, body: object, headers: Mapping[str, str] | None = None) -> None:
         payload = b"" if body is None else json.dumps(body).encode()
         self._send_head(status, JSON, {"content-length": str(len(payload)), **(headers or {})})
         self.wfile.write(payload)

@@ -4,16 +4,23 @@ pytest imports this module in every run, so it imports nothing of the package. T
 """
 
 import re
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
-    from claude_agent_py._runtime.runs.result import RunResult
+    from claude_agent_py._connection.runs.result import RunResult
     from claude_agent_py.testing.cassettes import Cassette
-    from claude_agent_py.testing.stage import MakeClient, MakeFakeCLI, MakeOptions, MakeScriptedModel, Stage
+    from claude_agent_py.testing.stage import (
+        MakeClient,
+        MakeFakeCLI,
+        MakeOptions,
+        MakeScriptedModel,
+        RunSnapshot,
+        Stage,
+    )
 
 _CASSETTE: "pytest.StashKey[Cassette]" = pytest.StashKey()
 
@@ -55,7 +62,8 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
         result = yield
     except BaseException as error:
         for text in _mismatches(item):
-            error.add_note(text)
+            if text not in str(error):  # the error of a run contains it
+                error.add_note(text)
         raise
     if mismatches := _mismatches(item):
         pytest.fail("\n\n".join(mismatches), pytrace=False)
@@ -81,7 +89,7 @@ def claude_stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPa
 
 
 def _cassette(request: pytest.FixtureRequest, marker: pytest.Mark) -> "Cassette":
-    from claude_agent_py._errors import OptionsError
+    from claude_agent_py._base.errors import OptionsError
     from claude_agent_py.testing.cassettes import Cassette
 
     def place(path: str | None = None, **more: Any) -> tuple[Path, dict[str, Any]]:
@@ -117,11 +125,11 @@ def cassette(request: pytest.FixtureRequest, _claude_stage: "Stage") -> "Cassett
 
 
 @pytest.fixture
-def run_snapshot(request: pytest.FixtureRequest) -> "Callable[[RunResult[Any]], None]":
+def run_snapshot(request: pytest.FixtureRequest) -> "RunSnapshot":
     """Compare a run as text with `snapshots/<module>/<test>.txt`; `--update-run-snapshots` writes that file."""
     path = request.path.parent / _default_path(request.node, "snapshots", ".txt")
 
-    def compare(result: "RunResult[Any]") -> None:
+    def compare(result: "RunResult") -> None:
         from difflib import unified_diff
 
         from claude_agent_py.testing.run_text import run_as_text

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, Literal
 
+from claude_agent_py.wire.base import JSONObject
+
 REMINDER = "<system-reminder>"
 
 Conversation = Literal["main", "agent", "side"]
@@ -39,12 +41,12 @@ class RecordedRequest:
         return bool(self.body.get("stream"))
 
     @property
-    def messages(self) -> list[dict[str, Any]]:
+    def messages(self) -> list[JSONObject]:
         """The messages, with the roles `user`, `assistant` and (a peculiarity of the CLI) `system`."""
         return list(self.body.get("messages") or [])
 
     @property
-    def tools(self) -> list[dict[str, Any]]:
+    def tools(self) -> list[JSONObject]:
         """The tools that the model may call."""
         return list(self.body.get("tools") or [])
 
@@ -75,7 +77,7 @@ class RecordedRequest:
         return "\n".join(_get_spoken_texts(users[-1])) if users else ""
 
     @cached_property
-    def tool_results(self) -> list[dict[str, Any]]:
+    def tool_results(self) -> list[JSONObject]:
         """The `tool_result` blocks of the last user message that has any, in order."""
         for message in reversed(self.messages):
             found = [block for block in _get_blocks(message) if block.get("type") == "tool_result"]
@@ -83,7 +85,7 @@ class RecordedRequest:
                 return found
         return []
 
-    def tool_result(self, tool_use_id: str) -> dict[str, Any] | None:
+    def tool_result(self, tool_use_id: str) -> JSONObject | None:
         """Return the result of a tool call anywhere in the conversation, or None."""
         for message in self.messages:
             for block in _get_blocks(message):
@@ -132,7 +134,7 @@ class RecordedRequest:
         return len(spoken), self.last_user_text
 
 
-def _get_texts(content: Any) -> list[str]:
+def _get_texts(content: object) -> list[str]:
     if isinstance(content, str):
         return [content]
     if not isinstance(content, list):
@@ -140,16 +142,16 @@ def _get_texts(content: Any) -> list[str]:
     return [str(block.get("text", "")) for block in content if isinstance(block, dict) and block.get("type") == "text"]
 
 
-def _get_blocks(message: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _get_blocks(message: Mapping[str, object]) -> list[JSONObject]:
     content = message.get("content")
     return [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
 
 
-def _get_spoken_texts(message: Mapping[str, Any]) -> list[str]:
+def _get_spoken_texts(message: Mapping[str, object]) -> list[str]:
     return [said for said in _get_texts(message.get("content")) if not said.lstrip().startswith(REMINDER)]
 
 
-def _iterate_texts(message: Mapping[str, Any]) -> Iterator[str]:
+def _iterate_texts(message: Mapping[str, object]) -> Iterator[str]:
     yield from _get_texts(message.get("content"))
     for block in _get_blocks(message):
         yield from _get_texts(block.get("content"))
@@ -194,7 +196,7 @@ def _extract_message_lines(message: Mapping[str, Any]) -> Iterator[str]:
             yield from _extract_block_lines(str(role), block)
 
 
-def _extract_block_lines(role: str, block: Mapping[str, Any]) -> Iterator[str]:
+def _extract_block_lines(role: str, block: Mapping[str, object]) -> Iterator[str]:
     match block.get("type"):
         case "text":
             text = str(block.get("text", ""))
@@ -215,7 +217,7 @@ def _extract_block_lines(role: str, block: Mapping[str, Any]) -> Iterator[str]:
             yield f"{role}: [{other}]"
 
 
-def _format_result(content: Any) -> str:
+def _format_result(content: object) -> str:
     parts = content if isinstance(content, list) else [{"type": "text", "text": content or ""}]
     texts = [str(part["text"]) if part.get("type") == "text" else f"[{part.get('type')}]" for part in parts]
     return shorten_result("\n".join(texts))

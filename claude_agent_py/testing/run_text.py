@@ -7,9 +7,8 @@ concurrent subagents interleave differently in each run.
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-from claude_agent_py._runtime.runs.result import RunResult
+from claude_agent_py._connection.runs.result import RunResult
 from claude_agent_py.testing.assertions import sort_tasks
 from claude_agent_py.testing.requests import shorten_result
 from claude_agent_py.testing.scrubbing import Places, build_path_placeholders, find_ids, mask_times
@@ -18,7 +17,7 @@ from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultM
 from claude_agent_py.wire.messages.system import InitMessage
 
 
-def run_as_text(result: "RunResult[Any]", *, results: bool = True) -> str:
+def run_as_text(result: "RunResult", *, results: bool = True) -> str:
     """Format a run as reproducible text: equal events give equal text.
 
     Texts of the main agent in follow-up turns are left out, except the answer: tasks that end together may share a
@@ -40,7 +39,7 @@ def run_as_text(result: "RunResult[Any]", *, results: bool = True) -> str:
     return _replace_volatile_parts("\n".join(lines), result) + "\n"
 
 
-def _format_main_agent(result: "RunResult[Any]", calls: dict[str, list[str]]) -> Iterator[str]:
+def _format_main_agent(result: "RunResult", calls: dict[str, list[str]]) -> Iterator[str]:
     """Yield the prompts, and the texts and calls of the main agent; `calls` has the lines of each call, by id."""
     for prompt in result.sent:
         yield from _format_block("prompt", prompt.text)
@@ -72,7 +71,7 @@ def _indent(lines: list[str]) -> list[str]:
     return [f"  {line}" for line in lines]
 
 
-def _replace_volatile_parts(text: str, result: "RunResult[Any]") -> str:
+def _replace_volatile_parts(text: str, result: "RunResult") -> str:
     cwd = next((message.cwd for message in result.messages if isinstance(message, InitMessage)), None)
     paths = build_path_placeholders(Path(cwd), Path.home(), Path(cwd).parent) if cwd else {}
     calls = [record.id for record in result.tool_calls]

@@ -123,7 +123,7 @@ text = Text
 thinking = Thinking
 
 
-def tool_use(name: str, input: Mapping[str, Any] | None = None, *, id: str | None = None) -> ToolCall:  # noqa: A002
+def tool_use(name: str, input: Mapping[str, object] | None = None, *, id: str | None = None) -> ToolCall:  # noqa: A002
     """Return a tool call. The tool that launches a subagent is named `Agent`, even if messages show another name."""
     return ToolCall(name, input or {}, id)
 

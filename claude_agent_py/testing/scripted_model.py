@@ -22,6 +22,7 @@ from anyio import CancelScope, to_thread
 from claude_agent_py.testing.messages_server import MessagesServer
 from claude_agent_py.testing.requests import RecordedRequest
 from claude_agent_py.testing.script import Answer, AnyScript, Failure, LooseAnswer, Reply, as_answer, wait_in_thread
+from claude_agent_py.wire.base import JSONObject
 
 if TYPE_CHECKING:
     from claude_agent_py.options.client_options import ClientOptions
@@ -252,7 +253,7 @@ class ScriptedModel:
 
     # For the server
 
-    def answer(self, body: dict[str, Any], headers: Mapping[str, str]) -> Answer:
+    def answer(self, body: JSONObject, headers: Mapping[str, str]) -> Answer:
         """Record a request and return its answer."""
         with self._changed:
             request = RecordedRequest(body=body, headers=headers, index=len(self._requests))

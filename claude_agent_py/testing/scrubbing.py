@@ -3,26 +3,12 @@
 A replaced value gets a placeholder, such as `<cwd>` or `<task-1>`. `Places.restore` inserts the values of another run.
 """
 
-import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-SECRET_NAME: Final = re.compile(
-    r"(?i)(secret|passw|api_?key|auth(?!or)|cookie|credential|private_?key|(^|_)token|token$)"
-)
-"""Matches the names of environment variables whose values are probably secret."""
-
-SECRET_TEXTS: Final = re.compile(
-    r"(?is)sk-[\w-]{16,}|gh[oprsu]_\w{20,}|github_pat_\w{20,}|xox[abprs]-[\w-]{10,}|AKIA[A-Z0-9]{16}|AIza[\w-]{30,}"
-    r"|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]+|\b(?:bearer|basic) [\w.~+/=-]{16,}"
-    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----.*?-----END [A-Z ]*PRIVATE KEY-----"
-)
-"""Texts that look like secrets, whatever their source."""
-
-SHORTEST_SECRET: Final = 8
-"""The minimum length of a variable's value in characters. Shorter values occur in other texts by chance."""
+from claude_agent_py._base.redaction import hide_secrets, hide_values
 
 HIDDEN: Final = "<secret>"
 
@@ -39,15 +25,6 @@ _TIMES: Final = re.compile(
 )
 
 
-def find_secrets(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the secrets among environment variables, each with its placeholder."""
-    return {
-        value: f"<{name}>"
-        for name, value in environ.items()
-        if SECRET_NAME.search(name) and len(value) >= SHORTEST_SECRET and not os.path.exists(value)
-    }
-
-
 class Places:
     """The values of one run and their placeholders: secrets and paths from the start, ids as they occur."""
 
@@ -55,21 +32,24 @@ class Places:
         self._secrets = _sort_by_length(secrets)
         self._paths = _sort_by_length(paths)
 
-    def hide(self, value: Any, ids: Mapping[str, str] | None = None) -> Any:
+    def add_secrets(self, secrets: Mapping[str, str]) -> None:
+        """Also replace these secrets."""
+        self._secrets = _sort_by_length({**self._secrets, **secrets})
+
+    def hide(self, value: object, ids: Mapping[str, str] | None = None) -> Any:
         """Return text or JSON with placeholders instead of secrets, paths and `ids`."""
         values = {**self._secrets, **(ids or {})}
         paths = [(_match_whole_path(path), name) for path, name in self._paths.items()]
 
         def hide_text(text: str) -> str:
-            for real, placeholder in values.items():
-                text = text.replace(real, placeholder)
+            text = hide_values(text, values.items())
             for pattern, placeholder in paths:
                 text = pattern.sub(placeholder, text)
-            return SECRET_TEXTS.sub(HIDDEN, text)
+            return hide_secrets(text, HIDDEN)
 
         return map_texts(value, hide_text)
 
-    def restore(self, value: Any, ids: Mapping[str, str]) -> Any:
+    def restore(self, value: object, ids: Mapping[str, str]) -> Any:
         """Return text or JSON with the paths and ids of this run instead of placeholders. Secrets stay hidden."""
         known = {placeholder: real for real, placeholder in {**self._paths, **ids}.items()}
 
@@ -113,7 +93,7 @@ def mask_times(text: str) -> str:
     return _TIMES.sub("<time>", text)
 
 
-def map_texts(value: Any, change: Callable[[str], Any]) -> Any:
+def map_texts(value: object, change: Callable[[str], object]) -> Any:
     """Return JSON with `change` applied to every text, including the names of fields."""
     if isinstance(value, str):
         return change(value)

@@ -5,13 +5,14 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeAlias
 
+from claude_agent_py.client import Client
+from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.testing.fake_cli import FakeCLI
 from claude_agent_py.testing.script import AnyScript, LooseAnswer
 from claude_agent_py.testing.scripted_model import DEFAULT_REPLY, ScriptedModel, answer_side_request
 
 if TYPE_CHECKING:
-    from claude_agent_py.client import Client
-    from claude_agent_py.options.client_options import ClientOptions
+    from claude_agent_py._connection.runs.result import RunResult
     from claude_agent_py.testing.cassettes import Cassette
 
 NO_PEER = (
@@ -44,6 +45,9 @@ MakeOptions: TypeAlias = Callable[..., "ClientOptions"]
 
 MakeClient: TypeAlias = Callable[..., "Client"]
 """The fixture `claude_client`: a client of the stand-in, for `async with`. Takes the keywords of `ClientOptions`."""
+
+RunSnapshot: TypeAlias = Callable[["RunResult"], None]
+"""The fixture `run_snapshot`: compare a run with its snapshot."""
 
 
 class Stage:
@@ -80,16 +84,11 @@ class Stage:
         if self._peer is None:
             raise RuntimeError(NO_PEER)
         if isinstance(self._peer, FakeCLI):
-            from claude_agent_py.options.client_options import ClientOptions
-
             return ClientOptions(**{"cli_path": self._peer.install(self._make_folder()), **overrides})
         return self._peer.options(**overrides)
 
     def client(self, **overrides: Any) -> "Client":
         """Return a client of the stand-in. A `FakeCLI` runs in memory."""
-        from claude_agent_py.client import Client
-        from claude_agent_py.options.client_options import ClientOptions
-
         if isinstance(self._peer, FakeCLI):
             return Client(ClientOptions(**overrides), transport=self._peer.transport())
         return Client(self.options(**overrides))

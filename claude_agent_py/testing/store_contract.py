@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 
 import anyio
 
-from claude_agent_py._errors import SessionLeasedError, StaleLeaseError
+from claude_agent_py._base.errors import SessionLeasedError, StaleLeaseError
 from claude_agent_py.sessions.stores.protocol import (
     FullSessionStore,
     LeasingStore,
@@ -50,12 +50,12 @@ async def check_session_store(make_store: MakeStore, *, large_bytes: int = LARGE
             await check(store)
 
 
-def entry(number: int, **fields: Any) -> SessionStoreEntry:
+def entry(number: int, **fields: object) -> SessionStoreEntry:
     """Return an entry with a uuid made from the number."""
     return cast("SessionStoreEntry", {"type": "user", "uuid": str(uuid.UUID(int=number)), "n": number, **fields})
 
 
-def note(kind: str, **fields: Any) -> SessionStoreEntry:
+def note(kind: str, **fields: object) -> SessionStoreEntry:
     """Return an entry without a uuid, like the CLI's entries for titles and tags."""
     return cast("SessionStoreEntry", {"type": kind, **fields})
 

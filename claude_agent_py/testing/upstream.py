@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from claude_agent_py._errors import OptionsError
+from claude_agent_py._base.errors import OptionsError
 from claude_agent_py.sessions.stores.private_folder import read_credentials
+from claude_agent_py.wire.base import JSONObject
 
 ANTHROPIC: Final = "https://api.anthropic.com"
 TIMEOUT: Final = 600.0
@@ -59,7 +60,7 @@ class Upstream:
         token = os.environ.get("CLAUDE_CODE_OAUTH_TOKEN") or _read_login_token()
         return cls(base, {"authorization": f"Bearer {token}"}, token, is_login=True)
 
-    def send(self, body: Mapping[str, Any], headers: Mapping[str, str]) -> dict[str, Any]:
+    def send(self, body: Mapping[str, object], headers: Mapping[str, str]) -> JSONObject:
         """Send a request and return its answer: `{"message": ...}`, or `{"status": ..., "error": ...}`.
 
         Raises OSError if the API cannot be reached, or the answer breaks off.
@@ -110,28 +111,28 @@ def _read_login_token() -> str:
     return token
 
 
-def _build_refusal(error: urllib.error.HTTPError) -> dict[str, Any]:
+def _build_refusal(error: urllib.error.HTTPError) -> JSONObject:
     try:
         details = json.loads(error.read()).get("error", {})
     except (ValueError, AttributeError):
         details = {}
-    refusal: dict[str, Any] = {"status": error.code, "error": details or {"type": "api_error", "message": str(error)}}
+    refusal: JSONObject = {"status": error.code, "error": details or {"type": "api_error", "message": str(error)}}
     after = error.headers.get("retry-after", "")
     if after.replace(".", "", 1).isdigit():
         refusal["retry_after"] = float(after)
     return refusal
 
 
-def _read_events(lines: Any) -> Iterator[dict[str, Any]]:
+def _read_events(lines: Any) -> Iterator[JSONObject]:
     for line in lines:
         if line.startswith(b"data:"):
             yield json.loads(line[5:])
 
 
-def join_events(events: Iterator[dict[str, Any]]) -> dict[str, Any]:
+def join_events(events: Iterator[JSONObject]) -> JSONObject:
     """Build the answer from the events of a stream. Raises OSError if the last event is missing."""
-    message: dict[str, Any] = {}
-    blocks: dict[int, dict[str, Any]] = {}
+    message: JSONObject = {}
+    blocks: dict[int, JSONObject] = {}
     for event in events:
         match event.get("type"):
             case "message_start":
@@ -150,7 +151,7 @@ def join_events(events: Iterator[dict[str, Any]]) -> dict[str, Any]:
     raise ConnectionError("the answer broke off")
 
 
-def _apply_delta(block: dict[str, Any], delta: Mapping[str, Any]) -> None:
+def _apply_delta(block: JSONObject, delta: Mapping[str, object]) -> None:
     match delta.get("type"):
         case "input_json_delta":
             block[""].append(delta["partial_json"])
@@ -164,6 +165,6 @@ def _apply_delta(block: dict[str, Any], delta: Mapping[str, Any]) -> None:
             block["citations"] = [*(block.get("citations") or []), delta["citation"]]
 
 
-def _finish_block(block: dict[str, Any]) -> dict[str, Any]:
+def _finish_block(block: JSONObject) -> JSONObject:
     parts = "".join(block.pop(""))
     return {**block, "input": json.loads(parts)} if parts else block

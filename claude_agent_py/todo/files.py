@@ -9,7 +9,7 @@ import os
 import re
 from typing import Final, TypeVar
 
-from claude_agent_py._untrusted import read_bytes, read_json
+from claude_agent_py._base.bounded_reading import read_bytes, read_json
 from claude_agent_py.wire.fitting import fit
 from claude_agent_py.wire.tools.task_list import TaskDetails
 

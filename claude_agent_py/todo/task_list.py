@@ -7,13 +7,13 @@ if `TASK_LIST_ENVIRONMENT` is set.
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, ClassVar, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias
 
 from msgspec import Struct, field
 from msgspec.structs import fields
 
-from claude_agent_py._event_loop import run_file_work
-from claude_agent_py._streams import Stream
+from claude_agent_py._base.event_loop import run_file_work
+from claude_agent_py._base.streams import Stream
 from claude_agent_py.todo.files import get_directory, read_items
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.fitting import Misfit, fit
@@ -31,12 +31,15 @@ from claude_agent_py.wire.tools.task_list import (
     TodoWriteOutput,
 )
 
+if TYPE_CHECKING:
+    from claude_agent_py._journal.facts import CallEnded, Fact
+    from claude_agent_py._journal.fold import Journal
+
 TASK_LIST_ENVIRONMENT: Final[Mapping[str, str]] = {"CLAUDE_CODE_ENABLE_TODO_TOOLS": "1"}
 """Switches TaskCreate, TaskGet, TaskUpdate and TaskList on."""
 TODO_ENVIRONMENT: Final[Mapping[str, str]] = {"CLAUDE_CODE_ENABLE_TODO_TOOLS": "1", "CLAUDE_CODE_ENABLE_TASKS": "0"}
 """Switches the older TodoWrite on instead."""
 
-_MAX_OPEN_CALLS: Final = 1024
 _CREATED: Final = r"Task #(\d+) created"
 _UPDATED: Final = "Updated task #"
 
@@ -84,7 +87,8 @@ class TaskList:
         self._is_of_session = list_id is None
         self._items: dict[str, TaskListItem] = {}
         self._todos: tuple[TodoItem, ...] = ()
-        self._calls: dict[str, tuple[str, JSONObject]] = {}
+        self._journal: Journal | None = None
+        """Pairs calls with their results; None before the first call of these tools."""
         self._streams: list[Stream[TaskListChange]] = []
 
     def __repr__(self) -> str:
@@ -145,14 +149,14 @@ class TaskList:
 
     # The wire
 
-    def track(self, message: Any, /) -> list[TaskListChange]:
+    def track(self, message: object, /) -> list[TaskListChange]:
         """Update the list from a message of the session and return the changes. Unexpected content does not raise."""
         if isinstance(message, AssistantMessage):
-            self._remember_calls(message)
-        elif isinstance(message, UserMessage) and self._calls:
-            return self._publish(
-                [change for block in message.tool_results for change in self._read_result(message, block)]
-            )
+            if any(block.name in self._APPLY for block in message.tool_uses):
+                self._fold(message)
+        elif isinstance(message, UserMessage) and self._journal is not None:
+            ended = [fact for fact in self._fold(message) if fact.fact == "call_ended"]
+            return self._publish([change for fact in ended for change in self._read_result(fact)])
         elif isinstance(message, InitMessage) and self._is_of_session:
             return self._switch_session(message.session_id)
         return []
@@ -175,21 +179,21 @@ class TaskList:
         self._list_id = session_id or self._list_id
         return self._publish(map(self._remove, gone))
 
-    def _remember_calls(self, message: AssistantMessage) -> None:
-        for block in message.tool_uses:
-            if block.name in self._APPLY:
-                self._calls[block.id] = (block.name, block.input)
-        while len(self._calls) > _MAX_OPEN_CALLS:
-            del self._calls[next(iter(self._calls))]
+    def _fold(self, message: AssistantMessage | UserMessage) -> "list[Fact]":
+        if self._journal is None:
+            from claude_agent_py._journal.fold import Journal  # most sessions have no to-do list
 
-    def _read_result(self, message: UserMessage, block: Any) -> list[TaskListChange | None]:
-        name, given = self._calls.pop(block.tool_use_id, ("", {}))
-        if not name or block.is_error:
+            self._journal = Journal()
+        return self._journal.feed(message)
+
+    def _read_result(self, fact: "CallEnded") -> list[TaskListChange | None]:
+        name, given = fact.call.name, fact.call.input
+        if name not in self._APPLY or fact.result.is_error:
             return []
-        structured = message.tool_use_result
+        structured = fact.structured
         # Results of a subagent's calls have only text.
         if not isinstance(structured, dict):
-            structured = _parse_text(name, given, block.text)
+            structured = _parse_text(name, given, fact.result.text)
         try:
             return self._APPLY[name](self, given, structured) if structured else []
         except Misfit:
@@ -283,7 +287,7 @@ class TaskList:
 def _apply_fields(item: TaskListItem, asked: TaskUpdateInput) -> TaskListItem:
     """Return an item with the fields that an update sets. A null in the metadata removes a key."""
     names = ("subject", "description", "active_form", "status", "owner")
-    fields: dict[str, Any] = {name: getattr(asked, name) for name in names if getattr(asked, name) is not None}
+    fields: dict[str, object] = {name: getattr(asked, name) for name in names if getattr(asked, name) is not None}
     if asked.metadata is not None:
         fields["metadata"] = {
             key: value for key, value in (item.metadata | asked.metadata).items() if value is not None

@@ -2,9 +2,15 @@
 
 from typing import TYPE_CHECKING
 
-from claude_agent_py._lazy_names import attach
+from claude_agent_py._base.lazy_names import attach
 
 if TYPE_CHECKING:
+    from claude_agent_py._base.errors import (
+        ToolError as ToolError,
+        ToolInputError as ToolInputError,
+        ToolTimeoutError as ToolTimeoutError,
+        UnknownToolError as UnknownToolError,
+    )
     from claude_agent_py.tools.calls import ToolCall as ToolCall
     from claude_agent_py.tools.chain import (
         LoopResult as LoopResult,
@@ -42,4 +48,50 @@ if TYPE_CHECKING:
     from claude_agent_py.wire.tools.search import *
     from claude_agent_py.wire.tools.task_list import *
 else:
-    __getattr__, __dir__ = attach(__name__)
+    _NAMES = {
+        "claude_agent_py._base.errors": "ToolError ToolInputError ToolTimeoutError UnknownToolError",
+        "claude_agent_py.tools.calls": "ToolCall",
+        "claude_agent_py.tools.chain": "LoopResult LoopStep ToolChain",
+        "claude_agent_py.tools.context": "ToolContext",
+        "claude_agent_py.tools.definition": "Tool ToolAnnotations tool",
+        "claude_agent_py.tools.names": "mcp_server_name mcp_tool_name split_tool_name",
+        "claude_agent_py.tools.results": "ToolCallResult ToolChainResult ToolResult",
+        "claude_agent_py.tools.server": "Prompt Resource ToolServer",
+        "claude_agent_py.tools.traffic": "ToolCallRecord ToolCallStatus ToolTraffic",
+        "claude_agent_py.wire.tools.agent": """
+            Effort TaskInput AgentInput AgentContentBlock AgentUsage AgentToolStats AgentCompletedOutput
+            AgentAsyncLaunchedOutput AgentRemoteLaunchedOutput AgentOutput WorkflowInput WorkflowOutput SendMessageInput
+            AgentPin SendMessageOutput ListAgentsInput ListAgentsOutput SkillInput Finding ReportFindingsInput
+            ReportFindingsOutput
+        """,
+        "claude_agent_py.wire.tools.bash": """
+            BashInput GitCommit GitPush GitBranchChange GitPullRequest GitOperation BashOutput PowerShellInput
+            PowerShellOutput WebSocketSource MonitorInput MonitorOutput TaskStopInput TaskStopOutput TaskOutputInput
+            TaskOutputOutput
+        """,
+        "claude_agent_py.wire.tools.files": """
+            FileReadInput TextFile ImageDimensions ImageFile NotebookFile PDFFile PDFParts FileReadTextOutput
+            FileReadImageOutput FileReadNotebookOutput FileReadPDFOutput FileReadPartsOutput FileReadOutput PatchHunk
+            GitDiff FileWriteInput FileWriteOutput FileEditInput FileEditOutput NotebookEditInput NotebookEditOutput
+        """,
+        "claude_agent_py.wire.tools.planning": """
+            EnterPlanModeInput EnterPlanModeOutput ExitPlanModeInput ExitPlanModeOutput EnterWorktreeInput
+            EnterWorktreeOutput ExitWorktreeInput ExitWorktreeOutput CronCreateInput CronCreateOutput CronDeleteInput
+            CronDeleteOutput CronListInput CronJob CronListOutput ScheduleWakeupInput ScheduleWakeupOutput
+        """,
+        "claude_agent_py.wire.tools.questions": """
+            QuestionOption Question QuestionAnnotation AskUserQuestionInput AskUserQuestionOutput
+        """,
+        "claude_agent_py.wire.tools.registry": "BUILTIN_TOOL_NAMES typed_input typed_output",
+        "claude_agent_py.wire.tools.search": """
+            GlobInput GlobOutput GrepInput GrepOutput LSPInput ToolSearchInput ToolSearchOutput WebFetchInput
+            WebFetchOutput WebSearchInput WebSearchHit WebSearchResult WebSearchOutput ListMCPResourcesInput MCPResource
+            ListMCPResourcesOutput ReadMCPResourceInput MCPResourceContent ReadMCPResourceOutput
+        """,
+        "claude_agent_py.wire.tools.task_list": """
+            ItemStatus TaskCreateInput CreatedItem TaskCreateOutput TaskGetInput TaskListItem TaskDetails TaskGetOutput
+            TaskUpdateInput StatusChange TaskUpdateOutput TaskListInput TaskListOutput TodoItem TodoWriteInput
+            TodoWriteOutput
+        """,
+    }
+    __all__, __getattr__, __dir__ = attach(__name__, _NAMES)

@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias
 
 from claude_agent_py.formatting.api_messages import complete
 from claude_agent_py.formatting.encoders import Encoder, JSONEncoder, YAMLEncoder
+from claude_agent_py.formatting.sections import ProblemKind, Section
 from claude_agent_py.formatting.text_format import TextFormat
 from claude_agent_py.wire.base import JSONObject, WireModel
 from claude_agent_py.wire.messages.content import Block, ToolUseBlock, UnknownBlock
@@ -19,8 +20,13 @@ from claude_agent_py.wire.messages.conversation import AssistantMessage
 CUT_OFF: Final = frozenset({"max_tokens", "model_context_window_exceeded", "refusal"})
 """Stop reasons that may leave the last call of an answer incomplete."""
 
-_CALL_KEYS: Final = frozenset({"type", "id", "name", "input", "arguments"})
-_YAML_CALLS: Final = re.compile(r"- +(?:\{|(?:type|id|name|input|arguments) *:)")
+_NAME_KEYS: Final = ("name", "tool", "tool_name", "function", "action")
+_ARGUMENT_KEYS: Final = ("input", "arguments", "args", "parameters", "tool_input", "action_input")
+_CALL_KEYS: Final = frozenset({"type", "id", "index", "call_id", *_NAME_KEYS, *_ARGUMENT_KEYS})
+_AROUND_A_CALL: Final = ("function", "function_call", "tool_call", "tool_use")
+"""Keys whose value is a call, as in `{"type": "function", "function": {"name": ..., "arguments": ...}}`."""
+_CALL_TYPES: Final = (None, "tool_use", "function", "function_call", "tool_call")
+_YAML_CALLS: Final = re.compile(rf"- +(?:\{{|(?:{'|'.join(sorted(_CALL_KEYS))}) *:)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,12 +51,18 @@ or a list of calls and content blocks."""
 
 
 def read_calls(
-    given: LooseCalls, text_format: TextFormat | None, encoder: Encoder, names: Collection[str]
+    given: LooseCalls, text_format: TextFormat | None, encoder: Encoder, names: Mapping[str, bool]
 ) -> list[ToolCall]:
     """Return the calls in order.
 
     Blocks of the type `tool_use` are calls. Without such blocks, the text is read: as a JSON or YAML list of calls, or
     as sections named after tools with the arguments as content.
+
+    Args:
+        given: Text, a call, an answer of the model, or a list of calls and content blocks.
+        text_format: The format of the sections.
+        encoder: Decodes the arguments in sections.
+        names: The names of the tools, and whether each only reads.
 
     Raises:
         TypeError: An item is not a call, or text needs a format.
@@ -68,10 +80,14 @@ def read_calls(
     reason = get_stop_reason(given)
     calls = [_read_block(item) for item in items if is_call(item)]
     if not calls:
-        return _read_text(join_text(items), text_format, encoder, names, reason) or []
+        return _read_text(join_text(items), text_format, encoder, names, reason, get_stop_sequence(given)) or []
     if reason in CUT_OFF and is_call(items[-1]):
         calls[-1] = _mark_cut_off(calls[-1], reason)
     return calls
+
+
+def _mark_unclosed(call: ToolCall) -> ToolCall:
+    return replace(call, problem="the call has no end, so it was not run; write it again, with its end")
 
 
 def _mark_cut_off(call: ToolCall, reason: str | None) -> ToolCall:
@@ -108,13 +124,19 @@ def join_text(content: Iterable[JSONObject | ToolCall]) -> str:
     )
 
 
-def get_stop_reason(given: Any) -> str | None:
+def get_stop_reason(given: object) -> str | None:
     """Return the stop reason of the model's answer, or None if it is unknown."""
     found = _get(given, "stop_reason")
     return found if isinstance(found, str) else None
 
 
-def shorten_repr(value: Any) -> str:
+def get_stop_sequence(given: object) -> str:
+    """Return the stop sequence that ended the model's answer, which is not part of its text; empty if there is none."""
+    found = _get(given, "stop_sequence")
+    return found if isinstance(found, str) else ""
+
+
+def shorten_repr(value: object) -> str:
     """Return the beginning of a value's repr, for an error."""
     try:
         return f"{value!r:.200}"
@@ -122,15 +144,16 @@ def shorten_repr(value: Any) -> str:
         return f"a too deeply nested {type(value).__name__}"
 
 
-def is_call(item: Any) -> bool:
+def is_call(item: object) -> bool:
     """Return whether a content block is a call."""
     return isinstance(item, ToolCall) or _get_type(item) == "tool_use"
 
 
-def _normalize_block(item: Any) -> JSONObject:
+def _normalize_block(item: object) -> JSONObject:
     if isinstance(item, str):
         return {"type": "text", "text": item}
-    block = _as_dict(item)
+    given = _as_dict(item)
+    block = _as_tool_use(given) or given
     if _get_type(block) is None or (_get_type(block) == "tool_use" and not isinstance(block.get("name"), str)):
         raise TypeError(
             f"a call must be a ToolUseBlock, a ToolCall or a dict with name and input, not {shorten_repr(item)}"
@@ -158,17 +181,34 @@ def _is_model(item: object) -> bool:
     return hasattr(item, "model_dump")
 
 
-def _get_type(block: Any) -> str | None:
+def _get_type(block: object) -> str | None:
     if not isinstance(block, Mapping):
         return None
     kind = block.get("type") or ("tool_use" if "name" in block else None)
     return kind if isinstance(kind, str) else None
 
 
-def _get(given: Any, name: str) -> Any:
+def _get(given: object, name: str) -> Any:
     if isinstance(given, AssistantMessage):
         given = given.message
     return given.get(name) if isinstance(given, Mapping) else getattr(given, name, None)
+
+
+def _as_tool_use(item: object) -> JSONObject | None:
+    """Return a call in the form of any API as a `tool_use` block, or None for other values."""
+    if not isinstance(item, Mapping):
+        return None
+    around = next((key for key in _AROUND_A_CALL if isinstance(item.get(key), Mapping)), None)
+    if around is not None:
+        item = {**{key: value for key, value in item.items() if key != around}, **item[around]}
+    name = next((item[key] for key in _NAME_KEYS if isinstance(item.get(key), str)), None)
+    if name is None or item.get("type") not in _CALL_TYPES or not item.keys() <= _CALL_KEYS:
+        return None
+    found = next((key for key in _ARGUMENT_KEYS if key in item), "input")
+    arguments = item.get(found)
+    if isinstance(arguments, str) and found != "input":
+        arguments = _decode_arguments(arguments, JSONEncoder())
+    return {"type": "tool_use", "id": item.get("id") or item.get("call_id"), "name": name, "input": arguments}
 
 
 def _read_block(block: JSONObject | ToolCall) -> ToolCall:
@@ -188,44 +228,67 @@ def _read_text(
     text: str,
     text_format: TextFormat | None,
     encoder: Encoder,
-    names: Collection[str],
+    names: Mapping[str, bool],
     stop_reason: str | None = None,
+    stop_sequence: str = "",
 ) -> list[ToolCall] | None:
     """Return the calls in text, or None if the text needs a format.
 
-    The last call has a problem if it may be incomplete: because of `stop_reason`, or without one because it has no end.
+    A call has a problem if it may be incomplete: because of `stop_reason`, or because its end is missing.
     """
-    listed = _read_list(text.strip(), names)
+    whole = text.strip()
+    listed = _read_list(whole, names)
     if listed:
-        shows_its_end = text.strip().endswith("```") or _strip_fence(text.strip()).strip().startswith(("[", "{"))
         # JSON that was cut off cannot be decoded, but YAML can.
-        if stop_reason in CUT_OFF and not shows_its_end:
-            listed[-1] = _mark_cut_off(listed[-1], stop_reason)
+        if not (whole.endswith("```") or _strip_fence(whole).lstrip().startswith(("[", "{"))):
+            if stop_reason in CUT_OFF:
+                listed[-1] = _mark_cut_off(listed[-1], stop_reason)
+            elif whole.startswith("```"):
+                listed[-1] = _mark_unclosed(listed[-1])
         return listed
     if text_format is None:
         return None
-    return list(_read_sections(text, text_format, encoder, names, stop_reason))
+    found = text_format.parse(
+        text,
+        names={*names, *(spec.name for spec in text_format.registered)},
+        strip=True,
+        unknown="section",
+        is_truncated=stop_reason in CUT_OFF,
+    )
+    unclosed = [problem.name for problem in found.problems if problem.kind is ProblemKind.UNCLOSED]
+    if stop_sequence and unclosed:
+        return _read_text(text + stop_sequence, text_format, encoder, names, stop_reason)
+    others = {spec.name.casefold() for spec in text_format.registered}
+    sections = [section for section in found.sections if section.name.casefold() not in others]
+    if sections and set(unclosed) - {section.name for section in found.sections if not section.is_closed}:
+        # The end of something around the sections is missing, so the last one may go on.
+        sections[-1] = replace(sections[-1], is_closed=False)
+    calls = list(_read_sections(sections, encoder, names, stop_reason))
+    return calls if calls or len(sections) < len(found.sections) else _refuse_calls_in_prose(text, names)
 
 
 def _read_sections(
-    text: str, text_format: TextFormat, encoder: Encoder, names: Collection[str], stop_reason: str | None
+    sections: Iterable[Section], encoder: Encoder, names: Mapping[str, bool], stop_reason: str | None
 ) -> Iterator[ToolCall]:
-    others = {spec.name.casefold() for spec in text_format.registered}
     folded = {name.casefold(): name for name in reversed(list(names))}
-    expected = {*names, *(spec.name for spec in text_format.registered)}
-    is_cut_off = stop_reason in CUT_OFF
-    pieces = text_format.parse(text, names=expected, strip=True, unknown="section", is_truncated=is_cut_off).pieces
-    for section in pieces:
+    for section in sections:
         name = section.name if section.name in names else folded.get(section.name.casefold(), section.name)
-        is_other = not name or name.casefold() in others
-        if not is_other and (name in names or _looks_like_a_call(section, encoder, names)):
+        if name in names or _looks_like_a_call(section, encoder, names):
             call = ToolCall(name=name, input=_decode_arguments(section.content, encoder))
-            if section is pieces[-1] and not section.is_closed:
-                if is_cut_off:
-                    call = _mark_cut_off(call, stop_reason)
-                elif stop_reason is None and not _is_complete(section.content):
-                    call = replace(call, problem="the call has no end, so it was not run; write it again, with its end")
+            if not section.is_closed and stop_reason in CUT_OFF:
+                call = _mark_cut_off(call, stop_reason)
+            elif not section.is_closed and not (names.get(name) and _is_complete(section.content)):
+                call = _mark_unclosed(call)
             yield call
+
+
+def _refuse_calls_in_prose(text: str, names: Collection[str]) -> list[ToolCall]:
+    """Return a call with a problem if the text contains one in a form that is only read without other text."""
+    patterns = (_TAG_IN_PROSE, *([_NAMED_IN_PROSE] if _ARGUMENTS_IN_PROSE.search(text) else []))
+    found = (match[1] for pattern in patterns for match in pattern.finditer(text))
+    name = next((name for name in found if name in names), None)
+    problem = "the call is in other text or in another form, so it was not run; write it again, in the required form"
+    return [] if name is None else [ToolCall(name=name, input=text, problem=problem)]
 
 
 def _is_complete(content: str) -> bool:
@@ -249,8 +312,11 @@ def _looks_like_a_call(section: Any, encoder: Encoder, names: Collection[str]) -
     )
 
 
-_NAMED: Final = re.compile(r"""["']?name["']?\s*:\s*["']?([\w.-]+)""")
-"""The first name in a list of calls."""
+_NAMED: Final = re.compile(rf"""\b(?:{"|".join(_NAME_KEYS)})["']?\s*:\s*["']?([\w.-]+)""")
+"""A name in a list of calls."""
+_NAMED_IN_PROSE: Final = re.compile(rf"""["'](?:{"|".join(_NAME_KEYS)})["']\s*:\s*["']([\w.-]+)["']""")
+_ARGUMENTS_IN_PROSE: Final = re.compile(rf"""["'](?:{"|".join(_ARGUMENT_KEYS)})["']\s*:""")
+_TAG_IN_PROSE: Final = re.compile(r"""<(?:function=|(?:function|invoke|tool|tool_call)\s+name=["']?)([\w.-]+)""")
 
 
 def _read_list(text: str, names: Collection[str]) -> list[ToolCall]:
@@ -258,38 +324,35 @@ def _read_list(text: str, names: Collection[str]) -> list[ToolCall]:
     body = _strip_fence(text).strip()
     try:
         if body.startswith(("[", "{")):
-            found: Any = JSONEncoder().decode(body)
+            found: object = JSONEncoder().decode(body)
         elif _YAML_CALLS.match(body):
             found = YAMLEncoder().decode(body)
         else:
             return []
     except ValueError as error:
-        named = _NAMED.search(body)
-        if named is None or named[1] not in names:
+        named = next((match[1] for match in _NAMED.finditer(body) if match[1] in names), None)
+        if named is None:
             return []
         problem = f"the list of calls cannot be read, so nothing was run: {error}; write it again"
-        return [ToolCall(name=named[1], input=body, problem=problem)]
+        return [ToolCall(name=named, input=body, problem=problem)]
+    if isinstance(found, dict) and isinstance(found.get("tool_calls"), list):
+        found = found["tool_calls"]
     items: list[Any] = found if isinstance(found, list) else [found]
-    if not any(_is_listed_call(item, names) for item in items):
-        return []
-    return [
-        _read_block(item)
-        if _is_listed_call(item, names)
-        else ToolCall(name="", input=item, problem=_describe_non_call(item))
-        for item in items
-    ]
+    calls = [_read_item(item, names) for item in items]
+    return calls if any(call.name or not call.problem for call in calls) else []
 
 
-def _is_listed_call(item: Any, names: Collection[str]) -> bool:
-    if not isinstance(item, dict) or not isinstance(item.get("name"), str) or not item.keys() <= _CALL_KEYS:
-        return False
-    return item.get("type", "tool_use") == "tool_use" and (
-        "type" in item or "input" in item or "arguments" in item or item["name"] in names
-    )
-
-
-def _describe_non_call(item: Any) -> str:
-    return f"an item of the list is not a call: {shorten_repr(item)}; write an object with name and input"
+def _read_item(item: Any, names: Collection[str]) -> ToolCall:
+    """Return an item of a list as a call. If it is not one, it has a problem, and a name only if it names a tool."""
+    block = _as_tool_use(item)
+    if block is not None:
+        is_explicit = "action" not in item and ("type" in item or isinstance(block["input"], dict))
+        if is_explicit or block["name"] in names:
+            return _read_block(block)
+    named = [item[key] for key in _NAME_KEYS if isinstance(item.get(key), str)] if isinstance(item, dict) else []
+    name = next((name for name in named if name in names), "")
+    problem = f"an item of the list is not a call: {shorten_repr(item)}; write an object with name and input"
+    return ToolCall(name=name, input=item, problem=problem)
 
 
 def _decode_arguments(content: str, encoder: Encoder) -> JSONObject | str:
@@ -304,11 +367,9 @@ def _decode_arguments(content: str, encoder: Encoder) -> JSONObject | str:
 
 
 def _strip_fence(content: str) -> str:
-    """Remove the code fence that models often put around JSON."""
+    """Remove the code fence that models often put around JSON, even if it has no end."""
     first, _, rest = content.partition("\n")
-    if first.startswith("```") and rest.endswith("```"):
-        return rest.removesuffix("```")
-    return content
+    return rest.removesuffix("```") if first.startswith("```") else content
 
 
 def find_similar_names(name: str, names: Collection[str], *, cutoff: float = 0.5) -> list[str]:

@@ -9,9 +9,9 @@ from typing import Any, Final, Literal, TypeAlias
 
 import anyio
 
-from claude_agent_py._callbacks import Callback, is_not_the_functions
-from claude_agent_py._errors import OptionsError, ToolError, ToolInputError, UnknownToolError
-from claude_agent_py._event_loop import run_anywhere
+from claude_agent_py._base.callbacks import Callback, is_not_the_functions
+from claude_agent_py._base.errors import OptionsError, ToolError, ToolInputError, UnknownToolError
+from claude_agent_py._base.event_loop import run_anywhere
 from claude_agent_py.formatting.encoders import Encoder, JSONEncoder
 from claude_agent_py.formatting.markdown import MarkdownFormat
 from claude_agent_py.formatting.media import Media
@@ -22,6 +22,7 @@ from claude_agent_py.tools.calls import (
     ToolCall,
     find_similar_names,
     get_stop_reason,
+    get_stop_sequence,
     is_call,
     join_text,
     normalize_content,
@@ -89,7 +90,11 @@ async def take_step(
     """Call the model, and run the tools that it calls."""
     response = await model.call(_copy_messages(messages))
     content = [_ensure_id(block) for block in normalize_content(response)]
-    result = await execute({"content": content, "stop_reason": get_stop_reason(response)})
+    ended = {"stop_reason": get_stop_reason(response), "stop_sequence": get_stop_sequence(response)}
+    result = await execute({"content": content, **ended})
+    if not any(map(is_call, content)):
+        # Calls in text: the API knows no blocks with the ids that the model gave them.
+        result = replace(result, raw=tuple(replace(call, tool_use_id=None) for call in result.raw))
     answer = [block for block in map(_prepare_block, content) if block is not None]
     added: list[JSONObject] = []
     if answer:
@@ -105,7 +110,7 @@ async def take_step(
     )
 
 
-def _copy_messages(value: Any, depth: int = BLOCKS_IN_RESULTS) -> Any:
+def _copy_messages(value: object, depth: int = BLOCKS_IN_RESULTS) -> object:
     """Copy messages, so that the user's function may change blocks, for example add `cache_control`."""
     if depth and isinstance(value, dict):
         return {name: _copy_messages(item, depth - 1) for name, item in value.items()}
@@ -166,7 +171,7 @@ class ToolChain:
 
     def __init__(
         self,
-        tools: Iterable[Callable[..., Any]],
+        tools: Iterable[Callable[..., object]],
         *,
         encoder: Encoder | None = None,
         text_format: TextFormat | None = None,
@@ -246,7 +251,8 @@ class ToolChain:
             ImportError: The text is a YAML list, and PyYAML is not installed.
         """
         chosen = self._choose_format(text_format)
-        wanted = read_calls(calls, chosen, self._encoder or JSONEncoder(), self._tools.keys())
+        names = {name: bool(tool.annotations.read_only) for name, tool in self._tools.items()}
+        wanted = read_calls(calls, chosen, self._encoder or JSONEncoder(), names)
         raw = [result for together in self._batches(wanted) for result in await self._run_together(together)]
         return ToolChainResult(
             text=(chosen or MarkdownFormat()).format_sections(
@@ -343,7 +349,7 @@ class ToolChain:
     async def loop(
         self,
         call_model: CallModel,
-        messages: str | Mapping[str, Any] | Iterable[Mapping[str, Any]],
+        messages: str | Mapping[str, object] | Iterable[Mapping[str, object]],
         *,
         max_steps: int = 10,
         stop_when: StopWhen | None = None,
@@ -410,7 +416,7 @@ class ToolChain:
     def loop_sync(
         self,
         call_model: CallModel,
-        messages: str | Mapping[str, Any] | Iterable[Mapping[str, Any]],
+        messages: str | Mapping[str, object] | Iterable[Mapping[str, object]],
         *,
         max_steps: int = 10,
         stop_when: StopWhen | None = None,

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import Any, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
-from claude_agent_py._handler_context import HandlerContext
+from claude_agent_py.tasks.handler_context import HandlerContext
 from claude_agent_py.wire.base import JSONObject
 
 LogLevel: TypeAlias = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
@@ -40,7 +40,8 @@ class ToolContext(HandlerContext, frozen=True, kw_only=True):
 
         Safe to call from the tool's thread. Ignored if the caller did not ask for progress.
 
-        `progress` must increase with every report. The CLI does not extend the call's timeout for it.
+        `progress` must increase with every report. It restarts the CLI's limit for calls without progress
+        (`CLAUDE_CODE_SDK_MCP_TOOL_IDLE_TIMEOUT`), but does not extend the call's timeout.
         """
         if self.progress_token is None:
             return
@@ -48,7 +49,7 @@ class ToolContext(HandlerContext, frozen=True, kw_only=True):
         params = {"progressToken": self.progress_token, "progress": progress}
         self.notify("notifications/progress", params | {name: item for name, item in known.items() if item is not None})
 
-    def log(self, level: LogLevel, data: Any, logger: str | None = None) -> None:
+    def log(self, level: LogLevel, data: object, logger: str | None = None) -> None:
         """Send a log message to the CLI without blocking. Safe to call from the tool's thread."""
         params = {"level": level, "logger": logger or self.tool_name, "data": data}
         self.notify("notifications/message", params)

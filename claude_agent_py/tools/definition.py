@@ -13,17 +13,18 @@ from weakref import WeakKeyDictionary
 from anyio import CapacityLimiter, get_cancelled_exc_class
 from typing_extensions import TypedDict, Unpack
 
-from claude_agent_py._callbacks import (
+from claude_agent_py._base.callbacks import (
     Callback,
     DeadlineExpiredError,
     Report,
     callback_name,
+    is_generator_callable,
     log_failure,
     make_handler_error,
 )
-from claude_agent_py._configuration import suggest
-from claude_agent_py._errors import OptionsError, ToolError, ToolTimeoutError
-from claude_agent_py._event_loop import PerLoop
+from claude_agent_py._base.configuration import suggest
+from claude_agent_py._base.errors import OptionsError, ToolError, ToolTimeoutError
+from claude_agent_py._base.event_loop import PerLoop
 from claude_agent_py.formatting.encoders import Encoder, JSONEncoder
 from claude_agent_py.formatting.truncation import INLINE_CHARS, MAX_INLINE_CHARS
 from claude_agent_py.tools.context import CURRENT, ToolContext
@@ -89,7 +90,7 @@ class ToolSettings(TypedDict, total=False):
     open_world: bool | None
     timeout: float | None
     max_concurrency: int | None
-    always_load: bool
+    always_load: bool | None
     search_hint: str | None
     max_result_chars: int
     overflow: OverflowPolicy
@@ -115,8 +116,9 @@ class Tool(Generic[P, R]):
     """Time limit of a call in seconds; None uses the server's limit, if any."""
     max_concurrency: int | None = None
     """Maximum number of concurrent calls per event loop; further calls wait. None means no limit."""
-    always_load: bool = False
-    """Always show the tool to the model. By default the CLI defers tools, and the model finds them by searching."""
+    always_load: bool | None = None
+    """Whether the model sees the tool from the start (True) or has to search for it (False). None uses the setting of
+    the server, which by default shows small sets of tools."""
     search_hint: str | None = None
     """Keywords for that search."""
     max_result_chars: int = INLINE_CHARS
@@ -150,7 +152,7 @@ class Tool(Generic[P, R]):
 
     async def call(
         self,
-        arguments: Mapping[str, Any],
+        arguments: Mapping[str, object],
         context: ToolContext | None = None,
         *,
         default_timeout: float | None = None,
@@ -177,7 +179,7 @@ class Tool(Generic[P, R]):
             finally:
                 CURRENT.reset(token)
 
-    def _limiter(self) -> AbstractAsyncContextManager[Any]:
+    def _limiter(self) -> AbstractAsyncContextManager[object]:
         """Return the limiter of concurrent calls in this event loop."""
         if self.max_concurrency is None:
             return nullcontext()
@@ -198,7 +200,7 @@ class Tool(Generic[P, R]):
         optional = {
             "title": self.annotations.title,
             "annotations": self.annotations.fields(),
-            "_meta": {name: value for name, value in known.items() if value} | dict(self.meta),
+            "_meta": {name: value for name, value in known.items() if value is not None} | dict(self.meta),
         }
         definition = {"name": self.name, "description": self.description, "inputSchema": self.input_schema}
         return definition | {name: value for name, value in optional.items() if value}
@@ -208,10 +210,10 @@ class Tool(Generic[P, R]):
         cls,
         name: str,
         description: str,
-        input_schema: Mapping[str, Any],
-        handler: Callable[[dict[str, Any]], Any],
+        input_schema: Mapping[str, object],
+        handler: Callable[[JSONObject], object],
         **settings: Unpack[ToolSettings],
-    ) -> "Tool[[dict[str, Any]], Any]":
+    ) -> "Tool[[JSONObject], Any]":
         """Create a tool from a JSON Schema. The handler gets the arguments as one dict, without validation."""
         _check_call(handler, (), settings)
         parameters = AnyParameters(input_schema, tool=name)
@@ -231,7 +233,7 @@ def tool(
 
 
 def tool(
-    function: Callable[..., Any] | None = None,
+    function: Callable[..., object] | None = None,
     /,
     *more: object,
     name: str | None = None,
@@ -270,14 +272,14 @@ def tool(
     return made if function is None else made(function)
 
 
-def _get_caller_locals() -> Mapping[str, Any]:
+def _get_caller_locals() -> Mapping[str, object]:
     """Return the local variables of the caller of `tool`: annotations may name types that are defined there."""
     frame = inspect.currentframe()
     caller = frame.f_back.f_back if frame is not None and frame.f_back is not None else None
     return caller.f_locals if caller is not None else {}
 
 
-def _check_call(function: object, more: tuple[object, ...], settings: Mapping[str, Any]) -> None:
+def _check_call(function: object, more: tuple[object, ...], settings: Mapping[str, object]) -> None:
     """Reject arguments that `tool` does not take, such as those of the official SDK."""
     if more or isinstance(function, str):
         raise OptionsError(
@@ -297,7 +299,7 @@ _INSTEAD: Final[Mapping[str, str]] = {
 }
 
 
-def as_tool(function: Any) -> Tool[..., Any]:
+def as_tool(function: object) -> Tool[..., Any]:
     """Return a tool unchanged, or create one from a function. Raises OptionsError for anything else."""
     if not callable(function):
         kind = f"{type(function).__module__}.{type(function).__qualname__}".removeprefix("builtins.")
@@ -310,7 +312,7 @@ def _make_tool(
     name: str | None,
     description: str | None,
     settings: ToolSettings,
-    namespace: Mapping[str, Any],
+    namespace: Mapping[str, object],
 ) -> Tool[P, R]:
     chosen = name or callback_name(function).rpartition(".")[2]
     documentation = read_docstring(_get_docstring(function))
@@ -324,7 +326,7 @@ def _make_tool(
     )
 
 
-def _get_docstring(function: Callable[..., Any]) -> str | None:
+def _get_docstring(function: Callable[..., object]) -> str | None:
     while isinstance(function, functools.partial):
         function = function.func
     return function.__doc__ if inspect.isroutine(function) else type(function).__call__.__doc__ or function.__doc__
@@ -349,6 +351,11 @@ def _check_settings(tool: Tool[..., Any]) -> None:
         raise OptionsError(
             "a name must have 1 to 128 letters, digits, `_`, `-` or `.`; set one with name=", option=option
         )
+    if is_generator_callable(tool.function):
+        raise OptionsError(
+            "a generator function cannot be a tool; return a list, and report steps with ToolContext.report_progress",
+            option=option,
+        )
     if tool.timeout is not None and tool.timeout <= 0:
         raise OptionsError(f"the timeout must be positive, not {tool.timeout}", option=option)
     if tool.max_concurrency is not None and tool.max_concurrency < 1:
@@ -372,7 +379,7 @@ class ToolOutcome:
 
 async def run_tool(
     tool: Tool[..., Any],
-    arguments: Mapping[str, Any],
+    arguments: Mapping[str, object],
     context: ToolContext,
     *,
     encoder: Encoder | None = None,

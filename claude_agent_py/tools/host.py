@@ -12,13 +12,13 @@ from typing import Any, TypeAlias
 from anyio import BrokenResourceError, CancelScope, ClosedResourceError, Event
 from pydantic import TypeAdapter, ValidationError
 
-from claude_agent_py._callbacks import Report, log_failure, make_handler_error
-from claude_agent_py._errors import OptionsError
-from claude_agent_py._handler_context import HandlerContext
+from claude_agent_py._base.callbacks import Report, log_failure, make_handler_error
+from claude_agent_py._base.errors import OptionsError
+from claude_agent_py.tasks.handler_context import HandlerContext
 from claude_agent_py.tools import jsonrpc
 from claude_agent_py.tools.jsonrpc import RequestID
 from claude_agent_py.tools.results import failure_text
-from claude_agent_py.tools.server import ToolServer
+from claude_agent_py.tools.server import ToolServer, load_small_set
 from claude_agent_py.tools.session import Send, ServerSession
 from claude_agent_py.wire.base import JSONObject
 
@@ -81,9 +81,12 @@ class PackageSession:
         if request_id is None:
             await self._send_to_server(parsed)
             return None
-        return await self._answer(request_id, parsed)
+        answer = await self._answer(request_id, parsed)
+        if message.get("method") == "tools/list":
+            _load_small_set(message, answer)
+        return answer
 
-    async def _answer(self, request_id: RequestID, parsed: Any) -> JSONObject:
+    async def _answer(self, request_id: RequestID, parsed: object) -> JSONObject:
         pending = self._pending[request_id] = _Pending()
         try:
             if not await self._send_to_server(parsed):
@@ -104,7 +107,7 @@ class PackageSession:
             return False
         return True
 
-    def _answer_cancelled(self, request_id: Any) -> None:
+    def _answer_cancelled(self, request_id: object) -> None:
         """Answer a cancelled request, because some versions of the package do not."""
         pending = self._pending.get(request_id) if isinstance(request_id, str | int) else None
         if pending is not None:
@@ -162,6 +165,13 @@ class PackageSession:
             pass
 
 
+def _load_small_set(request: JSONObject, answer: JSONObject) -> None:
+    """Show the tools of a server to the model from the start if they are a small set and fit on one page."""
+    result = answer.get("result") or {}
+    if not (request.get("params") or {}).get("cursor") and not result.get("nextCursor"):
+        load_small_set(result.get("tools") or [])
+
+
 class _Pending:
     """A request that the server has not answered yet."""
 
@@ -177,7 +187,7 @@ def _message_adapter() -> TypeAdapter[Any]:
     return TypeAdapter(JSONRPCMessage)
 
 
-def _as_json(message: Any) -> JSONObject:
+def _as_json(message: object) -> JSONObject:
     dumped: JSONObject = _message_adapter().dump_python(message, mode="json", by_alias=True, exclude_none=True)
     return dumped
 
@@ -211,12 +221,12 @@ class MCPHost:
     """
 
     def __init__(
-        self, servers: Mapping[str, Any], send: SendToCLI, *, report: Report | None = None, cwd: str | None = None
+        self, servers: Mapping[str, object], send: SendToCLI, *, report: Report | None = None, cwd: str | None = None
     ) -> None:
         self._send = send
         self._report = report
         self._cwd = cwd
-        self._servers: dict[str, Any] = {}
+        self._servers: dict[str, object] = {}
         self._sessions: dict[str, ServerSession | PackageSession] = {}
         for name, server in servers.items():
             self.add(name, server)

@@ -23,7 +23,7 @@ CANCELLED = -32800
 class RPCError(Exception):
     """The error response to a request. Not raised to users."""
 
-    def __init__(self, code: int, message: str, data: Any = None) -> None:
+    def __init__(self, code: int, message: str, data: object = None) -> None:
         self.code = code
         self.data = data
         super().__init__(message)

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
-from claude_agent_py._errors import ToolError
-from claude_agent_py._event_loop import run_file_work
+from claude_agent_py._base.callbacks import error_text
+from claude_agent_py._base.errors import ToolError
+from claude_agent_py._base.event_loop import run_file_work
 from claude_agent_py.formatting.encoders import Encoder, clean_text, plain
 from claude_agent_py.formatting.media import (
     File,
@@ -60,7 +61,7 @@ def failure_text(tool: str, error: BaseException) -> str:
     exceptions are shortened to type and message, and anything that looks like a secret is redacted.
     """
     if isinstance(error, ToolError):
-        message = _get_message(error)
+        message = error_text(error)
         return truncate(message, INLINE_CHARS) if message.strip() else f"{tool} failed"
     return truncate(redact(f"{tool} failed: {_describe_error(error)}"), MAX_CHARS)
 
@@ -95,16 +96,8 @@ def _iterate_leaves(error: BaseException) -> Iterator[BaseException]:
 
 
 def _describe_one(error: BaseException) -> str:
-    message = _get_message(error)
+    message = error_text(error)
     return f"{type(error).__name__}: {message}" if message.strip() else type(error).__name__
-
-
-def _get_message(error: BaseException) -> str:
-    try:
-        return str(error)
-    except Exception:
-        # The user's exception class may have a broken `__str__`.
-        return ""
 
 
 OverflowPolicy: TypeAlias = Literal["truncate", "file", "error"]
@@ -137,6 +130,10 @@ class ToolResult:
     meta: Mapping[str, Any] | None = None
     """Additional data for programs; the model does not see it."""
 
+    def __post_init__(self) -> None:
+        if hasattr(self.media, "__next__"):
+            raise TypeError(f"media must be a list, not a {type(self.media).__name__}")
+
 
 @dataclass(frozen=True, kw_only=True)
 class WrittenResult:
@@ -159,7 +156,7 @@ class SizeLimit:
     """The directory of the files; None creates a temporary directory."""
 
 
-def as_result(value: Any) -> ToolResult:
+def as_result(value: object) -> ToolResult:
     """Convert any return value of a tool to a `ToolResult`."""
     if isinstance(value, ToolResult):
         return value
@@ -198,7 +195,7 @@ def _read_mcp(value: Mapping[str, Any]) -> ToolResult | None:
     )
 
 
-def _convert_mixed(items: Sequence[Any]) -> ToolResult:
+def _convert_mixed(items: Sequence[object]) -> ToolResult:
     """Convert a list that contains media. The other values become one text if all are texts, or a list."""
     parts = [as_result(item) for item in items]
     rest = [part.text for part in parts if part.text is not None]
@@ -251,11 +248,11 @@ def call_tool_result(result: WrittenResult) -> JSONObject:
     return reply
 
 
-def _encode(value: Any, encoder: Encoder) -> str:
+def _encode(value: object, encoder: Encoder) -> str:
     return "" if value is None else encoder.encode(value)
 
 
-def _as_object(value: Any) -> JSONObject | None:
+def _as_object(value: object) -> JSONObject | None:
     if value is None:
         return None
     data = plain(value)

@@ -27,12 +27,12 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
 from pydantic_core import to_json
 
-from claude_agent_py._errors import OptionsError, ToolInputError
+from claude_agent_py._base.errors import OptionsError, ToolInputError
 from claude_agent_py.tools.context import ToolContext
 from claude_agent_py.wire.base import JSONObject
 
 
-def convert_typed_dicts(annotation: Any, namespace: Mapping[str, Any]) -> Any:
+def convert_typed_dicts(annotation: object, namespace: Mapping[str, object]) -> Any:
     """Convert `typing.TypedDict` classes for pydantic, which rejects them on Python 3.11.
 
     Only annotations are converted; fields of models and dataclasses are not. `namespace` holds additional names for
@@ -44,11 +44,11 @@ def convert_typed_dicts(annotation: Any, namespace: Mapping[str, Any]) -> Any:
 class _Converter:
     """A conversion that converts each class once, even if it is recursive."""
 
-    def __init__(self, namespace: Mapping[str, Any]) -> None:
+    def __init__(self, namespace: Mapping[str, object]) -> None:
         self._namespace = namespace
-        self._done: dict[Any, Any] = {}
+        self._done: dict[Any, object] = {}
 
-    def convert(self, annotation: Any) -> Any:
+    def convert(self, annotation: object) -> Any:
         if is_typeddict(annotation) and type(annotation).__module__ == "typing":
             return self._done.get(annotation) or self._convert_class(annotation)
         arguments = get_args(annotation)
@@ -59,7 +59,7 @@ class _Converter:
         rewritten = tuple(self.convert(argument) for argument in arguments)
         return annotation if rewritten == arguments else _rebuild(annotation, rewritten)
 
-    def _convert_class(self, old: Any) -> Any:
+    def _convert_class(self, old: Any) -> object:
         make: Any = typing_extensions.TypedDict
         new = make(old.__name__, {}, total=old.__total__)
         # Register the class before converting its fields, which may refer to it.
@@ -71,7 +71,7 @@ class _Converter:
         return new
 
 
-def _rebuild(annotation: Any, arguments: tuple[Any, ...]) -> Any:
+def _rebuild(annotation: Any, arguments: tuple[Any, ...]) -> object:
     if isinstance(annotation, types.UnionType):
         return functools.reduce(operator.or_, arguments)
     if hasattr(annotation, "copy_with"):
@@ -178,7 +178,7 @@ class _SchemaGenerator(GenerateJsonSchema):
 
     ignored_warning_kinds: set[JsonSchemaWarningKind] = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012
 
-    def field_title_should_be_set(self, schema: Any) -> bool:
+    def field_title_should_be_set(self, schema: object) -> bool:
         return False
 
 
@@ -212,11 +212,11 @@ class Parameters:
 
     def __init__(
         self,
-        function: Callable[..., Any],
+        function: Callable[..., object],
         *,
         tool: str,
         descriptions: Mapping[str, str] | None = None,
-        namespace: Mapping[str, Any] | None = None,
+        namespace: Mapping[str, object] | None = None,
     ) -> None:
         self.tool = tool
         specs = _read_signature(function, tool)
@@ -225,7 +225,7 @@ class Parameters:
         self.context_name: str | None = next((name for name, hint in hints.items() if _is_context(hint)), None)
         further = [spec.name for spec in specs if spec.kind is spec.VAR_KEYWORD]
         self._open = bool(further)
-        self._further: Any = hints.get(further[0], Any) if further else Any
+        self._further: object = hints.get(further[0], Any) if further else Any
         self._parameters = [
             _Parameter(spec, hints.get(spec.name, Any), f"p{index}")
             for index, spec in enumerate(specs)
@@ -240,7 +240,7 @@ class Parameters:
 
     # Describing
 
-    def _build_model(self, namespace: Mapping[str, Any]) -> type[BaseModel]:
+    def _build_model(self, namespace: Mapping[str, object]) -> type[BaseModel]:
         fields: dict[str, Any] = {item.field: self._build_field(item) for item in self._parameters}
         model = create_model(f"{self.tool}_input", __base__=self._build_base(), **fields)
         model.model_rebuild(raise_errors=False, _types_namespace=namespace)
@@ -248,14 +248,14 @@ class Parameters:
 
     def _build_base(self) -> type[BaseModel]:
         """Return an empty model that allows extra fields if the function takes `**name: type`."""
-        body: dict[str, Any] = {
+        body: dict[str, object] = {
             "model_config": ConfigDict(extra="allow" if self._open else "forbid", protected_namespaces=())
         }
         if self._open:
             body["__annotations__"] = {"__pydantic_extra__": dict[str, self._further]}  # type: ignore[name-defined]
         return new_class("Base", (BaseModel,), exec_body=lambda namespace: namespace.update(body))
 
-    def _build_field(self, item: _Parameter) -> tuple[Any, Any]:
+    def _build_field(self, item: _Parameter) -> tuple[object, object]:
         own = Field(alias=item.spec.name, description=self._descriptions.get(item.spec.name))
         inner, *metadata = get_args(item.annotation) if get_origin(item.annotation) is Annotated else [item.annotation]
         default = ... if item.spec.default is inspect.Parameter.empty else item.spec.default
@@ -285,14 +285,14 @@ class Parameters:
 
     # Calling
 
-    def bind(self, arguments: Mapping[str, Any], context: ToolContext | None) -> Bound:
+    def bind(self, arguments: Mapping[str, object], context: ToolContext | None) -> Bound:
         """Validate the model's arguments and return the function's positional and keyword arguments.
 
         Raises ToolInputError, which lists the problem of each field.
         """
         checked = self._validate(arguments)
-        positional: list[Any] = []
-        keywords: dict[str, Any] = dict(checked.__pydantic_extra__ or {})
+        positional: list[object] = []
+        keywords: dict[str, object] = dict(checked.__pydantic_extra__ or {})
         for item in self._parameters:
             if item.spec.kind is inspect.Parameter.POSITIONAL_ONLY:
                 positional.append(getattr(checked, item.field))
@@ -302,7 +302,7 @@ class Parameters:
             keywords[self.context_name] = context
         return positional, keywords
 
-    def _validate(self, arguments: Mapping[str, Any]) -> BaseModel:
+    def _validate(self, arguments: Mapping[str, object]) -> BaseModel:
         try:
             return self._read(arguments)
         except ValidationError as error:
@@ -315,7 +315,7 @@ class Parameters:
                     pass
             raise ToolInputError(self.tool, list_problems(error)) from None
 
-    def _read(self, arguments: Mapping[str, Any]) -> BaseModel:
+    def _read(self, arguments: Mapping[str, object]) -> BaseModel:
         try:
             text = to_json(arguments)
         except ValueError:
@@ -330,12 +330,12 @@ class AnyParameters:
     The function gets the object as its only argument. The schema is sent to the model but not enforced here.
     """
 
-    def __init__(self, schema: Mapping[str, Any], *, tool: str) -> None:
+    def __init__(self, schema: Mapping[str, object], *, tool: str) -> None:
         if schema.get("type") != "object":
             raise OptionsError('an input schema must have "type": "object"', option=f"tool {tool!r}")
         self.schema: JSONObject = dict(schema)
 
-    def bind(self, arguments: Mapping[str, Any], context: ToolContext | None) -> Bound:
+    def bind(self, arguments: Mapping[str, object], context: ToolContext | None) -> Bound:
         """Return the object as the only positional argument."""
         del context
         return [dict(arguments)], {}
@@ -366,7 +366,7 @@ def _format_problem(item: Any) -> str:
     return _PROBLEMS.get(item["type"]) or f"{item['msg']}; got: {_format_value(item['input'])}"
 
 
-def _format_value(value: Any) -> str:
+def _format_value(value: object) -> str:
     try:
         text = json.dumps(value, ensure_ascii=False)
     except RecursionError:
@@ -376,7 +376,7 @@ def _format_value(value: Any) -> str:
     return text if len(text) <= SHOWN_CHARS else f"{text[:SHOWN_CHARS]}..."
 
 
-def _repair(arguments: Mapping[str, Any], error: ValidationError) -> Iterator[tuple[str, Any]]:
+def _repair(arguments: Mapping[str, object], error: ValidationError) -> Iterator[tuple[str, object]]:
     """Yield the invalid fields whose value is JSON in a string, with the parsed value."""
     for name in {str(item["loc"][0]) for item in error.errors() if item["loc"]}:
         given = arguments.get(name)
@@ -390,7 +390,7 @@ def _repair(arguments: Mapping[str, Any], error: ValidationError) -> Iterator[tu
 # Reading signatures ----------------------------------------------------------------------------------------------
 
 
-def _read_signature(function: Callable[..., Any], tool: str) -> list[inspect.Parameter]:
+def _read_signature(function: Callable[..., object], tool: str) -> list[inspect.Parameter]:
     try:
         specs = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError) as error:
@@ -406,8 +406,8 @@ def _read_signature(function: Callable[..., Any], tool: str) -> list[inspect.Par
 
 
 def _read_hints(
-    function: Callable[..., Any], specs: list[inspect.Parameter], known: Mapping[str, Any], tool: str
-) -> dict[str, Any]:
+    function: Callable[..., object], specs: list[inspect.Parameter], known: Mapping[str, object], tool: str
+) -> dict[str, object]:
     annotated = {spec.name: spec.annotation for spec in specs if spec.annotation is not spec.empty}
     try:
         hints = get_type_hints(
@@ -421,7 +421,7 @@ def _read_hints(
         raise OptionsError(f"the annotations cannot be read: {error}", option=f"tool {tool!r}") from error
 
 
-def _find_target(function: Callable[..., Any]) -> Any:
+def _find_target(function: Callable[..., object]) -> object:
     """Return the function that holds the annotations."""
     while isinstance(function, partial):
         function = function.func
@@ -430,7 +430,7 @@ def _find_target(function: Callable[..., Any]) -> Any:
     return inspect.unwrap(getattr(function, "__func__", function))
 
 
-def _read_closure(target: Any) -> dict[str, Any]:
+def _read_closure(target: object) -> dict[str, object]:
     names = getattr(getattr(target, "__code__", None), "co_freevars", ())
     cells = getattr(target, "__closure__", None) or ()
     return {name: cell.cell_contents for name, cell in zip(names, cells, strict=False) if _is_filled(cell)}
@@ -444,7 +444,7 @@ def _is_filled(cell: Any) -> bool:
     return True
 
 
-def _is_context(hint: Any) -> bool:
+def _is_context(hint: object) -> bool:
     if get_origin(hint) is Annotated:
         hint = get_args(hint)[0]
     options = get_args(hint) if get_origin(hint) is not None else (hint,)

@@ -3,13 +3,14 @@
 A server keeps no connection state, so it may serve several clients at once; each has a `ServerSession`.
 """
 
+import json
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, TypeAlias
 
-from claude_agent_py._callbacks import Callback, callback_name
-from claude_agent_py._errors import OptionsError
+from claude_agent_py._base.callbacks import Callback, callback_name
+from claude_agent_py._base.errors import OptionsError
 from claude_agent_py.formatting.encoders import JSONEncoder
 from claude_agent_py.formatting.media import File, Media, mcp_block, resource_contents
 from claude_agent_py.tools import jsonrpc
@@ -99,7 +100,7 @@ class Prompt:
         return {"description": self.description, "messages": [_build_message(item) for item in items]}
 
 
-def _build_message(item: Any) -> JSONObject:
+def _build_message(item: object) -> JSONObject:
     role, content = item if isinstance(item, tuple) else ("user", item)
     if isinstance(content, Media):
         return {"role": role, "content": mcp_block(content)}
@@ -115,6 +116,23 @@ NO_TIMEOUT: Final = 2**31 - 1
 `MCP_TOOL_TIMEOUT` would end child agents that wait for a person."""
 
 
+SMALL_SET_CHARS: Final = 12_500
+"""The most characters that the definitions of a small set of tools have together, in JSON. The CLI (2.1.328) estimates
+a token for every 2.5 characters of a definition, so this is 5 000 tokens."""
+
+
+def load_small_set(definitions: Sequence[JSONObject], always_load: bool | None = None) -> None:
+    """Mark the definitions of a server's tools as shown from the start, unless they have a mark.
+
+    `always_load` None marks them if they are a small set.
+    """
+    if always_load is None:
+        shown = [[item.get("name"), item.get("description"), item.get("inputSchema")] for item in definitions]
+        always_load = len(json.dumps(shown, ensure_ascii=False)) <= SMALL_SET_CHARS
+    for definition in definitions if always_load else ():
+        definition["_meta"] = {ALWAYS_LOAD: True, **(definition.get("_meta") or {})}
+
+
 class ToolServer:
     """An MCP server in this process.
 
@@ -126,7 +144,8 @@ class ToolServer:
         timeout: Time limit in seconds for tools without their own; None means no limit, not even `MCP_TOOL_TIMEOUT`.
         resources: Resources to read.
         prompts: Prompt templates. CLI 2.1.328 does not request prompts from in-process servers.
-        always_load: Always show all tools to the model, see `Tool.always_load`.
+        always_load: Whether the model sees the tools from the start (True) or has to search for them (False). None
+            shows them if their definitions have at most 12 500 characters together. `Tool.always_load` overrides it.
         policies: Overrides of the permission mode by tool name.
         page_size: Number of list entries per page; None means all.
 
@@ -137,14 +156,14 @@ class ToolServer:
     def __init__(
         self,
         name: str,
-        tools: Iterable[Callable[..., Any]] = (),
+        tools: Iterable[Callable[..., object]] = (),
         *,
         version: str = "1.0.0",
         instructions: str | None = None,
         timeout: float | None = None,
         resources: Sequence[Resource] = (),
         prompts: Sequence[Prompt] = (),
-        always_load: bool = False,
+        always_load: bool | None = None,
         policies: Mapping[str, ToolPolicy] | None = None,
         page_size: int | None = None,
     ) -> None:
@@ -220,15 +239,15 @@ class ToolServer:
 
     # For the CLI
 
-    def connect(self, session: Any) -> None:
+    def connect(self, session: object) -> None:
         """Start notifying a `ServerSession` of changes, until `disconnect`."""
         self._sessions.add(session)
 
-    def disconnect(self, session: Any) -> None:
+    def disconnect(self, session: object) -> None:
         """Stop notifying a session."""
         self._sessions.discard(session)
 
-    def initialize_result(self, wanted: Any = None) -> JSONObject:
+    def initialize_result(self, wanted: object = None) -> JSONObject:
         """Return the result of the handshake, with the wanted protocol version if supported, or the newest."""
         capabilities: JSONObject = {"tools": {"listChanged": True}, "logging": {}}
         if self.resources:
@@ -248,8 +267,7 @@ class ToolServer:
             offered: Mapping[str, Resource | Prompt] = self.resources if kind == "resources" else self.prompts
             return [item.definition() for item in offered.values()]
         definitions = [tool.definition() for tool in self._tools.values()]
-        for definition in definitions if self.always_load else ():
-            definition["_meta"] = {ALWAYS_LOAD: True, **definition.get("_meta", {})}
+        load_small_set(definitions, self.always_load)
         return definitions
 
     def manifest(self) -> JSONObject:

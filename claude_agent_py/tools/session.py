@@ -6,13 +6,13 @@ Every request gets an answer, because an unanswered handshake blocks the CLI's f
 import logging
 import threading
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from anyio import CancelScope, from_thread
 
-from claude_agent_py._callbacks import Report, log_failure, make_handler_error
-from claude_agent_py._errors import ToolInputError
-from claude_agent_py._handler_context import HandlerContext, extend
+from claude_agent_py._base.callbacks import Report, log_failure, make_handler_error
+from claude_agent_py._base.errors import ToolInputError
+from claude_agent_py.tasks.handler_context import HandlerContext, extend
 from claude_agent_py.tools import jsonrpc
 from claude_agent_py.tools.context import ToolContext
 from claude_agent_py.tools.definition import ToolOutcome, build_failure, run_tool
@@ -61,14 +61,14 @@ class ServerSession:
         params = message.get("params")
         if "id" not in message:
             if method == "notifications/cancelled" and isinstance(params, dict):
-                self.cancel(params.get("requestId"))
+                self.cancel(params.get("requestId"), params.get("reason"))
             return None
         if request_id is None:
             return jsonrpc.error(None, jsonrpc.INVALID_REQUEST, "an id must be a string or an integer")
         return await self._run_request(request_id, method, params, context or HandlerContext(request_id=""))
 
     async def _run_request(
-        self, request_id: RequestID, method: str, params: Any, context: HandlerContext
+        self, request_id: RequestID, method: str, params: object, context: HandlerContext
     ) -> JSONObject:
         answer: JSONObject | None = None
         with CancelScope() as scope:
@@ -87,8 +87,8 @@ class ServerSession:
                     del self._running[request_id]
         return answer or jsonrpc.error(request_id, jsonrpc.CANCELLED, "the request was cancelled")
 
-    async def _dispatch(self, method: str, params: Any, context: HandlerContext) -> JSONObject:
-        given: Any = {} if params is None else params
+    async def _dispatch(self, method: str, params: object, context: HandlerContext) -> JSONObject:
+        given: object = {} if params is None else params
         if not isinstance(given, dict):
             raise RPCError(jsonrpc.INVALID_PARAMS, "params must be an object")
         match method:
@@ -111,12 +111,12 @@ class ServerSession:
             case _:
                 raise RPCError(jsonrpc.METHOD_NOT_FOUND, f"unknown method {method!r}")
 
-    def cancel(self, request_id: Any) -> None:
+    def cancel(self, request_id: object, reason: object = None) -> None:
         """Cancel the work for a request, if it is running."""
         running = self._running.get(request_id) if isinstance(request_id, str | int) else None
         if running is not None:
             scope, context = running
-            context.cancellation.set()
+            context.cancellation.set(reason if isinstance(reason, str) else "")
             scope.cancel()
 
     def close(self) -> None:
@@ -161,7 +161,7 @@ class ServerSession:
         outcome = await self._run(name, {} if arguments is None else arguments, own_context)
         return call_tool_result(outcome.result)
 
-    async def _run(self, name: str, arguments: Any, context: ToolContext) -> ToolOutcome:
+    async def _run(self, name: str, arguments: object, context: ToolContext) -> ToolOutcome:
         tool = self._server.get(name)
         if tool is None:
             raise RPCError(jsonrpc.INVALID_PARAMS, f"unknown tool {name!r}")
@@ -198,7 +198,7 @@ class ServerSession:
         except ToolInputError as error:
             raise RPCError(jsonrpc.INVALID_PARAMS, str(error)) from None
 
-    def _build_page(self, kind: str, cursor: Any) -> JSONObject:
+    def _build_page(self, kind: str, cursor: object) -> JSONObject:
         """Return a page of the tools, resources or prompts. The cursor is the index of its first entry."""
         items = self._server.definitions(kind)
         if cursor is None:

@@ -1,51 +1,20 @@
-"""Pair tool calls with their results in a stream of messages.
+"""The tool calls of a session with their results, a view of the journal.
 
 Results arrive in the order of completion, each in a separate user message. A subagent's messages name the subagent.
 Calls of nested subagents appear only with `forward_nested_subagent_tool_calls`.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Self
 
-from claude_agent_py._configuration import MAX_REPR_CHARS
+from claude_agent_py._base.configuration import MAX_REPR_CHARS
+from claude_agent_py._journal.facts import CallEnded, CallRunning, CallStarted, ToolCallStatus as ToolCallStatus
+from claude_agent_py._journal.fold import Journal, get_call_status
 from claude_agent_py.tools.names import split_tool_name
 from claude_agent_py.wire.base import JSONObject, WireModel
 from claude_agent_py.wire.messages.content import ContentBlock, TextBlock, ToolResultBlock, ToolUseBlock, text_of
-from claude_agent_py.wire.messages.conversation import (
-    AssistantMessage,
-    PermissionDecision,
-    ToolProgressMessage,
-    UserMessage,
-)
-from claude_agent_py.wire.messages.system import PermissionDeniedMessage
-from claude_agent_py.wire.messages.tasks import TaskStartedMessage
-from claude_agent_py.wire.timestamps import seconds
-
-CANCELLED_KINDS: Final = frozenset({"interrupted", "cancelled"})
-"""Values of `non_execution_kind` for a call that was not refused."""
-
-
-class ToolCallStatus(StrEnum):
-    """The state of a tool call, as seen in the messages."""
-
-    PENDING = "pending"
-    """No message shows yet that the tool runs. The call may wait for permission or for another call."""
-    RUNNING = "running"
-    """The CLI reported progress of the call, a task or a subagent's message."""
-    SUCCEEDED = "succeeded"
-    FAILED = "failed"
-    """The tool ran, or its arguments were checked, and the result is an error."""
-    DENIED = "denied"
-    """A person, a rule, a hook or a permission handler refused the call."""
-    CANCELLED = "cancelled"
-    """The call was interrupted or cancelled."""
-
-    @property
-    def is_terminal(self) -> bool:
-        """Whether the call has its result."""
-        return self not in (ToolCallStatus.PENDING, ToolCallStatus.RUNNING)
+from claude_agent_py.wire.messages.conversation import PermissionDecision
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -80,6 +49,31 @@ class ToolCallRecord:
     is_running: bool = field(default=False, repr=False)
     """Whether a message showed that the tool runs, and the result has not arrived."""
 
+    @classmethod
+    def of(cls, fact: CallStarted | CallEnded) -> Self:
+        """Return the record of a call of the journal."""
+        ended: dict[str, Any] = {}
+        if isinstance(fact, CallEnded):
+            ended = {
+                "result": fact.result,
+                "tool_use_result": fact.structured,
+                "permission": fact.permission,
+                "non_execution_kind": fact.non_execution_kind,
+                "ended_at": fact.at,
+                "duration": fact.duration,
+            }
+        return cls(
+            call=fact.call,
+            id=fact.id,
+            name=fact.call.name,
+            agent_id=fact.agent or None,
+            subagent_type=fact.subagent_type,
+            parent_tool_use_id=fact.parent_call,
+            display_name=fact.display_name,
+            started_at=fact.started_at if isinstance(fact, CallEnded) else fact.at,
+            **ended,
+        )
+
     def __repr__(self) -> str:
         caller = "" if self.agent_id is None else f" by {self.agent_id}"
         result = f" -> {_shorten(self.text)}" if self.done else ""
@@ -90,12 +84,7 @@ class ToolCallRecord:
         """The state of the call. Without a result it stays `pending` or `running`, even after the session's end."""
         if self.result is None:
             return ToolCallStatus.RUNNING if self.is_running else ToolCallStatus.PENDING
-        decision = self.permission.decision if self.permission is not None else ""
-        if self.non_execution_kind in CANCELLED_KINDS or decision == "cancelled":
-            return ToolCallStatus.CANCELLED
-        if self.non_execution_kind is not None or decision == "reject":
-            return ToolCallStatus.DENIED
-        return ToolCallStatus.FAILED if self.is_error else ToolCallStatus.SUCCEEDED
+        return get_call_status(self.result, self.permission, self.non_execution_kind)
 
     @property
     def input(self) -> JSONObject:
@@ -161,12 +150,12 @@ def _shorten(text: str) -> str:
 
 
 class ToolTraffic:
-    """Pairs the calls and results in a stream of messages."""
+    """The calls and results in a stream of messages, a view of the journal."""
 
     def __init__(self) -> None:
+        self._journal = Journal()
         self._records: dict[str, ToolCallRecord] = {}
         self._clock: dict[str, float] = {}
-        self._denials: dict[str, PermissionDecision] = {}
 
     def __repr__(self) -> str:
         return f"<ToolTraffic {len(self._records)} calls, {len(self.pending)} pending>"
@@ -190,77 +179,27 @@ class ToolTraffic:
         self._records.pop(tool_use_id, None)
         self._clock.pop(tool_use_id, None)
 
-    def fold(self, message: Any, now: float | None = None) -> list[ToolCallRecord]:
+    def fold(self, message: object, now: float | None = None) -> list[ToolCallRecord]:
         """Process a message of any kind and return the calls that it completes.
 
         `now`, in seconds of any clock, gives durations when messages have no timestamps.
         """
-        match message:
-            case AssistantMessage():
-                self._mark_running(message.parent_tool_use_id)
-                self._add_calls(message, now)
-            case UserMessage():
-                return list(self._add_results(message, now))
-            case TaskStartedMessage() | ToolProgressMessage():
-                self._mark_running(message.tool_use_id)
-            case PermissionDeniedMessage():
-                reason = message.decision_reason_type
-                self._denials[message.tool_use_id] = PermissionDecision(decision="reject", reason_type=reason)
-            case _:
-                pass
-        return []
-
-    def _mark_running(self, tool_use_id: str | None) -> None:
-        record = self._records.get(tool_use_id or "")
-        if record is not None and not record.done and not record.is_running:
-            self._records[record.id] = replace(record, is_running=True)
-
-    def _add_calls(self, message: AssistantMessage, now: float | None) -> None:
-        metas = {meta.id: meta for meta in message.tool_use_meta or ()}
-        for block in message.tool_uses:
-            # A replay repeats messages.
-            if block.id in self._records:
+        done: list[ToolCallRecord] = []
+        for fact in self._journal.feed(message):
+            record = self._records.get(fact.id)
+            if isinstance(fact, CallStarted) and record is None:
+                self._records[fact.id] = ToolCallRecord.of(fact)
+                if now is not None:
+                    self._clock[fact.id] = now
+            elif record is None or record.done:
                 continue
-            meta = metas.get(block.id)
-            self._records[block.id] = ToolCallRecord(
-                call=block,
-                id=block.id,
-                name=block.name,
-                agent_id=message.agent_id,
-                subagent_type=message.subagent_type,
-                parent_tool_use_id=message.parent_tool_use_id,
-                display_name=meta.display_name if meta is not None else "",
-                started_at=seconds(message.timestamp),
-            )
-            if now is not None:
-                self._clock[block.id] = now
-
-    def _add_results(self, message: UserMessage, now: float | None) -> Iterator[ToolCallRecord]:
-        results = message.tool_results
-        ended_at = seconds(message.timestamp)
-        # In a message with several results, it could belong to any of them.
-        tool_use_result = message.tool_use_result if len(results) == 1 else None
-        metas = {meta.id: meta for meta in message.tool_result_meta or ()}
-        for block in results:
-            record = self._records.get(block.tool_use_id)
-            if record is None or record.done:
-                continue
-            meta = metas.get(record.id)
-            decision = meta.permission_decision if meta is not None else None
-            done = self._records[record.id] = replace(
-                record,
-                result=block,
-                tool_use_result=tool_use_result,
-                is_running=False,
-                permission=decision or self._denials.pop(record.id, None),
-                non_execution_kind=meta.non_execution_kind if meta is not None else None,
-                ended_at=ended_at,
-                duration=self._compute_duration(record, ended_at, now),
-            )
-            yield done
-
-    def _compute_duration(self, record: ToolCallRecord, ended_at: float | None, now: float | None) -> float | None:
-        begun = self._clock.pop(record.id, None)
-        if record.started_at is not None and ended_at is not None:
-            return max(0.0, ended_at - record.started_at)
-        return None if now is None or begun is None else now - begun
+            elif isinstance(fact, CallRunning):
+                self._records[fact.id] = replace(record, is_running=True)
+            elif isinstance(fact, CallEnded):
+                ended = ToolCallRecord.of(fact)
+                begun = self._clock.pop(fact.id, None)
+                if ended.duration is None and now is not None and begun is not None:
+                    ended = replace(ended, duration=now - begun)
+                self._records[fact.id] = ended
+                done.append(ended)
+        return done

@@ -18,7 +18,7 @@ from weakref import WeakValueDictionary
 
 import anyio
 
-from claude_agent_py._event_loop import AsyncioLoop, AsyncioReader, Waiters, wait_in, wake
+from claude_agent_py._base.event_loop import AsyncioLoop, AsyncioReader, Waiters, wait_in, wake
 from claude_agent_py.transport.base import DRAIN_GRACE, READ_BYTES
 
 PIPE_BYTES: Final = 64 * 1024

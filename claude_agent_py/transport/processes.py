@@ -18,9 +18,9 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import anyio
 
-from claude_agent_py._event_loop import run_file_work
-from claude_agent_py._proc import contents, parent_and_start
-from claude_agent_py._shared_calls import SharedCall
+from claude_agent_py._base.coalescing import SharedCall
+from claude_agent_py._base.event_loop import run_file_work
+from claude_agent_py._base.proc import contents, parent_and_start
 
 GATHER: Final = 0.01
 """Seconds that a scan waits for other sessions that are closing, to share it with them."""

@@ -14,14 +14,14 @@ from typing import Any, Final, TypeAlias
 import anyio
 from anyio.lowlevel import checkpoint
 
-from claude_agent_py._configuration import plain_copy
-from claude_agent_py._errors import CLIStartError
-from claude_agent_py._event_loop import asyncio_loop, clock
-from claude_agent_py._launch.launch_plan import LaunchPlan
-from claude_agent_py._streams import LazyEvent
+from claude_agent_py._base.configuration import plain_copy
+from claude_agent_py._base.errors import CLIStartError
+from claude_agent_py._base.event_loop import asyncio_loop, clock
+from claude_agent_py._base.streams import LazyEvent
 from claude_agent_py.transport.anyio_process import AnyioProcess
 from claude_agent_py.transport.at_exit import end_at_exit, forget
 from claude_agent_py.transport.base import Transport
+from claude_agent_py.transport.launch_plan import LaunchPlan
 from claude_agent_py.transport.lifeline import Lifeline
 from claude_agent_py.transport.pidfd_process import PidfdProcess, has_pidfds
 from claude_agent_py.transport.processes import (
@@ -234,6 +234,7 @@ class SubprocessTransport(Transport):
     async def close(self, *, grace: float = 5.0) -> None:
         """End the program: end of input, `grace` seconds, SIGTERM, `force` seconds, SIGKILL. Shielded.
 
+        Without grace SIGTERM comes first: at the end of its input the CLI would continue without the answers of hooks.
         Its descendants end with it, even detached ones, unless its input was ended earlier so that it could finish by
         itself. In a copy of this process that `os.fork` made this does nothing.
         """
@@ -244,7 +245,7 @@ class SubprocessTransport(Transport):
         if self._process is None or self._is_closed:
             return
         self._closing = closing = LazyEvent()
-        grace_ends = self._now() + grace
+        grace_ends = self._now() + grace if grace else None
         if self._was_left is None:
             self._was_left = self._input_ended
         try:
@@ -260,15 +261,17 @@ class SubprocessTransport(Transport):
             self._closing = None
             closing.set()
 
-    async def _end(self, process: AnyProcess, grace_ends: float) -> None:
+    async def _end(self, process: AnyProcess, grace_ends: float | None) -> None:
         await self._find_descendants(process)  # while their parent lives: orphans cannot be found this way
-        await self.end_input()
+        if grace_ends is not None:
+            await self.end_input()
         if process.returncode is None:
             exiting.add(self._mark)
-            await process.wait(grace_ends - self._now())
+            await process.wait(0.0 if grace_ends is None else grace_ends - self._now())
         deadline = self._now() + self._force
         if process.returncode is None:
             await self._end_by_force(process)
+        await self.end_input()
         await self._clear_up(process, deadline)
         self._is_closed = True
 
@@ -339,7 +342,7 @@ class SubprocessTransport(Transport):
 
 
 @lru_cache(maxsize=1)
-def _separate_group(session: int) -> Mapping[str, Any]:
+def _separate_group(session: int) -> Mapping[str, object]:
     """Return arguments of `subprocess.Popen` that keep the signals of this session's terminal away from the program.
 
     Linux gives each session the same share of the CPU, so on a busy machine a CLI in a separate session waits longer

@@ -6,10 +6,14 @@ The package does no I/O and keeps no state. Its models are public in `messages`,
 
 from typing import TYPE_CHECKING
 
-from claude_agent_py._lazy_names import attach
+from claude_agent_py._base.lazy_names import attach
 
 if TYPE_CHECKING:
     from claude_agent_py.wire.codec import decode as decode, encode as encode
     from claude_agent_py.wire.frames import Frame as Frame
 else:
-    __getattr__, __dir__ = attach(__name__)
+    _NAMES = {
+        "claude_agent_py.wire.codec": "decode encode",
+        "claude_agent_py.wire.frames": "Frame",
+    }
+    __all__, __getattr__, __dir__ = attach(__name__, _NAMES)

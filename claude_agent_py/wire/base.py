@@ -35,7 +35,7 @@ else:
         The words stay in the annotation, for `scripts/drift.py`.
         """
 
-        def __class_getitem__(cls, words: Any) -> Any:
+        def __class_getitem__(cls, words: object) -> Any:
             return Annotated[str, words]
 
 
@@ -50,13 +50,13 @@ class _ModelType(msgspec.StructMeta):
         return super().__new__(mcls, name, bases, namespace, kw_only=True, **settings)
 
 
-def _annotations(namespace: dict[str, Any]) -> Mapping[str, Any]:
+def _annotations(namespace: dict[str, Any]) -> Mapping[str, object]:
     if sys.version_info >= (3, 14):  # annotations are evaluated lazily
         import annotationlib
 
         annotate = annotationlib.get_annotate_from_class_namespace(namespace)
         return annotationlib.call_annotate_function(annotate, annotationlib.Format.FORWARDREF) if annotate else {}
-    annotations: Mapping[str, Any] = namespace.get("__annotations__", {})
+    annotations: Mapping[str, object] = namespace.get("__annotations__", {})
     return annotations
 
 
@@ -71,12 +71,12 @@ class WireModel(
         """The object as a dict, with the names of the wire."""
         return dump(self)
 
-    def replace(self, **changes: Any) -> Self:
+    def replace(self, **changes: object) -> Self:
         """Return a copy with the given fields changed."""
         return msgspec.structs.replace(self, **changes)
 
     @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
+    def __get_pydantic_core_schema__(cls, source: object, handler: object) -> Any:
         """Allow a wire model as a field of a pydantic model."""
         from pydantic_core import core_schema
 
@@ -85,7 +85,7 @@ class WireModel(
         )
 
     @classmethod
-    def _validate(cls, value: Any) -> Self:
+    def _validate(cls, value: object) -> Self:
         if isinstance(value, cls):
             return value
         try:
@@ -107,6 +107,9 @@ SYNTHETIC_MODEL: Final = "<synthetic>"
 UNKNOWN: Final = "(unknown)"
 """The tag of `UnknownModel`, which replaces a tag that no model of a union has."""
 
+Unknown: TypeAlias = Literal["(unknown)"]
+"""What type checkers take an unknown type for, so that comparing the `type` of a union with a known one narrows it."""
+
 
 SOURCE: Final = "<source>"
 """Encoded name of `FrameModel._source`, chosen so that no field of the wire can collide with it."""
@@ -119,9 +122,9 @@ class UnknownModel(WireModel, tag=UNKNOWN):
     """The object as received."""
 
     @property
-    def type(self) -> str:
+    def type(self) -> Unknown:
         """The type of the object; empty if it has none."""
-        return str(self.raw.get("type", ""))
+        return str(self.raw.get("type", ""))  # type: ignore[return-value]
 
 
 class DiscreetModel(WireModel):
@@ -149,7 +152,7 @@ class FrameModel(WireModel):
             return dump(self)
         return _decode_leniently(source) if type(source) is bytes else source
 
-    def replace(self, **changes: Any) -> Self:
+    def replace(self, **changes: object) -> Self:
         """Return a copy with the given fields changed; undeclared fields in `raw` are kept."""
         changed = msgspec.structs.replace(self, **changes, _source=None)
         if self._source is not None:

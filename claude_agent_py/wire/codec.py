@@ -16,8 +16,8 @@ from typing import Any, Final
 
 import msgspec
 
-from claude_agent_py._log import logger
-from claude_agent_py.wire.base import FrameModel, WireModel, dump, keep_source
+from claude_agent_py._base.log import logger
+from claude_agent_py.wire.base import FrameModel, JSONObject, WireModel, dump, keep_source
 from claude_agent_py.wire.control.frames import ControlFrame
 from claude_agent_py.wire.control.initialize import InitializeReply
 from claude_agent_py.wire.fitting import Misfit, Place, fit
@@ -136,7 +136,7 @@ _fast_json: Final = msgspec.json.Encoder().encode
 _lenient_json: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
-def encode_json(value: Any) -> bytes:
+def encode_json(value: object) -> bytes:
     """Encode any JSON value as a line, including the line break.
 
     Raises:
@@ -146,7 +146,7 @@ def encode_json(value: Any) -> bytes:
     return _as_line(_strict_json(value))
 
 
-def encode_answer(value: Any) -> bytes:
+def encode_answer(value: object) -> bytes:
     """Encode the answer to a request as `encode_json` does, but faster.
 
     Values without a JSON form that msgspec supports (sets, dates, ...) are encoded as msgspec does.
@@ -186,7 +186,7 @@ def _decode_carefully(line: bytes, *, report: bool) -> Frame:
     return UnknownMessage(raw) if model is None else _fit_frame(model, line, raw, sane, report=report)
 
 
-def _fit_frame(model: type, line: bytes, raw: dict[str, Any], sane: bytes, *, report: bool) -> Frame:
+def _fit_frame(model: type, line: bytes, raw: JSONObject, sane: bytes, *, report: bool) -> Frame:
     may_drop = _is_not_essential if raw["type"] == "result" else _is_reported
     try:
         frame: Any
@@ -214,7 +214,7 @@ def _refuse(constant: str) -> None:
     raise ValueError(f"{constant} is not JSON")
 
 
-def _kind(value: Any) -> str:
+def _kind(value: object) -> str:
     names = {bool: "a boolean", int: "a number", float: "a number", str: "a string", list: "an array"}
     return names.get(type(value), "null")
 
@@ -222,7 +222,7 @@ def _kind(value: Any) -> str:
 # Text ------------------------------------------------------------------------------------------------------------
 
 
-def _as_bytes(line: Any) -> bytes:
+def _as_bytes(line: object) -> bytes:
     if isinstance(line, str):
         return line.encode("utf-8", "surrogatepass")
     if isinstance(line, bytes | bytearray | memoryview):

@@ -53,7 +53,7 @@ def fit(
 @overload
 def fit(model: Any, value: Any, *, may_drop: Callable[[Place], bool] = ...) -> tuple[Any, Sequence[Misfit]]: ...
 def fit(
-    model: Any, value: Any, *, may_drop: Callable[[Place], bool] = lambda place: False
+    model: object, value: object, *, may_drop: Callable[[Place], bool] = lambda place: False
 ) -> tuple[Any, Sequence[Misfit]]:
     """Convert a JSON value to a model, and return it with the errors of the values that were dropped.
 
@@ -98,7 +98,7 @@ def check(model: WireModel) -> None:
     fit(type(model), msgspec.to_builtins(model, enc_hook=_refuse))
 
 
-def _refuse(value: Any) -> Any:
+def _refuse(value: object) -> object:
     raise Misfit((), f"a value of type {type(value).__name__} is not JSON")
 
 
@@ -117,7 +117,7 @@ def read_error(error: msgspec.ValidationError) -> Misfit:
     return Misfit(tuple(place), found["what"])
 
 
-def _wrap_unknown(value: Any, misfit: Misfit) -> bool:
+def _wrap_unknown(value: object, misfit: Misfit) -> bool:
     """Wrap an object with an unknown tag, and its siblings with the same tag, for `UnknownModel`."""
     found = re.fullmatch(_UNKNOWN_TAG, misfit.what)
     if not found or len(misfit.place) < 2 or found["tag"] == UNKNOWN:  # a short place means the outermost model's tag
@@ -133,7 +133,7 @@ def _wrap_unknown(value: Any, misfit: Misfit) -> bool:
     return True
 
 
-def _has(item: Any, field: Any, tag: Any) -> bool:
+def _has(item: object, field: object, tag: object) -> bool:
     return isinstance(item, dict) and item.get(field) == tag
 
 

@@ -1,27 +1,31 @@
 """Frames without a model: messages of unknown types and malformed lines."""
 
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 from msgspec import Struct
 
-from claude_agent_py.wire.base import JSONObject
+from claude_agent_py.wire.base import JSONObject, Unknown
 
 
 class UnknownMessage(Struct, frozen=True):
-    """A frame of a type or subtype unknown to this version."""
+    """A frame of a type or subtype unknown to this version.
+
+    Type checkers take its type and subtype for a literal, so that `message.type == "assistant"` leaves only the
+    `AssistantMessage`. Compare `raw["type"]` to find a type that only you know.
+    """
 
     raw: JSONObject
     """The frame as received."""
 
     @property
-    def type(self) -> str:
+    def type(self) -> Literal["system"] | Unknown:
         """The frame's type; empty if it has none."""
-        return _text(self.raw, "type")
+        return _text(self.raw, "type")  # type: ignore[return-value]
 
     @property
-    def subtype(self) -> str | None:
+    def subtype(self) -> Unknown | None:
         """The frame's subtype; None if it has none."""
-        return _text(self.raw, "subtype") or None
+        return _text(self.raw, "subtype") or None  # type: ignore[return-value]
 
     @property
     def uuid(self) -> str:
@@ -37,6 +41,8 @@ class UnknownMessage(Struct, frozen=True):
 class MalformedFrame(Struct, frozen=True):
     """A line that is not a frame, or a frame of a known type with invalid fields."""
 
+    type: ClassVar[Literal["malformed"]] = "malformed"
+    """Never the type of a message; the frame's own type is in `raw`."""
     line: bytes
     """The line as received; only its beginning if it was too long to keep."""
     error: str

@@ -1,11 +1,18 @@
-"""What an import loads, and that every public name exists."""
+"""What an import loads, and that every public name exists and can be inspected."""
 
 import ast
+import compileall
+import contextlib
 import importlib
+import inspect
 import json
 import os
+import pkgutil
+import pydoc
+import shutil
 import subprocess
 import sys
+import typing
 from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import packages_distributions
@@ -53,7 +60,8 @@ def test_importing_the_package_loads_next_to_nothing() -> None:
     assert {name for name in loaded if name.startswith("claude_agent_py")} == {
         "claude_agent_py",
         "claude_agent_py._version",
-        "claude_agent_py._lazy_names",
+        "claude_agent_py._base",
+        "claude_agent_py._base.lazy_names",
     }
     assert "asyncio" not in loaded
 
@@ -67,14 +75,16 @@ def test_the_client_loads_only_what_every_session_needs() -> None:
     """An event loop loads asyncio; the first options let pydantic look for its plugins; other models load on use."""
     loaded = loaded_by("from claude_agent_py import Client, ClientOptions")
     late = {"asyncio", "importlib.metadata", "msgspec"}
-    late |= {f"claude_agent_py.{name}" for name in ("agents.definition", "agents.guide", "_runtime.controls.mcp")}
+    late |= {f"claude_agent_py.{name}" for name in ("agents.definition", "agents.guide", "_connection.controls.mcp")}
     late |= {f"claude_agent_py.wire.{name}" for name in ("base", "settings.mcp_servers", "settings.sandbox")}
     assert loaded & late == set()
 
 
 def test_a_start_loads_only_what_every_session_needs() -> None:
-    loaded = loaded_by("import claude_agent_py._runtime.session.startup")
-    late = {f"claude_agent_py.{name}" for name in ("_redaction", "agents.definition", "hooks.matcher", "tools.server")}
+    loaded = loaded_by("import claude_agent_py._connection.startup")
+    late = {
+        f"claude_agent_py.{name}" for name in ("_base.redaction", "agents.definition", "hooks.matcher", "tools.server")
+    }
     assert loaded & (late | {"claude_agent_py.wire.settings.mcp_servers"}) == set()
 
 
@@ -93,8 +103,9 @@ def test_what_a_name_loads_is_its_own() -> None:
     loaded = loaded_by("from claude_agent_py import CLIExitError")
     assert {name for name in loaded if name.startswith("claude_agent_py.")} <= {
         "claude_agent_py._version",
-        "claude_agent_py._errors",
-        "claude_agent_py._lazy_names",
+        "claude_agent_py._base.errors",
+        "claude_agent_py._base",
+        "claude_agent_py._base.lazy_names",
     }
 
 
@@ -113,8 +124,22 @@ NAMESPACES = [
     "errors",
     "wire",
 ]
-NAMESPACES += ["formatting", "observe", "pool", "fleet"]
+NAMESPACES += ["formatting", "observe", "pool", "fleet", "testing"]
 MODULES = [importlib.import_module(f"claude_agent_py{name}") for name in ("", *(f".{name}" for name in NAMESPACES))]
+
+
+EVERY_MODULE = [
+    importlib.import_module(f"claude_agent_py.{found.name}")
+    for found in pkgutil.iter_modules(claude_agent_py.__path__)
+    if not found.name.startswith("_")
+]
+PUBLIC = {
+    f"{value.__module__}.{name}": value
+    for module in [claude_agent_py, *EVERY_MODULE]
+    for name in getattr(module, "__all__", ())
+    if callable(value := getattr(module, name)) and hasattr(value, "__module__")
+}
+"""The classes and functions that the public modules export."""
 
 
 def imported(module: ModuleType) -> dict[str, str]:
@@ -155,6 +180,77 @@ def test_every_public_name_is_what_its_module_has(module: ModuleType) -> None:
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: str(module.__name__))
 def test_no_public_name_is_listed_twice(module: ModuleType) -> None:
     assert len(module.__all__) == len(set(module.__all__))
+
+
+@pytest.mark.parametrize("module", [claude_agent_py, *EVERY_MODULE], ids=lambda module: str(module.__name__))
+def test_help_shows_every_public_module(module: ModuleType) -> None:
+    assert pydoc.render_doc(module).startswith(f"Python Library Documentation: {pydoc.describe(module)}")
+
+
+def test_every_public_class_and_function_can_be_inspected() -> None:
+    for name, value in PUBLIC.items():
+        assert pydoc.render_doc(value), name
+        if inspect.isclass(value) or inspect.isfunction(value):
+            typing.get_type_hints(value)
+        with contextlib.suppress(ValueError):  # Python has none for aliases, dicts and exceptions without parameters
+            inspect.signature(value)
+
+
+def test_the_package_works_without_its_sources(tmp_path: Path) -> None:
+    """As in programs that are shipped compiled."""
+    copy = tmp_path / "claude_agent_py"
+    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    assert compileall.compile_dir(copy, quiet=1, legacy=True)
+    for source in copy.rglob("*.py"):
+        source.unlink()
+    program = """if True:
+        import pydoc, sys
+        from claude_agent_py import ClientOptions, hooks, testing
+        from claude_agent_py.hooks import *
+        PreToolUseInput, hooks.PreToolUseInput
+        print(pydoc.render_doc(ClientOptions, renderer=pydoc.plaintext))
+        testing.FakeCLI().install(sys.argv[1])
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path)],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "model: str | None = None" in done.stdout.replace("Optional[str]", "str | None")
+    assert "Annotated" not in done.stdout.partition("Args:")[0]
+    version = subprocess.run(
+        [tmp_path / "claude", "--version"], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert version.returncode == 0, version.stderr
+
+
+FEATURES = {
+    "control": ("ControlError",),
+    "fleet": ("FleetError",),
+    "formatting": ("TextFormatError", "EncodingError"),
+    "options": ("OptionsError",),
+    "permissions": ("FormError",),
+    "pool": ("PoolTimeoutError",),
+    "sessions": ("SessionError",),
+    "tasks": ("TaskError",),
+    "tools": ("ToolError",),
+}
+"""The base classes of the errors of each feature."""
+
+
+def test_errors_are_in_errors_and_with_their_feature() -> None:
+    public = [value for value in PUBLIC.values() if inspect.isclass(value) and issubclass(value, Exception)]
+    raised = [error for error in public if not issubclass(error, Warning | AssertionError)]
+    assert [error for error in raised if error.__name__ not in dir(claude_agent_py.errors)] == []
+    for feature, bases in FEATURES.items():
+        names = dir(getattr(claude_agent_py, feature))
+        family = tuple(getattr(claude_agent_py.errors, base) for base in bases)
+        assert [error for error in raised if issubclass(error, family) and error.__name__ not in names] == []
 
 
 def test_the_package_has_at_most_100_names() -> None:

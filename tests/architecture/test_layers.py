@@ -45,7 +45,7 @@ def test_imports_are_absolute() -> None:
     assert relative == []
 
 
-PURE = ("claude_agent_py.wire", "claude_agent_py._protocol", "claude_agent_py.formatting")
+PURE = ("claude_agent_py.wire", "claude_agent_py._journal", "claude_agent_py.formatting")
 IO_MODULES = {"anyio", "asyncio", "trio", "subprocess", "socket", "threading", "time", "os", "pathlib", "tempfile"}
 ALLOWED = {
     ("claude_agent_py.formatting.media", "pathlib"),  # media may be given as files
@@ -71,7 +71,7 @@ def test_the_player_of_the_fake_needs_nothing_but_python() -> None:
 def test_only_one_module_tells_the_event_loops_apart() -> None:
     """asyncio and trio are named where something cannot be done with anyio, and nowhere else."""
     named = {module.name for module in modules() if {"asyncio", "trio"} & imported(module)}
-    assert named == {"claude_agent_py._event_loop"}
+    assert named == {"claude_agent_py._base.event_loop"}
 
 
 def test_no_imports_go_in_a_circle() -> None:

@@ -23,7 +23,7 @@ from claude_agent_py import (
     ToolServer,
     tool,
 )
-from claude_agent_py._runtime.session import ending
+from claude_agent_py._connection import shutdown
 from claude_agent_py.errors import ConnectionClosedError, HandlerError
 from claude_agent_py.messages import HandlerFailed
 from claude_agent_py.testing import FakeCLI, frames, steps
@@ -80,6 +80,28 @@ async def raises_generator_exit(*args: Any) -> Any:
     raise GeneratorExit
 
 
+def raises_generator_exit_in_a_thread(*args: Any) -> Any:
+    raise GeneratorExit
+
+
+async def awaits_a_generator_exit(*args: Any) -> Any:
+    """On asyncio, this closes the coroutine of whoever awaits the handler."""
+    await anyio.to_thread.run_sync(raises_generator_exit_in_a_thread)
+
+
+class Unreadable(dict[str, Any]):
+    """A dict of a user that raises when it is read, and no Exception."""
+
+    def _raise(self, *args: Any) -> Any:
+        raise GeneratorExit
+
+    __iter__ = keys = items = __len__ = __repr__ = __str__ = _raise
+
+
+def gives_what_raises_when_read(*args: Any) -> Any:
+    return Allow(updated_input=Unreadable(command="rm"))
+
+
 async def raises_a_base_group(*args: Any) -> Any:
     raise BaseExceptionGroup("", [SystemExit(3), LookupError()])
 
@@ -98,6 +120,7 @@ async def raises_an_old_cancellation(*args: Any) -> Any:
 
 NO_EXCEPTIONS = [exits, raises_generator_exit, raises_a_base_group, raises_an_old_cancellation]
 BROKEN = [raises, raises_in_a_thread, exits, exits_in_a_thread, gives_nonsense, fails_in_a_group, *NO_EXCEPTIONS[1:]]
+BROKEN += [raises_generator_exit_in_a_thread]
 
 
 def each_in_memory(name: str, handlers: list[Any]) -> pytest.MarkDecorator:
@@ -106,7 +129,7 @@ def each_in_memory(name: str, handlers: list[Any]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize(("start", name), cases, indirect=["start"])
 
 
-@each_in_memory("handler", BROKEN)
+@each_in_memory("handler", [*BROKEN, gives_what_raises_when_read])
 async def test_a_permission_handler_that_fails_denies(
     start: MakeClient, handler: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -136,6 +159,25 @@ async def test_a_guarding_hook_that_fails_blocks(
             assert (await client.query("hi")).text == "still here"
             assert len(client.handler_errors) == 1
     assert "deny" in str(frame) or "block" in str(frame)
+
+
+@pytest.mark.parametrize("event", ["PreToolUse", "PostToolUse", "permission"])
+async def test_a_handler_whose_coroutine_is_closed_from_within_still_refuses(
+    start: MakeClient, event: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    data = {"tool_name": "Bash", "tool_input": {}, "tool_response": {"stdout": "sk-secret"}, "tool_use_id": "t"}
+    hook = frames.hook_callback("r1", "hook_0", {"hook_event_name": event, **data})
+    fake = FakeCLI(frames.can_use_tool("r1") if event == "permission" else hook, steps.wait_for_reply("r1"))
+    guard = HookMatcher("Bash", awaits_a_generator_exit, on_failure="block")
+    options: dict[str, Any] = (
+        {"can_use_tool": awaits_a_generator_exit} if event == "permission" else {"hooks": {event: [guard]}}
+    )
+    with caplog.at_level(logging.CRITICAL), anyio.fail_after(60):
+        async with start(fake, **options):
+            [frame] = await fake.wait_received(reply_to("r1"))
+    answer = frame["response"]
+    assert answer["subtype"] == "error" or any(word in str(answer) for word in ("deny", "withheld"))
+    assert event == "permission" or answer["subtype"] == "success"
 
 
 async def test_a_handler_that_is_cancelled_from_within_is_a_failure(
@@ -364,7 +406,7 @@ async def test_what_came_before_the_end_is_still_told(start: MakeClient) -> None
 @pytest.fixture
 def short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
     """Listeners get less time at the end, so that a test of one that needs longer takes less."""
-    monkeypatch.setattr(ending, "LISTENER_GRACE", 0.2)
+    monkeypatch.setattr(shutdown, "LISTENER_GRACE", 0.2)
 
 
 @pytest.mark.usefixtures("short_grace")

@@ -123,7 +123,7 @@ async def test_a_session_whose_end_fails_as_well(
     client = Client(transport=transport)
     with anyio.fail_after(60):
         await client.connect()
-        monkeypatch.setattr(client.session.handlers, "end", lambda: 1 / 0)
+        monkeypatch.setattr(client.connection.handlers, "end", lambda: 1 / 0)
         with pytest.raises(ConnectionClosedError, match="my receive is broken"):
             await client.query("hi")
         await client.wait_closed()

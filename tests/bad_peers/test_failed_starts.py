@@ -25,7 +25,7 @@ from claude_agent_py import (
     Timeouts,
     query,
 )
-from claude_agent_py._runtime.session import startup
+from claude_agent_py._connection import startup
 from claude_agent_py.errors import CLIVersionError
 from claude_agent_py.testing import FakeCLI, Gate, frames, steps
 

@@ -66,7 +66,7 @@ def numbered(start: int, end: int) -> list[Any]:
 
 
 def numbers(messages: list[Any]) -> list[int]:
-    return [m.raw["n"] for m in messages if isinstance(m, UnknownMessage) and m.subtype == "numbered"]
+    return [m.raw["n"] for m in messages if isinstance(m, UnknownMessage) and m.raw["subtype"] == "numbered"]
 
 
 def open_temporary_files() -> set[str]:

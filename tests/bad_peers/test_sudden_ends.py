@@ -24,7 +24,7 @@ from claude_agent_py import (
     TaskStatus,
     Timeouts,
 )
-from claude_agent_py._runtime.session import ending
+from claude_agent_py._connection import shutdown
 from claude_agent_py.errors import RunFailed
 from claude_agent_py.tasks import TaskFinished
 from claude_agent_py.testing import FakeCLI, Gate, frames, steps
@@ -230,8 +230,8 @@ async def test_what_is_about_tasks_ends_with_their_failure(start: MakeClient) ->
 @pytest.fixture
 def short_graces(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a test waits for in vain it waits for less long."""
-    monkeypatch.setattr(ending, "EXIT_GRACE", 0.5)
-    monkeypatch.setattr(ending, "DRAIN_GRACE", 0.2)
+    monkeypatch.setattr(shutdown, "EXIT_GRACE", 0.5)
+    monkeypatch.setattr(shutdown, "DRAIN_GRACE", 0.2)
 
 
 @pytest.mark.usefixtures("short_graces")

@@ -21,8 +21,9 @@ from claude_agent_py import (
     Timeouts,
 )
 from claude_agent_py.children import ChildAgent
+from claude_agent_py.children.assignment import Brief
 from claude_agent_py.messages import TaskStartedMessage
-from claude_agent_py.tasks import RecordKind, TaskHistory, TaskStarted
+from claude_agent_py.tasks import EndedBy, Evidence, RecordKind, TaskEvent, TaskHistory, TaskStarted, TaskStatusChanged
 from claude_agent_py.testing import FakeCLI, Gate, frames, steps
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
@@ -72,12 +73,18 @@ async def test_a_crash_is_an_error_with_the_evidence(agent_of: MakeAgent) -> Non
             task = await client.spawn(agent_of(fake), "Do it.")
             outcome = await task
             below = client.tasks["a1"]
-            assert (await below).status is TaskStatus.FAILED
+            end = await below
+            assert (end.status, end.ended_by, end.evidence) == (
+                TaskStatus.FAILED,
+                EndedBy.PROCESS,
+                Evidence.PROCESS_EXIT,
+            )
             assert below.parent is task
             assert client.is_open
             assert await task.read_output() == "one moment"
     assert outcome.status is TaskStatus.FAILED
     assert outcome.failure_reason is not None
+    assert outcome.ended_by is EndedBy.PROCESS
     assert "139" in outcome.failure_reason
     assert "Segmentation fault" in outcome.failure_reason
 
@@ -151,7 +158,42 @@ async def test_a_child_is_stopped(agent_of: MakeAgent, manners: dict[str, Any]) 
             assert not client.tasks.running
             await until_gone(fake.starts[0].pid)
     assert (outcome.status, outcome.failure_reason) == (TaskStatus.STOPPED, "it was cancelled")
-    assert client.tasks["b1"].status is TaskStatus.FAILED
+
+
+@pytest.mark.parametrize("how", ["stop", "timeout", "interrupt", "error", "close"])
+async def test_what_a_child_runs_is_stopped_with_it(
+    agent_of: MakeAgent, how: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    begun = [steps.wait_for_prompt(), frames.task_started("a1"), frames.task_started("b1", task_type="local_bash")]
+    failure = [frames.of_prompt(frame) for frame in [*frames.api_error("overloaded", status=529)]]
+    failed = [*failure, frames.of_prompt(frames.result("overloaded", is_error=True))]
+    fake = child_cli(*begun, *(failed if how == "error" else []), steps.hang())
+    agent = agent_of(
+        fake, timeout=4 if how == "timeout" else None, options={"timeouts": Timeouts(idle=0.2), "late_tasks": "leave"}
+    )
+    history = TaskHistory(":memory:")
+    with anyio.fail_after(60):
+        async with parent() as client, history:
+            history.attach(client.tasks, "s1")
+            run = agent.start(client, Brief(title="Do it."), is_awaited=True, parent=None)
+            await client.tasks.until(lambda: "b1" in client.tasks)
+            below = [client.tasks["a1"], client.tasks["b1"]]
+            if how == "stop":
+                await run.task.stop()
+            elif how == "interrupt":
+                run.cancel()
+            elif how == "close":
+                await anyio.to_thread.run_sync(client.abort)
+            ends = [await task for task in below]
+            await run.task
+            await client.close()
+            records = [(await history.records("s1", task.id))[-1] for task in below]
+    expected = (TaskStatus.STOPPED, EndedBy.PARENT, Evidence.PROCESS_EXIT, None)
+    assert {(end.status, end.ended_by, end.evidence, end.failure_reason) for end in ends} == {expected}
+    assert {(record.kind, record.details["by"], record.details["evidence"]) for record in records} == {
+        (RecordKind.CANCELLED, "parent", "process_exit")
+    }
+    assert [record.getMessage() for record in caplog.records if "closing stops" in record.getMessage()] == []
 
 
 async def test_stopping_all_stops_children_and_what_they_run(agent_of: MakeAgent) -> None:
@@ -276,6 +318,39 @@ async def test_children_wait_for_a_process(agent_of: MakeAgent) -> None:
         "two": [RecordKind.CREATED, RecordKind.STARTED, RecordKind.COMPLETED],
         "three": [RecordKind.CREATED, RecordKind.CANCELLED],
     }
+
+
+@pytest.mark.parametrize(
+    ("priorities", "order"),
+    [
+        (["low", "normal", "high", "High"], ["high", "High", "normal", "low"]),
+        ([1, 3, "high", "whatever", -2], [3, 1, "high", "whatever", -2]),
+    ],
+)
+async def test_the_most_urgent_child_that_waits_is_the_next(
+    agent_of: MakeAgent, priorities: list[Any], order: list[Any]
+) -> None:
+    gate = Gate()
+    slow = child_cli(steps.wait_for_prompt(), steps.wait_gate(gate), frames.of_prompt(frames.result("slow")))
+    quick = agent_of(child_cli(steps.turn("quick")))
+    started: list[str] = []
+
+    def note(event: TaskEvent) -> None:
+        if isinstance(event, TaskStatusChanged) and event.new is TaskStatus.RUNNING:
+            started.append(event.task_id)
+
+    with anyio.fail_after(60):
+        async with parent(limits=Limits(child_processes=1)) as client:
+            await client.spawn(agent_of(slow), "slow")
+            await slow.wait_received({"type": "user"})
+            client.tasks.on(note)
+            taken_back = await client.spawn(quick, "stopped", priority=9)
+            for priority in priorities:
+                await client.spawn(quick, "Do it.", priority=priority)
+            await taken_back.stop()
+            gate.open()
+            await client.tasks.wait_all()
+    assert [client.tasks[task_id].brief["priority"] for task_id in started] == order
 
 
 async def test_only_children_that_start_are_counted(agent_of: MakeAgent) -> None:

@@ -15,11 +15,11 @@ from claude_agent_py import (
     HookMatcher,
     PermissionContext,
     PermissionRequest,
-    PreToolUseOutput,
     Task,
     TaskStatus,
 )
 from claude_agent_py.client import current_client
+from claude_agent_py.hooks import PreToolUseOutput
 from claude_agent_py.permissions import PendingInteractions
 from claude_agent_py.testing import FakeCLI, frames, steps
 
@@ -94,7 +94,6 @@ async def test_a_child_with_handlers_of_its_own_asks_them_and_shows_that_it_wait
         assert context.task is not None
         with context.awaiting_user():
             seen.append(context.task.status)
-        seen.append(context.task.status)
         return Allow()
 
     def parent_s(request: PermissionRequest, context: PermissionContext) -> Allow:
@@ -105,7 +104,7 @@ async def test_a_child_with_handlers_of_its_own_asks_them_and_shows_that_it_wait
         async with parent(can_use_tool=parent_s, permission_mode="default") as client:
             task = await client.spawn(agent_of(child_cli(*ASKS), options=own), "Do it.")
             assert (await task).is_success
-    assert seen == [TaskStatus.AWAITING_USER, TaskStatus.RUNNING]
+    assert seen == [TaskStatus.AWAITING_USER]
 
 
 async def test_the_parent_s_guards_hold_for_its_children(agent_of: MakeAgent) -> None:

@@ -204,7 +204,30 @@ async def test_what_a_child_asks_its_own_handler(agent_of: MakeAgent) -> None:
             history.attach(client.tasks, "s1")
             await (await client.spawn(agent_of(child_cli(*ASKS), options=own), "Do it."))
             records = await records_of(history)
-    answered = next(record for record in records if record.kind is RecordKind.ANSWERED)
-    assert (answered.details["by"], answered.details["origin"]) == ("decide", "can_use_tool")
-    assert answered.details["interaction"] is None
-    assert RecordKind.AWAITING_USER in [record.kind for record in records]
+    kinds = [record.kind for record in records]
+    asked = kinds.index(RecordKind.AWAITING_USER)
+    assert kinds[asked : asked + 3] == [RecordKind.AWAITING_USER, RecordKind.ANSWERED, RecordKind.RESUMED]
+    details = records[asked + 1].details
+    assert (details["by"], details["origin"], details["interaction"]) == ("decide", "can_use_tool", None)
+
+
+@pytest.mark.parametrize("timeout", [None, 2])
+async def test_a_child_that_ends_while_it_asks_is_not_resumed_before(
+    agent_of: MakeAgent, timeout: float | None
+) -> None:
+    inbox = PendingInteractions()
+    with anyio.fail_after(60):
+        async with (
+            TaskHistory(":memory:") as history,
+            parent(interactions=inbox, permission_mode="default") as client,
+        ):
+            history.attach(client.tasks, "s1")
+            task = await client.spawn(agent_of(child_cli(*ASKS), timeout=timeout), "Do it.")
+            if timeout is None:
+                await anext(inbox.arrivals())
+                await task.stop()
+            await task
+            kinds = [record.kind for record in await records_of(history)]
+    assert kinds[-1] is (RecordKind.CANCELLED if timeout is None else RecordKind.FAILED)
+    assert timeout or RecordKind.AWAITING_USER in kinds  # on a busy machine, the time ends before
+    assert RecordKind.RESUMED not in kinds

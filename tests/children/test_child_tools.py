@@ -31,9 +31,10 @@ def call(request_id: str, title: str = "Do it.", agent: str = "worker", **meta: 
     )
 
 
-def withdrawn(request_id: str) -> dict[str, Any]:
+def withdrawn(request_id: str, reason: str = "AbortError: remote-cancel") -> dict[str, Any]:
     """The CLI takes a call back."""
-    message = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": request_id}}
+    params = {"requestId": request_id, "reason": reason}
+    message = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}
     return frames.control_request(f"{request_id}-off", "mcp_message", server_name="tools", message=message)
 
 
@@ -92,14 +93,29 @@ async def test_a_long_report_is_cut_for_the_model_and_whole_in_the_task(agent_of
     assert report["finalAssistantMessage"].endswith("[The report has 14,000 characters; this is its beginning.]")
 
 
-async def test_a_long_report_within_the_limit_has_a_summary(agent_of: MakeAgent) -> None:
-    said = ("One sentence. " * 100).strip()
+@pytest.mark.parametrize(
+    ("sentences", "reply", "summary"),
+    [
+        (100, {"response": "All is well."}, None),  # the report is not cut
+        (1000, {"response": "All is well."}, "All is well."),
+        (1000, {"response": "Aword. " * 500}, ("Aword. " * 500)[:500]),
+        (1000, {"response": "no login", "synthetic": True}, None),
+        (1000, {"response": None}, None),
+    ],
+)
+async def test_only_a_report_that_is_cut_has_a_summary_by_its_child(
+    agent_of: MakeAgent, sentences: int, reply: dict[str, Any], summary: str | None
+) -> None:
+    said = ("One sentence. " * sentences).strip()
+    child = child_cli(steps.turn(said), answers={"side_question": {"response": {"synthetic": False} | reply}})
     fake = FakeCLI(call("r1"))
     with anyio.fail_after(60):
-        async with parent(fake, agent_of(child_cli(steps.turn(said)))):
+        async with parent(fake, agent_of(child)):
             report = await answer_to(fake, "r1")
-    assert report["finalAssistantMessage"] == said
-    assert 0 < len(report["summary"]) <= 500
+    assert (report["finalAssistantMessage"] == said) is (sentences == 100)
+    assert report["summary"] == summary
+    assert len(report["finalAssistantMessage"]) + len(report["summary"] or "") <= 4000
+    assert len(child.requests("side_question")) == (sentences == 1000)
 
 
 async def test_a_child_that_fails_and_what_it_said_before(agent_of: MakeAgent) -> None:
@@ -150,6 +166,72 @@ async def test_a_child_may_be_left_to_itself(agent_of: MakeAgent) -> None:
             assert task.status is TaskStatus.RUNNING
             go_on.open()
             assert (await task).summary == "all the same"
+
+
+CHILD_CALL = {"type": "tool_use", "id": "toolu_r1", "name": "mcp__tools__create_subtask_worker", "input": {}}
+
+
+@pytest.mark.parametrize(
+    ("reason", "begun", "policy"),
+    [
+        ("AbortError: remote-cancel", [frames.assistant([CHILD_CALL])], "leave"),
+        ("SdkError: Request timed out", [], "cancel"),
+        ("AbortError: The operation was aborted.", [frames.assistant([CHILD_CALL])], "cancel"),  # no progress
+    ],
+)
+async def test_the_report_of_a_child_that_outlives_its_call_reaches_the_model_once(
+    agent_of: MakeAgent, reason: str, begun: list[Any], policy: str
+) -> None:
+    gate, go_on = Gate(), Gate()
+    child = child_cli(steps.wait_for_prompt(), steps.wait_gate(go_on), frames.of_prompt(frames.result("all the same")))
+    fake = FakeCLI(*begun, call("r1"), steps.wait_gate(gate), withdrawn("r1", reason), steps.turn("noted"))
+    with anyio.fail_after(60):
+        async with parent(fake, agent_of(child, on_parent_cancel=policy)) as client:
+            (task,) = await started(client)
+            await child.wait_received({"type": "user"})
+            gate.open()
+            await client.tasks.until(lambda: task.is_backgrounded, task.id)
+            go_on.open()
+            await task
+            (note,) = await fake.wait_received({"type": "user"})
+            await client.close()
+    assert note["shouldQuery"] is False
+    assert note["client_composed"] is True
+    assert "'Do it.'" in note["message"]["content"]
+    assert json.loads(note["message"]["content"].split("\n\n")[1])["finalAssistantMessage"] == "all the same"
+
+
+@pytest.mark.parametrize("begun", [[], [frames.task_started("a1"), frames.assistant([CHILD_CALL], agent_id="a1")]])
+async def test_a_call_that_ends_with_its_subagent_cancels_the_child(agent_of: MakeAgent, begun: list[Any]) -> None:
+    gate, child = Gate(), child_cli(steps.wait_for_prompt(), steps.hang())
+    off = withdrawn("r1", "AbortError: The operation was aborted.")
+    fake = FakeCLI(*begun, call("r1"), steps.wait_gate(gate), off)
+    with anyio.fail_after(60):
+        async with parent(fake, agent_of(child)) as client:
+            task = (await started(client, 2 if begun else 1))[-1]
+            await child.wait_received({"type": "user"})
+            gate.open()
+            assert (await task).status is TaskStatus.STOPPED
+            assert fake.received_like({"type": "user"}) == []
+
+
+async def test_a_waiting_call_reports_progress_within_the_limit_of_the_cli(
+    agent_of: MakeAgent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLAUDE_CODE_SDK_MCP_TOOL_IDLE_TIMEOUT", "10")  # which the CLI raises to a second
+    go_on = Gate()
+    child = child_cli(steps.wait_for_prompt(), steps.wait_gate(go_on), frames.of_prompt(frames.result("done")))
+    fake = FakeCLI(call("r1", progressToken=7))
+    with anyio.fail_after(60):
+        async with parent(fake, agent_of(child)):
+            progress = {"request": {"message": {"method": "notifications/progress"}}}
+            begun = anyio.current_time()
+            reports = await fake.wait_received(progress, count=4)
+            assert 0.9 < anyio.current_time() - begun < 30
+            go_on.open()
+            await answer_to(fake, "r1")
+    params = [report["request"]["message"]["params"] for report in reports]
+    assert [(each["progressToken"], each["progress"]) for each in params[:4]] == [(7, 1), (7, 2), (7, 3), (7, 4)]
 
 
 async def test_the_end_of_the_parent_s_process_cancels_a_child_that_a_call_waits_for(agent_of: MakeAgent) -> None:
@@ -203,3 +285,14 @@ async def test_one_too_many_is_refused_with_a_report(agent_of: MakeAgent) -> Non
             assert len(client.tasks) == 0
     assert (report["subTaskStatus"], report["taskId"]) == ("Error", "")
     assert "child_total" in report["failureReason"]
+
+
+async def test_a_child_ends_although_a_task_of_it_never_does(
+    agent_of: MakeAgent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("claude_agent_py._connection.connection.DEFAULT_IDLE", 0.05)
+    fake = FakeCLI(call("r1"))
+    shell = frames.task_started("b1", "A server", task_type="local_bash")
+    child = child_cli(steps.turn([shell], text="It is up."), answers={"stop_task": {}})
+    async with parent(fake, agent_of(child)):
+        assert (await answer_to(fake, "r1"))["finalAssistantMessage"] == "It is up."

@@ -1,11 +1,13 @@
 """The commands `interactions` and `answer`."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 from anyio import to_thread
+from questions import RecordingContext
 
 from claude_agent_py import PermissionContext
 from claude_agent_py.cli.main import main
@@ -31,7 +33,7 @@ FORM = ElicitationRequest(
 DIALOG = UserDialogRequest(dialog_kind="refusal_fallback_prompt")
 
 
-async def answered(inbox: SQLiteInbox, kind: Any, wire: Any, words: list[str]) -> tuple[Any, list[int]]:
+async def answered(inbox: SQLiteInbox, kind: Any, wire: Any, words: list[str], *more: str) -> tuple[Any, list[int]]:
     """Ask, answer on the command line, and return the reply and the exit codes."""
     replies: list[Any] = []
     codes: list[int] = []
@@ -40,7 +42,7 @@ async def answered(inbox: SQLiteInbox, kind: Any, wire: Any, words: list[str]) -
         replies.append(await inbox.ask(kind, wire, PermissionContext(request_id="r", session_id="s1", agent_id="a1")))
 
     def person() -> None:
-        codes.append(main(["interactions", "--inbox", str(inbox.path)]))
+        codes.append(main(["interactions", "--inbox", str(inbox.path), *more]))
         (interaction,) = inbox
         codes.append(main(["answer", "--inbox", str(inbox.path), interaction.id, *words]))
 
@@ -96,6 +98,17 @@ async def test_every_kind_is_shown_and_answered(
 
 
 @pytest.mark.anyio
+async def test_open_questions_are_printed_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    inbox = SQLiteInbox(tmp_path / "i.db", poll=0.01)
+    await answered(inbox, "permission", BASH, ["deny"], "--json")
+    [fact] = json.loads(capsys.readouterr().out.splitlines()[0])
+    assert (fact["kind"], fact["session_id"], fact["agent_id"]) == ("permission", "s1", "a1")
+    assert fact["request"]["input"] == BASH.input
+    assert main(["interactions", "--inbox", str(inbox.path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == []
+
+
+@pytest.mark.anyio
 async def test_words_that_mean_nothing_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     inbox = SQLiteInbox(tmp_path / "i.db", poll=0.01)
     assert await answered(inbox, "permission", BASH, ["perhaps"]) == (None, [0, 1])
@@ -144,14 +157,13 @@ async def test_long_values_and_further_lines(
 @pytest.mark.anyio
 async def test_the_id_of_the_task_that_asks_is_enough(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     inbox = SQLiteInbox(tmp_path / "i.db", poll=0.01)
-    settled: list[InteractionSettled] = []
+    context = RecordingContext(request_id="r", agent_id="a1")
 
-    def note(event: Any) -> None:
-        if isinstance(event, InteractionSettled):
-            settled.append(event)
+    def settled() -> list[InteractionSettled]:
+        return [event for event in context.events if isinstance(event, InteractionSettled)]
 
     async def ask() -> None:
-        await inbox.ask("permission", BASH, PermissionContext(request_id="r", agent_id="a1", on_interaction=note))
+        await inbox.ask("permission", BASH, context)
 
     def answer(*words: str) -> int:
         return main(["answer", "--inbox", str(inbox.path), *words])
@@ -166,9 +178,9 @@ async def test_the_id_of_the_task_that_asks_is_enough(tmp_path: Path, capsys: py
             said = capsys.readouterr().err
             assert all(one.id in said for one in waiting)
             assert await to_thread.run_sync(answer, waiting[0].id, "deny") == 0
-            while len(settled) < 1:
+            while not settled():
                 await anyio.sleep(0.01)
             assert await to_thread.run_sync(answer, "--by", "Ann", "a1", "allow") == 0
             assert await to_thread.run_sync(answer, "a2", "allow") == 1
-    assert [event.source.by for event in settled if event.source][-1] == "Ann"
-    assert all(event.source and event.source.origin.startswith("process ") for event in settled)
+    assert [event.source.by for event in settled() if event.source][-1] == "Ann"
+    assert all(event.source and event.source.origin.startswith("process ") for event in settled())

@@ -24,12 +24,14 @@ sys.exit(7)
 """
 
 SCRIPT = """
+from pathlib import Path
 from claude_agent_py.testing import tool_use
 
 call = {"description": "auth", "prompt": "Review auth", "subagent_type": "reviewer", "run_in_background": False}
 script = [tool_use("Agent", call)]
 on_exhausted = "Reviewed."
 agents = {"Review auth": "auth is sound"}
+assert Path(__file__).is_absolute()
 session = {}
 scrap = 1
 """

@@ -190,6 +190,21 @@ def test_the_answer_is_on_stdout_what_happens_on_stderr_and_both_are_recorded_wi
     assert f"{file}:1 is not a line of a recording" in capsys.readouterr().err
 
 
+def test_a_recording_is_private_and_lacks_the_secrets_that_tools_print(
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = "echo $SIGNING_PASSPHRASE; printf 'ghp_%s' aB3daB3daB3daB3daB3d; printf 'GH_PAT%s' =of-a-person"
+    start([tool_use("Bash", {"command": command, "description": "d"}), "Done."])
+    monkeypatch.setenv("SIGNING_PASSPHRASE", "hidden by name")
+    file = tmp_path / "run.jsonl"
+    assert main(["record", str(file), "go", "--allowed-tools", "Bash"]) == 0
+    recorded = file.read_text()
+    assert "<SIGNING_PASSPHRASE>" in recorded
+    assert [secret for secret in ("hidden by name", "ghp_aB3d", "GH_PAT=of-a") if secret in recorded] == []
+    if os.name == "posix":
+        assert file.stat().st_mode & 0o777 == 0o600
+
+
 def test_what_the_cli_prints_by_itself_is_replayed_and_no_time_is_negative(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -1,6 +1,7 @@
 """The commands `sessions` and `watch`, on transcripts and on a running session of the real CLI."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,9 @@ def test_a_session_is_forked_renamed_exported_and_deleted(
     assert main(["sessions", "rename", copy, "Better"]) == 0
     assert next(info for info in list_sessions() if info.session_id == copy).summary == "Better"
 
+    (tmp_path / "out.json").touch(0o644)
     assert main(["sessions", "export", OTHER, "-o", str(tmp_path / "out.json")]) == 0
+    assert os.name != "posix" or (tmp_path / "out.json").stat().st_mode & 0o777 == 0o600
     assert [one["role"] for one in json.loads((tmp_path / "out.json").read_text())][:2] == ["user", "assistant"]
     assert main(["sessions", "export", OTHER]) == 0
     assert capsys.readouterr().out.startswith("# Why?\n")

@@ -31,8 +31,8 @@ SLEEP = [sys.executable, "-IS", "-c", "import time; time.sleep(60)"]
 
 
 def exit_code(client: Client) -> int | None:
-    assert client.session.transport is not None
-    return client.session.transport.exit_code
+    assert client.connection.transport is not None
+    return client.connection.transport.exit_code
 
 
 SLACK = 8.0
@@ -114,7 +114,7 @@ async def test_what_was_closed_before_it_was_connected_stays_closed(start: MakeC
 async def test_many_may_close_at_once(start: MakeClient) -> None:
     client = start(FakeCLI(steps.wait_for_prompt()))
     await client.connect()
-    client.query("hi")
+    run = client.query("hi")
     closed: list[bool] = []
 
     async def close() -> None:
@@ -127,6 +127,8 @@ async def test_many_may_close_at_once(start: MakeClient) -> None:
             for _ in range(5):
                 group.start_soon(close)
     assert closed == [True] * 5
+    with pytest.raises(ConnectionClosedError):
+        await run
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="grandchildren are found on Linux only")
@@ -171,7 +173,7 @@ async def test_the_bound_holds_for_a_program_that_ignores_everything(start_proce
     assert pid is not None
     await closed_within(client, 0.5)
     with anyio.fail_after(60):
-        await client.session.ending.wait_closed()  # all that it does once the time is up
+        await client.connection.shutdown.wait_closed()  # all that it does once the time is up
     assert not is_alive(pid)
 
 
@@ -218,7 +220,7 @@ async def test_the_bound_holds_for_handlers_that_do_not_end(start: MakeClient, k
     )
     try:
         await client.connect()
-        client.query("hi")
+        run = client.query("hi")
         with anyio.fail_after(60):
             await stubborn.wait(stubborn.begun)
         pid = client.pid
@@ -227,6 +229,8 @@ async def test_the_bound_holds_for_handlers_that_do_not_end(start: MakeClient, k
         await until_gone(pid)
         assert not client.is_open
         assert ("stops waiting" in caplog.text) == (kind != "in_a_thread")
+        with pytest.raises(ConnectionClosedError):
+            await run
     finally:
         stubborn.release.set()
     await until_workers(before)
@@ -500,3 +504,36 @@ async def test_everything_says_that_the_client_is_not_connected() -> None:
     assert (client.pid, client.is_open, len(client.tasks)) == (None, False, 0)
     assert repr(client) == "<Client not connected>"
     assert client.stderr_tail == ""
+
+
+# Prompts that nobody awaits ---------------------------------------------------------------------------------------
+
+NEVER_AWAITED = r"client\.query\(\.\.\.\) was never awaited"
+
+
+async def test_a_prompt_that_nobody_awaited_warns_when_its_client_closes(start: MakeClient) -> None:
+    with pytest.warns(RuntimeWarning, match=NEVER_AWAITED) as told:  # noqa: PT031
+        async with start(FakeCLI(steps.turn("one"))) as client:
+            await client.query("first")
+            client.query("second")
+    assert told[0].filename == __file__
+
+
+async def test_a_run_that_is_dropped_after_the_end_warns_only_then(start: MakeClient) -> None:
+    async with start(FakeCLI()) as client:
+        run = client.query("hi")
+    with pytest.warns(RuntimeWarning, match=NEVER_AWAITED):
+        del run
+
+
+async def test_what_was_read_interrupted_or_seen_among_all_messages_warns_not(start: MakeClient) -> None:
+    async with start(FakeCLI(steps.turn("one"), answers={"interrupt": {}, "cancel_async_message": {}})) as client:
+        client.query("this one ends")
+        read = client.query("read")
+        with anyio.move_on_after(0.01):
+            await read
+        interrupted = client.query("interrupted")
+        await interrupted.interrupt()
+        await client.messages().__anext__()
+        client.query("seen")
+    del read, interrupted

@@ -25,6 +25,7 @@ from claude_agent_py import (
     tool,
 )
 from claude_agent_py.client import current_client
+from claude_agent_py.tasks import EndedBy
 from claude_agent_py.testing import FakeCLI, Gate, frames, steps
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
@@ -168,7 +169,7 @@ async def test_what_is_still_used_is_told_why(start: MakeClient) -> None:
     client = start(FakeCLI(steps.turn([frames.task_started("t1")])))
     await client.connect()
     await client.query("hi")
-    tasks, session = client.tasks, client.session
+    tasks, session = client.tasks, client.connection
     with anyio.fail_after(60):
         with pytest.warns(ResourceWarning, match=UNCLOSED):
             del client
@@ -176,7 +177,7 @@ async def test_what_is_still_used_is_told_why(start: MakeClient) -> None:
         with pytest.raises(ConnectionClosedError, match="dropped without being closed"):
             await session.control("interrupt")
         await until_workers(before)
-    assert outcome.status is TaskStatus.FAILED
+    assert (outcome.status, outcome.ended_by) == (TaskStatus.STOPPED, EndedBy.PROGRAM)
     assert "dropped" in (tasks["t1"].failure_reason or "")
 
 

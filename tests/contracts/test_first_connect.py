@@ -86,7 +86,7 @@ def imported_by(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str
 def test_a_start_imports_nothing_on_the_event_loop(kind: str, imported_by: Any) -> None:
     found = imported_by["asyncio", kind]
     assert found["loop"] == []
-    assert "claude_agent_py._runtime.session.session" in found["threads"]
+    assert "claude_agent_py._connection.connection" in found["threads"]
     assert ("claude_agent_py.permissions.dispatcher" in found["threads"]) is (
         kind in ("permissions", "an inbox", "all")
     )

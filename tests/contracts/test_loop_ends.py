@@ -20,8 +20,8 @@ from forks import Program, run_program
 from leftovers import children, gone, is_alive, pipes, until_gone
 
 from claude_agent_py import Client, ClientOptions, Timeouts, query, run, run_sync
-from claude_agent_py._runtime.session.launching import Launched
-from claude_agent_py._runtime.session.session import Session
+from claude_agent_py._connection.connection import Connection
+from claude_agent_py._connection.launching import Launched
 from claude_agent_py.testing import FakeCLI, frames, steps
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the installed fake is a shell script")
@@ -201,7 +201,8 @@ def test_a_run_that_is_never_begun_starts_nothing(backend: str, options: MakeOpt
     chosen = options(fake)
 
     async def main() -> None:
-        query("hi", chosen)
+        with pytest.warns(RuntimeWarning, match="query.* was never awaited, so its prompt was not sent"):
+            query("hi", chosen)
 
     run_loop(backend, main)
     assert fake.starts == []
@@ -424,13 +425,13 @@ def test_a_session_whose_workers_are_cancelled_before_they_start_ends(
 ) -> None:
     """As hosts do that cancel all tasks of the loop before they end it."""
     opened = asyncio.Event()
-    open_session = Session.open
+    open_session = Connection.open
 
-    def note(session: Session, launched: Launched) -> None:
+    def note(session: Connection, launched: Launched) -> None:
         open_session(session, launched)
         opened.set()
 
-    monkeypatch.setattr(Session, "open", note)
+    monkeypatch.setattr(Connection, "open", note)
     made = Client(options(FakeCLI(steps.wait_for_prompt())))
 
     async def main() -> None:
@@ -439,7 +440,7 @@ def test_a_session_whose_workers_are_cancelled_before_they_start_ends(
         for task in asyncio.all_tasks() - {asyncio.current_task()}:
             task.cancel()
         async with asyncio.timeout(60):
-            await made.session.ending.wait_closed()
+            await made.connection.shutdown.wait_closed()
         await asyncio.wait([connecting])
 
     asyncio.run(main())
@@ -449,14 +450,14 @@ def test_a_session_whose_workers_are_cancelled_before_they_start_ends(
 def test_a_session_that_is_cancelled_before_it_starts_ends(
     options: MakeOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    open_session = Session.open
+    open_session = Connection.open
 
-    def cancel_all(session: Session, launched: Launched) -> None:
+    def cancel_all(session: Connection, launched: Launched) -> None:
         open_session(session, launched)
         for task in asyncio.all_tasks() - {main_task}:
             task.cancel()
 
-    monkeypatch.setattr(Session, "open", cancel_all)
+    monkeypatch.setattr(Connection, "open", cancel_all)
     made = Client(options(FakeCLI(steps.wait_for_prompt())))
     main_task: asyncio.Task[Any] | None = None
 
@@ -485,7 +486,7 @@ async def cancel_all_tasks(*, times: int) -> None:
 async def check_over(client: Client) -> None:
     """Wait until a session has closed, and check that its process has ended."""
     async with asyncio.timeout(60):
-        await client.session.ending.wait_closed()
+        await client.connection.shutdown.wait_closed()
     assert client.pid is not None
     assert not is_alive(client.pid)
 

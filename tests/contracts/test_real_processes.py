@@ -24,7 +24,7 @@ from claude_agent_py import (
     query,
     run,
 )
-from claude_agent_py._proc import contents, parent_and_start
+from claude_agent_py._base.proc import contents, parent_and_start
 from claude_agent_py.testing import Gate, Reply, ScriptedModel, text, tool_use
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli, pytest.mark.usefixtures("nothing_left")]

@@ -52,22 +52,23 @@ async def test_a_client_and_its_runs_say_how_they_stand() -> None:
                 (two.tool_calls(), "tool calls of <Run running"),
                 (client.messages(), "messages of a session"),
                 (client.options, "KEY"),
-                (client.session, "<Session open over <FakeTransport open>>"),
+                (client.connection, "<Connection open over <FakeTransport open>>"),
                 (fake, "steps"),
             ]
             for value, says in shown:
                 check(repr(value), says)
     check(repr(client), "closed")
     check(repr(two), "closed")
-    check(repr(client.session), "closed")
+    check(repr(client.connection), "closed")
 
 
 async def test_a_run_that_has_not_begun_says_so() -> None:
-    check(repr(query("hi", ClientOptions())), "not started")
+    with pytest.warns(RuntimeWarning, match="never awaited"):
+        check(repr(query("hi", ClientOptions())), "not started")
 
 
 async def test_a_transport_shows_no_arguments(start_process: Any) -> None:
     client = start_process(FakeCLI(), system_prompt="a-secret", env={"KEY": "a-secret"})
     with anyio.fail_after(60):
         async with client:
-            check(repr(client.session), f"pid={client.pid}")
+            check(repr(client.connection), f"pid={client.pid}")

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from claude_agent_py._memory import read_size
 from claude_agent_py.cli.main import make_parser
+from claude_agent_py.transport.memory import read_size
 
 DEPLOY = Path(__file__).parent.parent.parent / "deploy"
 

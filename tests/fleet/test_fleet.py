@@ -1,5 +1,6 @@
 """A fleet on SQLite, in one process, with the real CLI."""
 
+import os
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from fleets import PATIENCE, events_of, fleet_in, until
 
 from claude_agent_py import ClientOptions, RetryPolicy
 from claude_agent_py.errors import FleetError, FleetRunError, FleetTimeoutError, OptionsError
-from claude_agent_py.fleet import Fleet
+from claude_agent_py.fleet import Directory, Fleet
 from claude_agent_py.sessions import MemoryStore
 from claude_agent_py.testing import Failure, Gate, Reply, ScriptedModel
 
@@ -88,6 +89,7 @@ async def test_a_call_is_repeated_without_harm_when_its_answer_was_lost(tmp_path
     async with Fleet(f"sqlite:///{tmp_path / 'fleet.db'}", store=MemoryStore()) as fleet:
         fleet.agent("one", ClientOptions(cli_path="no such program"))
         session = await fleet.start("one", "first", id="a")
+        assert os.name != "posix" or (tmp_path / "fleet.db").stat().st_mode & 0o777 == 0o600  # it has prompts
         await session.cancel()
         lose_an_answer(fleet)
         other = await fleet.start("one", "first")
@@ -155,7 +157,7 @@ async def test_what_a_fleet_refuses(tmp_path: Path) -> None:
 
 async def test_one_worker_in_a_process(tmp_path: Path) -> None:
     fleet = Fleet(f"sqlite:///{tmp_path / 'fleet.db'}", store=MemoryStore())
-    fleet.agent("one")
+    fleet.agent("one", workspace=Directory(tmp_path))
     async with fleet.worker():
         with pytest.raises(FleetError, match="this process has a DBOS already"):
             async with fleet.worker():

@@ -74,7 +74,8 @@ def test_everything_from_a_shell(
         assert main(["fleet", "answer", "two", question["id"], "allow"]) == 1
         assert "the fleet has no session 'two'" in capsys.readouterr().err
         assert main(["fleet", "show", "one"]) == 0
-        assert "  1. running\n" in capsys.readouterr().out
+        assert f"  workspace: {shown['workspace']} on {shown['machine']}\n  1. running\n" in capsys.readouterr().out
+        assert Path(shown["workspace"]).parent.parent.parent == tmp_path / "ws"
         assert fleet("answer", "one", question["id"], "allow") == [{"id": question["id"], "answered": True}]
         assert fleet("answer", "one", question["id"], "deny", code=1)[0]["answered"] is False
         assert main(["fleet", "start", "asker", "fail", "--id", "two", "--wait"]) == 1

@@ -7,11 +7,12 @@ import anyio
 import pytest
 from dbos import DBOS
 from fleets import PATIENCE, FleetSetUp, clis, events_of, fleet_in, until, until_state
+from questions import RecordingContext
 
 from claude_agent_py import ClientOptions
 from claude_agent_py.errors import StoreError
 from claude_agent_py.fleet import Fleet, FleetAgent, FleetSession, _claims, _fair_queue, _inbox, _rows, _workflows
-from claude_agent_py.permissions import InteractionOpened, InteractionSettled, PermissionContext
+from claude_agent_py.permissions import InteractionOpened, InteractionSettled
 from claude_agent_py.sessions import MemoryStore
 from claude_agent_py.testing import FakeCLI, ScriptedModel, steps
 from claude_agent_py.wire.control.asks import CanUseToolRequest
@@ -81,7 +82,7 @@ async def test_a_workflow_that_does_not_begin_gives_its_session_back(
         session = await orphan_in(made, fleet)
         async with fleet.worker(folder=tmp_path / "ws"):
             assert (await session.result(timeout=PATIENCE)).text == "ok"
-        assert resumed == ["one:0"]
+        assert resumed == [f"{(await session.info()).cli_session_id}:0"]
         assert "session one is returned to the fleet: its workflow did not start" in caplog.text
         ends = [event.data["state"] for event in await events_of(session) if event.kind == "run"]
         assert ends == ["queued", "running", "done"]
@@ -120,7 +121,7 @@ async def test_a_session_that_a_worker_has_without_knowing_is_freed(tmp_path: Pa
 
 async def test_a_question_that_the_cli_withdraws_is_settled(tmp_path: Path) -> None:
     events: list[InteractionOpened | InteractionSettled] = []
-    context = PermissionContext(request_id="r", on_interaction=events.append)
+    context = RecordingContext(request_id="r", events=events)
     wire = CanUseToolRequest(tool_name="Bash", input={"command": "ls"}, tool_use_id="t1")
     async with Fleet(f"sqlite:///{tmp_path / 'fleet.db'}") as fleet:
         fleet.agent("worker")

@@ -187,9 +187,11 @@ async def test_the_workspace_of_a_session_that_is_cancelled_while_idle_is_remove
     kept, gone = [await held.fleet.start("one", "hi", id=name) for name in ("kept", "gone")]
     async with held.fleet.worker(folder=tmp_path / "ws"):
         await held.fleet.drain()
+        stays, goes = [Path((await session.info()).workspace or "none") for session in (kept, gone)]
+        assert goes.is_dir()
         assert await gone.cancel()
-        await until(lambda: not (tmp_path / "ws" / "gone").exists(), "it is removed")
-        assert (tmp_path / "ws" / "kept").is_dir()
+        await until(lambda: not goes.exists(), "it is removed")
+        assert stays.is_dir()
 
         async def is_forgotten() -> bool:
             return (await gone.info()).machine is None
@@ -349,11 +351,11 @@ async def test_a_schedule_that_is_none_is_told(tmp_path: Path, cron: str, zone: 
     assert not await fleet.unschedule("wrong")
     fleet.schedule("wrong", cron, "one", "hi", timezone=zone)
     with pytest.raises(OptionsError, match="schedule: Invalid"):
-        async with fleet.worker():
+        async with fleet.worker(folder=tmp_path / "ws"):
             pass
     assert await fleet.workers() == []
     assert not await fleet.unschedule("wrong")
-    async with fleet.worker():  # nothing is left of the first
+    async with fleet.worker(folder=tmp_path / "ws"):  # nothing is left of the first
         pass
     fleet.close()
 

@@ -1,7 +1,9 @@
 """Values as JSON and YAML."""
 
+import itertools
 import sys
 from collections import OrderedDict
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
@@ -87,6 +89,35 @@ def test_what_has_no_json_form_is_named(encoder: Encoder) -> None:
         encoder.encode(object())
     with pytest.raises(EncodingError, match="type list as JSON"):
         encoder.encode(circle)
+
+
+@dataclass
+class Row:
+    cells: Any
+
+
+class Table(BaseModel):
+    rows: Iterable[int] = ()
+    more: Any = None
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        itertools.count(),
+        (number for number in itertools.count()),
+        {"rows": [itertools.count()]},
+        Row(itertools.count()),
+        [Row([Row((itertools.count(),))])],
+        Table(rows=itertools.count()),
+        Table(more={"a": Row(map(str, itertools.count()))}),
+    ],
+    ids=["count", "generator", "in a dict", "in a dataclass", "deeper", "in a field", "in a model"],
+)
+@pytest.mark.parametrize("encoder", ENCODERS, ids=repr)
+def test_an_iterator_is_refused_because_it_may_never_end(encoder: Encoder, value: Any) -> None:
+    with pytest.raises(EncodingError, match=r"cannot encode an iterator of type \w+; use a list"):
+        encoder.encode(value)
 
 
 def test_unreadable_text_is_a_value_error() -> None:

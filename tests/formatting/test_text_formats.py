@@ -96,14 +96,26 @@ def test_a_lead_in_before_yaml_is_text(lead: str, is_registered: bool) -> None:
     for name in "ab" if is_registered else "":
         text_format.register_section(name)
 
-    whole, stream = text_format.parse(f"{lead}a: x\nb: y\n"), text_format.stream()
-    for character in f"{lead}a: x\nb: y\n":
+    text = f"{lead}a: x\nb: y\n" + "```\n" * ("```" in lead)
+    whole, stream = text_format.parse(text), text_format.stream()
+    for character in text:
         stream.feed(character)
     stream.finish()
 
     assert whole == stream.parsed == {"a": ["x"], "b": ["y"]}
     assert whole.problems == ()
     assert whole.pieces == stream.parsed.pieces
+
+
+def test_a_code_block_after_that_of_json_is_text() -> None:
+    text = "```json\n{}\n```\nRun:\n```\nls\n```"
+    whole, stream = JSONFormat().parse(text.format('{"a": "x"}')), JSONFormat().stream()
+    for character in text.format('{"a": "x"}'):
+        stream.feed(character)
+    stream.finish()
+
+    assert [piece.content for piece in whole.pieces] == ["x", "\nRun:\n```\nls\n```"]
+    assert stream.parsed.pieces == whole.pieces
 
 
 def test_an_entry_without_content_is_no_lead_in() -> None:
@@ -282,6 +294,12 @@ LENIENT: list[tuple[TextFormat, str, dict[str, list[str]], list[str]]] = [
         "thought: |+\n  a\n\ntags: {a: [1,\n  2",
         {"thought": ["a\n\n"], "tags": ["{a: [1,\n2"]},
         ["unclosed", "missing"],
+    ),
+    (
+        YAMLFormat(),
+        "thought: |-\n  \x1b[1mbold\n\n    more\ntags: |\n    x\n  y\n",
+        {"thought": ["\x1b[1mbold\n\n  more\n"], "tags": ["  x\ny\n"]},
+        ["malformed", "unclosed", "missing"],
     ),
     (
         YAMLFormat(),

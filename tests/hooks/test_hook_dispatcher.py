@@ -8,12 +8,21 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
-from claude_agent_py import HookContext, HookMatcher, Hooks, PreToolUseInput, PreToolUseOutput
-from claude_agent_py._cancellation import Cancellation
-from claude_agent_py._handler_context import HandlerContext
+from claude_agent_py import HookContext, HookMatcher, Hooks
+from claude_agent_py._base.cancellation import Cancellation
 from claude_agent_py.errors import HandlerError, OptionsError
-from claude_agent_py.hooks import AsyncHookOutput, HookInput, HookOutput, HookRun, StopOutput, UnknownHookInput
-from claude_agent_py.hooks.dispatcher import HookDispatcher
+from claude_agent_py.hooks import (
+    AsyncHookOutput,
+    HookInput,
+    HookOutput,
+    HookRun,
+    PreToolUseInput,
+    PreToolUseOutput,
+    StopOutput,
+    UnknownHookInput,
+)
+from claude_agent_py.hooks.dispatcher import UNLIMITED, HookDispatcher
+from claude_agent_py.tasks.handler_context import HandlerContext
 from claude_agent_py.tools import BashInput
 
 PRE = {"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {"command": "rm -rf /"}, "tool_use_id": "t1"}
@@ -60,16 +69,21 @@ def test_the_field_of_initialize() -> None:
             ],
             "Stop": [handler],
             "PreCompact": [HookMatcher("auto", handler, on_failure="block")],
+            "PostToolUse": [HookMatcher(None, handler, on_failure="block"), HookMatcher(None, handler, timeout=1.5)],
         },
         report=print,
     ).initialize_field()
     assert field == {
         "PreToolUse": [
-            {"hookCallbackIds": ["hook_0", "hook_1"], "matcher": "Bash", "timeout": 7, "onFailure": "block"},
+            {"hookCallbackIds": ["hook_0", "hook_1"], "matcher": "Bash", "timeout": UNLIMITED, "onFailure": "block"},
             {"hookCallbackIds": ["hook_2"]},
         ],
         "Stop": [{"hookCallbackIds": ["hook_3"]}],
-        "PreCompact": [{"hookCallbackIds": ["hook_4"], "matcher": "auto", "onFailure": "block"}],
+        "PreCompact": [{"hookCallbackIds": ["hook_4"], "matcher": "auto", "timeout": UNLIMITED, "onFailure": "block"}],
+        "PostToolUse": [
+            {"hookCallbackIds": ["hook_5"], "timeout": UNLIMITED},
+            {"hookCallbackIds": ["hook_6"], "timeout": 7},
+        ],
     }
 
 
@@ -77,11 +91,6 @@ def test_without_hooks_there_is_nothing_to_tell() -> None:
     dispatcher = HookDispatcher(None, report=print)
     assert not dispatcher
     assert dispatcher.initialize_field() == {}
-
-
-def test_the_cli_waits_longer_than_we_do() -> None:
-    session = Session("PreToolUse", handler, timeout=2.5)
-    assert session.dispatcher.initialize_field()["PreToolUse"][0]["timeout"] >= 2.5 + 5
 
 
 @pytest.mark.parametrize("hooks", [{"PreTooluse": [handler]}, {"Stop": [3]}, {"Stop": handler}, 3])
@@ -232,6 +241,39 @@ def ends_it_all_in_a_thread(input: HookInput, context: HookContext) -> None:
     raise TheEnd("sk-secret")
 
 
+class Unreadable(dict[str, Any]):
+    """Raises when it is read, and no Exception."""
+
+    def keys(self) -> Any:
+        raise GeneratorExit
+
+    __iter__ = keys
+
+
+def returns_what_raises_when_read(input: HookInput, context: HookContext) -> Any:
+    return Unreadable(reason="no")
+
+
+class Unspeakable(ValueError):
+    """Has no text."""
+
+    def __str__(self) -> str:
+        raise GeneratorExit
+
+
+class Misread(dict[str, Any]):
+    """Says that it is not valid, and cannot say why."""
+
+    def keys(self) -> Any:
+        raise Unspeakable
+
+    __iter__ = keys
+
+
+def returns_what_cannot_say_why(input: HookInput, context: HookContext) -> Any:
+    return Misread(reason="no")
+
+
 FAILURES: list[tuple[Callable[..., Any], str]] = [
     (raises, "RuntimeError"),
     (raises_in_a_thread, "RuntimeError"),
@@ -242,6 +284,8 @@ FAILURES: list[tuple[Callable[..., Any], str]] = [
     (returns_rubbish, "not bool"),
     (returns_a_misspelt_denial, "permissionDecison"),
     (returns_what_is_no_json, "an invalid answer"),
+    (returns_what_raises_when_read, "reading it raised GeneratorExit"),
+    (returns_what_cannot_say_why, "reading it raised Unspeakable"),
     (returns_the_answer_of_another_event, "StopOutput is an output for Stop"),
 ]
 

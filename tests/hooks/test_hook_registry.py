@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from claude_agent_py import HookContext, HookMatcher, Hooks, PreToolUseInput
+from claude_agent_py import HookContext, HookMatcher, Hooks
 from claude_agent_py.errors import OptionsError
-from claude_agent_py.hooks import HOOK_EVENT_FACTS, HOOK_EVENTS, HookInput, HookWarning, StopInput
+from claude_agent_py.hooks import HOOK_EVENT_FACTS, HOOK_EVENTS, HookInput, HookWarning, PreToolUseInput, StopInput
 from claude_agent_py.hooks.dispatcher import HookDispatcher
 from claude_agent_py.hooks.registry import check_event_name
 from claude_agent_py.hooks.shorthands import EventDecorators, Shorthand

@@ -6,10 +6,10 @@ import anyio
 import pytest
 
 from claude_agent_py import HookContext, HookMatcher
-from claude_agent_py._handler_context import HandlerContext
 from claude_agent_py.errors import ControlRejectedError, HandlerError, OptionsError
 from claude_agent_py.hooks import HookInput, LiveHooks
 from claude_agent_py.hooks.dispatcher import HookDispatcher
+from claude_agent_py.tasks.handler_context import HandlerContext
 
 pytestmark = pytest.mark.anyio
 

@@ -7,10 +7,10 @@ import anyio
 import pytest
 
 from claude_agent_py import HookMatcher
-from claude_agent_py._handler_context import HandlerContext
 from claude_agent_py.errors import HandlerError
 from claude_agent_py.hooks import PostToolUseOutput
 from claude_agent_py.hooks.dispatcher import HookDispatcher
+from claude_agent_py.tasks.handler_context import HandlerContext
 from claude_agent_py.tools import BashOutput
 
 pytestmark = pytest.mark.anyio

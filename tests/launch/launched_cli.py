@@ -10,9 +10,9 @@ from dataclasses import replace
 from typing import Any
 
 from claude_agent_py import ClientOptions
-from claude_agent_py._launch.launch_plan import LaunchPlan
 from claude_agent_py._launch.locate import find_cli
-from claude_agent_py._launch.plan import plan_launch
+from claude_agent_py._launch.planner import plan_launch
+from claude_agent_py.transport.launch_plan import LaunchPlan
 
 Frame = dict[str, Any]
 

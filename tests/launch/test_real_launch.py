@@ -12,7 +12,7 @@ from launched_cli import launched
 from pydantic import BaseModel
 
 from claude_agent_py import AgentDefinition, ClientOptions
-from claude_agent_py._launch.plan import LONG_LIST_CHARS
+from claude_agent_py._launch.planner import LONG_LIST_CHARS
 from claude_agent_py._launch.table import TABLE
 from claude_agent_py.agents import PRESETS, DelegationGuide
 from claude_agent_py.options import (

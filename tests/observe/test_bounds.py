@@ -69,10 +69,11 @@ async def test_an_observer_that_fails_is_logged_and_disturbs_nothing(
     start: MakeClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with start(FakeCLI(steps.turn("Hi."))) as client:
-        watched = watch(client)
-        watched._fold.feed = lambda *args: 1 / 0  # type: ignore[assignment]
+        watched, other = watch(client), watch(client)
+        watched.add = lambda facts: 1 / 0  # type: ignore[assignment]
         with caplog.at_level(logging.ERROR):
             assert (await client.query("hello")).text == "Hi."
     logged = [record.message for record in caplog.records]
     assert logged == ["an observer of the session failed and ignores further events"]
+    assert "model" in {span.kind for span in other.spans}
     watched.close()

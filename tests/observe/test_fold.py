@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import anyio
@@ -13,14 +14,13 @@ from each import for_each
 from hypothesis import given
 from hypothesis.strategies import integers, lists
 
-from claude_agent_py.messages import UserMessage
+from claude_agent_py.messages import InitMessage, UserMessage
 from claude_agent_py.observe import Span, SpanFold, Timeline
-from claude_agent_py.observe.observer import Observer
-from claude_agent_py.observe.sources import fold_frame
-from claude_agent_py.observe.spans import SpanLog, by_start
+from claude_agent_py.observe.observer import LiveJournal, Observer, Watch
+from claude_agent_py.observe.spans import SpanLog
 from claude_agent_py.sessions import MemoryStore, get_session, import_session
 from claude_agent_py.wire import decode
-from claude_agent_py.wire.control.frames import ControlCancelRequest, ControlRequest, ControlResponse, ControlSuccess
+from claude_agent_py.wire.control.frames import ControlRequest, ControlResponse, ControlSuccess
 from claude_agent_py.wire.timestamps import seconds
 
 SESSION = "11111111-1111-4111-8111-111111111111"
@@ -30,13 +30,19 @@ def path_of(name: str) -> Path:
     return recordings.FOLDER / f"{name}.jsonl"
 
 
+def frames_of(name: str) -> Iterator[tuple[float, Any, bool]]:
+    """Yield the frames of a recording, with their times in it and whether they were sent to the CLI."""
+    for record in recordings.records(name):
+        if record.direction in ("in", "out"):
+            yield record.at, decode(recordings.as_line(record.value)), record.direction == "in"
+
+
 def messages_alone(name: str) -> list[Span]:
     """The spans of the frames in their order, but without the times at which they came."""
     spans: list[Span] = []
     fold = SpanFold(spans.append)
-    for record in recordings.records(name):
-        if record.direction in ("in", "out"):
-            fold_frame(fold, decode(recordings.as_line(record.value)), None, is_sent=record.direction == "in")
+    for _, frame, is_sent in frames_of(name):
+        fold.feed(frame, sent=is_sent)
     fold.finish()
     return spans
 
@@ -57,30 +63,25 @@ def test_a_recording_and_its_messages_alone_give_the_same_spans() -> None:
     for_each(recordings.names(), check)
 
 
-def live(name: str) -> list[Span]:
-    """The spans of a session that does what is recorded, at the recorded times."""
-    spans: list[Span] = []
+def live_journal(name: str, observer: Observer) -> None:
+    """Observe a session that does what is recorded, at the recorded times."""
     origin, now = next((at - t for at, t in times_of(name)), 0.0), 0.0
-    observer = Observer(SpanFold(spans.append), lambda: now)
-    for record in recordings.records(name):
-        if record.direction not in ("in", "out"):
-            continue
-        now, frame = origin + record.at, decode(recordings.as_line(record.value))
+    journal = LiveJournal(lambda: now)
+    journal.observe(observer)
+    for at, frame, is_sent in frames_of(name):
+        now = origin + at
         match frame:
-            case UserMessage() if record.direction == "in":
-                observer.sent(frame)
-            case ControlRequest() if record.direction == "out":
-                observer.asked(frame.request_id, frame.request)
-            case ControlResponse() if record.direction == "in":
+            case ControlRequest() if not is_sent:
+                journal.asked(frame.request_id, frame.request)
+            case ControlResponse() if is_sent:
                 answer = frame.response
                 payload = answer.response or {} if isinstance(answer, ControlSuccess) else None
-                observer.answered(frame.request_id, payload, payload is None)
-            case ControlCancelRequest():
-                observer.answered(frame.request_id, None)
-            case _ if record.direction == "out":
-                observer.message(frame)
-    observer.ended()
-    return by_start(spans)
+                journal.answered(frame.request_id, payload, failed=payload is None)
+            case _ if is_sent:
+                journal.feed(frame, sent=True)
+            case _:
+                journal.message(frame)
+    journal.end()
 
 
 def times_of(name: str) -> Iterator[tuple[float, float]]:
@@ -93,7 +94,9 @@ def times_of(name: str) -> Iterator[tuple[float, float]]:
 
 def test_every_recording_has_the_same_spans_live() -> None:
     for name in recordings.names():
-        assert live(name) == Timeline.from_recording(path_of(name)).spans, name
+        watch = Watch(SimpleNamespace(journals=()))
+        live_journal(name, watch)
+        assert watch.spans == Timeline.from_recording(path_of(name)).spans, name
 
 
 def test_calls_before_the_first_known_time_begin_then() -> None:
@@ -103,7 +106,7 @@ def test_calls_before_the_first_known_time_begin_then() -> None:
     said = {"type": "message", "role": "assistant", "id": "msg_1", "model": "m", "content": [call]}
     result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "read"}
     heard = {"role": "user", "content": [result]}
-    fold.begin_turn()
+    fold.feed(InitMessage())
     fold.feed(decode(json.dumps({"type": "assistant", "message": said, "uuid": "a"}).encode()))
     fold.feed(decode(json.dumps({"type": "user", "message": heard, "timestamp": "2026-01-01T00:00:00Z"}).encode()))
     fold.finish()
@@ -222,13 +225,9 @@ UNLIKE = {
     "tasks/s08_matchers", "tasks/s08_prompt_stop_responses", "tasks/s10_bg_tasks_report_running_0",
     "tasks/s10_bg_tasks_report_running_1", "tasks/s10_resume_after_kill2", "tasks/s10_sdk_reads_session_state",
     "turns/prompt_blocked", "turns/slash_commands", "turns/text_without_query",
-    # The CLI notes on disk how a turn or a call was stopped; the frames tell it otherwise, and it is not made up here.
-    "control/01_schema_flag", "control/01_schema_init", "control/01_schema_two_turns", "control/03_end_session_midturn",
-    "control/04_interrupt_before_first_byte", "control/04_interrupt_pending_hook",
-    "control/04_interrupt_pending_permission", "control/05_max_budget", "control/05_max_turns",
-    "control/08_sigint_twice", "tasks/s02_fg_stopped", "tasks/s08_hook_no_timeout",
-    "tasks/s08_hook_pending_interrupt", "tasks/s09_pending_prompt_interrupt", "turns/interrupt_cancel_queued",
-    "turns/interrupted_with_folded", "turns/max_turns_with_queued",
+    # The CLI notes on disk how a turn was stopped; the frames tell it otherwise, and it is not made up here.
+    "control/01_schema_flag", "control/01_schema_init", "control/01_schema_two_turns", "control/05_max_budget",
+    "control/05_max_turns", "tasks/s09_pending_prompt_interrupt", "turns/max_turns_with_queued",
     # A resumed subagent is one span on disk.
     "turns/agent_resumed_by_message", "turns/agent_resumes_for_its_shell",
 }  # fmt: skip
@@ -291,7 +290,7 @@ def test_frames_in_any_order_never_break_the_fold(picked: list[int]) -> None:
     fold = SpanFold(log.add)
     for number, index in enumerate(picked):
         direction, frame = every_frame()[index % len(every_frame())]
-        fold_frame(fold, frame, float(number), is_sent=direction == "in")
+        fold.feed(frame, float(number), sent=direction == "in")
     fold.finish()
     ids = [span.id for span in log.spans]
     assert len(ids) == len(set(ids))

@@ -17,11 +17,12 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from claude_agent_py import Client, ClientOptions, ResultMessage, UserMessage
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.observe import Telemetry, instrument, uninstrument
-from claude_agent_py.observe.sources import fold_frame
+from claude_agent_py.observe.observer import LiveJournal
 from claude_agent_py.observe.telemetry import resolve_telemetry
-from claude_agent_py.observe.tracing import Tracer
-from claude_agent_py.testing import FakeCLI, Gate, frames, steps
+from claude_agent_py.testing import FakeCLI, Gate, Reply, ScriptedModel, frames, steps, tool_use
 from claude_agent_py.wire import decode
+
+TOOL = "gen_ai.tool.name"
 
 
 class Recorded:
@@ -61,20 +62,22 @@ def sdk() -> Iterator[Recorded]:
 
 def replay(name: str, telemetry: Telemetry) -> None:
     """Trace a recording as a session that runs."""
-    tracer = telemetry.observer()
-    assert isinstance(tracer, Tracer)
+    journal = traced(telemetry)
     for record in recordings.records(name):
-        if record.direction not in ("in", "out"):
-            continue
-        frame = decode(recordings.as_line(record.value))
-        if record.direction == "in" and record.value.get("type") == "user":
-            assert isinstance(frame, UserMessage)
-            tracer.sent(frame)
-        elif record.direction == "in" or record.value.get("type") == "control_request":
-            fold_frame(tracer._fold, frame, None, is_sent=record.direction == "in")
-        else:
-            tracer.message(frame)
-    tracer.ended()
+        if record.direction in ("in", "out"):
+            frame, is_sent = decode(recordings.as_line(record.value)), record.direction == "in"
+            if is_sent or record.value.get("type") == "control_request":
+                journal.feed(frame, sent=is_sent)
+            else:
+                journal.message(frame)
+    journal.end()
+
+
+def traced(telemetry: Telemetry) -> LiveJournal:
+    """Return the journal of a session with this telemetry."""
+    journal = LiveJournal()
+    journal.observe(telemetry.observer())
+    return journal
 
 
 def attributes(span: ReadableSpan) -> dict[str, Any]:
@@ -141,7 +144,7 @@ def test_content_comes_only_when_asked_for_and_never_with_secrets(sdk: Recorded,
     assert "gen_ai.input.messages" in str([attributes(span) for span in sdk.spans])
 
     sdk.exporter.clear()
-    tracer = sdk.telemetry(content=True).observer()
+    journal = traced(sdk.telemetry(content=True))
     said = {
         "type": "tool_use",
         "id": "t1",
@@ -154,8 +157,8 @@ def test_content_comes_only_when_asked_for_and_never_with_secrets(sdk: Recorded,
         {"type": "assistant", "message": message, "uuid": "u1"},
         {"type": "user", "message": {"role": "user", "content": [result]}},
     ):
-        tracer.message(decode(recordings.as_line(frame)))
-    tracer.ended()
+        journal.message(decode(recordings.as_line(frame)))
+    journal.end()
     told = str([attributes(span) for span in sdk.spans])
     assert "curl" in told
     assert not [secret for secret in ("sk-ant-abc123", "hush", "abcdefghijkl") if secret in told]
@@ -211,12 +214,12 @@ async def test_readers_have_a_message_before_its_spans_are_made(sdk: Recorded) -
 
 
 def test_many_messages_at_once_are_folded_before_they_take_memory(sdk: Recorded) -> None:
-    tracer = sdk.telemetry().observer()
+    journal = traced(sdk.telemetry())
     for number in range(1500):
-        tracer.message(decode(recordings.as_line(frames.assistant(f"text {number}"))))
+        journal.message(decode(recordings.as_line(frames.assistant(f"text {number}"))))
     assert 990 < len([span for span in sdk.spans if span.name.startswith("chat")]) <= 1000
-    assert tracer.is_behind
-    tracer.ended()
+    assert journal.is_behind
+    journal.end()
     assert len([span for span in sdk.spans if span.name.startswith("chat")]) == 1500
 
 
@@ -241,5 +244,32 @@ def test_without_opentelemetry_the_error_says_what_to_install(monkeypatch: pytes
     for name in [name for name in sys.modules if name.startswith(("opentelemetry", "claude_agent_py.observe.tracing"))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
-    with pytest.raises(OptionsError, match=r'pip install "claude-agent-py\[otel\]"'):
+    with pytest.raises(OptionsError, match="pip install opentelemetry-api"):
         instrument()
+
+
+@pytest.mark.anyio
+@pytest.mark.real_cli
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_tools_that_a_model_invents_share_a_name_in_metrics(sdk: Recorded) -> None:
+    invented = [f"Invented{i}" + "x" * 5000 for i in range(3)]
+
+    def answer(request: Any) -> Any:
+        calls = [tool_use(name, {}) for name in invented]
+        failing = tool_use("Read", {"file_path": "/no/such/file"})
+        return "done" if request.tool_results else Reply([*calls, failing])
+
+    with ScriptedModel(answer) as model:
+        options = ClientOptions(
+            env=model.environment(), inherit_env=False, cwd=model.sandbox.home, telemetry=sdk.telemetry()
+        )
+        async with Client(options) as client:
+            await client.query("go")
+    named = {point.attributes.get(TOOL) for point in sdk.points("gen_ai.client.operation.duration")}
+    assert named == {None, "_OTHER", "Read"}
+    assert {span.name for span in sdk.spans if TOOL in attributes(span)} == {
+        "execute_tool _OTHER",
+        "execute_tool Read",
+    }
+    kept = {attributes(span)[TOOL] for span in sdk.named("execute_tool _OTHER")}
+    assert kept == {name[:200] for name in invented}

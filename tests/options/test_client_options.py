@@ -11,7 +11,7 @@ from typing import Any, TypedDict
 import pytest
 from pydantic import BaseModel
 
-from claude_agent_py import AgentDefinition, Client, ClientOptions, Limits, Timeouts, query, run_sync
+from claude_agent_py import AgentDefinition, Client, ClientOptions, Limits, Timeouts, query, run_sync, tool
 from claude_agent_py.agents import DelegationGuide
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.options import (
@@ -56,6 +56,8 @@ def refused(**given: Any) -> OptionsError:
         ("maxTurns", "did you mean 'max_turns'?"),
         ("add_dirs", "use additional_directories"),
         ("stderr", "use on_stderr"),
+        ("instructions", "use system_prompt="),
+        ("functions", "use custom_tools"),
         ("maxBufferSize", "use limits=Limits(max_line_bytes=...)"),
         ("pathToClaudeCodeExecutable", "use cli_path"),
         ("nonsense_of_mine", "is unknown"),
@@ -120,6 +122,9 @@ def test_what_is_said_to_use_instead_exists() -> None:
         ({"betas": "x"}, "betas: must be a list, not str"),
         ({"betas": 5}, "betas: must be a list, not int"),
         ({"tools": "Read"}, "tools: must be a list, not str"),
+        ({"tools": [handler]}, "tools: names built-in tools; pass functions and tools as custom_tools"),
+        ({"tools": [tool(name="f")(lambda: None)]}, "pass functions and tools as custom_tools"),
+        ({"tools": ToolServer("own")}, "servers as mcp_servers"),
         ({"tools": ["Bash(git *)"]}, "tools: 'Bash(git *)' is not the name of a built-in tool"),
         ({"allowed_tools": "Read"}, "allowed_tools: must be a list, not str"),
         ({"allowed_tools": ["Bash("]}, "allowed_tools: a parenthesis in the rule 'Bash(' is not closed"),

@@ -61,9 +61,13 @@ def test_a_prompt_that_stands_for_its_type_is_not_printed() -> None:
 
 @pytest.mark.parametrize("wrong", [{"max_turns": "x"}, {"max_turn": 1}, {"fork_session": True}, {"session_id": "x"}])
 def test_a_traceback_with_variables_shows_no_secret_of_wrong_options(wrong: dict[str, Any]) -> None:
+    positional: Any = MCPHTTPServer
     makers: list[Callable[[], Any]] = [
         lambda: ClientOptions(**secretive(**wrong)),
         lambda: ClientOptions.model_validate(secretive(**wrong)),
+        lambda: positional("https://x", {"Authorization": SECRET}, **wrong),
+        lambda: positional("https://x", {"Authorization": SECRET}, [SECRET]),
+        lambda: positional("https://x", {"Authorization": SECRET}, headers={"Authorization": SECRET}),
     ]
     for make in makers:
         with pytest.raises(OptionsError) as caught:
@@ -110,7 +114,7 @@ from claude_agent_py import Client, ClientOptions
 
 async def main():
     async with Client(ClientOptions(cli_path=sys.argv[1], settings={"model": "sonnet"})) as client:
-        print(*client.session.launched.plan.files, flush=True)
+        print(*client.connection.launched.plan.files, flush=True)
         time.sleep(60)
 
 anyio.run(main)

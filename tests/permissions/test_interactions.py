@@ -18,7 +18,7 @@ import anyio.lowlevel
 import pytest
 from anyio import to_thread
 from forks import run_program
-from questions import waits_recorded_in
+from questions import RecordingContext
 
 from claude_agent_py import Allow, Deny, PermissionContext, PermissionRequest, read_only
 from claude_agent_py.errors import OptionsError
@@ -222,7 +222,7 @@ async def test_an_inbox_is_a_policy(inbox: Inbox) -> None:
 
 async def test_a_person_is_waited_for_meanwhile(inbox: Inbox) -> None:
     heard: list[bool] = []
-    asking = PermissionContext(request_id="r", during_wait=waits_recorded_in(heard))
+    asking = RecordingContext(request_id="r", waits=heard)
 
     with anyio.fail_after(30):
         async with anyio.create_task_group() as group:
@@ -505,7 +505,7 @@ async def test_an_inbox_of_an_older_version_takes_answers_with_their_source(tmp_
     path.chmod(0o600)
     inbox = SQLiteInbox(path, poll=0.01)
     settled: list[Any] = []
-    context = PermissionContext(request_id="r", session_id="s1", on_interaction=settled.append)
+    context = RecordingContext(request_id="r", session_id="s1", events=settled)
     with anyio.fail_after(30):
         async with anyio.create_task_group() as group:
             group.start_soon(inbox.ask, "permission", BASH, context)

@@ -3,6 +3,7 @@
 import os
 import platform
 import threading
+import time
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -12,7 +13,7 @@ from folding import Desk
 from msgspec.structs import replace
 
 from claude_agent_py import Allow, ClientOptions, Deny, PermissionContext, PermissionRequest, read_only
-from claude_agent_py._cancellation import Cancellation
+from claude_agent_py._base.cancellation import Cancellation
 from claude_agent_py.errors import HandlerError, OptionsError
 from claude_agent_py.permissions import Accept, Completed, ElicitationRequest, Inbox, PendingInteractions, Plan, ask
 from claude_agent_py.permissions.dispatcher import PermissionDispatcher
@@ -140,8 +141,8 @@ async def test_questions_to_a_person_show_that_a_person_is_waited_for() -> None:
         "running",
         "awaiting_user",
         Asked("Bash: rm -rf /", "permission"),
-        "running",
         Answered({"behavior": "allow"}, "ask", "can_use_tool"),
+        "running",
     ]
 
 
@@ -152,8 +153,61 @@ async def test_a_plain_handler_can_say_so_itself_and_it_is_told_in_the_event_loo
 
     session = Session(can_use_tool=decide)
     await session.ask(BASH)
-    assert session.waits[:3] == ["awaiting_user", Asked("Bash: rm -rf /", "permission"), "running"]
+    answered = Answered({"behavior": "allow"}, "decide", "can_use_tool")
+    assert session.waits == ["awaiting_user", Asked("Bash: rm -rf /", "permission"), answered, "running"]
     assert set(session.threads) == {threading.get_ident()}
+
+
+@pytest.mark.parametrize("kind", ["plain", "async"])
+async def test_a_handler_that_takes_longer_than_a_moment_waits_for_a_person(kind: str) -> None:
+    def decide(request: PermissionRequest, context: PermissionContext) -> Deny:
+        while not session.waits:
+            time.sleep(0.01)
+        return Deny("no")
+
+    async def decide_async(request: PermissionRequest, context: PermissionContext) -> Deny:
+        while not session.waits:
+            await anyio.sleep(0.01)
+        with context.awaiting_user():  # which is known
+            return Deny("no")
+
+    session = Session(can_use_tool=decide if kind == "plain" else decide_async)
+    with anyio.fail_after(60):
+        await session.ask(BASH)
+    name = "decide" if kind == "plain" else "decide_async"
+    answered = Answered({"behavior": "deny", "message": "no"}, name, "can_use_tool")
+    assert session.waits == ["awaiting_user", Asked("Bash: rm -rf /", "permission"), answered, "running"]
+    assert set(session.threads) == {threading.get_ident()}
+
+
+async def test_a_handler_that_asks_a_person_after_its_answer_changes_nothing() -> None:
+    seen: list[PermissionContext] = []
+
+    def decide(request: PermissionRequest, context: PermissionContext) -> Allow:
+        seen.append(context)
+        return Allow()
+
+    session = Session(can_use_tool=decide)
+    await session.ask(BASH)
+    with seen[0].awaiting_user():
+        assert session.waits == []
+    assert repr(seen[0]).startswith("PermissionContext(request_id='r1', agent_id='a1'")
+    assert "rm -rf" not in repr(seen[0])
+    with pytest.raises(AttributeError):
+        seen[0].agent_id = "a2"  # type: ignore[misc]
+
+
+async def test_a_withdrawn_question_does_not_resume_the_task() -> None:
+    async def decide(request: PermissionRequest, context: PermissionContext) -> Allow:
+        with context.awaiting_user():
+            scope.cancel()
+            await anyio.sleep_forever()
+        return Allow()
+
+    session = Session(can_use_tool=decide)
+    with anyio.fail_after(60), anyio.CancelScope() as scope:
+        await session.ask(BASH)
+    assert session.waits == ["awaiting_user", Asked("Bash: rm -rf /", "permission")]
 
 
 async def test_without_handlers_everything_is_refused() -> None:
@@ -297,6 +351,24 @@ async def test_what_no_policy_decides_waits_in_the_inbox() -> None:
     assert (answered.answer, answered.by) == ({"behavior": "allow"}, "Ann")
     assert answered.origin == f"process {os.getpid()} on {platform.node()}"
     assert answered.interaction_id == interaction.id
+
+
+async def test_an_inbox_that_does_not_report_its_wait_waits_for_a_person_after_a_moment() -> None:
+    class Silent(Inbox):
+        def arrivals(self) -> Any:
+            raise NotImplementedError
+
+        def __iter__(self) -> Any:
+            return iter(())
+
+        async def ask(self, kind: Any, wire: Any, context: Any) -> Any:
+            while not session.waits:
+                await anyio.sleep(0.01)
+            return {"behavior": "allow"}
+
+    session = Session(interactions=Silent())
+    assert await session.ask(BASH) == {"behavior": "allow"}
+    assert session.waits == ["awaiting_user", Asked("Bash: rm -rf /", "permission"), "running"]
 
 
 async def test_an_inbox_that_fails_refuses() -> None:

@@ -1,6 +1,8 @@
 """Who gets which process of a pool, in which order, and what becomes of it afterwards."""
 
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from claude_agent_py import (
     tool,
 )
 from claude_agent_py.hooks import Hooks
+from claude_agent_py.permissions import PendingInteractions
 from claude_agent_py.pool import Pool, PoolTimeoutError, core
 from claude_agent_py.testing import FakeCLI, steps
 
@@ -71,6 +74,8 @@ async def test_runs() -> None:
             assert (await pool.run("the process of the last one is free again")).text == "done"
         with pytest.raises(OptionsError):
             pool.query("")
+        with pytest.warns(RuntimeWarning, match="query.* was never awaited, so its prompt was not sent"):
+            pool.query("nobody reads")
 
 
 async def test_the_model_and_the_permission_mode_change_at_hand_out() -> None:
@@ -159,6 +164,85 @@ async def test_handlers_tools_and_hooks_have_to_be_the_same() -> None:
             hooks.add("PreToolUse", HookMatcher("Write", note))
         async with pool.client():
             assert pool.stats().cold == 2, "a process without the new hook was handed out"
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Equal for two tenants, although each has its own log."""
+
+    seen: list[str] = field(default_factory=list, compare=False)
+
+    async def __call__(self, *given: Any) -> Any:
+        self.seen.append("asked")
+
+    async def listen(self, *given: Any) -> None:
+        return None
+
+
+class EqualStore(dict[str, Any]):
+    """A store that equals every other empty one."""
+
+    async def append(self, key: Any, entries: Any) -> None:
+        return None
+
+    async def load(self, key: Any) -> None:
+        return None
+
+
+class EqualInbox(PendingInteractions):
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, EqualInbox)
+
+    __hash__ = PendingInteractions.__hash__
+
+
+class EqualServer(ToolServer):
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, EqualServer)
+
+    __hash__ = ToolServer.__hash__
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: {"can_use_tool": Policy(), "permission_mode": "default"},
+        lambda: {"on_stderr": Policy()},
+        lambda: {"on_task_event": Policy().listen},
+        lambda: {"hooks": {"PreToolUse": [Policy()]}},
+        lambda: {"interactions": EqualInbox()},
+        lambda: {"session_store": EqualStore()},
+        lambda: {"mcp_servers": {"own": EqualServer("own", [add])}},
+    ],
+    ids=["permission", "listener", "method", "hook", "inbox", "store", "server"],
+)
+async def test_what_is_only_equal_is_not_the_same(build: Callable[[], dict[str, Any]]) -> None:
+    peers = Peers()
+    one, other = peers.options(**build()), peers.options(**build())
+    async with Pool(one, size=1, max_size=3) as pool:
+        await pool.ready()
+        async with pool.client(one.replace(model="opus")):
+            assert pool.stats().warm == 1
+        await until_settled(pool, 1)
+        async with pool.client(other):
+            assert pool.stats().cold == 1, "a process with the objects of other options was handed out"
+
+
+async def test_what_changes_in_options_after_a_start_holds_for_later_processes_alone() -> None:
+    peers = Peers()
+    denied: list[str] = []
+    settings = {"permissions": {"deny": denied}}
+    options = peers.options(settings=settings)
+    async with Pool(options, size=1, max_size=3) as pool:
+        await pool.ready()
+        async with pool.client() as client:
+            assert pool.stats().warm == 1
+            denied.append("Bash")
+            assert client.options.settings == {"permissions": {"deny": []}}
+        async with pool.client() as client:
+            assert client.options.settings == {"permissions": {"deny": ["Bash"]}}
+            assert pool.stats().cold == 1, "a process without the rule was handed out"
+        assert any("Bash" in text for plan in peers.plans for text in plan.files.values())
 
 
 async def test_what_a_start_reads_outside_of_the_options_has_to_be_the_same(

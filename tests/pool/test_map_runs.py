@@ -145,6 +145,8 @@ async def test_leaving_early_stops_the_rest() -> None:
     await until_workers(before)
     never = map_runs(["a"], peers.options())
     assert repr(never) == "<MapRuns 0 of 1 done, 0 failed>"
+    with pytest.warns(RuntimeWarning, match="map_runs.* was never awaited"):
+        del never
 
 
 @pytest.mark.parametrize("turns", [0, 1, 2, 3, 5, 8, 13, 21, 34])

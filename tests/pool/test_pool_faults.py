@@ -294,3 +294,11 @@ async def test_tasks_that_are_left_keep_their_process_until_the_pool_closes(tmp_
         [start] = fake.starts
         assert is_alive(start.pid)
     await until_gone(start.pid)
+
+
+async def test_a_run_of_a_pool_ends_although_a_task_never_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("claude_agent_py.runs.DEFAULT_IDLE", 0.05)
+    fake = FakeCLI(steps.turn([frames.task_started("t1")]), answers={"stop_task": {}})
+    async with Pool(ClientOptions(cli_path=fake.install(tmp_path)), size=1, max_size=1) as pool:
+        result = await pool.run("hi")
+    assert [task.id for task in result.unfinished_tasks] == ["t1"]

@@ -7,8 +7,8 @@ import json
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
-from claude_agent_py._protocol.open_runs import NO_LIMITS, OpenRun, RunEnded, RunLimits, RunWaits, Until, Verdict
-from claude_agent_py._protocol.turns import TurnRouter
+from claude_agent_py._journal.open_runs import NO_LIMITS, OpenRun, RunEnded, RunLimits, RunWaits, Until, Verdict
+from claude_agent_py._journal.turns import TurnRouter
 from claude_agent_py.tasks import TaskIntake
 from claude_agent_py.testing import frames
 from claude_agent_py.wire.codec import decode

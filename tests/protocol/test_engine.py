@@ -10,8 +10,8 @@ import pytest
 from each import for_each
 from recordings_loader import lines, names
 
-from claude_agent_py._protocol.engine import REMEMBERED, Engine
-from claude_agent_py._protocol.events import (
+from claude_agent_py._journal.engine import REMEMBERED, Engine
+from claude_agent_py._journal.events import (
     Event,
     PendingRequest,
     ReplyReceived,
@@ -21,7 +21,7 @@ from claude_agent_py._protocol.events import (
     ResultUnreadable,
     StreamEnded,
 )
-from claude_agent_py._protocol.state import State, Step
+from claude_agent_py._journal.state import State, Step
 from claude_agent_py.errors import LocalProtocolError
 from claude_agent_py.testing import frames
 from claude_agent_py.wire.codec import decode, line_of
@@ -123,7 +123,7 @@ def test_empty_lines_cost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         decoded.append(line)
         return decode(line)
 
-    monkeypatch.setattr("claude_agent_py._protocol.engine.decode", counting)
+    monkeypatch.setattr("claude_agent_py._journal.engine.decode", counting)
     driver = Driver()
     assert driver.engine.receive_data(b"\n" * 100_000 + b" \t\r\n" * 1000 + b'{"type":"telepathy"}\n') != []
     assert decoded == [b'{"type":"telepathy"}']

@@ -5,7 +5,7 @@ import tracemalloc
 
 from hypothesis import given, strategies as st
 
-from claude_agent_py._protocol.lines import EVIDENCE_BYTES, LineBuffer, OversizeLine
+from claude_agent_py._base.lines import EVIDENCE_BYTES, LineBuffer, OversizeLine
 
 PIECES = st.lists(st.binary(max_size=12).map(lambda data: data.replace(b"\n", b"x")), max_size=8)
 

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from claude_agent_py._protocol.open_runs import OpenRun, RunEnded, TurnResumed
-from claude_agent_py._protocol.turns import TurnRouter
+from claude_agent_py._journal.open_runs import OpenRun, RunEnded, TurnResumed
+from claude_agent_py._journal.turns import TurnRouter
 from claude_agent_py.testing import frames
 from claude_agent_py.wire.codec import decode, encode_json
 

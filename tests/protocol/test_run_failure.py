@@ -8,14 +8,14 @@ from recordings_loader import lines
 from scene import result
 
 from claude_agent_py import errors
-from claude_agent_py._protocol.run_failure import (
+from claude_agent_py._connection.runs.result import ERRORS, make_error
+from claude_agent_py._journal.run_failure import (
     BY_ASSISTANT_ERROR,
     BY_STATUS,
     BY_SUBTYPE,
     BY_TERMINAL_REASON,
     find_failure,
 )
-from claude_agent_py._runtime.runs.result import ERRORS, make_error
 from claude_agent_py.errors import RunError
 from claude_agent_py.testing import frames
 from claude_agent_py.wire.codec import decode

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from claude_agent_py._protocol.state import CAN_SEND, CLI_READS, TRANSITIONS, State, Step, advance
+from claude_agent_py._journal.state import CAN_SEND, CLI_READS, TRANSITIONS, State, Step, advance
 from claude_agent_py.errors import LocalProtocolError
 
 STEPS = (Step.START, Step.SEND, Step.ASK_EXIT, Step.EXIT_REFUSED, Step.LEAVE, Step.CLOSE, Step.END_OF_STREAM)

@@ -12,8 +12,8 @@ from each import for_each
 from recordings_loader import Record, as_line, names, records
 from scene import Scene
 
-from claude_agent_py._protocol.open_runs import OpenRun, Until
-from claude_agent_py._protocol.turns import FOLLOW_UP_GRACE
+from claude_agent_py._journal.open_runs import OpenRun, Until
+from claude_agent_py._journal.turns import FOLLOW_UP_GRACE
 from claude_agent_py.wire.codec import decode
 
 Frame = dict[str, Any]

@@ -28,8 +28,8 @@ from scene import (
     turn,
 )
 
-from claude_agent_py._protocol.open_runs import FIRST_NOTICE, OpenRun, RunEnded, RunLimits, RunWaits
-from claude_agent_py._protocol.turns import FOLLOW_UP_GRACE
+from claude_agent_py._journal.open_runs import FIRST_NOTICE, OpenRun, RunEnded, RunLimits, RunWaits
+from claude_agent_py._journal.turns import FOLLOW_UP_GRACE
 from claude_agent_py.testing import frames
 from claude_agent_py.wire.codec import decode
 from claude_agent_py.wire.messages.tasks import TaskStartedMessage
@@ -855,18 +855,33 @@ def test_tasks_have_so_long_from_the_result_on_and_the_run_ends_without_an_error
     assert scene.ends[run].late_tasks == {"b1"}
 
 
-def test_a_turn_that_is_under_way_when_the_time_for_tasks_is_up_comes_to_its_end() -> None:
+def test_a_turn_comes_to_its_end_and_tasks_have_the_whole_time_again() -> None:
     scene = Scene()
     run = scene.ask("a", until="idle", limits=RunLimits(idle=30.0))
     scene.cli(started("a"), init("a"), shell("b1"), shell("b2"), result("under way", "a"), completed("a"))
     scene.wait(29.0)
     scene.cli(ends("b1"), says("b1 is done"))
-    scene.wait(10.0)
+    scene.wait(40.0)
     assert scene.end_of(run) is None
     scene.cli(follow_up_result("b1 is done", "b1"))
-    scene.wait(0.0)
+    scene.wait(29.0)
+    assert scene.end_of(run) is None
+    scene.wait(1.0)
     assert scene.ends[run].late_tasks == {"b2"}
     assert scene.results(run) == ["under way", "b1 is done"]
+
+
+def test_a_task_that_makes_progress_has_the_whole_time_again() -> None:
+    scene = Scene()
+    run = scene.ask("a", until="idle", limits=RunLimits(idle=30.0))
+    scene.cli(started("a"), init("a"), agent("t1"), result("under way", "a"), completed("a"))
+    for _ in range(3):
+        scene.wait(29.0)
+        scene.cli(frames.task_progress("t1", "Reading"))
+    scene.wait(29.0)
+    assert scene.end_of(run) is None
+    scene.wait(1.0)
+    assert scene.ends[run].late_tasks == {"t1"}
 
 
 def test_tasks_that_are_over_in_time_end_the_run_as_ever() -> None:
@@ -914,7 +929,7 @@ def test_runs_notice_tasks_that_ended_without_a_message() -> None:
     run = scene.ask("p", until="idle")
     scene.cli(started("p"), init("p"), shell("b1"), result("done", "p"))
     assert not scene.router.settle(scene.now)
-    scene.intake.ledger.fail_all("gone", scene.now)
+    scene.intake.process_exited("gone")
     (end,) = scene.router.settle(scene.now)
     assert isinstance(end, RunEnded)
     assert (end.run, end.reason, run.tasks) == (run, "idle", {"b1"})

@@ -6,7 +6,7 @@ from typing import Any, Final
 import pytest
 from scene import Scene
 
-from claude_agent_py._protocol.open_runs import OpenRun, RunEnded
+from claude_agent_py._journal.open_runs import OpenRun, RunEnded
 from claude_agent_py.testing import frames
 from claude_agent_py.wire.codec import decode
 from claude_agent_py.wire.unknown import MalformedFrame

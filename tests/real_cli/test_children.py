@@ -18,9 +18,11 @@ from claude_agent_py import (
     Allow,
     AssistantMessage,
     Client,
+    InitMessage,
     PermissionContext,
     PermissionRequest,
     TaskStatus,
+    UserMessage,
 )
 from claude_agent_py._launch.locate import find_cli
 from claude_agent_py.children import ChildAgent, child_tool
@@ -74,7 +76,7 @@ class Family(OneSession):
     """A session whose tools start children; each check has a prompt of its own for them."""
 
     def __init__(self) -> None:
-        self.gates = {name: Gate() for name in ("interrupted", "stopped", "killed", "closed")}
+        self.gates = {name: Gate() for name in ("interrupted", "left", "stopped", "killed", "closed")}
         inner = {"description": "inner", "prompt": "INNER", "subagent_type": "general-purpose"}
         super().__init__(
             sessions={
@@ -86,6 +88,7 @@ class Family(OneSession):
                 ],
                 "/cost": "that is no command",
                 "Do it: wait": Reply("late", after=self.gates["interrupted"]),
+                "Do it: left": Reply("all the same", after=self.gates["left"]),
                 "Do it: below": Reply("late", after=self.gates["stopped"]),
                 "Do it: die": [
                     Reply([text("I begin."), shell("sleep 1000", run_in_background=True)]),
@@ -135,6 +138,14 @@ async def a_child_has_tasks_of_its_own_in_the_tree_of_its_parent(one: Family) ->
     assert (below.name, below.is_child, below.parent) == ("general-purpose", False, outer.task)
     assert [task.depth for task in (outer.task, below.task)] == [1, 2]
     assert (outer.report(), below.report()) == ("outer report", "inner report")
+    first, prompt = outer.messages[:2]
+    assert isinstance(first, InitMessage)
+    assert isinstance(prompt, UserMessage)
+    assert prompt.text == outer.task.prompt == "outer\n\nDo it: outer"
+    assert {message.agent_id for message in outer.messages} == {outer.id}
+    assert {message.session_id for message in outer.messages} == {first.session_id} != {one.client.session_id}
+    begun = [message.session_id for message in (await run).messages if isinstance(message, InitMessage)]
+    assert begun == [one.client.session_id]  # the child's is not one of the run
     assert [m.text for m in outer.messages if isinstance(m, AssistantMessage) and m.text] == [
         "I delegate.",
         "outer report",
@@ -204,6 +215,22 @@ async def an_interrupt_ends_the_child_that_the_turn_waits_for(one: Family) -> No
     assert (last.kind.value, last.details["by"], last.status) == ("cancelled", "parent", TaskStatus.STOPPED)
 
 
+async def the_report_of_a_child_that_an_interrupt_leaves_is_in_the_next_turn_once(one: Family) -> None:
+    one.answers(Reply(subtask("leaver", "left")), "second", "third")
+    run = one.client.query("go")
+    await one.gates["left"].wait_reached()
+    await run.interrupt()
+    task = list(one.client.tasks)[-1]
+    await one.client.tasks.until(lambda: task.is_backgrounded, task.id)
+    one.gates["left"].open()
+    assert (await task).status is TaskStatus.COMPLETED
+    counts = []
+    for prompt in ("more", "again"):
+        await one.client.query(prompt)
+        counts.append(str(one.requests_of()[-1].messages).count("all the same"))
+    assert counts == [1, 1]
+
+
 async def a_child_of_a_subagent_ends_with_it(one: Family) -> None:
     call = {"description": "caller", "prompt": "CALL", "subagent_type": "general-purpose", "run_in_background": True}
     one.answers(tool_use("Agent", call))
@@ -247,7 +274,8 @@ async def a_child_is_in_the_permission_mode_that_its_parent_is_in(one: Family) -
 async def test_the_children_of_one_session() -> None:
     one = Family()
     broken = ChildAgent(ADDER, id="broken", options=one.model.start().options(cli_path="/bin/false"))
-    tools = [child_tool(ChildAgent(ADDER, id="adder")), child_tool(broken), delegate]
+    leaver = ChildAgent(ADDER, id="leaver", on_parent_cancel="leave")
+    tools = [child_tool(ChildAgent(ADDER, id="adder")), child_tool(broken), child_tool(leaver), delegate]
     checks = [
         two_children_at_once_report_to_the_parent_s_model,
         a_child_that_cannot_start_is_an_error_report,
@@ -255,6 +283,7 @@ async def test_the_children_of_one_session() -> None:
         a_tool_that_a_subagent_calls_spawns_below_it,
         a_child_is_what_its_definition_says,
         an_interrupt_ends_the_child_that_the_turn_waits_for,
+        the_report_of_a_child_that_an_interrupt_leaves_is_in_the_next_turn_once,
         a_child_of_a_subagent_ends_with_it,
         a_child_is_in_the_permission_mode_that_its_parent_is_in,
     ]

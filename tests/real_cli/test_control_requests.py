@@ -12,12 +12,12 @@ import pytest
 from one_session import OneSession
 
 from claude_agent_py import Allow, Client, ControlRejectedError, OptionsError, ToolServer, tool
-from claude_agent_py._runtime.controls.conversation import ConversationControls
-from claude_agent_py._runtime.controls.files import FileControls
-from claude_agent_py._runtime.controls.mcp import MCPControls
-from claude_agent_py._runtime.controls.session_controls import SessionControls
-from claude_agent_py._runtime.controls.settings import SettingsControls
-from claude_agent_py._runtime.controls.usage import UsageControls
+from claude_agent_py._connection.controls.conversation import ConversationControls
+from claude_agent_py._connection.controls.files import FileControls
+from claude_agent_py._connection.controls.mcp import MCPControls
+from claude_agent_py._connection.controls.session_controls import SessionControls
+from claude_agent_py._connection.controls.settings import SettingsControls
+from claude_agent_py._connection.controls.usage import UsageControls
 from claude_agent_py.control import AppliedSettings, GetHooksListingReply, GetSettingsReply
 from claude_agent_py.errors import MCPNotReadyError
 from claude_agent_py.testing import Gate, Reply, ScriptedModel, text, tool_use

@@ -15,9 +15,8 @@ from claude_agent_py import (
     OptionsError,
     PermissionContext,
     PermissionRequest,
-    PreToolUseOutput,
 )
-from claude_agent_py.hooks import HookInput
+from claude_agent_py.hooks import HookInput, PreToolUseOutput
 from claude_agent_py.testing import Reply, ScriptedModel, tool_use
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]

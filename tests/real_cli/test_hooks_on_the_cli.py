@@ -20,14 +20,11 @@ from claude_agent_py import (
     HookMatcher,
     Hooks,
     PermissionRequest,
-    PostToolUseInput,
-    PreToolUseInput,
-    PreToolUseOutput,
     RunResult,
     SubagentStopInput,
     SubagentStopOutput,
 )
-from claude_agent_py.errors import HookStoppedError
+from claude_agent_py.errors import ConnectionClosedError, HookStoppedError
 from claude_agent_py.hooks import (
     HOOK_EVENT_FACTS,
     HookInput,
@@ -35,7 +32,10 @@ from claude_agent_py.hooks import (
     HookRun,
     PermissionRequestOutput,
     PostToolBatchOutput,
+    PostToolUseInput,
     PostToolUseOutput,
+    PreToolUseInput,
+    PreToolUseOutput,
     StopInput,
     StopOutput,
     SubagentStartInput,
@@ -43,6 +43,7 @@ from claude_agent_py.hooks import (
     UnknownHookInput,
     UserPromptSubmitOutput,
     WorktreeCreateOutput,
+    dispatcher,
 )
 from claude_agent_py.testing import RecordedRequest, Reply, ScriptedModel, text, tool_use
 from claude_agent_py.tools import BashInput, BashOutput
@@ -372,6 +373,30 @@ async def changing_the_hooks_withdraws_those_that_are_pending(one: OneSession) -
         asked, changed, output = anyio.Event(), anyio.Event(), {"updated_tool_output": "gone"}
 
 
+async def changing_the_hooks_withholds_the_outputs_that_wait_for_a_redaction(one: OneSession) -> None:
+    async def change(input: HookInput, context: HookContext) -> None:
+        group.start_soon(one.client.hooks.add, "Notification", lambda input, context: None)
+        await anyio.sleep_forever()
+
+    redaction = HookMatcher(None, change, on_failure="block")
+    async with hooks_of(one, PostToolUse=[redaction]), anyio.create_task_group() as group:
+        await one.ask(shell("echo $((4200 + 42))"), "done")
+    assert "withheld" in one.result_of()
+    assert "4242" not in one.result_of()
+
+
+async def closing_lets_no_output_pass_that_waits_for_a_redaction(one: OneSession) -> None:
+    async def close(input: HookInput, context: HookContext) -> None:
+        group.start_soon(one.client.close)
+        await anyio.sleep_forever()
+
+    await one.client.hooks.add("PostToolUse", close)
+    async with anyio.create_task_group() as group:
+        with pytest.raises(ConnectionClosedError):
+            await one.ask(shell("echo $((4200 + 42))"), "done")
+    assert len(one.requests_of()) == 1
+
+
 async def after_a_tool_its_output_can_be_changed_and_commented(one: OneSession) -> None:
     seen: list[Any] = []
 
@@ -414,6 +439,18 @@ async def the_model_does_not_read_what_a_redaction_was_to_hide(one: OneSession) 
         assert [read in str(request.tool_results[-1]) for request in requests[1:]] == [True, True], read
         assert "secret-word" not in heard(requests[-1]), read
     one.made()
+
+
+async def a_redaction_that_comes_late_withholds_the_output(one: OneSession) -> None:
+    async def blocks_the_loop(input: HookInput, context: HookContext) -> None:
+        time.sleep(1.5)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dispatcher, "GRACE", 0)  # where a failure does not block, the CLI would wait for one second
+        async with hooks_of(one, PostToolUse=[HookMatcher(None, blocks_the_loop, timeout=0.1, on_failure="block")]):
+            await one.ask(shell("echo $((4200 + 42))"), "done")
+    assert "withheld" in one.result_of()
+    assert "4242" not in one.result_of()
 
 
 async def a_batch_can_end_the_turn(one: OneSession) -> None:
@@ -524,14 +561,17 @@ async def test_what_an_answer_does_in_one_session() -> None:
             the_strictest_of_several_wins,
             a_guard_sees_the_input_before_another_hook_changed_it,
             changing_the_hooks_withdraws_those_that_are_pending,
+            changing_the_hooks_withholds_the_outputs_that_wait_for_a_redaction,
             after_a_tool_its_output_can_be_changed_and_commented,
             the_model_does_not_read_what_a_redaction_was_to_hide,
+            a_redaction_that_comes_late_withholds_the_output,
             the_output_of_every_tool_is_withheld_in_a_shape_that_the_cli_takes,
             a_batch_can_end_the_turn,
             a_prompt_can_be_blocked_or_added_to,
             the_end_of_a_turn_can_be_put_off,
             hook_events_say_which_handler_ran,
             a_worktree_is_where_the_hook_made_it,  # the session is in it from here on
+            closing_lets_no_output_pass_that_waits_for_a_redaction,
         ):
             await check(one)
 

@@ -10,9 +10,10 @@ import anyio
 import pytest
 from one_session import OneSession
 
-from claude_agent_py import Client, HookContext, HookMatcher, PreToolUseOutput, ToolServer, tool, within
-from claude_agent_py._guards import guard
+from claude_agent_py import Client, HookContext, HookMatcher, ToolServer, tool, within
+from claude_agent_py.hooks import PreToolUseOutput
 from claude_agent_py.permissions import allow_tools, deny_tools, first_of
+from claude_agent_py.permissions.guard import guard
 from claude_agent_py.testing import RecordedRequest, Reply, ScriptedModel, text, tool_use
 
 pytestmark = [
@@ -373,10 +374,11 @@ def ask_about_searches(input: Any, context: HookContext) -> PreToolUseOutput | N
     return PreToolUseOutput(permission_decision="ask") if input.tool_name != "Bash" else None
 
 
-@pytest.mark.parametrize("is_closed", [False, True])
+@pytest.mark.parametrize(("is_closed", "verbatim"), [(False, False), (False, None), (True, None)])
 async def test_what_a_prompt_or_a_skill_mentions_is_read_without_a_tool_that_is_fenced(
-    place: Place, is_closed: bool
+    place: Place, is_closed: bool, verbatim: bool | None
 ) -> None:
+    """A guard that is not switched off leaves the files in a prompt to the tools."""
     skill = place.repo / ".claude" / "skills" / "look" / "SKILL.md"
     skill.parent.mkdir(parents=True)
     skill.write_text("---\nname: look\ndescription: Look\n---\nLook.\n")
@@ -388,11 +390,11 @@ async def test_what_a_prompt_or_a_skill_mentions_is_read_without_a_tool_that_is_
             cwd=place.repo,
             setting_sources=["project"],
             hooks={"PreToolUse": [guard(policy)]},
-            verbatim_prompts=is_closed,
+            **({} if verbatim is None else {"verbatim_prompts": verbatim}),
         )
         with anyio.fail_after(60):
             async with Client(options) as client:
                 await client.query("look at @link/secret.txt")
         last = model.requests_of("main")[-1]
-    assert last.contains(SECRET) != is_closed
+    assert last.contains(SECRET) is (verbatim is False)
     assert last.contains("also outside") != is_closed

@@ -8,7 +8,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from claude_agent_py import Allow, Deny, HookMatcher, OptionsError, PermissionRequest, PreToolUseInput, tool
+from claude_agent_py import Allow, Deny, HookMatcher, OptionsError, PermissionRequest, tool
+from claude_agent_py.hooks import PreToolUseInput
 from claude_agent_py.pool import Pool
 from claude_agent_py.testing import RecordedRequest, Reply, ScriptedModel, tool_use
 

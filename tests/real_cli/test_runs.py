@@ -22,7 +22,6 @@ from claude_agent_py import (
     InterruptedRunError,
     MaxTurnsError,
     OptionsError,
-    PostToolUseInput,
     RateLimitedError,
     ResultMessage,
     RunError,
@@ -43,7 +42,7 @@ from claude_agent_py.errors import (
     PromptCancelledError,
     ServerError,
 )
-from claude_agent_py.hooks import PostToolUseOutput, StopInput
+from claude_agent_py.hooks import PostToolUseInput, PostToolUseOutput, StopInput
 from claude_agent_py.messages import UserContent
 from claude_agent_py.testing import (
     CutStream,

@@ -161,6 +161,14 @@ def kept(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, tuple[str,
     return found
 
 
+class OnlyRequired:
+    """A store with the two required methods, without sessions."""
+
+    async def append(self, key: SessionKey, entries: Any) -> None: ...
+
+    async def load(self, key: SessionKey) -> None: ...
+
+
 class Everywhere(MemoryStore):
     """A store that has its entries in others, too."""
 
@@ -269,8 +277,11 @@ async def test_continue_and_fork_and_what_is_not_there(begun: Begun) -> None:
         assert "base" in own
         assert "FORKED" in own
         assert store.entries(key_of(model, begun.session_id)) == begun.entries
-        with pytest.raises(SessionNotFoundError):
-            await run("x", options.replace(resume="11111111-1111-4111-8111-111111111111"))
+        unknown = options.replace(resume="11111111-1111-4111-8111-111111111111")
+        with pytest.raises(SessionNotFoundError, match=r"neither in the project .* nor here$"):
+            await run("x", unknown)
+        with pytest.raises(SessionNotFoundError, match="name the session's project with session_store_project"):
+            await run("x", unknown.replace(session_store=OnlyRequired()))
         with pytest.raises(OptionsError, match=r"^resume: 'a title' .*titles are not looked up"):
             await run("x", options.replace(resume="a title"))
 
@@ -596,7 +607,7 @@ async def test_a_store_that_answers_no_more_does_not_hold_up_close(begun: Begun)
             await client.query("two")
             with anyio.fail_after(60):
                 await client.close()
-                await client.session.ending.wait_closed()
+                await client.connection.shutdown.wait_closed()
         [error] = errors
         assert error.kept_in is not None
         assert os.listdir(error.kept_in) == ["projects"]

@@ -10,7 +10,7 @@ from leftovers import kill
 from one_session import OneSession
 
 from claude_agent_py import AssistantMessage, Client, InterruptedRunError, TaskStatus
-from claude_agent_py.tasks import Evidence, ModelPrice, Task, TaskEvent, TaskFinished, TaskHistory, TaskList
+from claude_agent_py.tasks import EndedBy, Evidence, ModelPrice, Task, TaskEvent, TaskFinished, TaskHistory, TaskList
 from claude_agent_py.testing import Failure, Gate, RecordedRequest, Reply, ScriptedModel, Usage, text, tool_use
 from claude_agent_py.todo.task_list import TASK_LIST_ENVIRONMENT
 
@@ -443,3 +443,16 @@ async def test_a_session_in_the_history_and_who_ended_its_tasks() -> None:
         *_, last = [record for record in await history.records("session", task.id) if record.kind.value != "changed"]
         assert (outcome.status, outcome.ended_by) == (TaskStatus.STOPPED, "parent")
         assert (last.kind.value, last.details["by"]) == ("cancelled", "parent")
+
+
+async def test_shells_that_the_cli_stops_because_it_is_aborted_are_stopped_by_the_program() -> None:
+    async with ScriptedModel([shell("server", FOREVER), "It runs."]) as model:
+        client = Client(model.options())
+        await client.connect()
+        with anyio.fail_after(60):
+            await client.query("Start the server.")
+            client.abort()
+            outcome = await named(client, "server").wait()
+            await client.close()
+    assert (outcome.status, outcome.ended_by) == (TaskStatus.STOPPED, EndedBy.PROGRAM)
+    assert "closed" in (outcome.failure_reason or "")

@@ -379,13 +379,20 @@ async def test_tools_come_and_go_and_are_loaded_or_deferred() -> None:
     def loaded() -> None:
         """Always there."""
 
-    @tool
+    @tool(always_load=False)
     def deferred() -> None:
         """Found by a search."""
 
+    def add(a: int, b: int = 1) -> int:
+        """Add two numbers."""
+        return a + b
+
     one = Tools()
     one.server = ToolServer("helper", [plain], always_load=True)
-    async with one.open(mcp_servers=[one.server, ToolServer("other", [loaded, deferred])]) as client:
+    large = ToolServer("large", [tool(name=f"t{n}", description="x" * 1_000)(lambda: None) for n in range(13)])
+    async with one.open(
+        mcp_servers=[one.server, ToolServer("other", [loaded, deferred]), large], custom_tools=[add]
+    ) as client:
         await one.ask("one")
         (first,) = one.requests_of()
         one.server.remove("plain")
@@ -398,6 +405,9 @@ async def test_tools_come_and_go_and_are_loaded_or_deferred() -> None:
     assert name_of("data") not in first.tool_names
     assert mcp_tool_name("other", "loaded") in first.tool_names
     assert mcp_tool_name("other", "deferred") not in first.tool_names
+    assert not [name for name in first.tool_names if name.startswith("mcp__large__")]
+    [shown] = [item for item in first.tools if item["name"] == mcp_tool_name("tools", "add")]
+    assert shown["input_schema"] == tool(add).input_schema
     assert name_of("data") in second.tool_names
     there, gone = result.tool_calls
     assert "Köln" in there.text

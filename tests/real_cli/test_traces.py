@@ -7,9 +7,10 @@ from anyio import to_thread
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from otlp_receiver import Receiver
 
-from claude_agent_py import Client, ClientOptions
+from claude_agent_py import AssistantMessage, Client, ClientOptions
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.observe import Telemetry
 from claude_agent_py.testing import ScriptedModel, tool_use
@@ -68,3 +69,21 @@ async def test_exporters_that_print_among_the_messages_are_refused(where: str) -
         async with Client(options):
             raise AssertionError("it started")
     assert caught.value.option == where
+
+
+async def test_the_last_answer_of_a_foreground_subagent_is_traced_and_not_shown() -> None:
+    def launch(prompt: str) -> Any:
+        call = {"description": "look", "prompt": prompt, "subagent_type": "general-purpose"}
+        return tool_use("Agent", call | {"run_in_background": False})
+
+    agents = {"LOOK": [launch("DEEPER"), "Outer found it."], "DEEPER": ["Inner found it."]}
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    async with ScriptedModel([launch("LOOK"), "Done."], agents=agents) as model:
+        async with Client(model.options(telemetry=Telemetry(tracer_provider=provider))) as client:
+            result = await client.query("Look around")
+    answers = [message for message in result.messages if isinstance(message, AssistantMessage) and message.is_subagent]
+    assert [bool(message.tool_uses) for message in answers] == [True]
+    chats = [span for span in exporter.get_finished_spans() if span.name.startswith("chat")]
+    assert sorted("gen_ai.agent.id" in (span.attributes or {}) for span in chats) == [False] * 2 + [True] * 3

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from claude_agent_py._runtime.answering.failures import FailureLog, HandlerFailed
+from claude_agent_py._connection.failures import FailureLog, HandlerFailed
 from claude_agent_py.errors import HandlerError
 
 

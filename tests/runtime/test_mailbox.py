@@ -7,11 +7,11 @@ from typing import Any
 
 import anyio
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from recordings_loader import lines
 
-from claude_agent_py._runtime.runs.mailbox import Mailbox
-from claude_agent_py._runtime.runs.message_log import BLOCK_BYTES
+from claude_agent_py._connection.runs.mailbox import Mailbox
+from claude_agent_py._connection.runs.message_log import BLOCK_BYTES
 from claude_agent_py.errors import LocalProtocolError
 from claude_agent_py.wire.codec import decode
 from claude_agent_py.wire.unknown import MalformedFrame, UnknownMessage
@@ -155,7 +155,6 @@ async def test_memory_stays_bounded_however_much_waits() -> None:
 
 
 @given(st.lists(st.one_of(st.integers(0, 40), st.none()), max_size=60), st.integers(0, 200))
-@settings(deadline=None, max_examples=60)
 def test_any_mixture_of_writing_and_reading_keeps_the_order(steps: list[int | None], limit: int) -> None:
     async def play() -> None:
         mailbox = Mailbox(limit)
@@ -191,7 +190,7 @@ async def test_what_did_not_come_over_the_wire_stays_in_memory_and_in_its_place(
 
 
 async def test_until_somebody_reads_the_line_waits_in_place_of_the_message(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("claude_agent_py._runtime.runs.mailbox.SLICE", 30.0)
+    monkeypatch.setattr("claude_agent_py._connection.runs.mailbox.SLICE", 30.0)
     mailbox = Mailbox(1000)
     made_up, known, waiting = object(), message(0), message(1)
     mailbox.put(waiting)
@@ -206,8 +205,8 @@ async def test_until_somebody_reads_the_line_waits_in_place_of_the_message(monke
 
 
 async def test_behind_a_reader_who_is_far_behind_lines_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("claude_agent_py._runtime.runs.mailbox.DECODED_BYTES", 80)
-    monkeypatch.setattr("claude_agent_py._runtime.runs.mailbox.SLICE", 30.0)
+    monkeypatch.setattr("claude_agent_py._connection.runs.mailbox.DECODED_BYTES", 80)
+    monkeypatch.setattr("claude_agent_py._connection.runs.mailbox.SLICE", 30.0)
     mailbox = Mailbox(1000)
     sent = [message(number) for number in range(5)]
     mailbox.put(sent[0])
@@ -285,7 +284,7 @@ async def test_a_reader_who_never_has_to_wait_can_be_cancelled_all_the_same() ->
 
 
 async def test_a_reader_who_never_has_to_wait_lets_the_others_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("claude_agent_py._runtime.runs.mailbox.SLICE", 0.0)
+    monkeypatch.setattr("claude_agent_py._connection.runs.mailbox.SLICE", 0.0)
     mailbox = Mailbox(1 << 20)
     for number in range(MANY):
         mailbox.put(message(number))

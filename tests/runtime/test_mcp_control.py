@@ -7,7 +7,7 @@ import anyio
 import pytest
 from fake_session import Body, FakeSession
 
-from claude_agent_py._runtime.controls.mcp import MCPControls
+from claude_agent_py._connection.controls.mcp import MCPControls
 from claude_agent_py.errors import ControlRejectedError, MCPNotReadyError
 
 pytestmark = pytest.mark.anyio

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from claude_agent_py._runtime.runs.message_log import BLOCK_BYTES, MessageLog
+from claude_agent_py._connection.runs.message_log import BLOCK_BYTES, MessageLog
 from claude_agent_py.errors import BacklogError
 from claude_agent_py.testing import frames
 from claude_agent_py.wire.codec import decode

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from claude_agent_py._runtime.runs.prompts import is_stream, prompt_message
+from claude_agent_py._connection.runs.prompts import is_stream, prompt_message
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.wire.base import dump
 from claude_agent_py.wire.messages.content import ImageBlock, MediaSource, TextBlock, UnknownBlock

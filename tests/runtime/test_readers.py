@@ -4,8 +4,8 @@ import threading
 
 import pytest
 
-from claude_agent_py._runtime.runs.mailbox import Mailbox
-from claude_agent_py._runtime.runs.readers import Readers
+from claude_agent_py._connection.runs.mailbox import Mailbox
+from claude_agent_py._connection.runs.readers import Readers
 from claude_agent_py.wire.unknown import UnknownMessage
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from claude_agent_py._protocol.open_runs import RunEnded
-from claude_agent_py._runtime.runs.mailbox import Mailbox
-from claude_agent_py._runtime.runs.run import Run
-from claude_agent_py._runtime.runs.run_state import RunState
+from claude_agent_py._connection.runs.mailbox import Mailbox
+from claude_agent_py._connection.runs.run import Run
+from claude_agent_py._connection.runs.run_state import RunState
+from claude_agent_py._journal.open_runs import RunEnded
 from claude_agent_py.testing import frames
 from claude_agent_py.wire.codec import decode
 

@@ -9,9 +9,9 @@ import anyio
 import pytest
 
 from claude_agent_py import Client, ClientOptions, ConnectionClosedError, Timeouts
-from claude_agent_py._event_loop import in_trio
-from claude_agent_py._runtime.runs.run_state import RunState
-from claude_agent_py._runtime.session.session import Session
+from claude_agent_py._base.event_loop import in_trio
+from claude_agent_py._connection.connection import Connection
+from claude_agent_py._connection.runs.run_state import RunState
 from claude_agent_py.permissions import Deny, PermissionContext, PermissionRequest
 from claude_agent_py.testing import FakeCLI, Gate, frames, steps
 from claude_agent_py.transport import LaunchPlan, Transport
@@ -23,8 +23,8 @@ SESSION = "11111111-1111-4111-8111-111111111111"
 
 
 async def test_a_session_closed_before_it_opens_says_so() -> None:
-    session = Session(ClientOptions())
-    session.ending.abort()
+    session = Connection(ClientOptions())
+    session.shutdown.abort()
     launched: Any = None
     with pytest.raises(ConnectionClosedError, match="the client is closed"):
         session.open(launched)
@@ -112,7 +112,7 @@ async def test_a_queued_prompt_is_sent_again_even_if_the_cli_reports_its_turn_af
     carried.sent.append(UserMessage(message=UserContent(role="user", content="queued before"), uuid="p1"))
     with anyio.fail_after(60):
         client = Client(options, transport=fake.transport())
-        client.session.resumption.carried = [carried]
+        client.connection.resumption.carried = [carried]
         async with client:
             report.open()
             await carried.wait()

@@ -53,3 +53,72 @@ async def test_nothing_is_logged_unasked(caplog: pytest.LogCaptureFixture) -> No
     caplog.set_level(logging.INFO)
     await session()
     assert lines(caplog) == []
+
+
+TOKENS = (
+    "sk-ant-api03-" + "aB3-" * 10,
+    "ghp_" + "aB3d" * 9,
+    "github_pat_" + "aB3_" * 20,
+    "glpat-" + "aB3-" * 5,
+    "xoxb-123456789012-123456789012-" + "aB3d" * 6,
+    "AKIA" + "ABCD2345" * 2,
+    "AIza" + "aB3-" * 9,
+    "hf_" + "aB3d" * 9,
+    "npm_" + "aB3d" * 9,
+    "sk_live_" + "aB3d" * 6,
+    "SG." + "aB3d" * 5 + "." + "aB3d" * 10,
+    "eyJ" + "aB3d" * 5 + ".eyJ" + "aB3d" * 5 + "." + "aB3d" * 5,
+)
+KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\n" + "b3BlbnNzaC1rZXk\n" * 3 + "-----END OPENSSH PRIVATE KEY-----"
+PRINTED = f"""
+GH_PAT=of-a-person
+DATABASE_URL=postgres://app:of-postgres@db/app
+export SIGNING_PASSPHRASE='of a few words'
+{{"client_secret": "of-a-client", "deploy_key": 1}}
+https://app:of-a-url@example.com/x
+aws_secret_access_key = ofACredentials/File+1
+client-key-data: LS0tLS1CRUdJTiBSU0EgUFJJVkFURSBLRVktLS0tLQ==
+{KEY}
+"""
+PLAIN = (
+    "see https://example.com:8080/a@b, npm_config_registry_and_proxy, sk-fading-circle-container, TOKENS=3, key=value"
+)
+
+
+@pytest.mark.one_backend
+async def test_what_looks_like_a_secret_is_hidden_in_texts(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(5, "claude_agent_py.wire")
+    async with start_in_memory(FakeCLI(steps.turn(" ".join((*TOKENS, PRINTED, PLAIN))))) as client:
+        await client.query("hello there")
+    told = "\n".join(lines(caplog))
+    assert PLAIN in told
+    hidden = (*TOKENS, "of-a-", "of-postgres", "of a few", "ofACred", "b3Blbn", "UFJJVkFURSBLRVkt")
+    assert [secret for secret in hidden if secret in told] == []
+
+
+@pytest.mark.one_backend
+async def test_secrets_that_the_cli_gets_are_hidden_wherever_they_appear(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("INHERITED_CREDENTIALS", "inherited thing")
+    env = {
+        "ANY_KEY": "first thing",
+        "GH_PAT": "another thing",
+        "DATABASE_URL": "mysql://app:third%20thing@db/app",
+        "PEM": "not named",
+        "SIGNING_KEY": "first line of the key\nsecond line of the key",
+    }
+    server = {"command": "x", "env": {"TOOL_TOKEN": "fourth thing"}}
+    text = (
+        "first thing, another thing, third%20thing, fourth thing, inherited thing, not named, "
+        "1:first line of the key 2:second line of the key"
+    )
+    caplog.set_level(5, "claude_agent_py.wire")
+    greeting = frames.initialize_response(claude_code_version="2.1.328", mcp_servers_applied=True)
+    fake = FakeCLI(steps.turn(text), initialize=greeting)
+    async with start_in_memory(fake, env=env, mcp_servers={"one": server}) as client:
+        assert (await client.query("hello there")).text == text
+    told = "\n".join(lines(caplog))
+    assert "not named" in told
+    assert "1:<SIGNING_KEY> 2:<SIGNING_KEY>" in told
+    assert not re.search(r"\w thing", told.replace("not named", ""))

@@ -239,6 +239,20 @@ def test_a_copy_has_the_subagents_that_its_part_launched(stored: Stored) -> None
     assert agents_of(whole) == ["a1", "a2", "a3", "a4"]
 
 
+def test_a_copy_leaves_the_team_and_the_plan_to_the_original(stored: Stored) -> None:
+    ties = {"teamName": "t", "agentName": "a", "slug": "a-plan"}
+    number = 12345678901234567890.12345678901234567890
+    stored.user("of a team", **ties, toolUseResult={"slug": "stays", "sessionId": stored.id, "x": number})
+    agent = stored.agent("a1", ["look", "looked"])
+    agent.write_text("".join(json.dumps({**line, **ties}) + "\n" for line in lines(agent)))
+    copy = fork_session(stored.id, config_dir=stored.config)
+    own, inner = lines(Path(copy.path))[2], stored.path.parent / copy.session_id / "subagents" / "agent-a1.jsonl"
+    assert own["message"]["content"] == "of a team"
+    assert own["toolUseResult"] == {"slug": "stays", "sessionId": stored.id, "x": number}
+    for entry in (*lines(Path(copy.path)), *lines(inner)):
+        assert not ties.keys() & entry.keys()
+
+
 def test_a_copy_that_fails_leaves_nothing(stored: Stored) -> None:
     with pytest.raises(SessionError, match="has no message nonsense"):
         fork_session(stored.id, up_to_message_id="nonsense", config_dir=stored.config)

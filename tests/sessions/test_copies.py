@@ -13,7 +13,7 @@ import pytest
 from forks import run_program
 from stored import SESSION, Stored
 
-from claude_agent_py._private_folders import unlock
+from claude_agent_py._base.locks import unlock
 from claude_agent_py.errors import OptionsError, SessionError, SessionNotFoundError, StoreError
 from claude_agent_py.sessions import (
     MemoryStore,

@@ -6,7 +6,7 @@ import pytest
 from stored import Stored, call
 
 from claude_agent_py import TaskStatus
-from claude_agent_py.sessions import Session, StoredTask, get_session
+from claude_agent_py.sessions import StoredSession, StoredTask, get_session
 from claude_agent_py.tasks import EndedBy, Evidence
 
 NOTIFICATION = """<task-notification>
@@ -25,7 +25,7 @@ def stored(tmp_path: Path) -> Stored:
     return stored
 
 
-def session(stored: Stored) -> Session:
+def session(stored: Stored) -> StoredSession:
     return get_session(stored.id, config_dir=stored.config)
 
 

@@ -15,6 +15,7 @@ from claude_agent_py.sessions import (
     get_session_info,
     list_sessions,
     project_key_for_directory,
+    running_sessions,
     search_sessions,
 )
 from claude_agent_py.sessions.folders import list_worktrees
@@ -229,3 +230,21 @@ def test_text_that_json_escapes_is_found(tmp_path: Path) -> None:
         entry = {"type": "user", "uuid": "u", "message": {"role": "user", "content": "caf\xe9 \u2028 end"}}
         file.write(json.dumps(entry, ensure_ascii=True) + "\n")
     assert len(list(search_sessions("caf\xe9 \u2028", config_dir=tmp_path))) == 1
+
+
+def test_bad_records_of_processes_hide_no_session(tmp_path: Path) -> None:
+    folder = tmp_path / "sessions"
+    folder.mkdir()
+    good = {"pid": os.getpid(), "sessionId": "good", "cwd": "/work", "startedAt": 1_700_000_000_000}
+    numbers = (10**400, -(10**400), 10**17, 1e308, True, "soon", None, [1])
+    records = [json.dumps({**good, "sessionId": f"s{at}", "startedAt": number}) for at, number in enumerate(numbers)]
+    elsewhere = {"pidDomain": "linux:m:pid:[1]"}
+    records += [json.dumps({**good, **elsewhere, "pid": pid}) for pid in (0, -1, 10**30, True, 1.5, "1", None)]
+    records += ["", "{", "[]", "1" * 5000, '{"pid": ' + "1" * 5000 + "}", "[" * 10_000, json.dumps(good)]
+    records += [json.dumps(good).replace("1700000000000", "1e999").replace("good", "far")]
+    for number, record in enumerate(records):
+        (folder / f"{number}.json").write_text(record)
+    (folder / "999.json").mkdir()
+    found = running_sessions(tmp_path)
+    assert sorted(each.session_id for each in found) == sorted(["far", "good", *(f"s{at}" for at in range(8))])
+    assert {each.started_at for each in found} <= {0.0, 0.001, 1_700_000_000.0}

@@ -13,9 +13,11 @@ from stored import SESSION, Stored
 
 from claude_agent_py.errors import OptionsError, SessionError, SessionLeasedError, SessionNotFoundError, StoreError
 from claude_agent_py.sessions import (
+    DirectoryStore,
     MemoryStore,
     SessionKey,
     SQLiteStore,
+    copy_session,
     delete_session_via_store,
     fork_session_via_store,
     get_session,
@@ -24,6 +26,7 @@ from claude_agent_py.sessions import (
     get_session_messages_from_store,
     get_subagent_messages_from_store,
     import_session,
+    list_sessions,
     list_sessions_from_store,
     list_subagents_from_store,
     project_key_for_directory,
@@ -287,3 +290,90 @@ async def test_lists_that_are_junk_are_errors_or_left_out() -> None:
     for junk in (None, [1], [{"session_id": SESSION}], [{"session_id": SESSION, "mtime": float("nan")}]):
         with pytest.raises(StoreError):
             await list_sessions_from_store(Lying(junk))
+
+
+class Slow(MemoryStore):
+    """A store without summaries, which cannot load some of its sessions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loaded: list[str] = []
+        self.lost: list[str] = []
+
+    async def load(self, key: SessionKey) -> Any:
+        self.loaded.append(key["session_id"])
+        if key["session_id"] in self.lost:
+            raise ValueError("a bad row")
+        return await super().load(key)
+
+    async def list_sessions(self, project_key: str) -> Any:
+        listed = await super().list_sessions(project_key)
+        return [{**each, "mtime": int(each["session_id"][-2:])} for each in listed]
+
+    async def list_session_summaries(self, project_key: str) -> Any:
+        raise NotImplementedError
+
+
+@pytest.mark.one_backend
+async def test_a_page_of_a_store_loads_no_more_than_it_needs_and_survives_a_bad_session(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    store = Slow()
+    ids = [f"{SESSION[:-2]}{number}" for number in range(40, 9, -1)]
+    for session in ids:
+        entry: Any = {"type": "user", "uuid": "u", "message": {"role": "user", "content": f"prompt {session[-2:]}"}}
+        if session.endswith("39"):
+            entry["isSidechain"] = True  # of a subagent, so it is left out
+        await store.append({"project_key": HERE, "session_id": session}, [entry])
+    assert [one.session_id for one in await list_sessions_from_store(store, limit=2)] == [ids[0], ids[2]]
+    assert sorted(store.loaded, reverse=True) == ids[:3]
+    store.lost = [ids[2]]
+    listed = await list_sessions_from_store(store)
+    assert [one.session_id for one in listed] == [ids[0], *ids[2:]]
+    assert [one.summary for one in listed[:3]] == ["prompt 40", "", "prompt 37"]
+    assert "a bad row" in caplog.text
+    assert [one.summary for one in await list_sessions_from_store(store, limit=1, offset=2)] == ["prompt 37"]
+
+
+class Reordering(MemoryStore):
+    """A store that keeps the fields of entries in the order of PostgreSQL's `jsonb`."""
+
+    async def load(self, key: SessionKey) -> Any:
+        def reorder(value: Any) -> Any:
+            if isinstance(value, dict):
+                return {name: reorder(value[name]) for name in sorted(value, key=lambda name: (len(name), name))}
+            return [reorder(item) for item in value] if isinstance(value, list) else value
+
+        return reorder(await super().load(key))
+
+
+@pytest.mark.one_backend
+async def test_a_store_may_reorder_the_fields_of_entries(stored: Stored, tmp_path: Path) -> None:
+    stored.note("tag", tag="hot")
+    stored.note("custom-title", customTitle="A title")
+    stored.note("cost-state", totalCostUSD=0.5)
+    stored.user("see", gitBranch="other", toolUseResult={"gitBranch": "not this one"})
+    store = Reordering()
+    await import_session(store, SESSION, config_dir=stored.config)
+    session, same = await get_session_from_store(store, SESSION), get_session(SESSION, config_dir=stored.config)
+    info = session.info
+    assert (info.tag, info.custom_title, info.cost_usd, info.git_branch) == ("hot", "A title", 0.5, "other")
+    assert (info.message_count, info.first_prompt) == (same.info.message_count, same.info.first_prompt)
+    assert [m.text for m in session.messages] == [m.text for m in same.messages]
+    copy = await fork_session_via_store(store, SESSION)
+    assert copy.custom_title == "A title (fork)"
+    folder = DirectoryStore(tmp_path / "folder")
+    await copy_session(store, folder, SESSION, project_key=HERE)
+    [listed] = list_sessions(config_dir=folder.root)
+    assert (listed.tag, listed.custom_title) == ("hot", "A title")
+
+
+@pytest.mark.one_backend
+async def test_a_session_of_another_project_is_not_found_and_the_error_says_how() -> None:
+    official = OnlyRequired(None)
+    for call in (get_session_from_store(official, SESSION), rename_session_via_store(official, SESSION, "t")):
+        with pytest.raises(SessionNotFoundError, match=r"no find_session\(\) .* with project_key"):
+            await call
+    with pytest.raises(SessionNotFoundError) as caught:
+        await get_session_from_store(MemoryStore(), SESSION)
+    assert "project_key" not in str(caught.value)

@@ -2,6 +2,7 @@
 
 import os
 import sqlite3
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -22,6 +23,7 @@ from claude_agent_py.sessions import (
     fold_session_summary,
     get_session,
     list_sessions,
+    list_sessions_from_store,
 )
 from claude_agent_py.sessions.stores.protocol import implements
 from claude_agent_py.testing import check_session_store
@@ -163,6 +165,117 @@ async def test_a_line_that_a_dead_writer_left_is_cut_off(tmp_path: Path, anyio_b
     assert [entry["uuid"] for entry in await store.load(KEY) or []] == ["a", "b", "c"]
 
 
+@pytest.mark.one_backend
+async def test_a_damaged_line_is_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    store = DirectoryStore(tmp_path)
+    first, second = ({"type": "user", "uuid": name, "message": {"role": "user", "content": name}} for name in "ab")
+    await store.append(KEY, entries_of(first))
+    [path] = (tmp_path / "projects").glob("*/*.jsonl")
+    with path.open("ab") as file:
+        file.write(b'{"type": "us\n[1]\n\xff\n' + b"[" * 100_000 + b"\n")
+    await store.append(KEY, entries_of(second))
+    assert await store.load(KEY) == [first, second]
+    assert "4 damaged lines of -work/11111111" in caplog.text
+    [state] = (tmp_path / "state").glob("*/*.json")
+    state.write_text("{")
+    other: SessionKey = {**KEY, "session_id": "22222222-2222-4222-8222-222222222222"}
+    await store.append(other, entries_of(second))
+    assert [each["session_id"] for each in await store.list_session_summaries("-work")] == [other["session_id"]]
+    listed = await list_sessions_from_store(store, project_key="-work")
+    assert {info.session_id: info.summary for info in listed} == {KEY["session_id"]: "a", other["session_id"]: "b"}
+    with pytest.raises(StoreError, match=r"11111111\S+json is damaged"):
+        await store.append(KEY, entries_of({"type": "user", "uuid": "c"}))
+
+
+@pytest.mark.one_backend
+async def test_names_of_projects_and_sessions_do_not_collide_with_files_of_the_store(tmp_path: Path) -> None:
+    store = DirectoryStore(tmp_path)
+    keys: list[SessionKey] = [
+        {"project_key": project, "session_id": session, **more}  # type: ignore[typeddict-item]
+        for project in ("version", "%76ersion", "projects", "state")
+        for session in ("a", "a.jsonl", "a.json", "a.lock")
+        for more in ({}, {"subpath": "b"}, {"subpath": "b.jsonl/c"})
+    ]
+    for number, key in enumerate(keys):
+        await store.append(key, entries_of({"type": "user", "uuid": str(number)}))
+    for number, key in enumerate(keys):
+        assert await store.load(key) == [{"type": "user", "uuid": str(number)}]
+    store = DirectoryStore(tmp_path)
+    listed = await store.list_sessions("version")
+    assert sorted(each["session_id"] for each in listed) == ["a", "a.json", "a.jsonl", "a.lock"]
+    assert await store.list_subkeys({"project_key": "version", "session_id": "a.jsonl"}) == ["b", "b.jsonl/c"]
+    assert len(await store.list_session_summaries("version")) == 4
+
+
+@pytest.mark.parametrize(("make_store", "anyio_backend"), [("s3", "asyncio")], indirect=True)
+async def test_an_object_of_another_program_hides_no_session(make_store: MakeStore, anyio_backend: str) -> None:
+    store = make_store()
+    await store.append(KEY, entries_of({"type": "user", "uuid": "a"}))
+    for name in ("notes.txt", "entries/-work/notes.txt", "entries/-work/", "entries/notes.txt"):
+        store._s3.put_object(Bucket="sessions", Key=f"{store._prefix}{name}", Body=b"x")
+    assert [each["session_id"] for each in await store.list_sessions("-work")] == [KEY["session_id"]]
+
+
+FORK_OF_SQLITE = """
+import os, signal, sqlite3, sys, threading, time
+import anyio
+signal.alarm(60)
+from claude_agent_py.sessions import SQLiteStore
+
+key = {"project_key": "p", "session_id": "s"}
+store = SQLiteStore(sys.argv[1])
+anyio.run(store.append, key, [{"type": "user", "uuid": "a"}])
+writer = sqlite3.connect(sys.argv[1], isolation_level=None)
+writer.execute("BEGIN IMMEDIATE")  # so that the thread holds the store's lock until the end
+thread = threading.Thread(target=lambda: anyio.run(store.append, key, [{"type": "user", "uuid": "b"}]))
+thread.start()
+while not any(frame.f_code.co_qualname.endswith("_write.<locals>.begin") for frame in sys._current_frames().values()):
+    time.sleep(0.01)
+if not (child := os.fork()):
+    signal.alarm(60)
+    os._exit(len(anyio.run(store.load, key)))
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+writer.rollback()
+thread.join()
+print(len(anyio.run(store.load, key)))
+"""
+
+FORK_OF_DIRECTORY = """
+import os, signal, sys
+import anyio
+signal.alarm(60)
+from claude_agent_py.sessions import DirectoryStore
+
+key, sync, children = {"project_key": "p", "session_id": "s"}, os.fsync, []
+
+def fork(descriptor):
+    if not children:
+        children.append(os.fork())
+        if not children[0]:
+            signal.alarm(60)
+            signal.pause()
+    sync(descriptor)
+
+store = DirectoryStore(sys.argv[1])
+os.fsync = fork  # in the middle of an append
+for name in "ab":
+    anyio.run(store.append, key, [{"type": "user", "uuid": name}])
+print(len(anyio.run(store.load, key)), bool(children))
+for child in children:
+    os.kill(child, signal.SIGKILL)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+@pytest.mark.parametrize(("program", "printed"), [(FORK_OF_SQLITE, "1\n2\n"), (FORK_OF_DIRECTORY, "2 True\n")])
+def test_a_fork_while_a_thread_uses_the_store_blocks_neither_process(
+    program: str, printed: str, tmp_path: Path
+) -> None:
+    command = [sys.executable, "-W", "ignore", "-c", program, str(tmp_path / "store")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.stdout, done.stderr) == (printed, "")
+
+
 def test_a_file_of_a_newer_version_is_refused(tmp_path: Path) -> None:
     SQLiteStore(tmp_path / "a.db").close()
     with sqlite3.connect(tmp_path / "a.db") as connection:
@@ -283,5 +396,5 @@ def test_a_missing_package_is_named(package: str, store: str, monkeypatch: pytes
 
     make = getattr(sessions, store)
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(OptionsError, match=r"pip install 'claude-agent-py\["):
+    with pytest.raises(OptionsError, match=f"pip install .?{package}"):
         make("anything")

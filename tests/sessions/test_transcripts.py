@@ -11,12 +11,12 @@ import pytest
 from stored import SESSION, Stored, call
 
 from claude_agent_py import AssistantMessage, UserMessage
-from claude_agent_py._untrusted import LINE_BYTES
+from claude_agent_py._base.bounded_reading import LINE_BYTES
 from claude_agent_py.errors import OptionsError, SessionError, SessionNotFoundError
 from claude_agent_py.messages import UnknownBlock
 from claude_agent_py.sessions import (
     MemoryStore,
-    Session,
+    StoredSession,
     Transcript,
     fork_session,
     get_session,
@@ -30,7 +30,7 @@ def stored(tmp_path: Path) -> Stored:
     return Stored(tmp_path)
 
 
-def session(stored: Stored) -> Session:
+def session(stored: Stored) -> StoredSession:
     return get_session(stored.id, config_dir=stored.config)
 
 

@@ -208,6 +208,15 @@ def test_a_task_that_ends_while_it_waits_for_the_user_is_over(desk: Desk) -> Non
     assert desk.status("a1") == "stopped"
 
 
+def test_a_task_whose_question_was_withdrawn_runs_once_it_shows_activity(desk: Desk) -> None:
+    desk.fold(frames.task_started("a1"))
+    desk.intake.track_prompt("r1", "a1")
+    assert desk.caused_by(desk.intake.track_prompt_end, "r1", "a1", False) == []
+    assert desk.status("a1") == "awaiting_user"
+    desk.fold(frames.task_progress("a1"))
+    assert desk.status("a1") == "running"
+
+
 def test_prompts_of_nobody_are_ignored(desk: Desk) -> None:
     assert desk.caused_by(desk.intake.track_prompt, "r1", "unknown") == []
     assert desk.ledger.records == {}

@@ -246,6 +246,24 @@ async def test_listeners_may_come_and_go_while_the_session_runs() -> None:
     assert seen == ["started"]
 
 
+async def test_of_two_equal_listeners_the_given_one_is_removed() -> None:
+    class Equal(list[str]):
+        def __call__(self, event: TaskEvent) -> None: ...
+
+        def __eq__(self, other: object) -> bool:
+            return isinstance(other, Equal)
+
+        __hash__ = None
+
+    manager, seen = TaskManager(), list[TaskEvent]()
+    one, other = manager.on(Equal()), manager.on(Equal())
+    manager.off(one)
+    assert (manager.listens(one), manager.listens(other)) == (False, True)
+    manager.on(seen.append)
+    manager.off(seen.append)
+    assert not manager.listens(seen.append)
+
+
 async def test_a_listener_that_falls_behind_is_not_told_of_progress_only(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

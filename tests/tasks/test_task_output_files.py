@@ -11,7 +11,7 @@ from folding import Port, child, intake_of, level, shell_started, tracking
 from hypothesis import given, strategies as st
 
 from claude_agent_py import TaskManager
-from claude_agent_py._untrusted import open_regular
+from claude_agent_py._base.bounded_reading import open_regular
 from claude_agent_py.errors import ControlRejectedError, TaskOutputError
 from claude_agent_py.tasks.files.output_file import (
     EndMarker,

@@ -93,7 +93,7 @@ async def test_what_is_no_timeout_is_refused(timeout: Any) -> None:
 async def test_a_timeout_names_every_task_that_is_not_over() -> None:
     manager = tracking(running("a1", "a2", "a3"), frames.task_notification("a2"))
     for wait in (manager.wait_all, manager.wait_any):
-        with pytest.raises(TaskTimeoutError, match="tasks 'a1', 'a3' were not over") as caught:
+        with pytest.raises(TaskTimeoutError, match="tasks 'a1', 'a3' did not end") as caught:
             await wait(["a1", "a3"], timeout=0.01)
         assert (caught.value.task_id, caught.value.task_ids) == ("a1", ["a1", "a3"])
     with pytest.raises(TaskTimeoutError) as caught:

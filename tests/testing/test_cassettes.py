@@ -101,6 +101,32 @@ async def test_a_session_is_recorded_once_and_replayed_elsewhere_without_secrets
     assert " user: Where\n-is it?\n+was it?\n" in str(caught.value)
 
 
+async def test_secrets_of_the_options_are_not_recorded(tmp_path: Path) -> None:
+    path = tmp_path / "cassette.json"
+    key = (
+        "-----BEGIN PRIVATE KEY-----\nthe first line of the key\nthe second line of the key\n-----END PRIVATE KEY-----"
+    )
+    env = {"GH_PAT": "of-a-person", "DATABASE_URL": "postgres://app:of-a-database@db/app", "SIGNING_KEY": key}
+    command = 'echo $GH_PAT $DATABASE_URL; echo postgres; echo "$SIGNING_KEY" | cat -n'
+    prompts = ["Show them", "And the password: of-a-database"]
+
+    def real(request: Any) -> Any:
+        return "Shown." if request.tool_results else tool_use("Bash", {"command": command})
+
+    async def talk(cassette: Cassette, env: Any) -> list[str]:
+        async with Client(cassette.options(env=env)) as client:
+            return [(await client.query(prompt, timeout=120)).text for prompt in prompts]
+
+    with ScriptedModel(real) as upstream:
+        async with Cassette(path, mode="once", upstream=upstream.url) as recording:
+            assert await talk(recording, env) == ["Shown.", "Shown."]
+    stored = path.read_text()
+    assert [text for text in ("of-a-", "line of the key") if text in stored] == []
+    assert "postgres\\n" in stored
+    async with Cassette(path) as replay:
+        assert await talk(replay, {**env, "GH_PAT": "of-another-person"}) == ["Shown.", "Shown."]
+
+
 TOKEN = "sk-ant-oat01-of-a-subscription-0123456789"
 
 

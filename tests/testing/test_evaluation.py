@@ -1,6 +1,7 @@
 """Evaluations: pass rates, costs, times, and reports that a hostile answer cannot break."""
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,7 @@ async def test_every_case_is_tried_and_reported(tmp_path: Path) -> None:
     assert reasons == {f"no 5 in {HOSTILE}", "InvalidRequestError", "IndexError"}
 
     report.save(tmp_path / "out" / "report.json", tmp_path / "out" / "report.html")
+    assert os.name != "posix" or {path.stat().st_mode & 0o777 for path in (tmp_path / "out").iterdir()} == {0o600}
     stored = json.loads((tmp_path / "out" / "report.json").read_text())
     assert [case["pass_rate"] for case in stored["cases"]] == [1.0, 0.5, 0.0, 0.0]
     page = (tmp_path / "out" / "report.html").read_text()

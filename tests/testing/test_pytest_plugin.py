@@ -108,6 +108,12 @@ def test_mismatch(cassette):
 @pytest.mark.cassette("c.json")
 def test_without_cassette():
     pass
+
+@pytest.mark.cassette("c.json")
+def test_mismatch_in_a_run(claude_options):
+    from claude_agent_py import run_sync
+
+    run_sync("Ask this.", claude_options())
 """
 
 
@@ -119,7 +125,7 @@ def test_the_fixtures_work_with_anyio_on_both_backends_and_with_pytest_asyncio(u
     own = user.mkdir("own")
     own.joinpath("conftest.py").write_text("import pytest\n\n@pytest.fixture\ndef fake_cli(): return 'mine'")
     own.joinpath("test_own.py").write_text("def test_it(fake_cli): assert fake_cli == 'mine'")
-    shown = outcomes(user, passed=5 + 1 + 1, failed=3, errors=2)
+    shown = outcomes(user, passed=5 + 1 + 1, failed=4, errors=2)
     shown.fnmatch_lines_random(
         [
             ">*assert_agent(result).called(*",
@@ -134,6 +140,7 @@ def test_the_fixtures_work_with_anyio_on_both_backends_and_with_pytest_asyncio(u
             "ERROR test_faults.py::test_without_cassette*",
         ]
     )
+    assert str(shown).count("+ user: Ask this.") == 1
 
 
 def test_the_plugin_loads_nothing_of_the_package_but_itself() -> None:
@@ -144,7 +151,8 @@ def test_the_plugin_loads_nothing_of_the_package_but_itself() -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     assert json.loads(done.stdout) == [
         "claude_agent_py",
-        "claude_agent_py._lazy_names",
+        "claude_agent_py._base",
+        "claude_agent_py._base.lazy_names",
         "claude_agent_py._version",
         "claude_agent_py.testing",
         "claude_agent_py.testing.pytest_plugin",

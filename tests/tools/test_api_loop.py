@@ -1,5 +1,6 @@
 """`ToolChain.loop` around a Messages API, called through the `anthropic` package, and around plain functions."""
 
+import json
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -235,6 +236,23 @@ async def test_a_model_that_calls_in_text(text_format: Any) -> None:
     observed = text_format.format_sections([("population", "335789")])
     assert script.heard[1][2] == {"role": "user", "content": [{"type": "text", "text": observed}]}
     assert (result.ended, result.text) == ("answered", "335789.")
+
+
+async def test_ids_of_calls_in_text_are_not_sent_to_the_api() -> None:
+    written = {"id": "call_1", "type": "function", "function": {"name": "population", "arguments": '{"city": "Bonn"}'}}
+    script = Script(json.dumps([written]), "335789.")
+
+    await CHAIN.loop(script, QUESTION)
+
+    assert [block["type"] for block in script.heard[1][2]["content"]] == ["text"]
+
+
+async def test_a_stop_sequence_ends_a_call_in_text() -> None:
+    said = {"content": '<population>{"city": "Bonn"}', "stop_reason": "stop_sequence", "stop_sequence": "</population>"}
+
+    result = await CHAIN.loop(Script(said, "335789."), QUESTION, text_format=XMLFormat())
+
+    assert [step.result.raw[0].output for step in result.steps if step.result] == [335_789]
 
 
 async def test_the_limit_on_steps_leaves_a_conversation_that_can_go_on() -> None:

@@ -13,7 +13,17 @@ from anyio import Event
 
 from claude_agent_py import Tool, ToolChain, ToolChainResult, ToolContext, ToolResult, tool
 from claude_agent_py.errors import OptionsError, ToolError, ToolInputError, UnknownToolError
-from claude_agent_py.formatting import Image, JSONEncoder, MarkdownFormat, Media, TextFormat, XMLFormat, YAMLEncoder
+from claude_agent_py.formatting import (
+    Image,
+    JSONEncoder,
+    JSONFormat,
+    MarkdownFormat,
+    Media,
+    TextFormat,
+    XMLFormat,
+    YAMLEncoder,
+    YAMLFormat,
+)
 from claude_agent_py.tools import ToolCall
 from claude_agent_py.wire.base import dump
 from claude_agent_py.wire.fitting import fit
@@ -154,6 +164,11 @@ async def test_the_encoder_writes_the_data() -> None:
 
 CALL: dict[str, Any] = {"type": "tool_use", "id": "a", "name": "search", "input": {"query": "a"}}
 SAID: dict[str, Any] = {"type": "text", "text": "I search. <picture></picture>"}
+FUNCTION: dict[str, Any] = {
+    "id": "a",
+    "type": "function",
+    "function": {"name": "search", "arguments": '{"query": "a"}'},
+}
 THOUGHT: dict[str, Any] = {"type": "thinking", "thinking": "hm", "signature": "x"}
 
 
@@ -191,6 +206,17 @@ FORMS: dict[str, Callable[[], Any]] = {
     "fenced JSON": lambda: f"```json\n{json.dumps([CALL])}\n```",
     "JSON as text of an answer": lambda: [{"type": "text", "text": json.dumps([CALL])}],
     "YAML": lambda: "- id: a\n  name: search\n  input: {query: a}",
+    "JSON with tool and args": lambda: '[{"id": "a", "tool": "search", "args": {"query": "a"}}]',
+    "one of them": lambda: '{"id": "a", "tool": "search", "args": {"query": "a"}}',
+    "with parameters": lambda: '[{"id": "a", "name": "search", "parameters": {"query": "a"}}]',
+    "with tool_input": lambda: '[{"id": "a", "tool_name": "search", "tool_input": {"query": "a"}}]',
+    "with action": lambda: '[{"id": "a", "action": "search", "action_input": {"query": "a"}}]',
+    "function": lambda: json.dumps([FUNCTION]),
+    "function, in an answer": lambda: json.dumps({"role": "assistant", "content": None, "tool_calls": [FUNCTION]}),
+    "function as name": lambda: '{"id": "a", "function": "search", "arguments": {"query": "a"}}',
+    "function_call": lambda: '{"id": "a", "function_call": {"name": "search", "arguments": "{\\"query\\": \\"a\\"}"}}',
+    "function as block": lambda: [FUNCTION],
+    "YAML with tool and args": lambda: "- tool: search\n  args: {query: a}\n  id: a",
     "YAML, inline": lambda: "- {id: a, name: search, arguments: {query: a}}",
 }
 
@@ -273,24 +299,66 @@ async def test_headers_do_not_show_where_the_last_call_of_a_cut_off_answer_ends(
 
 
 @pytest.mark.parametrize(
-    ("text", "stop_reason", "runs"),
+    ("text", "stop_reason"),
     [
-        ("<clean_up>", None, False),
-        ("<clean_up>", "stop_sequence", True),
-        ('<clean_up>{"folder": "/tmp"}', None, True),
-        ("<clean_up></clean_up> Done, as I", "max_tokens", True),
-        ('[{"name": "clean_up", "input": {}}]', "max_tokens", True),
+        ("<clean_up></clean_up> Done, as I", "max_tokens"),
+        ('[{"name": "clean_up", "input": {}}]', "max_tokens"),
+        ('```json\n[{"name": "clean_up", "input": {}}]', None),
+        ('<clean_up>{"folder": "/tmp"}', "stop_sequence"),
     ],
 )
-async def test_a_call_that_is_complete_runs_wherever_the_answer_ends(
-    text: str, stop_reason: str | None, runs: bool
-) -> None:
-    answer = {"role": "assistant", "content": [{"type": "text", "text": text}], "stop_reason": stop_reason}
+async def test_a_call_that_is_complete_runs_wherever_the_answer_ends(text: str, stop_reason: str | None) -> None:
+    content = [{"type": "text", "text": text}]
+    answer = {"role": "assistant", "content": content, "stop_reason": stop_reason, "stop_sequence": "</clean_up>"}
 
     result = await ToolChain([clean_up], text_format=XML).execute(answer)
 
-    assert [call.error is None for call in result.raw] == [runs]
-    assert runs or "the call has no end" in result.text
+    assert [call.error for call in result.raw] == [None]
+
+
+@tool(read_only=True)
+def look_up(folder: str = "/") -> str:
+    """List a folder."""
+    return f"found {folder}"
+
+
+@pytest.mark.parametrize("stop_reason", [None, "end_turn", "stop_sequence"])
+@pytest.mark.parametrize(
+    ("text", "text_format"),
+    [
+        ("<clean_up>", XML),
+        ('<clean_up>{"folder": "/tmp"}', XML),
+        ('<clean_up>{"folder": "/tmp"}</clean_up', XML),
+        ('<clean_up>{"folder": "/tmp"}\n<picture></picture>', XML),
+        ('<observation>\n<clean_up>{"folder": "/tmp"}</clean_up>', XML),
+        ('# clean_up\n```json\n{"folder": "/tmp"}', MarkdownFormat()),
+        ('```markdown\n# clean_up\n{"folder": "/tmp"}', MarkdownFormat()),
+        ('{"clean_up": {"folder": "/tmp"}', JSONFormat()),
+        ('{"clean_up": "{', JSONFormat()),
+        ('clean_up: {"folder": "/tmp"', YAMLFormat()),
+        ('```yaml\nclean_up: {"folder": "/tmp"}', YAMLFormat()),
+        ("```yaml\n- name: clean_up\n  input: {folder: /tmp}", XML),
+    ],
+)
+async def test_a_call_without_its_end_does_not_run(text: str, text_format: TextFormat, stop_reason: str | None) -> None:
+    content = [{"type": "text", "text": text}]
+
+    result = await ToolChain([clean_up, picture], text_format=text_format).execute(
+        {"role": "assistant", "content": content, "stop_reason": stop_reason}
+    )
+
+    assert "the call has no end, so it was not run" in str(result.raw[0].error)
+    assert [call.error for call in result.raw[1:]] == [None] * (len(result.raw) - 1)
+
+
+async def test_a_call_without_its_end_runs_if_it_only_reads_and_its_arguments_are_complete() -> None:
+    chain = ToolChain([look_up, clean_up], text_format=XML)
+
+    read = await chain.execute('<look_up>{"folder": "/tmp"}')
+    half = await chain.execute('<look_up>{"folder": "/t')
+
+    assert outputs(read) == ["found /tmp"]
+    assert "the call has no end" in half.text
 
 
 BOMB = "\n".join(["a0: &a0 [x, x]", *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 10))])
@@ -420,6 +488,8 @@ async def test_a_section_that_looks_like_a_call_of_no_tool_is_reported(text: str
         "<b>bold</b> <notes>Search for it.</notes> <searches>I have searched.</searches>",
         '<answer>{"title": "a"}</answer>',
         '[{"name": "Ada", "age": 36}]',
+        '[{"name": "parse", "parameters": ["text", "names"]}]',
+        '{"action": "approve", "parameters": {"reason": "small"}}',
         '{"answer": 5}',
         "[not json",
         "- a list\n- of words",
@@ -451,6 +521,35 @@ async def test_calls_beside_the_sections_that_the_format_expects(make: Callable[
         ("picture", type(None)),
         ("serach", UnknownToolError),
     ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[{"tool": "search", "query": "a"}]',
+        '{"name": "search", "why": "to find a"}',
+        '[{"tool": "search", "args": {"query": "a"}',
+        'I search.\n```json\n[{"tool": "search", "args": {"query": "a"}}]\n```',
+        'I search: {"args": {"query": "a"}, "function": "search"}',
+        '<tool_call>[{"name": "search", "arguments": {"query": "a"}}]</tool_call>',
+        '<function=search>{"query": "a"}</function>',
+        '<invoke name="search"><parameter name="query">a</parameter></invoke>',
+    ],
+)
+async def test_a_call_in_a_form_that_is_not_read_is_an_error_and_not_the_answer(text: str) -> None:
+    result = await CHAIN.execute(text)
+
+    assert [(call.name, type(call.error)) for call in result.raw] == [("search", ToolError)]
+    assert "write" in str(result.raw[0].error)
+
+
+async def test_a_call_in_a_section_for_other_content_is_text() -> None:
+    text_format = XMLFormat()
+    text_format.register_section("answer")
+
+    result = await CHAIN.execute('<answer>Write {"tool": "search", "args": {}}.</answer>', text_format)
+
+    assert result.raw == ()
 
 
 async def test_an_item_in_a_list_of_calls_that_is_not_a_call_is_reported() -> None:

@@ -7,8 +7,8 @@ import pytest
 from anyio import Event
 
 from claude_agent_py import ToolContext, ToolServer, tool
-from claude_agent_py._handler_context import HandlerContext
 from claude_agent_py.errors import HandlerError, OptionsError
+from claude_agent_py.tasks.handler_context import HandlerContext
 from claude_agent_py.tools.host import MCPHost, is_hosted
 from claude_agent_py.tools.jsonrpc import tool_use_id_of
 

@@ -12,7 +12,7 @@ import pytest
 from anyio import Event
 from anyio.abc import TaskGroup
 
-from claude_agent_py._handler_context import HandlerContext
+from claude_agent_py.tasks.handler_context import HandlerContext
 from claude_agent_py.tools.host import MCPHost, is_hosted
 
 if importlib.util.find_spec("mcp") is None:
@@ -94,6 +94,7 @@ async def test_a_conversation() -> None:
         assert hello["serverInfo"]["name"] == "helper"
         assert hello["instructions"] == "Use it."
         tools = (await server.ask("tools/list"))["result"]["tools"]
+        assert [item["_meta"] for item in tools] == [{"anthropic/alwaysLoad": True}] * len(tools)
         assert [item["name"] for item in tools] == ["add", "slow", "fail"]
         result = (await server.ask("tools/call", {"name": "add", "arguments": {"a": 1, "b": 2}}))["result"]
         assert result["content"][0]["text"] == "3"

@@ -1,6 +1,7 @@
 """What a tool returns, and what becomes of it."""
 
 import base64
+import itertools
 import stat
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,6 +48,13 @@ class Record:
 )
 async def test_values_become_text(value: Any, text: str) -> None:
     assert (await encode_result(as_result(value), JSONEncoder(), ROOMY)).text == text
+
+
+def test_media_that_may_never_end_are_refused() -> None:
+    media: Any = (Image(PNG) for _ in itertools.count())
+
+    with pytest.raises(TypeError, match="media must be a list, not a generator"):
+        ToolResult(media=media)
 
 
 def mcp(*content: Any, **more: Any) -> dict[str, Any]:

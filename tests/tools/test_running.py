@@ -1,9 +1,10 @@
 """Running tools: limits, threads, cancellation, failures."""
 
 import asyncio
+import functools
 import logging
 import threading
-from collections.abc import Awaitable
+from collections.abc import AsyncIterator, Awaitable, Iterator
 from contextvars import ContextVar
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from anyio import Event, from_thread
 from trio.testing import MockClock
 
-from claude_agent_py import ToolContext, ToolResult, tool
+from claude_agent_py import Tool, ToolContext, ToolResult, tool
 from claude_agent_py.errors import HandlerError, OptionsError, ToolError, ToolInputError, ToolTimeoutError
 from claude_agent_py.tools.definition import run_tool
 
@@ -389,6 +390,27 @@ async def test_a_definition_says_everything() -> None:
         },
     }
     assert set(add.definition()) == {"name", "description", "inputSchema"}
+
+
+def numbers() -> Iterator[int]:
+    yield 1
+
+
+async def numbers_later() -> AsyncIterator[int]:
+    yield 1
+
+
+class Numbers:
+    def __call__(self) -> Iterator[int]:
+        yield 1
+
+
+@pytest.mark.parametrize("function", [numbers, numbers_later, Numbers(), functools.partial(numbers)])
+async def test_a_generator_function_is_refused_when_it_is_decorated(function: Any) -> None:
+    with pytest.raises(OptionsError, match="tool 'f': a generator function cannot be a tool; return a list"):
+        tool(name="f")(function)
+    with pytest.raises(OptionsError, match="a generator function cannot be a tool"):
+        Tool.from_schema("f", "Counts.", {"type": "object"}, function)
 
 
 @pytest.mark.parametrize(

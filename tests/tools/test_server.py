@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from claude_agent_py import ToolServer, tool
+from claude_agent_py import Tool, ToolServer, tool
 from claude_agent_py.errors import OptionsError
 
 
@@ -34,8 +34,36 @@ def test_a_manifest_is_what_the_handshake_would_tell() -> None:
 
     assert server.manifest() == {
         "initializeResult": server.initialize_result("2025-11-25"),
-        "toolsListResult": {"tools": [quick.definition()]},
+        "toolsListResult": {"tools": [{**quick.definition(), "_meta": {"anthropic/alwaysLoad": True}}]},
     }
+
+
+def loaded(server: ToolServer) -> list[Any]:
+    """Return whether the model sees each tool from the start; None leaves it to the CLI, which defers the tool."""
+    return [item.get("_meta", {}).get("anthropic/alwaysLoad") for item in server.definitions("tools")]
+
+
+def described(chars: int, **settings: Any) -> Tool[..., Any]:
+    return tool(name=f"tool_{chars}", description="x" * chars, **settings)(lambda: None)
+
+
+def test_a_small_set_of_tools_is_shown_from_the_start() -> None:
+    server = ToolServer("calc", [described(6_000), described(6_001)])
+
+    assert loaded(server) == [True, True]
+    server.add(described(500))
+    assert loaded(server) == [None, None, None]
+    server.remove("tool_500")
+    assert loaded(server) == [True, True]
+
+
+def test_settings_decide_before_the_size_of_the_set() -> None:
+    hidden, shown = described(10, always_load=False), described(20, always_load=True)
+
+    assert loaded(ToolServer("calc", [quick, hidden, shown])) == [True, False, True]
+    assert loaded(ToolServer("calc", [quick, hidden, shown], always_load=False)) == [None, False, True]
+    assert loaded(ToolServer("calc", [described(20_000), hidden, shown])) == [None, False, True]
+    assert loaded(ToolServer("calc", [described(20_000), hidden], always_load=True)) == [True, False]
 
 
 def test_the_cli_never_gives_up_before_we_do() -> None:

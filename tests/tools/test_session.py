@@ -9,9 +9,9 @@ from anyio import Event
 from pydantic import Field
 
 from claude_agent_py import ToolContext, ToolResult, ToolServer, tool
-from claude_agent_py._handler_context import HandlerContext
 from claude_agent_py.errors import ToolError
 from claude_agent_py.formatting import File, Image
+from claude_agent_py.tasks.handler_context import HandlerContext
 from claude_agent_py.tools import Prompt, Resource
 from claude_agent_py.tools.jsonrpc import PROTOCOL_VERSIONS
 from claude_agent_py.tools.session import ServerSession

@@ -145,7 +145,8 @@ def test_bad_timestamps_are_no_times() -> None:
         ({"permission_decision": {"decision": "accept", "source": "config"}}, "succeeded"),
         ({"permission_decision": {"decision": "reject", "source": "hook"}}, "denied"),
         ({"non_execution_kind": "permission-rule"}, "denied"),
-        ({"non_execution_kind": "user-rejected"}, "denied"),
+        ({"non_execution_kind": "user-rejected"}, "cancelled"),
+        ({"non_execution_kind": "user-rejected", "permission_decision": {"decision": "reject"}}, "denied"),
         ({"non_execution_kind": "of a new kind"}, "denied"),
         ({"non_execution_kind": "interrupted", "permission_decision": {"decision": "accept"}}, "cancelled"),
         ({"permission_decision": {"decision": "cancelled"}}, "cancelled"),
@@ -187,7 +188,12 @@ def test_the_status_follows_what_the_messages_show() -> None:
 
 @pytest.mark.parametrize(
     ("recording", "status"),
-    [("tasks/s09_pending_prompt_interrupt", "denied"), ("control/02_mcp_content_kinds", "failed")],
+    [
+        ("tasks/s09_no_prompt_tool", "denied"),
+        ("tasks/s09_pending_prompt_interrupt", "cancelled"),
+        ("tasks/s07_stdin_closed_permission", "cancelled"),
+        ("control/02_mcp_content_kinds", "failed"),
+    ],
 )
 def test_statuses_on_recordings(recording: str, status: str) -> None:
     traffic, _ = folded(recording)

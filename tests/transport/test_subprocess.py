@@ -20,8 +20,8 @@ import anyio
 import pytest
 from leftovers import is_alive, kill, until_gone
 
-from claude_agent_py._event_loop import in_event_loop
-from claude_agent_py._proc import contents
+from claude_agent_py._base.event_loop import in_event_loop
+from claude_agent_py._base.proc import contents
 from claude_agent_py.errors import CLIStartError
 from claude_agent_py.transport import LaunchPlan, SubprocessTransport, pidfd_process, processes, subprocess
 from claude_agent_py.transport.pidfd_process import PidfdProcess, has_pidfds

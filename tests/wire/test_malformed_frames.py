@@ -165,7 +165,7 @@ def test_any_depth_of_nesting_gives_a_frame(depth: int) -> None:
     assert isinstance(frame, UserMessage if depth < 200 else UserMessage | MalformedFrame)
     assert encode(frame) == line.encode() + b"\n"
     unknown = decode(line.replace("user", "no such type"))
-    assert unknown.type == "no such type" if isinstance(unknown, UnknownMessage) else depth > 200
+    assert str(unknown.type) == "no such type" if isinstance(unknown, UnknownMessage) else depth > 200
 
 
 def test_nothing_is_converted_on_the_way_in() -> None:
@@ -245,3 +245,10 @@ def test_what_is_no_line_and_what_is_no_frame_are_mistakes_of_the_caller(wrong: 
         decode(wrong)
     with pytest.raises(TypeError, match=rf"encode\(\) takes a frame, not {kind}; .*encode_json"):
         encode(wrong)
+
+
+@pytest.mark.parametrize("line", ['{"type": "assistant", "message": 1}', '{"type": "assis', "[]"])
+def test_a_malformed_frame_has_a_type_that_no_message_has(line: str) -> None:
+    frame = decode(line)
+    assert isinstance(frame, MalformedFrame)
+    assert frame.type == "malformed"

@@ -71,6 +71,20 @@ def test_a_wrong_server_is_refused_by_name(wire: dict[str, Any], says: str) -> N
     assert caught.value.option == "mcp_servers"
 
 
+def test_a_server_takes_its_program_or_address_by_position() -> None:
+    stdio: Any = MCPStdioServer
+    http: Any = MCPHTTPServer
+
+    assert stdio("npx", ["-y"], {"K": "v"}, timeout=2) == MCPStdioServer(
+        command="npx", args=["-y"], env={"K": "v"}, timeout=2
+    )
+    assert http("https://x", {"A": "b"}) == MCPHTTPServer(url="https://x", headers={"A": "b"})
+    with pytest.raises(OptionsError, match="MCPStdioServer: takes 3 positional arguments, not 4"):
+        stdio("npx", [], {}, 2.0)
+    with pytest.raises(OptionsError, match=r"MCPStdioServer\.command: is given twice"):
+        stdio("npx", command="npx")
+
+
 @pytest.mark.parametrize(
     "server",
     [

@@ -5,11 +5,11 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, Final
+from typing import Final
 
 import anyio
 
-from claude_agent_py._errors import ClaudeAgentError, SessionError
+from claude_agent_py._base.errors import ClaudeAgentError, SessionError
 from claude_agent_py.cli.run_command import add_session_arguments, build_options, exit_code, stop_tasks
 from claude_agent_py.cli.terminal import HINT, can_show_screen
 from claude_agent_py.client import Client
@@ -40,7 +40,7 @@ def execute(arguments: argparse.Namespace) -> int:
         return exit_code(error)
 
 
-async def _chat_in_lines(options: ClientOptions[Any], arguments: argparse.Namespace) -> int:
+async def _chat_in_lines(options: ClientOptions, arguments: argparse.Namespace) -> int:
     from claude_agent_py.cli._chat.lines import chat_in_lines
 
     if sys.stdin.isatty() and not arguments.plain:
@@ -48,7 +48,7 @@ async def _chat_in_lines(options: ClientOptions[Any], arguments: argparse.Namesp
     return await chat_in_lines(Client(options), arguments.prompt)
 
 
-async def _chat_on_screen(options: ClientOptions[Any], arguments: argparse.Namespace) -> int:
+async def _chat_on_screen(options: ClientOptions, arguments: argparse.Namespace) -> int:
     from claude_agent_py.cli._chat.app import ChatApp
     from claude_agent_py.cli._chat.widgets import PromptHistory, get_history_file
 
@@ -61,7 +61,7 @@ async def _chat_on_screen(options: ClientOptions[Any], arguments: argparse.Names
     return app.return_code or 0
 
 
-async def _finish(client: Client[Any]) -> None:
+async def _finish(client: Client) -> None:
     def say(text: str) -> None:
         print(text, file=sys.stderr)
 
@@ -71,10 +71,10 @@ async def _finish(client: Client[Any]) -> None:
         say(f"to continue: claude-agent-py chat --resume {client.session_id}")
 
 
-def _load_last_messages(options: ClientOptions[Any]) -> Sequence[Any]:
+def _load_last_messages(options: ClientOptions) -> Sequence[object]:
     """Return the last messages of the session to resume. If it is not found, return none: the CLI reports the error."""
     from claude_agent_py.sessions.index import list_sessions
-    from claude_agent_py.sessions.session import get_session
+    from claude_agent_py.sessions.stored_session import get_session
 
     wanted = options.resume
     if not wanted and not options.continue_conversation:

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from rich.text import Text
 from textual import events
@@ -13,8 +13,8 @@ from textual.containers import VerticalScroll
 from textual.widget import Widget
 from textual.widgets import TextArea
 
-from claude_agent_py._errors import ClaudeAgentError
-from claude_agent_py._runtime.runs.run import Run
+from claude_agent_py._base.errors import ClaudeAgentError
+from claude_agent_py._connection.runs.run import Run
 from claude_agent_py.cli._chat.answers import AnswerView
 from claude_agent_py.cli._chat.conversation import Conversation, Entry
 from claude_agent_py.cli._chat.question_panel import QuestionPanel
@@ -71,11 +71,11 @@ class ChatApp(App[None]):
 
     def __init__(
         self,
-        client: Client[Any],
+        client: Client,
         *,
         history: PromptHistory | None = None,
         first: str | None = None,
-        earlier: Sequence[Any] = (),
+        earlier: Sequence[object] = (),
     ) -> None:
         super().__init__()
         self.conversation = Conversation(
@@ -223,7 +223,7 @@ class ChatApp(App[None]):
                 await self._client.reopen()
                 self._is_lost = False
                 self.run_worker(self._follow())
-            run: Run[Any] = self._client.query(text)
+            run: Run = self._client.query(text)
         except ClaudeAgentError as error:
             await self._show_error(error)
         else:
@@ -302,7 +302,7 @@ class ChatApp(App[None]):
         else:
             self._pane.scroll_page_down(animate=False)
 
-    def _request(self, send: Callable[[], Awaitable[Any]]) -> None:
+    def _request(self, send: Callable[[], Awaitable[object]]) -> None:
         """Send a request to the CLI, and show the error if it fails."""
 
         async def attempt() -> None:

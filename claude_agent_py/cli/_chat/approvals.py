@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Final, NamedTuple, cast
 
-from claude_agent_py._untrusted import read_bytes
+from claude_agent_py._base.bounded_reading import read_bytes
 from claude_agent_py.cli.interactions import NO_PLAN, list_form
 from claude_agent_py.cli.terminal import one_line
 from claude_agent_py.permissions.decisions import Allow, Deny
@@ -27,7 +27,7 @@ LINE_CHARS: Final = 400
 SHOWN_LINES: Final = 400
 
 
-def build_diff(tool_name: str, tool_input: Mapping[str, Any]) -> list[str]:
+def build_diff(tool_name: str, tool_input: Mapping[str, object]) -> list[str]:
     """Return the changes of an Edit, Write or NotebookEdit call; empty for other tools.
 
     Lines begin with `-`, `+`, a blank or `@@`, and contain no control characters. Reads the file on disk.
@@ -46,7 +46,7 @@ def shorten(lines: Sequence[str], limit: int) -> list[str]:
     return [*lines[:limit], f"@@ {len(lines) - limit} more lines @@"]
 
 
-def _diff_edit(tool_input: Mapping[str, Any]) -> Iterator[str]:
+def _diff_edit(tool_input: Mapping[str, object]) -> Iterator[str]:
     """Yield the diff of an edit to a file. If it does not match the file, compare only the texts of the edit."""
     old = _get_text(tool_input, "old_string")
     new = _get_text(tool_input, "new_string")
@@ -58,11 +58,11 @@ def _diff_edit(tool_input: Mapping[str, Any]) -> Iterator[str]:
         yield from _compare(old, new)
 
 
-def _diff_write(tool_input: Mapping[str, Any]) -> Iterator[str]:
+def _diff_write(tool_input: Mapping[str, object]) -> Iterator[str]:
     yield from _compare(_read_text(_get_text(tool_input, "file_path")), _get_text(tool_input, "content"))
 
 
-def _diff_notebook(tool_input: Mapping[str, Any]) -> Iterator[str]:
+def _diff_notebook(tool_input: Mapping[str, object]) -> Iterator[str]:
     yield f"@@ {tool_input.get('edit_mode') or 'replace'} cell {tool_input.get('cell_id') or ''} @@"
     yield from _compare("", _get_text(tool_input, "new_source"))
 
@@ -74,7 +74,7 @@ _DIFFS: Final = {
 }
 
 
-def _get_text(tool_input: Mapping[str, Any], name: str) -> str:
+def _get_text(tool_input: Mapping[str, object], name: str) -> str:
     value = tool_input.get(name)
     return value if isinstance(value, str) else ""
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from claude_agent_py._protocol.text import TextFold
+from claude_agent_py._journal.text import TextFold
 from claude_agent_py.cli._chat.approvals import build_diff, shorten
 from claude_agent_py.cli.live_tree import MARKS
 from claude_agent_py.cli.run_command import describe_call
@@ -131,7 +131,7 @@ class Conversation:
         self.activity = ""
         self.pending.clear()
 
-    def replay(self, messages: Iterable[Any]) -> None:
+    def replay(self, messages: Iterable[object]) -> None:
         """Add the prompts, answers and tool calls of stored messages."""
         for message in messages:
             if isinstance(message, UserMessage) and not message.is_subagent:
@@ -152,7 +152,7 @@ class Conversation:
 
     # Events of the session --------------------------------------------------------------------------------------
 
-    def apply(self, event: Any) -> list[Entry]:
+    def apply(self, event: object) -> list[Entry]:
         """Apply an item of `Client.events()`, and return the new and changed entries."""
         changed = [self._on_text(piece) for piece in self._fold.feed(event)]
         if changed and isinstance(event, AssistantMessage) and event.model == SYNTHETIC_MODEL:

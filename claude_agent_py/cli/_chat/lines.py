@@ -9,12 +9,13 @@ from typing import Any, Final
 
 import anyio
 
-from claude_agent_py._errors import ClaudeAgentError
-from claude_agent_py._event_loop import Wakeup
-from claude_agent_py._runtime.runs.result import RunError
-from claude_agent_py._runtime.runs.run import Run
-from claude_agent_py._streams import RepeatingEvent
-from claude_agent_py._untrusted import Lines
+from claude_agent_py._base.bounded_reading import Lines
+from claude_agent_py._base.errors import ClaudeAgentError
+from claude_agent_py._base.event_loop import Wakeup
+from claude_agent_py._base.streams import RepeatingEvent
+from claude_agent_py._connection.runs.result import RunError
+from claude_agent_py._connection.runs.run import Run
+from claude_agent_py._journal.open_runs import DEFAULT_IDLE
 from claude_agent_py.cli._chat.approvals import QuestionText, allow, answer, deny, describe_question
 from claude_agent_py.cli._chat.conversation import Conversation, Entry
 from claude_agent_py.cli.run_command import FAILED, exit_code, stop_tasks
@@ -69,13 +70,14 @@ INTERRUPTED: Final = 130
 INPUT_ENDED: Final = "The input ended before the question was answered."
 
 
-async def chat_in_lines(client: Client[Any], first: str | None) -> int:
+async def chat_in_lines(client: Client, first: str | None) -> int:
     """Connect the client, chat until stdin ends, and return the exit code.
 
     Raises:
         ClaudeAgentError: The session does not start.
     """
     async with client:
+        client.connection.default_idle = DEFAULT_IDLE
         chat = LineChat(client)
         async with anyio.create_task_group() as group:
             group.start_soon(chat.follow)
@@ -99,12 +101,12 @@ class LineChat:
         has_ended: Set when all events of the session are shown.
     """
 
-    def __init__(self, client: Client[Any]) -> None:
+    def __init__(self, client: Client) -> None:
         self.code = 0
         self.has_ended = anyio.Event()
         self._client = client
         self._conversation = Conversation()
-        self._run: Run[Any] | None = None
+        self._run: Run | None = None
         self._typed = TypedLines()
         self._changed = RepeatingEvent()
         self._open: Entry | None = None
@@ -118,7 +120,7 @@ class LineChat:
 
     # Input -----------------------------------------------------------------------------------------------------
 
-    async def read_input(self, first: str | None, group: Any) -> None:
+    async def read_input(self, first: str | None, group: object) -> None:
         """Send each line as a prompt, or as the answer to a pending question, until the input or the session ends."""
         if first:
             self._send(first, group)
@@ -144,7 +146,7 @@ class LineChat:
         self._run = self._client.query(prompt, until="result" if sys.stdin.isatty() else "idle")
         group.start_soon(self._finish, self._run)
 
-    async def _finish(self, run: Run[Any]) -> None:
+    async def _finish(self, run: Run) -> None:
         try:
             await run
         except ClaudeAgentError as error:
@@ -158,7 +160,7 @@ class LineChat:
 
     async def handle_ctrl_c(self, scope: anyio.CancelScope) -> None:
         """Interrupt the turn on Ctrl-C. Exit on a second Ctrl-C in the same turn, or if no turn is running."""
-        interrupted: Run[Any] | None = None
+        interrupted: Run | None = None
         with anyio.open_signal_receiver(signal.SIGINT) as signals:
             async for _ in signals:
                 if self._run is None or self._run is interrupted:

@@ -5,15 +5,16 @@ import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from rich.text import Text
 from textual import events
 from textual.message import Message
 from textual.widgets import Static, TextArea
 
+from claude_agent_py._base.bounded_reading import read_lines
+from claude_agent_py._base.private_files import make_private
 from claude_agent_py._launch.locate import user_folder
-from claude_agent_py._untrusted import read_lines
 from claude_agent_py.cli._chat.conversation import Entry
 from claude_agent_py.permissions.requests import displayable
 
@@ -77,7 +78,7 @@ def _read(file: Path) -> list[str]:
     with suppress(OSError):
         for line in read_lines(file):
             with suppress(ValueError):
-                prompt: Any = json.loads(line)
+                prompt: object = json.loads(line)
                 if isinstance(prompt, str) and prompt:
                     prompts.append(prompt)
         if len(prompts) > 2 * MAX_PROMPTS:
@@ -93,6 +94,7 @@ def _append(file: Path, prompts: list[str]) -> None:
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
     descriptor = os.open(file, flags, 0o600)
     try:
+        make_private(descriptor)
         os.write(descriptor, "".join(f"{json.dumps(prompt)}\n" for prompt in prompts).encode())
     finally:
         os.close(descriptor)

@@ -243,7 +243,7 @@ class Dashboard(App[None]):
 
     # Threads ---------------------------------------------------------------------------------------------------------
 
-    def _work(self, work: Callable[[], Any], then: Callable[[Any], None]) -> None:
+    def _work(self, work: Callable[[], object], then: Callable[[Any], None]) -> None:
         """Call `work` in a thread, then `then` in the application with the result. Report an error of `work`."""
 
         def run() -> None:
@@ -280,7 +280,7 @@ class Dashboard(App[None]):
             return
         self.push_screen(AnswerScreen(question), lambda value: self._answer(question, value))
 
-    def _answer(self, question: Interaction, value: Any) -> None:
+    def _answer(self, question: Interaction, value: object) -> None:
         if value is None:
             return
 

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import anyio
 
@@ -88,7 +88,7 @@ class FleetView:
             if len(events) < MAX_EVENTS:
                 tasks.after = max(tasks.after, info.events)
 
-    async def _query(self, work: Callable[..., T], *args: Any) -> T:
+    async def _query(self, work: Callable[..., T], *args: object) -> T:
         return await self.fleet.database.read(work, *args, patience=0.0)
 
     async def _load_spent(self, info: "FleetSessionInfo") -> Spent:
@@ -109,7 +109,7 @@ class FleetView:
             outcomes.append(outcome)
         return _sum_outcomes(outcomes)
 
-    def messages(self, session_id: str, last: int | None = None) -> list[Any]:
+    def messages(self, session_id: str, last: int | None = None) -> list[object]:
         """Return the messages of a session, all or only from the last events. Blocks.
 
         Raises:
@@ -117,12 +117,12 @@ class FleetView:
         """
         return anyio.run(self._load_messages, session_id, last)
 
-    async def _load_messages(self, session_id: str, last: int | None) -> list[Any]:
+    async def _load_messages(self, session_id: str, last: int | None) -> list[object]:
         from claude_agent_py.fleet import _rows
 
         info = await self._query(_rows.load_info, session_id)
         after = 0 if last is None else max(0, info.events - last)
-        messages: list[Any] = []
+        messages: list[object] = []
         while after < info.events:
             events, _ = await self._query(_rows.load_events, session_id, after, MAX_EVENTS)
             if not events:

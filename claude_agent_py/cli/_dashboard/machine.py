@@ -7,16 +7,16 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from claude_agent_py._errors import SessionError
-from claude_agent_py._proc import contents
-from claude_agent_py._untrusted import Lines
+from claude_agent_py._base.bounded_reading import Lines
+from claude_agent_py._base.errors import SessionError
+from claude_agent_py._base.proc import contents
 from claude_agent_py.cli._dashboard.rows import Row, Spent, nest_tasks
 from claude_agent_py.cli.terminal import one_line
 from claude_agent_py.sessions.folders import AnyPath, find_session, regular_file
 from claude_agent_py.sessions.index import describe_session, list_sessions
 from claude_agent_py.sessions.lines import Snapshot
 from claude_agent_py.sessions.processes import RunningProcess, RunningSession, running_sessions
-from claude_agent_py.sessions.session import CostNote, read_cost, read_last_cost
+from claude_agent_py.sessions.stored_session import CostNote, read_cost, read_last_cost
 from claude_agent_py.sessions.stored_tasks import Launches, LaunchReader, StoredTask
 from claude_agent_py.sessions.transcript import StoredSubagent, find_agent_files, read_subagent
 from claude_agent_py.tasks.files.follow import Tail

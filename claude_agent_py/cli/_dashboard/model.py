@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from claude_agent_py._errors import OptionsError
+from claude_agent_py._base.errors import OptionsError
 from claude_agent_py.cli._dashboard.fleet import MAX_SESSIONS, FleetView
 from claude_agent_py.cli._dashboard.machine import REFRESH_SECONDS, Machine
 from claude_agent_py.cli._dashboard.rows import Row

@@ -8,6 +8,7 @@ from typing import Any, Final, Literal, TypeAlias
 from claude_agent_py.cli.terminal import one_line
 from claude_agent_py.permissions.interactions import Interaction
 from claude_agent_py.transport.processes import ProcessID
+from claude_agent_py.wire.base import JSONObject
 
 Kind: TypeAlias = Literal["host", "session", "task", "fleet", "fleet_session", "inbox", "question"]
 
@@ -126,7 +127,7 @@ class Row:
         state = f" [{self.state}]" if self.state else ""
         return one_line(f"{self.title}{state} {' · '.join(texts)}", LINE_CHARS)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JSONObject:
         return {
             **self.facts,
             "tokens": self.spent.tokens,
@@ -138,7 +139,7 @@ class Row:
         }
 
 
-def _describe_question(question: Interaction) -> dict[str, Any]:
+def _describe_question(question: Interaction) -> JSONObject:
     return {
         "id": question.id,
         "kind": question.kind,

@@ -16,7 +16,7 @@ from typing import Any, Final
 from rich.text import Text
 from textual.widgets import RichLog
 
-from claude_agent_py._errors import ClaudeAgentError, OptionsError
+from claude_agent_py._base.errors import ClaudeAgentError, OptionsError
 from claude_agent_py.cli._dashboard.fleet import FleetView
 from claude_agent_py.cli._dashboard.rows import Row
 from claude_agent_py.cli.sessions import render_conversation
@@ -25,7 +25,7 @@ from claude_agent_py.observe import Timeline
 from claude_agent_py.permissions.requests import displayable
 from claude_agent_py.sessions.folders import regular_file
 from claude_agent_py.sessions.lines import Snapshot
-from claude_agent_py.sessions.session import get_session
+from claude_agent_py.sessions.stored_session import get_session
 from claude_agent_py.tasks.files.transcript import read_message
 
 MAX_MESSAGES: Final = 200
@@ -58,11 +58,11 @@ def get_version(row: Row) -> object:
     return row.facts.get("events", row.since)
 
 
-def _read_last_messages(path: str) -> list[Any]:
+def _read_last_messages(path: str) -> list[object]:
     """Return the last messages of a transcript in reverse order, including abandoned branches."""
     status = regular_file(path)
     snapshot = Snapshot(path, status.st_size if status else 0)
-    messages: list[Any] = []
+    messages: list[object] = []
     # The file may have been removed in the meantime. A line that is not a message is skipped.
     with suppress(OSError):
         for at, line in snapshot.backwards():

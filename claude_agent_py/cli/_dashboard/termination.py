@@ -10,8 +10,8 @@ import subprocess
 import time
 from typing import Final
 
-from claude_agent_py._errors import ClaudeAgentError
-from claude_agent_py._proc import contents
+from claude_agent_py._base.errors import ClaudeAgentError
+from claude_agent_py._base.proc import contents
 from claude_agent_py.transport.processes import PS_TIMEOUT, ProcessID, descendants, in_proc, kill_each, process_table
 
 GRACE_SECONDS: Final = 5.0

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import anyio
 
-from claude_agent_py._errors import OptionsError, StoreError
-from claude_agent_py._event_loop import run_file_work
-from claude_agent_py._log import logger
+from claude_agent_py._base.errors import OptionsError, StoreError
+from claude_agent_py._base.event_loop import run_file_work
+from claude_agent_py._base.log import logger
 from claude_agent_py.sessions.folders import AnyPath, check_id, is_id, project_key_for_directory
 from claude_agent_py.sessions.stores.private_folder import PREFIX, find_left_behind, remove_tree
 from claude_agent_py.sessions.stores.protocol import (
@@ -45,6 +45,11 @@ class StoreAccess:
         self.store: Any = store
         """The store, whose optional methods type checkers do not know."""
         self._timeout = timeout
+
+    @property
+    def can_search(self) -> bool:
+        """Whether the store can look for a session in all projects. Stores of the official protocol cannot."""
+        return implements(self.store, "find_session")
 
     @contextlib.asynccontextmanager
     async def call(self, action: str) -> AsyncIterator[None]:
@@ -86,6 +91,13 @@ class StoreAccess:
             lease: Lease = await self.store.acquire_lease(place.key, holder)
         return lease
 
+    async def release_lease(self, lease: Lease) -> None:
+        """Release a lease. A failure is logged: a lease that is not released expires."""
+        try:
+            await self.store.release_lease(lease)
+        except Exception as error:
+            logger.warning("the lease of session %s cannot be released: %s", lease.key["session_id"], error)
+
     async def list_subpaths(self, place: Place) -> list[str]:
         """Return the subpaths of a session; an empty list if the store cannot list them."""
         if not implements(self.store, "list_subkeys"):
@@ -114,20 +126,12 @@ class StoreAccess:
                 return session_id
         return None
 
-    async def find_place(self, session_id: str, directory: AnyPath | None, project_key: str | None) -> Place:
-        """Return the place of a session. Does not check that it exists. Raises OptionsError if the id is not a UUID."""
-        check_id(session_id)
-        if project_key is not None and not isinstance(project_key, str):
-            raise OptionsError(f"must be text, not {type(project_key).__name__}", option="project_key")
-        project = project_key or await self.find_project(session_id, project_key_for_directory(directory))
-        return Place(project, session_id)
-
     async def find_project(self, session_id: str, default: str) -> str:
         """Return the project of a session: the default one if it has the session, otherwise the only one that does.
 
-        Stores of the official protocol cannot search other projects, so the default one is returned.
+        Returns the default one if the store cannot search other projects.
         """
-        if not implements(self.store, "find_session"):
+        if not self.can_search:
             return default
         async with self.call(f"find session {session_id}"):
             found: list[Any] = [*await self.store.find_session(session_id)]
@@ -187,6 +191,21 @@ class StoreAccess:
                 else:
                     await run_file_work(_remove_session, folder, path)
         return failed
+
+
+async def locate(
+    store: SessionStore, session_id: str, directory: AnyPath | None, project_key: str | None, timeout: float = SECONDS
+) -> tuple[StoreAccess, Place]:
+    """Return the place of a session in a store. Does not check that it exists.
+
+    Raises OptionsError if the id is not a UUID.
+    """
+    check_id(session_id)
+    if project_key is not None and not isinstance(project_key, str):
+        raise OptionsError(f"must be text, not {type(project_key).__name__}", option="project_key")
+    access = StoreAccess(store, timeout)
+    project = project_key or await access.find_project(session_id, project_key_for_directory(directory))
+    return access, Place(project, session_id)
 
 
 async def _write_entries(path: str, entries: list[SessionStoreEntry], place: Place) -> None:

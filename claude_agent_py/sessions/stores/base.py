@@ -1,15 +1,15 @@
 """`BlockingStore`: the base of this package's stores. Their work runs in threads, on asyncio and trio."""
 
 import json
-import re
 from collections.abc import Callable, Container, Iterable, Mapping
-from typing import Any, Final, NamedTuple, TypeVar, TypeVarTuple
+from typing import Any, Final, NamedTuple, TypeVar, TypeVarTuple, cast
 
 import anyio
 from anyio import to_thread
 
-from claude_agent_py._errors import SessionError, StoreError
-from claude_agent_py._event_loop import PerLoop
+from claude_agent_py._base.errors import SessionError, StoreError
+from claude_agent_py._base.event_loop import PerLoop
+from claude_agent_py._base.log import logger
 from claude_agent_py.sessions.stores.protocol import (
     LEASE_SECONDS,
     Lease,
@@ -26,24 +26,7 @@ from claude_agent_py.sessions.stores.protocol import (
     release,
     renew,
 )
-from claude_agent_py.wire.timestamps import seconds
-
-_LAST: Final[Mapping[str, str]] = {
-    "customTitle": "custom_title",
-    "aiTitle": "ai_title",
-    "lastPrompt": "last_prompt",
-    "summary": "summary_hint",
-    "gitBranch": "git_branch",
-}
-"""The entry fields whose last value counts, with their names in the summary."""
-_COMMAND: Final = re.compile(r"<command-name>(.*?)</command-name>")
-_NOT_TYPED: Final = re.compile(
-    r"^(?:<local-command-stdout>|<session-start-hook>|<tick>|<goal>|"
-    r"\[Request interrupted by user[^\]]*\]|"
-    r"\s*<ide_opened_file>[\s\S]*</ide_opened_file>\s*$|"
-    r"\s*<ide_selection>[\s\S]*</ide_selection>\s*$)"
-)
-_MOST_CHARS: Final = 200
+from claude_agent_py.sessions.summary import apply_entry
 
 
 def fold_session_summary(
@@ -62,61 +45,13 @@ def fold_session_summary(
     """
     data: dict[str, Any] = dict(prev["data"]) if prev is not None else {}
     for entry in entries:
-        _apply_entry(data, entry)
+        apply_entry(data, entry)
     before = prev["mtime"] if prev is not None else 0
     return {"session_id": key["session_id"], "mtime": before, "data": data}
 
 
-def _apply_entry(data: dict[str, Any], entry: Mapping[str, Any]) -> None:
-    data.setdefault("is_sidechain", entry.get("isSidechain") is True)
-    created = _to_milliseconds(entry.get("timestamp"))
-    if created is not None:
-        data.setdefault("created_at", created)
-    if isinstance(cwd := entry.get("cwd"), str) and cwd:
-        data.setdefault("cwd", cwd)
-    if not data.get("first_prompt_locked"):
-        _apply_prompt(data, entry)
-    for source, name in _LAST.items():
-        if isinstance(value := entry.get(source), str):
-            data[name] = value
-    if entry.get("type") == "tag":
-        tag = entry.get("tag")
-        if isinstance(tag, str) and tag:
-            data["tag"] = tag
-        else:
-            data.pop("tag", None)
-
-
-def _apply_prompt(data: dict[str, Any], entry: Mapping[str, Any]) -> None:
-    """Record the first prompt typed by a person and, as a fallback, the first command."""
-    if entry.get("type") != "user" or entry.get("isMeta") is True or entry.get("isCompactSummary") is True:
-        return
-    message = entry.get("message")
-    for text in _extract_texts(message.get("content") if isinstance(message, dict) else None):
-        line = text.replace("\n", " ").strip()
-        if not line:
-            continue
-        if command := _COMMAND.search(line):
-            data["command_fallback"] = data.get("command_fallback") or command[1]
-        elif not _NOT_TYPED.match(line):
-            data["first_prompt"] = line if len(line) <= _MOST_CHARS else line[:_MOST_CHARS].rstrip() + "…"
-            data["first_prompt_locked"] = True
-            return
-
-
-def _extract_texts(content: object) -> list[str]:
-    if isinstance(content, str):
-        return [content]
-    blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
-    if any(block.get("type") == "tool_result" for block in blocks):
-        return []
-    return [block["text"] for block in blocks if block.get("type") == "text" and isinstance(block.get("text"), str)]
-
-
-def _to_milliseconds(timestamp: object) -> int | None:
-    at = seconds(timestamp)
-    return None if at is None else int(at * 1000)
-
+_LINKED_FIRST: Final = ("parentUuid", "isSidechain")
+_LINKED_LAST: Final = ("cwd", "sessionId", "version", "gitBranch")
 
 T = TypeVar("T")
 Arguments = TypeVarTuple("Arguments")
@@ -138,6 +73,17 @@ class Row(NamedTuple):
     entry: SessionStoreEntry
 
 
+def order_fields(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an entry with its fields in the CLI's order, which a database may have changed (`jsonb` does).
+
+    The CLI and this library recognise a line of a transcript by its first field, and read a branch from the last one.
+    """
+    first, last = (_LINKED_FIRST, _LINKED_LAST) if "parentUuid" in entry else (("type",), ())
+    ends = {*first, *last}
+    names = (*first, *(name for name in entry if name not in ends), *last)
+    return {name: entry[name] for name in names if name in entry}
+
+
 def encode_entry(entry: SessionStoreEntry) -> str:
     """Return an entry as JSON in ASCII, which can express characters that databases and UTF-8 refuse.
 
@@ -145,7 +91,7 @@ def encode_entry(entry: SessionStoreEntry) -> str:
         StoreError: The entry is not JSON.
     """
     try:
-        return json.dumps(entry, separators=(",", ":"), allow_nan=False)
+        return json.dumps(order_fields(entry), separators=(",", ":"), allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise StoreError(f"an entry is not JSON: {error}") from error
 
@@ -206,7 +152,7 @@ class BlockingStore:
         )
 
     async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
-        """Return the entries of a transcript, or None if there are none.
+        """Return the entries of a transcript, or None if there are none. Damaged lines are left out, and logged.
 
         Raises:
             StoreError: The entries cannot be read.
@@ -215,7 +161,11 @@ class BlockingStore:
         return await self._run_in_thread("load", place, self._load_all, place) or None
 
     def _load_all(self, place: Place) -> list[SessionStoreEntry]:
-        return drop_duplicates([json.loads(text) for text in self._load(place)])
+        texts = self._load(place)
+        entries = [entry for text in texts if (entry := parse_entry(text)) is not None]
+        if len(entries) < len(texts):
+            logger.warning("%d damaged lines of %s were left out", len(texts) - len(entries), format_key(place.key))
+        return drop_duplicates(entries)
 
     async def list_sessions(self, project_key: str) -> list[SessionStoreListEntry]:
         """Return the sessions of a project, in any order.
@@ -334,16 +284,30 @@ class SummarisingStore(BlockingStore):
     """A store that keeps summaries of its sessions."""
 
     async def list_session_summaries(self, project_key: str) -> list[SessionSummaryEntry]:
-        """Return the summaries of the sessions of a project, in any order.
+        """Return the summaries of the sessions of a project, in any order. Damaged ones are left out.
 
         Raises:
             StoreError: The summaries cannot be read.
         """
         found = await self._run_in_thread("list", Place(project_key, ""), self._list_summaries, project_key)
-        return [{"session_id": session, "mtime": mtime, "data": json.loads(text)} for session, mtime, text in found]
+        parsed = ((session, mtime, parse_entry(text)) for session, mtime, text in found)
+        return [
+            {"session_id": session, "mtime": mtime, "data": cast("dict[str, Any]", data)}
+            for session, mtime, data in parsed
+            if data is not None
+        ]
 
     def _list_summaries(self, project: str) -> list[tuple[str, int, str | bytes]]:
         raise NotImplementedError
+
+
+def parse_entry(text: str | bytes) -> SessionStoreEntry | None:
+    """Return a stored entry, or None if it is damaged."""
+    try:
+        entry = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return cast("SessionStoreEntry", entry) if isinstance(entry, dict) else None
 
 
 def read_uuid(entry: SessionStoreEntry) -> str | None:

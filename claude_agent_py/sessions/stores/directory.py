@@ -11,7 +11,6 @@ import json
 import os
 import shutil
 import stat
-import threading
 import time
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
@@ -19,14 +18,25 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 from urllib.parse import quote, unquote
 
-from claude_agent_py._errors import StoreError
-from claude_agent_py._file_locks import lock_file
+from claude_agent_py._base.errors import StoreError
+from claude_agent_py._base.locks import lock_file, unlock_file
+from claude_agent_py._base.thread_locks import ThreadLock
 from claude_agent_py.sessions.files import write_atomically
 from claude_agent_py.sessions.folders import regular_file
-from claude_agent_py.sessions.stores.base import ChangeLease, Row, SummarisingStore, drop_known, update_summary
+from claude_agent_py.sessions.stores.base import (
+    ChangeLease,
+    Row,
+    SummarisingStore,
+    drop_known,
+    parse_entry,
+    read_uuid,
+    update_summary,
+)
 from claude_agent_py.sessions.stores.protocol import LeaseState, Place, check_epoch
 
 VERSION: Final = 1
+VERSION_FILE: Final = "version"
+"""The file in the folder `state`. No project has a folder of that name there."""
 LOCK_SECONDS: Final = 30.0
 """How many seconds to wait for another process, which may have been suspended while writing."""
 _RETRY_SECONDS: Final = 0.002
@@ -60,12 +70,12 @@ class DirectoryStore(SummarisingStore):
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self.root: Path = Path(root).expanduser().absolute()
-        self._cache_lock = threading.Lock()
+        self._cache_lock = ThreadLock()
         self._known_uuids: OrderedDict[Place, _Uuids] = OrderedDict()
         try:
             for folder in (self.root, self._resolve("projects"), self._resolve("state")):
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            version = self._resolve("state", "version")
+            version = self._resolve("state", VERSION_FILE)
             if not version.exists():
                 write_atomically(str(version), [str(VERSION).encode()], replace=True)
             if int(version.read_text()) > VERSION:
@@ -99,7 +109,10 @@ class DirectoryStore(SummarisingStore):
         return self._resolve("projects", _encode_name(place.project), _encode_name(place.session))
 
     def _state_path(self, place: Place, suffix: str) -> Path:
-        return self._resolve("state", _encode_name(place.project), _encode_name(place.session) + suffix)
+        project = _encode_name(place.project)
+        if project.lower() == VERSION_FILE:
+            project = f"%{ord(project[0]):02X}{project[1:]}"
+        return self._resolve("state", project, _encode_name(place.session) + suffix)
 
     @contextlib.contextmanager
     def _hold_lock(self, place: Place) -> Iterator[None]:
@@ -112,14 +125,19 @@ class DirectoryStore(SummarisingStore):
                 if time.monotonic() > deadline:
                     raise StoreError(f"another process has held the lock {path} for more than {LOCK_SECONDS:g} s")
                 time.sleep(_RETRY_SECONDS)
-            # Closing the file unlocks it.
-            yield
+            try:
+                yield
+            finally:
+                unlock_file(file.fileno())
 
     def _read_state(self, place: Place) -> dict[str, Any]:
+        path = self._state_path(place, ".json")
         try:
-            state = json.loads(_read_content(self._state_path(place, ".json")))
+            state = json.loads(_read_content(path))
         except FileNotFoundError:
             return {}
+        except (ValueError, RecursionError) as error:
+            raise StoreError(f"{path} is damaged ({error}); without the file, the session has no lease") from error
         return state if isinstance(state, dict) else {}
 
     def _write_state(self, place: Place, state: dict[str, Any]) -> None:
@@ -161,10 +179,8 @@ class DirectoryStore(SummarisingStore):
                 file.truncate(known.size)
                 break
             known.size += len(line)
-            with contextlib.suppress(ValueError):
-                entry = json.loads(line)
-                if isinstance(entry, dict) and entry.get("uuid") is not None:
-                    known.uuids.add(str(entry["uuid"]))
+            if (entry := parse_entry(line)) is not None and (uuid := read_uuid(entry)) is not None:
+                known.uuids.add(uuid)
         with self._cache_lock:
             self._known_uuids[place] = known
             while len(self._known_uuids) > _KNOWN:
@@ -188,9 +204,10 @@ class DirectoryStore(SummarisingStore):
         found: list[tuple[str, int, str | bytes]] = []
         for path in self._list_transcripts(project):
             session = unquote(path.name.removesuffix(_SUFFIX))
-            summary = self._read_state(Place(project, session)).get("summary")
-            if summary is not None:
-                found.append((session, _read_mtime(path), json.dumps(summary)))
+            with contextlib.suppress(StoreError):  # without a summary, the session is read
+                summary = self._read_state(Place(project, session)).get("summary")
+                if summary is not None:
+                    found.append((session, _read_mtime(path), json.dumps(summary)))
         return found
 
     def _list_subpaths(self, place: Place) -> list[str]:
@@ -226,6 +243,8 @@ class DirectoryStore(SummarisingStore):
 def _encode_name(part: str) -> str:
     """Return a part of a key as a file name, percent-encoded except letters, digits, `_.-~@+=,` and spaces."""
     name = quote(part, safe="~@+=, ")
+    if part.endswith(_SUFFIX):  # the folder of such a session would be the transcript of another one
+        return f"{name.removesuffix(_SUFFIX)}%2Ejsonl"
     return name.replace(".", "%2E") if not part.strip(".") else name
 
 

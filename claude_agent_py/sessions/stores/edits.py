@@ -11,13 +11,12 @@ from typing import Any, Final, cast
 
 import anyio
 
-from claude_agent_py._errors import SessionError, StoreError
-from claude_agent_py._event_loop import run_file_work
-from claude_agent_py._log import logger
-from claude_agent_py.sessions.changes import fork_session, normalise_tag, normalise_title
+from claude_agent_py._base.errors import SessionError, StoreError
+from claude_agent_py._base.event_loop import run_file_work
+from claude_agent_py.sessions.changes import build_tag, build_title, fork_session
 from claude_agent_py.sessions.folders import AnyPath, config_folder, find_session, project_key_for_directory
 from claude_agent_py.sessions.info import SessionInfo
-from claude_agent_py.sessions.stores.access import SECONDS, StoreAccess
+from claude_agent_py.sessions.stores.access import SECONDS, StoreAccess, locate
 from claude_agent_py.sessions.stores.protocol import (
     Lease,
     Place,
@@ -120,8 +119,7 @@ async def export_session(
         StoreError: The store failed or took too long.
         OptionsError: The id is not a UUID.
     """
-    access = StoreAccess(store, timeout)
-    place = await access.find_place(session_id, directory, project_key)
+    access, place = await locate(store, session_id, directory, project_key, timeout)
     target_project = project_key_for_directory(directory)
     folder = os.path.join(config_folder(config_dir), "projects")
     try:
@@ -131,7 +129,7 @@ async def export_session(
     except OSError as error:
         raise SessionError(f"session {session_id} cannot be written: {error}", session_id=session_id) from error
     if not exists:
-        raise not_found_error(place)
+        raise not_found_error(access, place)
     return os.path.join(folder, target_project, f"{session_id}.jsonl")
 
 
@@ -163,14 +161,14 @@ async def copy_session(
         StoreError: A store failed or took too long. Repeating the call continues the copy.
         OptionsError: The id is not a UUID.
     """
-    origin, copies = StoreAccess(source, timeout), StoreAccess(target, timeout)
-    place = await origin.find_place(session_id, None, project_key)
+    origin, place = await locate(source, session_id, None, project_key, timeout)
+    copies = StoreAccess(target, timeout)
     count = 0
     for subpath in ("", *await origin.list_subpaths(place)):
         entries = await origin.load(place._replace(subpath=subpath))
         if not entries:
             if not subpath:
-                raise not_found_error(place)
+                raise not_found_error(origin, place)
             continue
         to = Place(to_project_key or place.project, session_id, subpath)
         new = list(filter(build_missing_check(await copies.load(to) or []), entries))
@@ -210,9 +208,8 @@ async def rename_session_via_store(
         StoreError: The store failed or took too long.
         OptionsError: The id is not a UUID, or the title is empty.
     """
-    note = {"type": "custom-title", "customTitle": normalise_title(title)}
-    access = StoreAccess(session_store, timeout)
-    await _append_note(access, await access.find_place(session_id, directory, project_key), note)
+    note = build_title(title)
+    await _append_note(*await locate(session_store, session_id, directory, project_key, timeout), note)
 
 
 async def tag_session_via_store(
@@ -228,9 +225,8 @@ async def tag_session_via_store(
 
     Takes the arguments and raises the errors of `rename_session_via_store`.
     """
-    note = {"type": "tag", "tag": normalise_tag(tag)}
-    access = StoreAccess(session_store, timeout)
-    await _append_note(access, await access.find_place(session_id, directory, project_key), note)
+    note = build_tag(tag)
+    await _append_note(*await locate(session_store, session_id, directory, project_key, timeout), note)
 
 
 async def delete_session_via_store(
@@ -248,8 +244,7 @@ async def delete_session_via_store(
     """
     if not implements(session_store, "delete"):
         raise StoreError("the store has no delete()", session_id=session_id)
-    access = StoreAccess(session_store, timeout)
-    place = await access.find_place(session_id, directory, project_key)
+    access, place = await locate(session_store, session_id, directory, project_key, timeout)
     await _check_exists(access, place)
     async with _hold_lease(access, place):
         # Some stores do not delete the subagents with the session.
@@ -286,8 +281,7 @@ async def fork_session_via_store(
         StoreError: The store failed or took too long. The copy may exist in part.
         OptionsError: The id is not a UUID.
     """
-    access = StoreAccess(session_store, timeout)
-    place = await access.find_place(session_id, directory, project_key)
+    access, place = await locate(session_store, session_id, directory, project_key, timeout)
     async with open_temporarily(access, place) as (_, folder):
         copy = await run_file_work(
             lambda: fork_session(session_id, None, up_to_message_id, title, config_dir=folder.path)
@@ -313,7 +307,7 @@ async def _check_exists(access: StoreAccess, place: Place) -> None:
     else:
         exists = bool(await access.load(place))
     if not exists:
-        raise not_found_error(place)
+        raise not_found_error(access, place)
 
 
 @asynccontextmanager
@@ -325,7 +319,4 @@ async def _hold_lease(access: StoreAccess, place: Place) -> AsyncIterator[Lease 
     finally:
         if lease is not None:
             with anyio.move_on_after(RELEASE_SECONDS, shield=True):
-                try:
-                    await access.store.release_lease(lease)
-                except Exception as error:
-                    logger.warning("the lease of session %s cannot be released: %s", place.session, error)
+                await access.release_lease(lease)

@@ -1,8 +1,8 @@
 """`MemoryStore`: sessions in the memory of this process, for tests."""
 
-import threading
 import time
 
+from claude_agent_py._base.thread_locks import ThreadLock
 from claude_agent_py.sessions.stores.base import ChangeLease, Row, SummarisingStore, drop_known, update_summary
 from claude_agent_py.sessions.stores.protocol import (
     LeaseState,
@@ -21,7 +21,7 @@ class MemoryStore(SummarisingStore):
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = ThreadLock()
         self._rows: dict[Place, list[str]] = {}
         self._uuids: dict[Place, set[str]] = {}
         self._times: dict[Place, int] = {}

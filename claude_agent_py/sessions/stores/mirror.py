@@ -17,9 +17,9 @@ from typing import Any, Final, Literal, Protocol, cast
 
 import anyio
 
-from claude_agent_py._errors import StaleLeaseError, StoreError
-from claude_agent_py._event_loop import run_file_work
-from claude_agent_py._log import logger
+from claude_agent_py._base.errors import StaleLeaseError, StoreError
+from claude_agent_py._base.event_loop import run_file_work
+from claude_agent_py._base.log import logger
 from claude_agent_py.sessions.files import write_atomically
 from claude_agent_py.sessions.stores.access import StoreAccess
 from claude_agent_py.sessions.stores.private_folder import PrivateFolder, make_folder
@@ -488,7 +488,4 @@ class Mirror:
         leases = self._leases or {}
         self._leases = {}
         for lease in leases.values():
-            try:
-                await self._access.store.release_lease(lease)
-            except Exception as error:
-                logger.warning("the lease of session %s cannot be released: %s", lease.key["session_id"], error)
+            await self._access.release_lease(lease)

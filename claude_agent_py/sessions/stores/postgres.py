@@ -1,15 +1,15 @@
-"""`PostgresStore`: sessions in PostgreSQL. Needs `psycopg` 3: `pip install claude-agent-py[postgres]`."""
+"""`PostgresStore`: sessions in PostgreSQL. Needs `psycopg` 3: `pip install "psycopg[binary]"`."""
 
 import contextlib
 import json
 import os
 import re
-import threading
 import weakref
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from claude_agent_py._errors import OptionsError, StoreError
+from claude_agent_py._base.errors import OptionsError, StoreError
+from claude_agent_py._base.thread_locks import ThreadLock
 from claude_agent_py.sessions.stores.base import ChangeLease, Row, SummarisingStore, drop_known, update_summary
 from claude_agent_py.sessions.stores.protocol import LeaseState, Place, check_epoch
 
@@ -62,7 +62,7 @@ class PostgresStore(SummarisingStore):
         try:
             import psycopg
         except ImportError as error:
-            message = "PostgresStore needs psycopg 3: pip install 'claude-agent-py[postgres]'"
+            message = 'PostgresStore needs psycopg 3: pip install "psycopg[binary]"'
             raise OptionsError(message, option="session_store") from error
         if not _NAME.fullmatch(schema):
             raise OptionsError(f"must be a lower-case identifier, not {schema!r}", option="schema")
@@ -70,7 +70,7 @@ class PostgresStore(SummarisingStore):
         self._conninfo = conninfo
         self._schema = schema
         self._idle: list[Connection[Any]] = []
-        self._lock = threading.Lock()
+        self._lock = ThreadLock()
         self._is_ready = False
         self._owner = os.getpid()
         weakref.finalize(self, _close_connections, self._idle, self._owner)

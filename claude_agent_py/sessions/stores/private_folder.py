@@ -20,10 +20,10 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from claude_agent_py._errors import StoreError
-from claude_agent_py._log import logger
-from claude_agent_py._private_folders import leftovers, lock, unlock
-from claude_agent_py._untrusted import read_bytes, read_object
+from claude_agent_py._base.bounded_reading import read_bytes, read_object
+from claude_agent_py._base.errors import StoreError
+from claude_agent_py._base.locks import leftovers, lock, unlock
+from claude_agent_py._base.log import logger
 
 PREFIX: Final = "claude-agent-py-session-"
 SETTINGS: Final = ("settings.json", "cowork_settings.json")

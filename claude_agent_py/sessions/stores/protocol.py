@@ -10,7 +10,7 @@ import socket
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, NotRequired, Protocol, Required, TypedDict, cast, runtime_checkable
 
-from claude_agent_py._errors import SessionLeasedError, StaleLeaseError, StoreError
+from claude_agent_py._base.errors import SessionLeasedError, StaleLeaseError, StoreError
 
 
 class SessionKey(TypedDict):

@@ -5,20 +5,21 @@ A session is loaded into a private folder, which exists as long as the objects c
 
 import re
 import shutil
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any, Final
 
 import anyio
 
-from claude_agent_py._errors import SessionError, SessionNotFoundError, StoreError
-from claude_agent_py._event_loop import run_file_work
+from claude_agent_py._base.errors import SessionError, SessionNotFoundError, StoreError
+from claude_agent_py._base.event_loop import run_file_work
+from claude_agent_py._base.log import logger
 from claude_agent_py.sessions.folders import AnyPath, is_id, project_key_for_directory
 from claude_agent_py.sessions.index import check_page, describe_session
-from claude_agent_py.sessions.info import SessionInfo
-from claude_agent_py.sessions.session import Session, find_subagent, slice_messages
-from claude_agent_py.sessions.stores.access import SECONDS, StoreAccess
+from claude_agent_py.sessions.info import SessionInfo, build_info
+from claude_agent_py.sessions.stored_session import StoredSession, find_subagent, slice_messages
+from claude_agent_py.sessions.stores.access import SECONDS, StoreAccess, locate
 from claude_agent_py.sessions.stores.base import fold_session_summary
 from claude_agent_py.sessions.stores.private_folder import NEW_SECONDS, PrivateFolder, find_left_behind, remove_tree
 from claude_agent_py.sessions.stores.protocol import Place, SessionStore, format_key, implements
@@ -51,6 +52,7 @@ async def list_sessions_from_store(
     """Return the sessions of a project in a store, newest first.
 
     Their `path` is empty and their `file_size` is 0. A session is loaded only if the store has no up-to-date summary.
+    If loading fails, that is logged, and the session's `summary` is empty.
 
     Args:
         session_store: The store.
@@ -61,7 +63,7 @@ async def list_sessions_from_store(
         timeout: The time limit of each store call, in seconds.
 
     Raises:
-        StoreError: The store failed, took too long, or cannot list its sessions.
+        StoreError: The store cannot list its sessions, or took too long to list them.
         OptionsError: `limit` or `offset` is negative.
     """
     check_page(limit, offset)
@@ -69,33 +71,30 @@ async def list_sessions_from_store(
     if limit == 0:
         return found
     project = project_key or project_key_for_directory(directory)
-    async with aclosing(_iter_newest_first(StoreAccess(session_store, timeout), project)) as newest_first:
-        async for info in newest_first:
-            found.append(info)
-            if limit is not None and len(found) >= offset + limit:
-                break
+    access = StoreAccess(session_store, timeout)
+    times, data = await _load_lists(access, project)
+    waiting = sorted(times, key=lambda each: times[each], reverse=True)
+    while waiting and (limit is None or len(found) < offset + limit):
+        wanted = CONCURRENT_LOADS if limit is None else offset + limit - len(found)
+        batch = waiting[: min(wanted, CONCURRENT_LOADS)]
+        del waiting[: len(batch)]
+        await _derive_summaries(access, [Place(project, each) for each in batch if each not in data], data)
+        infos = (_describe(each, times[each], data[each]) for each in batch)
+        found += [info for info in infos if info is not None]
     return found[offset:]
 
 
-async def _iter_newest_first(access: StoreAccess, project: str) -> AsyncGenerator[SessionInfo, None]:
+async def _load_lists(access: StoreAccess, project: str) -> tuple[dict[str, int], dict[str, Any]]:
+    """Return the time of the last write of each session, and the data of the summaries that are up to date."""
     has_times = implements(access.store, "list_sessions")
     summaries = await _load_summaries(access, project)
     if not has_times and summaries is None:
         raise StoreError("the store has neither list_sessions() nor list_session_summaries()")
     known = summaries or {}
-    if has_times:
-        times = await access.load_session_times(project)
-    else:
-        times = {session: at for session, (at, _) in known.items()}
-    waiting = sorted(times, key=lambda each: times[each], reverse=True)
-    for start in range(0, len(waiting), CONCURRENT_LOADS):
-        batch = waiting[start : start + CONCURRENT_LOADS]
-        data = {each: known[each][1] for each in batch if each in known and known[each][0] >= times[each]}
-        await _derive_summaries(access, [Place(project, each) for each in batch if each not in data], data)
-        for each in batch:
-            info = _build_info(each, times[each], data.get(each, {}))
-            if info is not None:
-                yield info
+    if not has_times:
+        return {each: at for each, (at, _) in known.items()}, {each: data for each, (_, data) in known.items()}
+    times = await access.load_session_times(project)
+    return times, {each: data for each, (at, data) in known.items() if at >= times.get(each, at)}
 
 
 async def _load_summaries(access: StoreAccess, project: str) -> dict[str, tuple[int, dict[str, Any]]] | None:
@@ -112,55 +111,27 @@ async def _load_summaries(access: StoreAccess, project: str) -> dict[str, tuple[
         raise
 
 
-async def _derive_summaries(access: StoreAccess, places: list[Place], data: dict[str, dict[str, Any]]) -> None:
-    """Load sessions and add the `data` of their summaries to `data`."""
-    failed: list[StoreError] = []
+async def _derive_summaries(access: StoreAccess, places: list[Place], data: dict[str, Any]) -> None:
+    """Load sessions and add the `data` of their summaries to `data`; None for one that cannot be loaded."""
 
     async def derive(place: Place) -> None:
         try:
             entries = await access.load(place)
-        except StoreError as error:
-            failed.append(error)
-        else:
             data[place.session] = fold_session_summary(None, place.key, entries or [])["data"]
+        except StoreError as error:
+            data[place.session] = None
+            logger.warning("session %s cannot be loaded: %s", place.session, error)
 
     async with anyio.create_task_group() as loading:
         for place in places:
             loading.start_soon(derive, place)
-    if failed:
-        raise failed[0]
 
 
-def _build_info(session_id: str, changed: int, data: Mapping[str, Any]) -> SessionInfo | None:
-    """Return the description from a summary, or None for a subagent or a session without a prompt."""
-
-    def text(*names: str) -> str | None:
-        for name in names:
-            value = data.get(name)
-            if isinstance(value, str) and value:
-                return value
-        return None
-
-    first = text("first_prompt") if data.get("first_prompt_locked") else text("command_fallback")
-    title = text("custom_title", "ai_title")
-    last = text("last_prompt")
-    summary = title or last or text("summary_hint") or first
-    if data.get("is_sidechain") or not summary:
-        return None
-    created = data.get("created_at")
-    return SessionInfo(
-        session_id=session_id,
-        summary=summary,
-        last_modified=changed,
-        file_size=0,
-        custom_title=title,
-        first_prompt=first,
-        last_prompt=last,
-        git_branch=text("git_branch"),
-        cwd=text("cwd"),
-        tag=text("tag"),
-        created_at=created if isinstance(created, int) else None,
-    )
+def _describe(session_id: str, changed: int, data: Mapping[str, Any] | None) -> SessionInfo | None:
+    """Return the description of a session from its summary; an empty one for a session that cannot be loaded."""
+    if data is None:
+        return SessionInfo(session_id=session_id, summary="", last_modified=changed, file_size=0)
+    return build_info(session_id, changed, data)
 
 
 async def get_session_from_store(
@@ -171,7 +142,7 @@ async def get_session_from_store(
     project_key: str | None = None,
     include_subagents: bool = True,
     timeout: float = SECONDS,
-) -> Session:
+) -> StoredSession:
     """Return a snapshot of a session in a store.
 
     Use the result like the result of `get_session`. Its files are in a private folder, which is removed when the
@@ -192,20 +163,21 @@ async def get_session_from_store(
         SessionError: The session cannot be written to a temporary folder.
         OptionsError: The id is not a UUID.
     """
-    access = StoreAccess(session_store, timeout)
-    place = await access.find_place(session_id, directory, project_key)
+    access, place = await locate(session_store, session_id, directory, project_key, timeout)
     session, _ = await _load_session(access, place, include_subagents=include_subagents)
     return session
 
 
-async def _load_session(access: StoreAccess, place: Place, *, include_subagents: bool) -> tuple[Session, PrivateFolder]:
+async def _load_session(
+    access: StoreAccess, place: Place, *, include_subagents: bool
+) -> tuple[StoredSession, PrivateFolder]:
     """Load a session into a new private folder."""
     try:
         folder = await run_file_work(_make_folder)
         try:
             projects = folder.projects
             if not await access.write_session(place, projects, PROJECT, include_subagents=include_subagents):
-                raise not_found_error(place)
+                raise not_found_error(access, place)
             info = await run_file_work(
                 describe_session, str(projects / PROJECT / f"{place.session}.jsonl"), place.session
             )
@@ -215,7 +187,7 @@ async def _load_session(access: StoreAccess, place: Place, *, include_subagents:
     except OSError as error:
         message = f"session {place.session} cannot be written to a temporary folder: {error}"
         raise SessionError(message, session_id=place.session) from error
-    return Session(info, config_dir=folder.path, owner=folder), folder
+    return StoredSession(info, config_dir=folder.path, owner=folder), folder
 
 
 async def _remove_now(folder: PrivateFolder) -> None:
@@ -223,15 +195,18 @@ async def _remove_now(folder: PrivateFolder) -> None:
         await run_file_work(folder.remove)
 
 
-def not_found_error(place: Place) -> SessionNotFoundError:
+def not_found_error(access: StoreAccess, place: Place) -> SessionNotFoundError:
     """Return the error for a session that the store does not have."""
-    return SessionNotFoundError(f"the store has no session {format_key(place.key)}", session_id=place.session)
+    problem = f"the store has no session {format_key(place.key)}"
+    if not access.can_search:
+        problem += "; it has no find_session() to search other projects: name the session's project with project_key"
+    return SessionNotFoundError(problem, session_id=place.session)
 
 
 @asynccontextmanager
 async def open_temporarily(
     access: StoreAccess, place: Place, *, include_subagents: bool = True
-) -> AsyncIterator[tuple[Session, PrivateFolder]]:
+) -> AsyncIterator[tuple[StoredSession, PrivateFolder]]:
     """Load a session into a folder that is removed on exit."""
     session, folder = await _load_session(access, place, include_subagents=include_subagents)
     try:
@@ -252,8 +227,7 @@ async def get_session_info_from_store(
 
     Raises the errors of `get_session_from_store`.
     """
-    access = StoreAccess(session_store, timeout)
-    place = await access.find_place(session_id, directory, project_key)
+    access, place = await locate(session_store, session_id, directory, project_key, timeout)
     async with open_temporarily(access, place, include_subagents=False) as (session, _):
         return replace(session.info, path="")
 
@@ -269,8 +243,7 @@ async def get_session_messages_from_store(
     timeout: float = SECONDS,
 ) -> list[TranscriptMessage]:
     """Return a page of the messages of a session in a store. Raises the errors of `get_session_from_store`."""
-    access = StoreAccess(session_store, timeout)
-    place = await access.find_place(session_id, directory, project_key)
+    access, place = await locate(session_store, session_id, directory, project_key, timeout)
     async with open_temporarily(access, place, include_subagents=False) as (session, _):
         return await run_file_work(slice_messages, session.messages, limit, offset)
 
@@ -291,8 +264,7 @@ async def list_subagents_from_store(
     """
     if not implements(session_store, "list_subkeys"):
         raise StoreError("the store has no list_subkeys()", session_id=session_id)
-    access = StoreAccess(session_store, timeout)
-    place = await access.find_place(session_id, directory, project_key)
+    access, place = await locate(session_store, session_id, directory, project_key, timeout)
     found = map(_AGENT.fullmatch, await access.list_subpaths(place))
     return list(dict.fromkeys(each["id"] for each in found if each is not None))
 
@@ -312,7 +284,6 @@ async def get_subagent_messages_from_store(
 
     Raises SessionError if the session does not have the subagent.
     """
-    access = StoreAccess(session_store, timeout)
-    place = await access.find_place(session_id, directory, project_key)
+    access, place = await locate(session_store, session_id, directory, project_key, timeout)
     async with open_temporarily(access, place) as (session, _):
         return await run_file_work(lambda: slice_messages(find_subagent(session, agent_id).messages, limit, offset))

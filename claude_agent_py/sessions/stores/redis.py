@@ -1,4 +1,4 @@
-"""`RedisStore`: sessions in Redis. Needs the package `redis`: `pip install claude-agent-py[redis]`.
+"""`RedisStore`: sessions in Redis. Needs the package `redis`: `pip install redis`.
 
 A transcript is a list of entries and a set of their uuids. One transaction makes all related changes, and is repeated
 after a conflict.
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
-from claude_agent_py._errors import OptionsError, StoreError
+from claude_agent_py._base.errors import OptionsError, StoreError
 from claude_agent_py.sessions.stores.base import (
     ChangeLease,
     Row,
@@ -43,7 +43,7 @@ class RedisStore(SummarisingStore):
         try:
             import redis
         except ImportError as error:
-            message = "RedisStore needs the package redis: pip install 'claude-agent-py[redis]'"
+            message = "RedisStore needs the package redis: pip install redis"
             raise OptionsError(message, option="session_store") from error
         self._redis: Any = redis.Redis.from_url(url) if client is None else client
         self._prefix = prefix

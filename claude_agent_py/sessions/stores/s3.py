@@ -1,4 +1,4 @@
-"""`S3Store`: sessions in a bucket of S3, or a compatible service. Needs `boto3`: `pip install claude-agent-py[s3]`.
+"""`S3Store`: sessions in a bucket of S3, or a compatible service. Needs `boto3`: `pip install boto3`.
 
 Each append is an object, `<prefix>entries/<project>/<session>/<main or sub/<subpath>>/<time>-<random>.jsonl`. The
 objects sort by name in the order of the entries.
@@ -7,14 +7,14 @@ objects sort by name in the order of the entries.
 import contextlib
 import json
 import secrets
-import threading
 import time
 from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
-from claude_agent_py._errors import OptionsError, StaleLeaseError, StoreError
+from claude_agent_py._base.errors import OptionsError, StaleLeaseError, StoreError
+from claude_agent_py._base.thread_locks import ThreadLock
 from claude_agent_py.sessions.stores.base import BlockingStore, ChangeLease, Row, encode_utf8
 from claude_agent_py.sessions.stores.protocol import LeaseState, Place, check_epoch
 
@@ -50,13 +50,13 @@ class S3Store(BlockingStore):
             import boto3
             from botocore.exceptions import ClientError
         except ImportError as error:
-            message = "S3Store needs boto3: pip install 'claude-agent-py[s3]'"
+            message = "S3Store needs boto3: pip install boto3"
             raise OptionsError(message, option="session_store") from error
         self._s3: Any = boto3.client("s3") if client is None else client
         self._error: type[Exception] = ClientError
         self._bucket = bucket
         self._prefix = prefix
-        self._lock = threading.Lock()
+        self._lock = ThreadLock()
         self._last: OrderedDict[Place, int] = OrderedDict()
 
     def __repr__(self) -> str:
@@ -118,8 +118,8 @@ class S3Store(BlockingStore):
         prefix = self._project_prefix(project)
         found: dict[str, int] = {}
         for each in self._iter_objects(prefix):
-            session, kind, *_ = each["Key"].removeprefix(prefix).split("/")
-            if kind == MAIN:
+            session, _, rest = each["Key"].removeprefix(prefix).partition("/")
+            if rest.startswith(f"{MAIN}/"):
                 name = _unquote(session)
                 mtime = int(each["LastModified"].timestamp() * 1000)
                 found[name] = max(mtime, found.get(name, 0))

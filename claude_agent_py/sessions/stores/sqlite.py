@@ -3,16 +3,15 @@
 import contextlib
 import os
 import sqlite3
-import stat
-import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, TypeVar
 
-from claude_agent_py._errors import StoreError
-from claude_agent_py._shared_sqlite import open_shared, transact
+from claude_agent_py._base.errors import StoreError
+from claude_agent_py._base.shared_sqlite import open_shared, transact
+from claude_agent_py._base.thread_locks import ThreadLock
 from claude_agent_py.sessions.stores.base import ChangeLease, Row, SummarisingStore, update_summary
 from claude_agent_py.sessions.stores.protocol import LeaseState, Place, check_epoch
 
@@ -55,7 +54,7 @@ class SQLiteStore(SummarisingStore):
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path: Path = Path(path).expanduser().absolute()
-        self._lock = threading.Lock()
+        self._lock = ThreadLock()
         self._connection: sqlite3.Connection | None = None
         self._owner = 0
         try:
@@ -80,8 +79,6 @@ class SQLiteStore(SummarisingStore):
         """Lend the connection to one thread at a time. A forked process opens a new connection."""
         with self._lock:
             if self._connection is None or self._owner != os.getpid():
-                with contextlib.suppress(FileExistsError):
-                    os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, stat.S_IRUSR | stat.S_IWUSR))
                 self._connection = open_shared(self.path, [], version=len(MIGRATIONS), migrate=_migrate)
                 self._connection.execute("PRAGMA synchronous = NORMAL")
                 self._owner = os.getpid()

@@ -8,13 +8,13 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from pathlib import Path, PurePath
 from typing import Any, Final, TypeAlias, cast
 
-from claude_agent_py._errors import StoreError
-from claude_agent_py._event_loop import run_file_work
-from claude_agent_py._untrusted import read_bytes
+from claude_agent_py._base.bounded_reading import read_bytes
+from claude_agent_py._base.errors import StoreError
+from claude_agent_py._base.event_loop import run_file_work
 from claude_agent_py.sessions.files import write_atomically
 from claude_agent_py.sessions.folders import parse_session_id, regular_file
 from claude_agent_py.sessions.lines import Snapshot
-from claude_agent_py.sessions.stores.base import drop_duplicates, read_uuid
+from claude_agent_py.sessions.stores.base import drop_duplicates, order_fields, parse_entry, read_uuid
 from claude_agent_py.sessions.stores.protocol import Place, SessionKey, SessionStoreEntry
 from claude_agent_py.tasks.files.transcript import MOST_NOTES_BYTES, notes_path
 
@@ -273,23 +273,16 @@ def _iter_lines(path: str) -> Iterator[bytes]:
 
 
 def _parse_entry(line: bytes) -> SessionStoreEntry | None:
-    try:
-        entry = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(entry, dict) or not isinstance(entry.get("type"), str):
-        return None
-    return cast("SessionStoreEntry", entry)
+    entry = parse_entry(line)
+    return entry if entry is not None and isinstance(entry.get("type"), str) else None
 
 
 def _read_metadata(path: str) -> SessionStoreEntry | None:
     try:
-        value = json.loads(read_bytes(notes_path(path), most_bytes=MOST_NOTES_BYTES)[0])
-    except (OSError, ValueError, RecursionError):
+        value = parse_entry(read_bytes(notes_path(path), most_bytes=MOST_NOTES_BYTES)[0])
+    except OSError:
         return None
-    if not isinstance(value, dict):
-        return None
-    return cast("SessionStoreEntry", {"type": METADATA, **value})
+    return None if value is None else cast("SessionStoreEntry", {"type": METADATA, **value})
 
 
 def list_transcripts(path: str) -> list[tuple[str, str]]:
@@ -311,20 +304,17 @@ def write_transcript(path: str, entries: list[SessionStoreEntry]) -> None:
         OSError: A file cannot be written.
     """
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-    described: dict[str, Any] | None = None
     entries = drop_duplicates(entries)
-    for entry in entries:
-        if entry.get("type") == METADATA:
-            described = {name: value for name, value in entry.items() if name != "type"}
-    lines = (encode_line(entry) for entry in entries if entry.get("type") != METADATA)
-    write_atomically(path, lines)
-    if described is not None:
-        write_atomically(notes_path(path), [json.dumps(described).encode()])
+    write_atomically(path, (encode_line(entry) for entry in entries if entry.get("type") != METADATA))
+    described = [entry for entry in entries if entry.get("type") == METADATA]
+    if described:
+        fields = {name: value for name, value in described[-1].items() if name != "type"}
+        write_atomically(notes_path(path), [json.dumps(fields).encode()])
 
 
 def encode_line(entry: SessionStoreEntry) -> bytes:
     """Return an entry as a line of a transcript."""
-    return json.dumps(entry, separators=(",", ":")).encode("ascii") + b"\n"
+    return json.dumps(order_fields(entry), separators=(",", ":")).encode("ascii") + b"\n"
 
 
 _SAFE_NAME: Final = re.compile(r'(?!\.{1,2}\Z)[^/\\:\0<>|"*?]+')

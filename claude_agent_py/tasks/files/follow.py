@@ -13,8 +13,8 @@ from typing import Final
 import anyio
 from msgspec import Struct
 
-from claude_agent_py._event_loop import run_file_work
-from claude_agent_py._untrusted import Lines, open_regular
+from claude_agent_py._base.bounded_reading import Lines, open_regular
+from claude_agent_py._base.event_loop import run_file_work
 from claude_agent_py.tasks.files.completion import ENTRY_DELAY, TranscriptEnd
 from claude_agent_py.tasks.files.output_file import partial_marker_length, split_marker
 from claude_agent_py.tasks.files.output_reader import output_error

@@ -1,7 +1,7 @@
 """Read the output files of tasks: their text, its tail, and a shell's end marker.
 
 All calls block and may raise OSError. Any program that the model ran may have written the file, so it is opened with
-`_untrusted`. Symbolic links are followed: the output of a subagent is a link to its transcript.
+`_base.bounded_reading`. Symbolic links are followed: the output of a subagent is a link to its transcript.
 """
 
 import re
@@ -9,7 +9,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from claude_agent_py._untrusted import read_bytes
+from claude_agent_py._base.bounded_reading import read_bytes
 
 _MARKER: Final = re.compile(rb"\n\[(?:exited with code (?P<code>-?\d{1,10})|killed)\]\n\Z")
 _PARTIAL_MARKER: Final = re.compile(rb"\n\[[a-z]{0,6}(?: [a-z]{0,4}){0,2}(?: -?\d{0,10})?\]?\Z")

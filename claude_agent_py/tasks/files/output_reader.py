@@ -5,20 +5,21 @@ file.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, Literal, TypeAlias, TypeVar
+from typing import Final, Literal, TypeAlias, TypeVar
 
 import anyio
 from msgspec import Struct
 
-from claude_agent_py._errors import ControlError, TaskOutputError
-from claude_agent_py._event_loop import run_file_work
-from claude_agent_py._protocol.ports import ControlPort
+from claude_agent_py._base.errors import ControlError, TaskOutputError
+from claude_agent_py._base.event_loop import run_file_work
+from claude_agent_py._journal.ports import ControlPort
 from claude_agent_py.tasks.files.completion import TranscriptEnd
 from claude_agent_py.tasks.files.output_file import ShellText, cut_text, read_shell, split_marker
 from claude_agent_py.tasks.files.paths import Paths
 from claude_agent_py.tasks.files.transcript import TranscriptMessage, last_messages, last_report, read_transcript
 from claude_agent_py.tasks.ledger.record import Record
 from claude_agent_py.tasks.messages import SubagentMessages
+from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
 from claude_agent_py.wire.messages.tasks import TaskStatus
 
@@ -228,7 +229,7 @@ def _to_shell_text(text: str, tail_bytes: int | None) -> ShellText:
     return cut_text(data, None, len(data), tail_bytes)
 
 
-def _parse_reply(reply: dict[str, Any], tail_bytes: int | None) -> ShellText | None:
+def _parse_reply(reply: JSONObject, tail_bytes: int | None) -> ShellText | None:
     output = reply.get("output")
     total = reply.get("total_bytes")
     if not isinstance(output, str):

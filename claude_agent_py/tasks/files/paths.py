@@ -8,7 +8,6 @@ next to the transcript of the session.
 import os
 import re
 from collections.abc import Mapping
-from typing import Any
 
 from claude_agent_py.tasks.ledger.record import Record
 
@@ -56,7 +55,7 @@ class Paths:
         if self._subagents is None and self.config_dir and cwd and session_id:
             self._subagents = os.path.join(self.config_dir, "projects", project_slug(cwd), session_id, "subagents")
 
-    def record_hook(self, data: Mapping[str, Any]) -> None:
+    def record_hook(self, data: Mapping[str, object]) -> None:
         """Record the paths in a hook's input."""
         own = data.get("transcript_path")
         agents = data.get("agent_transcript_path")

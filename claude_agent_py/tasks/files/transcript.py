@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from claude_agent_py._untrusted import MOST_LEVELS, read_bytes, read_json, read_lines
+from claude_agent_py._base.bounded_reading import MOST_LEVELS, read_bytes, read_json, read_lines
 from claude_agent_py.tasks.ledger.state import Evidence
 from claude_agent_py.tasks.outcome import Finding
 from claude_agent_py.wire.fitting import Misfit, fit
@@ -127,7 +127,7 @@ def _fit(value: Any) -> tuple[_Entry, str | None]:
     return model(**fields), problem
 
 
-def _fit_content(model: type[UserContent] | type[AssistantContent], given: Any) -> tuple[Any, str | None]:
+def _fit_content(model: type[UserContent] | type[AssistantContent], given: object) -> tuple[object, str | None]:
     """Return a message. Blocks that do not match their model become `UnknownBlock`s."""
     try:
         return fit(model, given)[0], None

@@ -6,10 +6,11 @@ tasks.
 
 import re
 from collections.abc import Iterable
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
+from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
 from claude_agent_py.wire.messages.tasks import TaskUsage
 
@@ -67,6 +68,11 @@ class OpenCalls:
         call = self._calls.get(tool_use_id or "")
         return call.agent_id if call is not None else None
 
+    def is_of_main_agent(self, tool_use_id: str | None) -> bool:
+        """Return whether the main agent made an open call."""
+        call = self._calls.get(tool_use_id or "")
+        return call is not None and call.agent_id is None
+
     def are_stopping(self, task_id: str) -> bool:
         """Return whether an open call of TaskStop is stopping this task."""
         return task_id in self._stops.values()
@@ -91,7 +97,7 @@ def find_announcements(message: UserMessage, calls: OpenCalls) -> Iterable[Annou
             yield Announcement("writes", path["id"], block.tool_use_id, output_file=path["path"])
 
 
-def _read_structured(result: dict[str, Any], tool_use_id: str) -> Iterable[Announcement]:
+def _read_structured(result: JSONObject, tool_use_id: str) -> Iterable[Announcement]:
     for key, reader in _READERS:
         if key in result and isinstance(result[key], str):
             announcement = reader(result, tool_use_id)
@@ -99,7 +105,7 @@ def _read_structured(result: dict[str, Any], tool_use_id: str) -> Iterable[Annou
     return []
 
 
-def _read_agent(result: dict[str, Any], tool_use_id: str) -> Announcement | None:
+def _read_agent(result: JSONObject, tool_use_id: str) -> Announcement | None:
     if result.get("status") == "async_launched":
         return Announcement(
             "launched",
@@ -123,7 +129,7 @@ def _read_agent(result: dict[str, Any], tool_use_id: str) -> Announcement | None
     )
 
 
-def _read_launch(result: dict[str, Any], tool_use_id: str) -> Announcement | None:
+def _read_launch(result: JSONObject, tool_use_id: str) -> Announcement | None:
     """Read the results of Monitor, Workflow and cloud agents. Results of the to-do list also have a `taskId`."""
     if "timeoutMs" in result:
         return Announcement("launched", result["taskId"], tool_use_id, type="local_bash")
@@ -140,15 +146,15 @@ def _read_launch(result: dict[str, Any], tool_use_id: str) -> Announcement | Non
     )
 
 
-def _read_shell(result: dict[str, Any], tool_use_id: str) -> Announcement:
+def _read_shell(result: JSONObject, tool_use_id: str) -> Announcement:
     return Announcement("launched", result["backgroundTaskId"], tool_use_id, type="local_bash")
 
 
-def _read_resumed(result: dict[str, Any], tool_use_id: str) -> Announcement:
+def _read_resumed(result: JSONObject, tool_use_id: str) -> Announcement:
     return Announcement("resumed", result["resumedAgentId"], tool_use_id, type="local_agent")
 
 
-def _read_stopped(result: dict[str, Any], tool_use_id: str) -> Announcement | None:
+def _read_stopped(result: JSONObject, tool_use_id: str) -> Announcement | None:
     if "task_type" not in result:
         return None
     return Announcement("stopped", result["task_id"], type=_get_text(result, "task_type") or None)
@@ -164,12 +170,12 @@ _READERS: Final = (
 """Readers by the key that contains the task id."""
 
 
-def _get_text(result: dict[str, Any], key: str) -> str:
+def _get_text(result: JSONObject, key: str) -> str:
     value = result.get(key)
     return value if isinstance(value, str) else ""
 
 
-def _get_last_text(content: Any) -> str:
+def _get_last_text(content: object) -> str:
     """Return the last text block, because the blocks before it may be notes of the CLI."""
     blocks = content if isinstance(content, list) else []
     return next(
@@ -177,7 +183,7 @@ def _get_last_text(content: Any) -> str:
     )
 
 
-def _read_usage(result: dict[str, Any]) -> TaskUsage | None:
+def _read_usage(result: JSONObject) -> TaskUsage | None:
     names = {"total_tokens": "totalTokens", "tool_uses": "totalToolUseCount", "duration_ms": "totalDurationMs"}
     found = {name: result[key] for name, key in names.items() if isinstance(result.get(key), int | float)}
     return TaskUsage(**found) if found else None

@@ -28,7 +28,7 @@ from claude_agent_py.tasks.ledger.announcements import OpenCalls
 from claude_agent_py.tasks.ledger.record import Record, TaskRun
 from claude_agent_py.tasks.ledger.spending import Counted, Prices, subtract_counts
 from claude_agent_py.tasks.ledger.state import Evidence, Signal, move, signal_for
-from claude_agent_py.tasks.outcome import Finding, TaskOutcome, differ
+from claude_agent_py.tasks.outcome import EndedBy, Finding, TaskOutcome, differ
 from claude_agent_py.wire.messages.tasks import TaskStatus
 
 _INFERRED_STATUS: Final = {
@@ -403,13 +403,19 @@ class Ledger:
             if child_id in self.foreground:
                 self.suspect(self.records[child_id], Evidence.RESULT, now)
 
-    def fail_all(self, reason: str, now: float) -> None:
-        """Mark the live tasks of the CLI as failed, because its process ended."""
-        for record in [record for record in self.records.values() if record.is_live and not record.is_external]:
+    def own_live(self) -> list[Record]:
+        """Return the live tasks of the CLI."""
+        return [record for record in self.records.values() if record.is_live and not record.is_external]
+
+    def end_all(self, reason: str | None, by: EndedBy, now: float) -> None:
+        """End the live tasks of the CLI, because its process ended: by itself (they failed) or because of `by`."""
+        status = TaskStatus.FAILED if by is EndedBy.PROCESS else TaskStatus.STOPPED
+        for record in self.own_live():
             run = record.run
             if not run.status.is_terminal:
                 run.failure_reason = reason
-            self.end(record, run, TaskStatus.FAILED, Evidence.PROCESS_EXIT, now)
+                run.ended_by = run.ended_by or by
+            self.end(record, run, status, Evidence.PROCESS_EXIT, now)
         self.has_live_list = False
 
     # Suspicion

@@ -13,9 +13,8 @@ from claude_agent_py.tasks.events import TaskEvent, TaskFinished, TaskReopened, 
 from claude_agent_py.tasks.ledger.spending import Prices, Spending
 from claude_agent_py.tasks.ledger.state import Evidence
 from claude_agent_py.tasks.outcome import EndedBy, TaskOutcome
-from claude_agent_py.wire.messages.tasks import CHILD_AGENT, TaskNotificationMessage, TaskStatus, TaskUsage
+from claude_agent_py.wire.messages.tasks import AGENT_TYPES, CHILD_AGENT, TaskNotificationMessage, TaskStatus, TaskUsage
 
-AGENT_TYPES: Final = frozenset({"local_agent", "remote_agent", "in_process_teammate", CHILD_AGENT})
 SHELL_TYPES: Final = frozenset({"local_bash", "monitor_mcp", "monitor_ws"})
 _AGENT_ID: Final = r"a[0-9a-f]{16}"
 _RUN_ID: Final = r"(0[0-9a-z]{8})-[0-9a-f]{8}\Z"
@@ -46,6 +45,8 @@ class TaskRun(Struct, eq=False, gc=False):
     """The reason of a stop request; used only if the run ends as stopped."""
     ended_by: EndedBy | None = None
     """The cause of its end, recorded before the end."""
+    inferred_by: Evidence | None = None
+    """How the session of a child agent inferred its end; None if the CLI reported it, and for other tasks."""
     output_file: str | None = None
     spent: Spending = field(default_factory=Spending)
     exit_code: int | None = None
@@ -232,6 +233,8 @@ class Record(Struct, eq=False, gc=False):  # gc=False: a session may have thousa
         if run.evidence is Evidence.PROCESS_EXIT:
             return EndedBy.PROCESS
         # The CLI gives no reason when it stops a task without a request. It stops a foreground task with the turn that
-        # waits for it, and other tasks with the subagent that launched them.
-        belongs = self.is_backgrounded is False or (parent is not None and parent.is_done)
+        # waits for it, and other tasks with the subagent that launched them: those of a foreground subagent just before
+        # its end is reported.
+        ends_first = parent is not None and parent.is_backgrounded is False
+        belongs = self.is_backgrounded is False or ends_first or (parent is not None and parent.is_done)
         return EndedBy.PARENT if run.status is TaskStatus.STOPPED and belongs else None

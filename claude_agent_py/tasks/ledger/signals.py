@@ -3,7 +3,7 @@
 Signals are the five task messages, messages of subagents, results of tools and of turns, hooks, and permission prompts.
 They may arrive early, late, twice or never, in any order, and concern unannounced tasks. `ledger` does the
 bookkeeping, `state` moves the status, and `reconcile` adds evidence from files. `now` is in seconds since the
-epoch. See also `_protocol/turns.py`, which does the same for turns.
+epoch. See also `_journal/turns.py`, which does the same for turns.
 """
 
 from collections.abc import Callable, Mapping
@@ -102,7 +102,8 @@ def _on_activity(ledger: Ledger, record: Record, run: TaskRun, now: float) -> No
         # The shortcut for almost every message.
         record.last_activity = now
     else:
-        ledger.signal(record, run, Signal.ACTIVITY, now)
+        has_resumed = run.status is TaskStatus.AWAITING_USER and not record.prompts
+        ledger.signal(record, run, Signal.ANSWERED if has_resumed else Signal.ACTIVITY, now)
         ledger.confirm(record, run)
         ledger.announce(record, run, now)
         ledger.record_activity(record, now)
@@ -137,7 +138,9 @@ def _on_notification(ledger: Ledger, message: TaskNotificationMessage, now: floa
     ledger.set_output(record, run, message.output_file, now)
     _apply_report(record, run, message)
     _record_model_stop(ledger, record, run)
-    ledger.end(record, run, message.task_status or TaskStatus.STOPPED, Evidence.NOTIFICATION, now)
+    # This package announces ends that a child agent's session inferred, without a uuid.
+    evidence = Evidence.NOTIFICATION if message.uuid else run.inferred_by or Evidence.NOTIFICATION
+    ledger.end(record, run, message.task_status or TaskStatus.STOPPED, evidence, now)
 
 
 def _record_model_stop(ledger: Ledger, record: Record, run: TaskRun) -> None:
@@ -285,7 +288,7 @@ def _find_launched_run(ledger: Ledger, record: Record, announcement: Announcemen
 # Hooks
 
 
-def apply_hook(ledger: Ledger, event: str, data: Mapping[str, Any], now: float) -> None:
+def apply_hook(ledger: Ledger, event: str, data: Mapping[str, object], now: float) -> None:
     """Apply a hook's input. Hooks about subagents and the end of turns mention tasks."""
     if event == "SubagentStart":
         _on_subagent_start(ledger, data, now)
@@ -297,7 +300,7 @@ def apply_hook(ledger: Ledger, event: str, data: Mapping[str, Any], now: float) 
             _on_hook_item(ledger, item, now)
 
 
-def _on_subagent_start(ledger: Ledger, data: Mapping[str, Any], now: float) -> None:
+def _on_subagent_start(ledger: Ledger, data: Mapping[str, object], now: float) -> None:
     """Record a subagent that is about to start. It counts as live once the CLI itself mentions it."""
     agent_id = data.get("agent_id")
     agent_type = data.get("agent_type")
@@ -311,7 +314,7 @@ def _on_subagent_start(ledger: Ledger, data: Mapping[str, Any], now: float) -> N
         ledger.open_run(record, None, now)
 
 
-def _on_subagent_stop(ledger: Ledger, data: Mapping[str, Any], now: float) -> None:
+def _on_subagent_stop(ledger: Ledger, data: Mapping[str, object], now: float) -> None:
     """Suspect that a subagent has ended, because it is about to stop. A hook may still make it continue."""
     record = ledger.records.get(str(data.get("agent_id")))
     if record is None or not record.runs:
@@ -360,18 +363,18 @@ def record_answer(ledger: Ledger, task_id: str, answered: Answered, now: float) 
         ledger.emit(TaskAnswered, record, record.run, now, answered)
 
 
-def close_question(ledger: Ledger, request_id: str, task_id: str, now: float) -> None:
-    """Record that a question was answered or withdrawn."""
+def close_question(ledger: Ledger, request_id: str, task_id: str, was_answered: bool, now: float) -> None:
+    """Record that a question was answered or withdrawn. The next activity shows that a task continues without it."""
     record = ledger.records.get(task_id)
     if record is not None and request_id in record.prompts:
         record.prompts -= {request_id}
-        if not record.prompts:
+        if was_answered and not record.prompts:
             ledger.signal(record, record.run, Signal.ANSWERED, now)
 
 
-def process_exited(ledger: Ledger, reason: str, now: float) -> None:
+def process_exited(ledger: Ledger, reason: str | None, by: EndedBy, now: float) -> None:
     """End everything that the CLI ran, because its process ended."""
-    ledger.fail_all(reason, now)
+    ledger.end_all(reason, by, now)
 
 
 HANDLERS: Final[Mapping[type, Callable[[Ledger, Any, float], None]]] = {

@@ -7,12 +7,13 @@ of the answer, so it lacks the output tokens. The transcript contains them and i
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from claude_agent_py._untrusted import read_json, read_lines
+from claude_agent_py._base.bounded_reading import read_json, read_lines
+from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.messages.conversation import AssistantMessage
 from claude_agent_py.wire.messages.tasks import TaskUsage
 from claude_agent_py.wire.messages.usage import ModelUsage
@@ -162,7 +163,7 @@ class Spending(Struct, gc=False):
         usage = self.reported or TaskUsage()
         in_transcript = sum(map(sum, (self.exact or {}).values())) + self.missing_tokens
         tokens = max(usage.total_tokens, in_transcript, sum(map(sum, by_model.values())))
-        changes: dict[str, Any] = {}
+        changes: dict[str, object] = {}
         if tokens != usage.total_tokens:
             changes["total_tokens"] = tokens
         if prices is not None and usage.cost_usd is None:
@@ -222,7 +223,7 @@ def count_transcript(path: str, begins: Sequence[float] = ()) -> Counted:
     return replace(_sum_up([*answers.values()]), by_run=runs)
 
 
-def _read_answers(path: str) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+def _read_answers(path: str) -> Iterator[tuple[JSONObject, JSONObject]]:
     """Yield the entries of a transcript that are answers with a usage, each with its message."""
     for line in read_lines(path):
         if b'"usage"' not in line:
@@ -246,7 +247,7 @@ def _sum_up(answers: Sequence[_Answer]) -> Counted:
     return Counted(found, sum(answers[-1].counts), answers[-1].stop_reason not in (None, "tool_use"))
 
 
-def _read_time(entry: Mapping[str, Any]) -> float:
+def _read_time(entry: Mapping[str, object]) -> float:
     """Return the time of an entry, in seconds since the epoch; 0 if it has none."""
     return seconds(entry.get("timestamp")) or 0.0
 
@@ -276,7 +277,7 @@ def add_counts(one: Counts, other: Counts) -> Counts:
     return a + v, b + w, c + x, d + y, e + z
 
 
-def _read_counts(usage: Mapping[str, Any]) -> Counts:
+def _read_counts(usage: Mapping[str, object]) -> Counts:
     by_duration = usage.get("cache_creation")
     return _to_counts(
         _read_number(usage, "input_tokens"),
@@ -294,7 +295,7 @@ def _to_counts(
     return input_tokens, output_tokens, cache_written - written_1h, written_1h, cache_read
 
 
-def _read_number(values: Mapping[str, Any], name: str) -> float:
+def _read_number(values: Mapping[str, object], name: str) -> float:
     """Return a count, or 0 for anything else: any program may have written the file."""
     value = values.get(name)
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**12 else 0

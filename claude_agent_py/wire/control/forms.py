@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
+from claude_agent_py.wire.base import JSONObject
+
 FieldValue: TypeAlias = str | int | float | bool | list[str]
 
 _YES: Final = frozenset({"yes", "y", "true", "1", "on"})
@@ -25,7 +27,7 @@ class FormError(ValueError):
         """Problems by field name."""
         super().__init__("; ".join(f"{name}: {problem}" for name, problem in self.problems.items()))
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.problems,)
 
 
@@ -45,7 +47,7 @@ class FormField:
     schema: Mapping[str, Any]
     """The field's part of the server's schema."""
 
-    def problem(self, value: Any) -> str | None:
+    def problem(self, value: object) -> str | None:
         """Return the problem of a value, or None if the value is valid."""
         match self.type:
             case "string":
@@ -59,7 +61,7 @@ class FormField:
             case _:
                 return None
 
-    def _check_text(self, value: Any) -> str | None:
+    def _check_text(self, value: object) -> str | None:
         if not isinstance(value, str):
             return "must be a string"
         if self.choices and value not in self.choices:
@@ -72,14 +74,14 @@ class FormField:
             return f"must be a {self.schema['format']}"
         return None
 
-    def _check_number(self, value: Any) -> str | None:
+    def _check_number(self, value: object) -> str | None:
         if not isinstance(value, int | float) or isinstance(value, bool):
             return "must be a number"
         if self.type == "integer" and not float(value).is_integer():
             return "must be a whole number"
         return _check_limits(value, self.schema, "minimum", "maximum", "")
 
-    def _check_list(self, value: Any) -> str | None:
+    def _check_list(self, value: object) -> str | None:
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
             return "must be a list of strings"
         if self.choices and not set(value) <= set(self.choices):
@@ -124,7 +126,7 @@ class Form:
         names += [name for name in properties if name not in names]
         return cls({name: _read_field(name, properties[name], name in (required or ())) for name in names})
 
-    def problems(self, content: Mapping[str, Any]) -> dict[str, str]:
+    def problems(self, content: Mapping[str, object]) -> dict[str, str]:
         """Return the problems of an answer by field name."""
         found = {name: "is not a field of the form" for name in content if name not in self.fields}
         for name, field in self.fields.items():
@@ -134,7 +136,7 @@ class Form:
                 found[name] = problem
         return found
 
-    def check(self, content: Mapping[str, Any]) -> dict[str, Any]:
+    def check(self, content: Mapping[str, object]) -> JSONObject:
         """Validate an answer and return it as a dict.
 
         Raises:
@@ -145,13 +147,13 @@ class Form:
             raise FormError(problems)
         return dict(content)
 
-    def convert(self, texts: Mapping[str, str]) -> dict[str, Any]:
+    def convert(self, texts: Mapping[str, str]) -> JSONObject:
         """Parse a typed answer, by field name. Empty texts are omitted.
 
         Raises:
             FormError: A text cannot be parsed, or the answer does not match the form.
         """
-        content: dict[str, Any] = {}
+        content: JSONObject = {}
         problems: dict[str, str] = {}
         for name, text in texts.items():
             try:
@@ -167,7 +169,7 @@ class Form:
 # Reading the schema ----------------------------------------------------------------------------------------------
 
 
-def _read_field(name: str, schema: Any, required: bool) -> FormField:
+def _read_field(name: str, schema: object, required: bool) -> FormField:
     schema = schema if isinstance(schema, Mapping) else {}
     items = schema.get("items")
     return FormField(
@@ -195,7 +197,7 @@ def _read_choices(schema: Mapping[str, Any]) -> dict[str, str]:
     return {str(value): str(title) for value, title in zip(values, titles, strict=True)}
 
 
-def _check_limits(amount: float, schema: Mapping[str, Any], lowest: str, highest: str, unit: str) -> str | None:
+def _check_limits(amount: float, schema: Mapping[str, object], lowest: str, highest: str, unit: str) -> str | None:
     low = schema.get(lowest)
     high = schema.get(highest)
     if isinstance(low, int | float) and amount < low:

@@ -6,7 +6,7 @@ reports such updates.
 
 import re
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, Self, TypeAlias, get_args
+from typing import ClassVar, Literal, Self, TypeAlias, get_args
 
 from claude_agent_py.wire.base import CamelModel, FrameModel, Open, UnknownModel, keep_source
 from claude_agent_py.wire.fitting import Misfit, fit
@@ -117,7 +117,7 @@ class UnknownPermissionUpdate(UnknownModel, tag_field="type"):
     """An update of an unknown type, or of a known type with invalid fields."""
 
     @classmethod
-    def _validate(cls, value: Any) -> Self:
+    def _validate(cls, value: object) -> Self:
         return cls(raw=dict(value)) if isinstance(value, Mapping) else super()._validate(value)
 
     @property
@@ -131,7 +131,7 @@ PermissionUpdate: TypeAlias = (
 )
 
 
-def read_update(data: Mapping[str, Any]) -> PermissionUpdate:
+def read_update(data: Mapping[str, object]) -> PermissionUpdate:
     """Convert an update to its model, or to `UnknownPermissionUpdate` if no model matches it."""
     update: PermissionUpdate
     try:

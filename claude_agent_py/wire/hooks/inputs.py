@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 
 from msgspec import field
 
-from claude_agent_py.wire.base import FrameModel, Number, Open, WireModel
+from claude_agent_py.wire.base import FrameModel, JSONObject, Number, Open, WireModel
 from claude_agent_py.wire.control.asks import MCPServerProvenance
 from claude_agent_py.wire.control.permissions import PermissionUpdate
 from claude_agent_py.wire.tools.registry import typed_input, typed_output
@@ -330,7 +330,7 @@ class ElicitationInput(HookInput):
     mode: Open[Literal["form", "url"]] | None = None
     url: str | None = None
     elicitation_id: str | None = None
-    requested_schema: dict[str, Any] | None = None
+    requested_schema: JSONObject | None = None
 
 
 class ElicitationResultInput(HookInput):
@@ -339,7 +339,7 @@ class ElicitationResultInput(HookInput):
     hook_event_name: ClassVar[Literal["ElicitationResult"]] = "ElicitationResult"
     mcp_server_name: str
     action: Open[Literal["accept", "decline", "cancel"]]
-    content: dict[str, Any] | None = None
+    content: JSONObject | None = None
     mode: Open[Literal["form", "url"]] | None = None
     elicitation_id: str | None = None
 

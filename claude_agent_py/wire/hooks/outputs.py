@@ -14,7 +14,7 @@ from claude_agent_py.wire.base import JSONObject, Number, WireModel, dump
 from claude_agent_py.wire.control.permissions import PermissionUpdate
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     if isinstance(value, WireModel):
         return dump(value)
     if isinstance(value, BaseModel):
@@ -25,7 +25,7 @@ def _plain(value: Any) -> Any:
 if TYPE_CHECKING:
     ToolInputValue: TypeAlias = Mapping[str, Any] | WireModel | BaseModel | None
 else:
-    ToolInputValue = Annotated[dict[str, Any] | None, BeforeValidator(_plain)]
+    ToolInputValue = Annotated[JSONObject | None, BeforeValidator(_plain)]
 """A tool's input as a dict or as its model, which is converted to a dict."""
 
 
@@ -221,7 +221,7 @@ class TaskCompletedOutput(HookOutput, event="TaskCompleted"):
 class _ElicitationAnswer(HookOutput):
     action: Literal["accept", "decline", "cancel"] | None = None
     """CLI 2.1.328 ignores this field and `content` for callbacks: decline with `decision="block"`."""
-    content: dict[str, Any] | None = None
+    content: JSONObject | None = None
 
 
 class ElicitationOutput(_ElicitationAnswer, event="Elicitation"):

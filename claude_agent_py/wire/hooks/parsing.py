@@ -2,12 +2,11 @@
 
 import contextlib
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 from pydantic import ValidationError
 
-from claude_agent_py.wire.base import keep_source
+from claude_agent_py.wire.base import JSONObject, keep_source
 from claude_agent_py.wire.fitting import Misfit, fit
 from claude_agent_py.wire.hooks import inputs, outputs
 from claude_agent_py.wire.hooks.events import HOOK_EVENT_FACTS, HOOK_EVENTS
@@ -26,7 +25,7 @@ HOOK_INPUTS: Mapping[str, type[inputs.HookInput]] = {event: getattr(inputs, f"{e
 """The input model of each event."""
 
 
-def parse_hook_input(data: dict[str, Any]) -> inputs.HookInput:
+def parse_hook_input(data: JSONObject) -> inputs.HookInput:
     """Convert a hook's input to its model, or to `UnknownHookInput` if no model matches it."""
     model = HOOK_INPUTS.get(str(data.get("hook_event_name")), inputs.UnknownHookInput)
     hook_input: inputs.HookInput
@@ -49,7 +48,7 @@ HOOK_OUTPUTS: Mapping[str, type[outputs.HookOutput]] = {
 """The output model of each event; events that are not listed use `HookOutput`."""
 
 
-def parse_hook_output(event: str, value: Any) -> outputs.HookOutput | outputs.AsyncHookOutput:
+def parse_hook_output(event: str, value: object) -> outputs.HookOutput | outputs.AsyncHookOutput:
     """Convert the return value of a hook handler to an output model.
 
     Accepts the event's model, a `HookOutput`, an `AsyncHookOutput`, None (no effect), or a dict. A dict is flat with
@@ -87,7 +86,7 @@ def _deny_if_stopping(output: outputs.HookOutput) -> outputs.HookOutput:
     return outputs.PreToolUseOutput.model_validate({**fields, **denial})
 
 
-def _from_mapping(event: str, value: Mapping[str, Any]) -> outputs.HookOutput | outputs.AsyncHookOutput:
+def _from_mapping(event: str, value: Mapping[str, object]) -> outputs.HookOutput | outputs.AsyncHookOutput:
     fields = dict(value)
     asynchronous = fields.pop("async", None) or fields.pop("async_", None)
     model: type[outputs.HookOutput] | type[outputs.AsyncHookOutput] = HOOK_OUTPUTS.get(event, outputs.HookOutput)
@@ -101,7 +100,7 @@ def _from_mapping(event: str, value: Mapping[str, Any]) -> outputs.HookOutput | 
         raise ValueError(_explain(event, error)) from None
 
 
-def _flatten(event: str, fields: dict[str, Any]) -> dict[str, Any]:
+def _flatten(event: str, fields: JSONObject) -> JSONObject:
     specific = fields.pop("hookSpecificOutput", None) or fields.pop("hook_specific_output", None) or {}
     if not isinstance(specific, Mapping):
         raise ValueError(f"hookSpecificOutput must be a dict, not {type(specific).__name__}")

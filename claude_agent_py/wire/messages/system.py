@@ -49,6 +49,8 @@ class InitMessage(AnswerModel):
     original_cwd: str | None = None
     additional_directories: list[str] | None = None
     memory_paths: JSONObject | None = None
+    agent_id: str | None = None
+    """The id of a child agent's task, set by this package in `Task.messages()`; None otherwise."""
 
 
 class StatusMessage(SystemModel):

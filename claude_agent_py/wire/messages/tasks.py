@@ -33,6 +33,8 @@ TaskType: TypeAlias = Open[
 
 CHILD_AGENT: Final = "child_agent"
 """The task type of child agents, which run in processes of their own and are unknown to the CLI."""
+AGENT_TYPES: Final = frozenset({"local_agent", "remote_agent", "in_process_teammate", CHILD_AGENT})
+"""The types of the tasks that are agents."""
 
 
 class TaskStatus(StrEnum):

@@ -6,8 +6,8 @@ from urllib.parse import urlsplit
 
 from pydantic import Field
 
-from claude_agent_py._configuration import ConfigModel, inner_text, suggest
-from claude_agent_py._errors import OptionsError
+from claude_agent_py._base.configuration import ConfigModel, inner_text, suggest
+from claude_agent_py._base.errors import OptionsError
 from claude_agent_py.wire.base import JSONObject
 
 MILLISECONDS: Final = 1000
@@ -72,15 +72,15 @@ class MCPStdioServer(_Server):
 
     TYPE: ClassVar[str] = "stdio"
 
-    command: Annotated[str, Field(min_length=1)]
-    args: list[str] = Field(default_factory=list)
-    env: dict[str, str] = Field(default_factory=dict)
+    command: str = Field(min_length=1, kw_only=False)
+    args: list[str] = Field(default_factory=list, kw_only=False)
+    env: dict[str, str] = Field(default_factory=dict, kw_only=False)
     """Environment variables, in addition to those the CLI passes to its servers."""
 
 
 class _RemoteServer(_Server):
-    url: Annotated[str, Field(min_length=1)]
-    headers: dict[str, str] = Field(default_factory=dict)
+    url: str = Field(min_length=1, kw_only=False)
+    headers: dict[str, str] = Field(default_factory=dict, kw_only=False)
     tools: list[MCPToolPolicy] = Field(default_factory=list)
     """Permission policies for individual tools."""
 

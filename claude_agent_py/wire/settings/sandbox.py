@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Final, Literal
 from pydantic import ConfigDict
 from pydantic.alias_generators import to_camel
 
-from claude_agent_py._configuration import ConfigModel
+from claude_agent_py._base.configuration import ConfigModel
 from claude_agent_py.wire.base import JSONObject
 
 
@@ -136,7 +136,7 @@ class SandboxSettings(_SandboxModel):
         """Return the `sandbox` block for a settings file."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
 
-    def merged_into(self, block: Mapping[str, Any]) -> JSONObject:
+    def merged_into(self, block: Mapping[str, object]) -> JSONObject:
         """Return `block` updated with the fields of these settings.
 
         Restricting lists are joined. Entries of `block` that would disable a restriction of these settings are dropped.
@@ -163,14 +163,14 @@ REPLACED_WHOLE: Final[set[tuple[str, ...]]] = {("ripgrep",), ("network", "tlsTer
 PROXY_PORTS: Final = ("httpProxyPort", "socksProxyPort")
 
 
-def _merge(base: Mapping[str, Any], over: Mapping[str, Any], path: tuple[str, ...]) -> JSONObject:
+def _merge(base: Mapping[str, object], over: Mapping[str, object], path: tuple[str, ...]) -> JSONObject:
     merged = dict(base)
     for name, value in over.items():
         merged[name] = _merged_value(base.get(name), value, (*path, name))
     return merged
 
 
-def _merged_value(old: Any, new: Any, path: tuple[str, ...]) -> Any:
+def _merged_value(old: Any, new: Any, path: tuple[str, ...]) -> object:
     if path in RESTRICTIONS and isinstance(old, list):
         return _joined(old, new)
     if isinstance(old, Mapping) and isinstance(new, Mapping) and path not in REPLACED_WHOLE:
@@ -178,9 +178,9 @@ def _merged_value(old: Any, new: Any, path: tuple[str, ...]) -> Any:
     return new
 
 
-def _joined(old: list[Any], new: list[Any]) -> list[Any]:
+def _joined(old: list[object], new: list[object]) -> list[object]:
     """Join two lists. For the same credential an entry that denies wins, otherwise the newer one."""
-    by_key: dict[Any, Any] = {}
+    by_key: dict[Any, object] = {}
     for entry in [*old, *new]:
         key = (entry.get("path") or entry.get("name")) if isinstance(entry, Mapping) else entry
         kept = by_key.get(key)
@@ -189,7 +189,7 @@ def _joined(old: list[Any], new: list[Any]) -> list[Any]:
     return list(by_key.values())
 
 
-def _without_loopholes(block: Mapping[str, Any], own: JSONObject) -> JSONObject:
+def _without_loopholes(block: Mapping[str, object], own: JSONObject) -> JSONObject:
     """Drop entries of `block` that would disable restrictions in `own`."""
     kept = dict(block)
     files = own.get("credentials", {}).get("files", [])
@@ -204,6 +204,6 @@ def _without_loopholes(block: Mapping[str, Any], own: JSONObject) -> JSONObject:
     return kept
 
 
-def _mapping(block: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+def _mapping(block: Mapping[str, object], name: str) -> Mapping[str, object]:
     value = block.get(name)
     return value if isinstance(value, Mapping) else {}

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 from msgspec import field
 
-from claude_agent_py.wire.base import CamelModel, FrameModel, Number, Open, WireModel
+from claude_agent_py.wire.base import CamelModel, FrameModel, JSONObject, Number, Open, WireModel
 
 Effort: TypeAlias = Open[Literal["low", "medium", "high", "xhigh", "max"]]
 
@@ -54,9 +54,9 @@ class AgentUsage(WireModel):
     output_tokens: int = 0
     cache_creation_input_tokens: int | None = None
     cache_read_input_tokens: int | None = None
-    server_tool_use: dict[str, Any] | None = None
+    server_tool_use: JSONObject | None = None
     service_tier: str | None = None
-    cache_creation: dict[str, Any] | None = None
+    cache_creation: JSONObject | None = None
 
 
 class AgentToolStats(CamelModel):
@@ -164,7 +164,7 @@ class SendMessageInput(FrameModel):
 
     to: str
     """An agent's name or id, or `main`."""
-    message: str | dict[str, Any]
+    message: str | JSONObject
     summary: str | None = None
     notify_when_idle: bool | None = None
 
@@ -200,7 +200,7 @@ class ListAgentsOutput(FrameModel):
     """The output of `ListAgents`: the agents as text and as sections."""
 
     listing: str
-    sections: list[dict[str, Any]] = field(default_factory=list)
+    sections: list[JSONObject] = field(default_factory=list)
     notes: list[Any] = field(default_factory=list)
 
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from msgspec import field
 
-from claude_agent_py.wire.base import FrameModel, Number, Open, WireModel
+from claude_agent_py.wire.base import FrameModel, JSONObject, Number, Open, WireModel
 
 
 class BashInput(FrameModel):
@@ -170,4 +170,4 @@ class TaskOutputOutput(FrameModel):
     """The output of `TaskOutput`: that of a task."""
 
     retrieval_status: Open[Literal["success", "timeout", "not_ready"]]
-    task: dict[str, Any] | None = None
+    task: JSONObject | None = None

@@ -4,7 +4,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 from msgspec import field
 
-from claude_agent_py.wire.base import CamelModel, FrameModel, Open, WireModel
+from claude_agent_py.wire.base import CamelModel, FrameModel, JSONObject, Open, WireModel
 
 
 class FileReadInput(FrameModel):
@@ -108,7 +108,7 @@ class FileReadPartsOutput(FrameModel, rename="camel"):
     type: ClassVar[Literal["parts"]] = "parts"
     file: PDFParts
     first_page: int | None = None
-    pages: list[dict[str, Any]] | None = None
+    pages: list[JSONObject] | None = None
 
 
 FileReadOutput: TypeAlias = (

@@ -1,6 +1,6 @@
 """Tools for plans, worktrees, goals and schedules."""
 
-from typing import Any, Literal
+from typing import Literal
 
 from claude_agent_py.wire.base import CamelModel, FrameModel, JSONObject, Number, Open
 
@@ -21,7 +21,7 @@ class ExitPlanModeInput(FrameModel, rename="camel"):
     plan: str | None = None
     """None if the model has not written a plan."""
     plan_file_path: str | None = None
-    allowed_prompts: list[dict[str, Any]] | None = None
+    allowed_prompts: list[JSONObject] | None = None
     """Deprecated."""
 
 

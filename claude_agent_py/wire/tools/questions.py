@@ -3,11 +3,11 @@
 The host answers by allowing the call with `answers` filled in.
 """
 
-from typing import Any, Literal
+from typing import Literal
 
 from msgspec import field
 
-from claude_agent_py.wire.base import CamelModel, FrameModel, Number, Open, WireModel
+from claude_agent_py.wire.base import CamelModel, FrameModel, JSONObject, Number, Open, WireModel
 
 
 class QuestionOption(WireModel):
@@ -43,7 +43,7 @@ class AskUserQuestionInput(FrameModel):
     questions: list[Question]
     answers: dict[str, str] | None = None
     annotations: dict[str, QuestionAnnotation] | None = None
-    metadata: dict[str, Any] | None = None
+    metadata: JSONObject | None = None
 
 
 class AskUserQuestionOutput(FrameModel):

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from claude_agent_py.wire.base import FrameModel, WireModel, keep_source
+from claude_agent_py.wire.base import FrameModel, JSONObject, WireModel, keep_source
 
 _MODULES: Mapping[str, tuple[str, ...]] = {
     "agent": ("Agent", "ListAgents", "ReportFindings", "SendMessage", "Skill", "Workflow"),
@@ -124,12 +124,12 @@ def has_models(name: str) -> bool:
     return canonical_name(name) in _MODULE_OF
 
 
-def typed_input(name: str, data: dict[str, Any]) -> WireModel | dict[str, Any]:
+def typed_input(name: str, data: JSONObject) -> WireModel | JSONObject:
     """Convert the input of a tool to its model, or return `data` if no model matches it."""
     return _fit(name, "Input", data)  # type: ignore[no-any-return]
 
 
-def typed_output(name: str, data: Any) -> Any:
+def typed_output(name: str, data: object) -> Any:
     """Convert the output of a tool to its model, or return `data` if no model matches it.
 
     `data` is a `tool_use_result`, or the `tool_response` of a hook. The text of a failed call matches no model.

@@ -3,11 +3,11 @@
 Items have the ids "1", "2", ... and are unrelated to background tasks.
 """
 
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from msgspec import field
 
-from claude_agent_py.wire.base import CamelModel, FrameModel, Open, WireModel
+from claude_agent_py.wire.base import CamelModel, FrameModel, JSONObject, Open, WireModel
 
 ItemStatus: TypeAlias = Open[Literal["pending", "in_progress", "completed"]]
 
@@ -18,7 +18,7 @@ class TaskCreateInput(FrameModel, rename="camel"):
     subject: str
     description: str
     active_form: str | None = None
-    metadata: dict[str, Any] | None = None
+    metadata: JSONObject | None = None
 
 
 class CreatedItem(WireModel):
@@ -75,7 +75,7 @@ class TaskUpdateInput(FrameModel, rename="camel"):
     add_blocks: list[str] | None = None
     add_blocked_by: list[str] | None = None
     owner: str | None = None
-    metadata: dict[str, Any] | None = None
+    metadata: JSONObject | None = None
 
 
 class StatusChange(WireModel):

@@ -1,0 +1,1 @@
+"""The helpers of all rooms: nothing here knows the protocol."""

@@ -1,0 +1,1 @@
+"""Answering the requests of the CLI."""

@@ -1,0 +1,362 @@
+"""`RequestHandlers`: answers the requests of the CLI: hooks, permissions, elicitations, dialogs and MCP messages.
+
+Features load when the options need them or on their first request. Without a handler the safe answer is sent.
+"""
+
+import contextlib
+import os
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+
+import anyio
+from msgspec import Struct
+
+from claude_agent_py._base.callbacks import error_text, is_not_the_functions
+from claude_agent_py._base.cancellation import Cancellation
+from claude_agent_py._base.errors import OptionsError
+from claude_agent_py._base.event_loop import run_until_wait
+from claude_agent_py._base.log import logger
+from claude_agent_py._connection.answering.preloading import needs_hooks, needs_permissions, needs_servers
+from claude_agent_py._journal.engine import UNSUPPORTED, Engine
+from claude_agent_py._journal.events import RequestCancelled, RequestReceived
+from claude_agent_py.options import ClientOptions
+from claude_agent_py.options.delegation import CUSTOM_TOOLS_SERVER
+from claude_agent_py.tasks.handler_context import HandlerContext, extend
+from claude_agent_py.tools.jsonrpc import tool_use_id_of
+from claude_agent_py.wire.control.asks import (
+    CanUseToolRequest,
+    ElicitationRequest,
+    HookCallbackRequest,
+    MCPMessageRequest,
+    UserDialogRequest,
+)
+
+if TYPE_CHECKING:
+    from claude_agent_py._connection.session_state import SessionState
+    from claude_agent_py._journal.requests import HookRun
+    from claude_agent_py.hooks.dispatcher import HookDispatcher
+    from claude_agent_py.observe.observer import LiveJournal
+    from claude_agent_py.permissions.dispatcher import PermissionDispatcher
+    from claude_agent_py.permissions.prompts import WireRequest
+    from claude_agent_py.permissions.requests import PermissionContext
+    from claude_agent_py.tasks import Task, TaskIntake, TaskManager
+    from claude_agent_py.tools.host import MCPHost
+
+Payload: TypeAlias = dict[str, Any]
+
+
+class _Pending(Struct):
+    """A request that is being answered."""
+
+    cancellation: Cancellation
+    scope: anyio.CancelScope
+
+    def cancel(self) -> None:
+        self.cancellation.set()
+        self.scope.cancel()
+
+
+class RequestHandlers:
+    """The handlers of one session, and the requests that they are answering.
+
+    Args:
+        session: What the session knows.
+        engine: Its engine, which encodes the answers.
+        tasks: Its tasks.
+        parent: The handlers of the parent's session, for a child agent; otherwise None.
+        start_worker: Runs an async function as a worker of the session.
+        post: Sends a request without waiting for its reply.
+        flush: Writes what the engine has to send.
+
+    Raises:
+        OptionsError: A handler, hook or server is wrong.
+    """
+
+    def __init__(
+        self,
+        session: "SessionState",
+        engine: Engine,
+        tasks: "TaskManager",
+        parent: "RequestHandlers | None",
+        *,
+        start_worker: Callable[..., None],
+        post: Callable[..., None],
+        flush: Callable[[], None],
+    ) -> None:
+        self._session = session
+        self._engine = engine
+        self._tasks = tasks
+        self._parent = parent
+        self._start_worker = start_worker
+        self._post = post
+        self._flush = flush
+        self.agent_id: str = ""
+        """The id of the main agent in the parent's session, for a child agent; otherwise empty."""
+        self.ask_parent: Callable[[WireRequest, PermissionContext], Awaitable[Payload]] | None = None
+        """Answers permission prompts for a child agent without handlers of its own; None means `permissions`."""
+        self._options = options = session.options
+        self._report = session.failures.report
+        self._cwd: str | None = None
+        """The directory in which the CLI starts; None if it is unknown because ours was removed."""
+        with contextlib.suppress(FileNotFoundError):
+            self._cwd = os.path.abspath(options.cwd or os.curdir)
+        self._pending: dict[str, _Pending] = {}
+        self._hooks: HookDispatcher | None = None
+        self._permissions: PermissionDispatcher | None = None
+        self._mcp: MCPHost | None = None
+        if needs_hooks(options):  # load them now, and raise their errors early
+            _ = self.hooks
+        if needs_permissions(options):
+            _ = self.permissions
+        if needs_servers(options):
+            _ = self.mcp
+
+    # Requests ----------------------------------------------------------------------------------------------------
+
+    def take(self, event: RequestReceived) -> None:
+        """Answer a request in a separate worker."""
+        pending = self._begin(event, anyio.CancelScope())
+        if pending is not None:
+            self._start_worker(self._answer, event, pending.cancellation, scope=pending.scope)
+
+    async def answer_here(
+        self, event: RequestReceived, scope: anyio.CancelScope, start_pump: Callable[[], None]
+    ) -> bool:
+        """Answer a request in the pump, which has read it, and which is cancelled by `scope`.
+
+        Many handlers finish without waiting. Once one has to wait, another pump is started; return whether one was.
+        """
+        pending = self._begin(event, scope)
+        if pending is None:
+            return False
+        return await run_until_wait(self._answer(event, pending.cancellation), start_pump)
+
+    def _begin(self, event: RequestReceived, scope: anyio.CancelScope) -> _Pending | None:
+        """Note a request, or refuse it if it is not supported."""
+        if type(event.request) in self._ANSWERS:
+            pending = self._pending[event.request_id] = _Pending(Cancellation(), scope)
+            return pending
+        problem = f"Unsupported control request subtype: {event.request.subtype}"
+        self._engine.answer_error(event.request_id, problem, UNSUPPORTED)
+        self._flush()
+        return None
+
+    def withdraw(self, event: RequestCancelled) -> None:
+        """Cancel the handler of a request that the CLI has cancelled."""
+        pending = self._pending.pop(event.request_id, None)
+        if pending is not None:
+            pending.cancel()
+
+    async def _answer(self, event: RequestReceived, cancellation: Cancellation) -> None:
+        """Call the handler of a request, and send its answer."""
+        request_id, request = event.request_id, event.request
+        payload, failed = None, False
+        journals = self._journals
+        for journal, agent in journals:
+            journal.asked(request_id, request, agent)
+        try:
+            payload = await self._ANSWERS[type(request)](self, request_id, request, cancellation)
+            self._engine.answer(request_id, payload)
+        except BaseException as error:
+            if is_not_the_functions(error):
+                raise
+            failed = True
+            self._answer_failure(request_id, request, error)
+        finally:
+            self._pending.pop(request_id, None)
+            self._flush()
+            for journal, _ in journals:
+                journal.answered(request_id, payload, failed=failed)
+
+    @property
+    def _journals(self) -> "list[tuple[LiveJournal, str]]":
+        """The journals of this session and its ancestors, with the agent that this session is in them."""
+        found = [(journal, "") for journal in self._session.journals]
+        if self._parent is not None:
+            found += [(journal, self.agent_id) for journal, _ in self._parent._journals]
+        return found
+
+    def _on_hook_run(self, run: "HookRun") -> None:
+        for journal, _ in self._journals:
+            journal.feed(run)
+        if self._options.include_hook_events:  # the CLI reports only the command hooks of settings files
+            self._session.readers.put(run)
+
+    def _answer_failure(self, request_id: str, request: Any, error: BaseException) -> None:
+        """Answer a request whose answer could not be made or sent. A hook that guards something refuses."""
+        if isinstance(request, HookCallbackRequest):
+            self._engine.answer(request_id, self.hooks.fail(request.callback_id, request.input, error))
+        else:
+            logger.error("answering %s failed", type(request).__name__, exc_info=error)
+            self._engine.answer_error(request_id, f"{type(error).__name__}: {error_text(error)}")
+
+    async def _answer_hook(self, request_id: str, request: HookCallbackRequest, cancellation: Cancellation) -> Payload:
+        name = request.input.get("hook_event_name")
+        if isinstance(name, str):  # tracked first: it may be the first sign of a subagent
+            self._session.intake.track_hook(name, request.input)
+        context = self._make_context(request_id, request.input.get("agent_id"), cancellation)
+        return await self.hooks.answer(request.callback_id, request.input, request.tool_use_id, context)
+
+    async def _answer_mcp(self, request_id: str, request: MCPMessageRequest, cancellation: Cancellation) -> Payload:
+        caller = self._session.intake.ledger.calls.find_caller(tool_use_id_of(request.message))
+        context = self._make_context(request_id, caller, cancellation)
+        return await self.mcp.answer(request.server_name, request.message, context, self._start_worker)
+
+    async def _answer_permission(self, request_id: str, request: Any, cancellation: Cancellation) -> Payload:
+        from claude_agent_py.permissions.requests import PermissionContext
+
+        context = extend(
+            self._make_context(request_id, getattr(request, "agent_id", None), cancellation),
+            PermissionContext,
+            tool_use_id=getattr(request, "tool_use_id", None),
+            cwd=self._cwd,
+        )
+        return await self.answer_person(request, context)
+
+    async def answer_person(self, request: "WireRequest", context: "PermissionContext") -> Payload:
+        """Return the reply to a permission prompt, question, plan, elicitation or dialog."""
+        if self.ask_parent is not None:
+            return await self.ask_parent(request, context)
+        return await self.permissions.answer(request, context)
+
+    _ANSWERS: ClassVar[dict[type, Callable[..., Coroutine[Any, Any, Payload]]]] = {
+        HookCallbackRequest: _answer_hook,
+        MCPMessageRequest: _answer_mcp,
+        CanUseToolRequest: _answer_permission,
+        ElicitationRequest: _answer_permission,
+        UserDialogRequest: _answer_permission,
+    }
+    """Calls the handler of a request and returns the answer; the handler runs until the cancellation is set. Requests
+    of other types are refused."""
+
+    def _make_context(self, request_id: str, agent_id: Any, cancellation: Cancellation) -> HandlerContext:
+        if not isinstance(agent_id, str):
+            agent_id = self.agent_id or None
+        return HandlerContext(
+            request_id=request_id,
+            agent_id=agent_id,
+            task=self.find_task(agent_id) if agent_id else None,
+            session_id=self._session.facts.session_id,
+            cancellation=cancellation,
+        )
+
+    def find_task(self, agent_id: str) -> "Task | None":
+        """Return the task of an agent, as the root of its tree tracks it, otherwise as this session does."""
+        known = self._parent.find_task(agent_id) if self._parent is not None else None
+        return known or self._tasks.get(agent_id)
+
+    @property
+    def hooks(self) -> "HookDispatcher":
+        """Answers hook callbacks."""
+        if self._hooks is not None:
+            return self._hooks
+        from claude_agent_py._connection.answering.delegating import DelegationHooks
+        from claude_agent_py.hooks.dispatcher import HookDispatcher
+
+        def get_agents() -> Sequence[Any]:
+            info = self._session.facts.info
+            return () if info is None else info.agents
+
+        delegation = DelegationHooks(self._options, get_agents)
+        self._hooks = HookDispatcher(
+            self._options.hooks,
+            report=self._report,
+            on_run=self._on_hook_run,
+            builtin=delegation.matchers(),
+            final_filter=delegation.last_word,
+        )
+        return self._hooks
+
+    @property
+    def permissions(self) -> "PermissionDispatcher":
+        """Answers permission prompts, questions, elicitations and dialogs with the handlers of this session."""
+        if self._permissions is not None:
+            return self._permissions
+        from claude_agent_py.permissions.dispatcher import HANDLERS, PermissionDispatcher
+
+        options = self._options
+        self._permissions = PermissionDispatcher(
+            {name: getattr(options, name) for name in HANDLERS.values()},
+            report=self._report,
+            interactions=options.interactions,
+            intakes=self.intakes,
+            on_interaction=self._session.readers.announce_interaction,
+        )
+        return self._permissions
+
+    @property
+    def mcp(self) -> "MCPHost":
+        """Answers for the MCP servers in this process."""
+        if self._mcp is not None:
+            return self._mcp
+        from claude_agent_py.tools.host import MCPHost
+
+        def send(server_name: str, message: Payload) -> None:
+            self._post("mcp_message", server_name=server_name, message=message)
+
+        self._mcp = MCPHost(collect_hosted_servers(self._options), send, report=self._report, cwd=self._cwd)
+        return self._mcp
+
+    # Lifecycle --------------------------------------------------------------------------------------------------------
+
+    @property
+    def has_hooks(self) -> bool:
+        """Whether the session has hooks, from the options or added later."""
+        return bool(self._hooks)
+
+    @property
+    def has_guard(self) -> bool:
+        """Whether a `guard` watches the tool calls."""
+        return self._hooks is not None and any(matcher.only_for for _, matcher in self._hooks.registered)
+
+    @property
+    def has_output_hooks(self) -> bool:
+        """Whether a hook of the user may replace or withhold the output of tools."""
+        return self._hooks is not None and self._hooks.may_replace_output
+
+    def initialize_fields(self) -> Payload:
+        """Return the fields of `initialize` that come from hooks and from the servers in this process."""
+        fields: Payload = {}
+        if self._hooks:
+            fields["hooks"] = self._hooks.initialize_field()
+        if self._mcp is not None:
+            fields |= self._mcp.initialize_fields()
+        return fields
+
+    def prepare(self) -> None:
+        """Build the models of hooks, which the first hook would otherwise wait for."""
+        if self._hooks is not None:
+            self._hooks.prepare()
+
+    def end(self) -> None:
+        """Cancel the handlers and tools, because the CLI reads no more answers. Close the inbox that they made."""
+        for pending in self._pending.values():
+            pending.cancel()
+        if self._mcp is not None:
+            self._mcp.close()
+        if self._permissions is not None:
+            self._permissions.close()
+
+    def intakes(self) -> "list[TaskIntake]":
+        """Return the task intakes of this session and, for a child agent, of its ancestors."""
+        own = self._session.intake
+        return [own] if self._parent is None else [own, *self._parent.intakes()]
+
+
+def collect_hosted_servers(options: ClientOptions) -> dict[str, Any]:
+    """Return the servers in this process by name, including the one for `custom_tools`.
+
+    Raises:
+        OptionsError: A server has the name that `custom_tools` need.
+    """
+    from claude_agent_py.tools.host import is_hosted
+    from claude_agent_py.tools.server import ToolServer
+
+    hosted = {name: server for name, server in options.hosted_mcp_servers.items() if is_hosted(server)}
+    if options.custom_tools:
+        if isinstance(options.mcp_servers, dict) and CUSTOM_TOOLS_SERVER in options.mcp_servers:
+            raise OptionsError(
+                f"the name {CUSTOM_TOOLS_SERVER!r} is taken by custom_tools; choose another one", option="mcp_servers"
+            )
+        hosted[CUSTOM_TOOLS_SERVER] = ToolServer(CUSTOM_TOOLS_SERVER, tools=list(options.custom_tools))
+    return hosted

@@ -1,0 +1,103 @@
+"""`SessionFacts`: what the CLI has reported about a session: its id, permission mode, commands and to-do list."""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+from uuid import UUID
+
+from claude_agent_py._base.log import logger
+from claude_agent_py._launch.environment import variable
+from claude_agent_py.options import ClientOptions
+from claude_agent_py.options.delegation import AGENT_TOOL, why_no_agent_tool
+from claude_agent_py.todo import TaskList
+from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
+from claude_agent_py.wire.messages.occasional import CommandsChangedMessage
+from claude_agent_py.wire.messages.system import APIRetryMessage, InitMessage, StatusMessage
+
+if TYPE_CHECKING:
+    from claude_agent_py.wire.control.initialize import InitializeReply
+
+UNAUTHORIZED: Final = 401
+PATIENCE: Final = 3
+"""How often the API may reject the key before a run fails. After the first time the CLI renews a login."""
+
+
+class SessionFacts:
+    """What is known about a session, from its options and from the messages of the CLI."""
+
+    def __init__(self, options: ClientOptions) -> None:
+        self._options = options
+        self.session_id: str | None = _find_session_id(options)
+        """The id of the conversation; None before the first turn unless the options set it."""
+        self.permission_mode: str | None = None
+        """The permission mode that the CLI reported last; None before the first turn."""
+        self.info: InitializeReply | None = None
+        """The CLI's reply to `initialize`; None before it arrived. Its commands are kept up to date."""
+        self.task_list: TaskList = TaskList(list_id=variable(options, "CLAUDE_CODE_TASK_LIST_ID"))
+
+    def track(self, message: object) -> None:
+        """Update the facts from a message."""
+        handler = self.HANDLERS.get(type(message))
+        if handler is not None:
+            handler(self, message)
+
+    def _on_conversation(self, message: AssistantMessage | UserMessage) -> None:
+        if message.session_id in ("", self.session_id):  # a child agent has its own list
+            self.task_list.track(message)
+
+    def _on_init(self, message: InitMessage) -> None:
+        if self.session_id != message.session_id or self.permission_mode is None:  # the first of a conversation
+            self._check_guide(message)
+        self.session_id = message.session_id
+        self.permission_mode = message.permission_mode
+        self.task_list.track(message)
+
+    def _check_guide(self, message: InitMessage) -> None:
+        """Warn if settings files take away the tool that the delegation guide is about."""
+        is_told = bool(self._options.delegation_guide) and why_no_agent_tool(self._options) is None
+        if is_told and not AGENT_TOOL.intersection(message.tools):
+            logger.warning("delegation_guide tells the model to use the tool Agent, which the settings take from it")
+
+    def _on_commands(self, message: CommandsChangedMessage) -> None:
+        if self.info is not None:
+            self.info = self.info.replace(commands=message.commands)
+
+    def _on_status(self, message: StatusMessage) -> None:
+        self.permission_mode = message.permission_mode or self.permission_mode
+
+    HANDLERS: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = {
+        AssistantMessage: _on_conversation,
+        UserMessage: _on_conversation,
+        InitMessage: _on_init,
+        CommandsChangedMessage: _on_commands,
+        StatusMessage: _on_status,
+    }
+
+
+def find_refusal(message: object) -> str | None:
+    """Return why the turn fails if the message says that the API refuses the login, or None."""
+    if type(message) is APIRetryMessage:
+        # The CLI would retry ten times, for more than a minute.
+        if message.error_status == UNAUTHORIZED and message.attempt >= PATIENCE:
+            return f"the API refuses the key or login (HTTP {UNAUTHORIZED}) after {message.attempt} attempts"
+    elif type(message) is AssistantMessage:
+        # If the CLI has neither key nor login, that is its answer, but the result follows up to 10 s later where name
+        # servers do not answer (CLI 2.1.328).
+        has_no_login = message.error == "authentication_failed" and message.api_error_status is None
+        if has_no_login and not message.is_subagent:
+            return message.text
+    return None
+
+
+def _find_session_id(options: ClientOptions) -> str | None:
+    """Return the session id that the options determine, or None: a fork gets a new one, and a title is not an id."""
+    if options.session_id is not None:
+        return str(options.session_id)
+    return None if options.fork_session else parse_session_id(options.resume)
+
+
+def parse_session_id(session: str | None) -> str | None:
+    """Return the session id that the option `resume` names, or None for a title."""
+    try:
+        return None if session is None else str(UUID(session))
+    except ValueError:
+        return None

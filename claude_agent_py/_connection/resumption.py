@@ -1,0 +1,111 @@
+"""`Resumption`: the unfinished work of earlier processes of the session.
+
+It is the turn that the CLI resumes on its own (`resume_interrupted_turn`), and the runs that `reopen` moved here.
+"""
+
+from collections.abc import Collection, Sequence
+
+from claude_agent_py._base.streams import LazyEvent
+from claude_agent_py._connection.live_changes import LiveChanges
+from claude_agent_py._connection.runs.run_state import RunState
+from claude_agent_py._journal.engine import Engine
+from claude_agent_py._journal.open_runs import TurnResumed, Verdict
+from claude_agent_py._journal.turns import TurnRouter
+from claude_agent_py.options import ClientOptions
+from claude_agent_py.wire.messages.conversation import UserContent, UserMessage
+
+
+class Resumption:
+    """The work that earlier processes of a session left unfinished.
+
+    Args:
+        options: The options of the session.
+        engine: Its engine.
+        router: Its router.
+    """
+
+    def __init__(self, options: ClientOptions, engine: Engine, router: TurnRouter) -> None:
+        self._options = options
+        self._engine = engine
+        self._router = router
+        self.run: RunState | None = None
+        """The run of the interrupted turn, once the CLI has resumed it."""
+        self.carried: list[RunState] = []
+        """The unfinished runs of the session's last process."""
+        self.changes: LiveChanges = LiveChanges()
+        """The changes made to the running session, which its next process repeats."""
+        self.cut_off: list[RunState] = []
+        """The runs that the end of this process cut off, which the next one continues."""
+        self._prompts: tuple[str, ...] | None = None
+        """The prompts of the interrupted turn; None until the CLI has reported whether it resumes one."""
+        self._is_known = LazyEvent()
+        """Set once the CLI has reported whether it resumes a turn."""
+
+    def follow(self, last: "Resumption") -> None:
+        """Continue the session whose process has died."""
+        self.carried = [run for run in last.cut_off if run.is_sealed]
+        self.changes = last.changes
+
+    def begin(self) -> list[RunState]:
+        """Return the runs whose turns the CLI may resume, to be opened before it writes anything."""
+        runs = list(self.carried)
+        for run in runs:
+            run.reopen()
+        if self._options.resume_interrupted_turn:
+            heir = RunState(self._options.limits.mailbox_bytes)
+            heir.is_resumed = True
+            self._router.expect_resumed_turn(heir)
+            runs.insert(0, heir)
+        return runs
+
+    def note_initialized(self, *, is_running: bool) -> Sequence[Verdict]:
+        """Note whether the CLI was busy when it answered `initialize`: it resumes a turn before that."""
+        if not self._options.resume_interrupted_turn:
+            self._prompts = ()
+            self._is_known.set()
+        elif not is_running:
+            return self._router.expect_no_resumed_turn()
+        return ()
+
+    async def wait_known(self) -> None:
+        """Wait until the CLI has reported whether it resumes a turn, or the session has ended."""
+        await self._is_known.wait()
+
+    def on_turn_resumed(self, event: TurnResumed) -> None:
+        """Note which turn the CLI has resumed, if any."""
+        run: RunState = event.run
+        self._prompts = event.prompts
+        if event.adopted:
+            self.run = run
+            run.sent += [UserMessage(message=UserContent(role="user", content=""), uuid=p) for p in event.adopted]
+        else:
+            run.finish()
+        self._is_known.set()
+
+    def give_up(self) -> None:
+        """Wake all waiters, because the session has ended."""
+        self._is_known.set()
+
+    def settle_carried(self, known: Collection[str]) -> list[RunState]:
+        """Send prompts of the last process again, once the CLI has reported what it resumes.
+
+        A prompt that is not on disk never reached the conversation, so it is sent again. The CLI has completed the turn
+        of any other prompt and would ignore it.
+
+        Args:
+            known: The uuids of the prompts that are on disk.
+
+        Returns:
+            The runs whose turn was completed. Its result is lost.
+        """
+        lost = []
+        for run in self.carried if self._prompts is not None else ():
+            left = [prompt for prompt in run.unanswered if prompt.uuid not in (self._prompts or ())]
+            if run.is_over:
+                continue
+            if any(prompt.uuid in known for prompt in left):
+                lost.append(run)
+            else:
+                for prompt in left:
+                    self._engine.send_prompt(prompt)
+        return lost

@@ -1,0 +1,240 @@
+"""`MessageLog`: messages in the order received, in memory and, beyond a limit, in a temporary file.
+
+Messages are kept as wire lines and decoded on access: most are never read again, and a line takes a tenth of the memory
+of its message. A decoded message is equal to the received one, but not the same object.
+"""
+
+import contextlib
+import mmap
+import os
+import sys
+import tempfile
+import threading
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from typing import IO, Any, ClassVar, Final, TypeAlias, overload
+
+from claude_agent_py._base.errors import BacklogError
+from claude_agent_py._base.log import logger
+
+BLOCK_BYTES: Final = 64 * 1024
+"""How many bytes of lines share a block."""
+
+MEMORY_BYTES: Final = 4 * 1024 * 1024
+"""How many bytes of a log stay in memory. Further ones go to the file: a host has many runs, and reads few twice."""
+
+SPARE_BYTES: Final = 256 * 1024
+"""How many more bytes may at least stay in memory if the temporary file cannot be written."""
+
+_positioning: Final = threading.Lock()
+
+Block: TypeAlias = mmap.mmap | range
+"""A block in memory, or its place in the temporary file."""
+
+
+class MessageLog(Sequence[Any]):
+    """An append-only sequence of messages.
+
+    Args:
+        max_bytes: How many bytes of messages (as on the wire) to hold in memory, besides the first `MEMORY_BYTES`, if
+            the temporary file cannot be written. Further messages are dropped, and iterating raises BacklogError after
+            the last one kept.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._failure: BacklogError | None = None
+        """Why messages were dropped."""
+        self._file: IO[bytes] | None = None
+        self.clear()
+
+    def __del__(self) -> None:
+        self._close_file()
+
+    def clear(self) -> None:
+        """Forget the messages. `check` still reports those that were dropped."""
+        self._close_file()
+        self._file_bytes = 0
+        self._blocks: list[Block] = []
+        """The first lines."""
+        self._memory_bytes = 0
+        """How many bytes of them are in memory."""
+        self._last: mmap.mmap | None = None
+        """The last lines."""
+        self._room = 0
+        """How many bytes the last block has left."""
+        self._length = 0
+        self._starts = array("Q", [0])
+        """The position of the first line of each block, up to the last one."""
+        self._lines: tuple[int, list[bytes]] = (0, [])
+        """The position of the first line of the block that was read last, and its lines. Replaced, never mutated:
+        several threads may read the messages of a result."""
+        self._without_line: dict[int, Any] = {}
+        """The items whose line is empty, by position."""
+
+    def __repr__(self) -> str:
+        return f"<log of {len(self)} messages>"
+
+    def append(self, message: object, line: bytes) -> None:
+        """Add a message as its line (`line_of`), unless messages were dropped. Without a line, it is kept as it is.
+
+        The line has no line break, because the engine splits the output at them.
+        """
+        if self._failure is not None:
+            return
+        if not line:
+            self._without_line[self._length] = message
+        size = len(line) + 1
+        if size > self._room:
+            try:
+                self._end_block()
+                self._last = _new_block(max(BLOCK_BYTES, size))
+            except BacklogError as error:
+                self._failure = error.again()  # the traceback of the other one refers to the log
+                return
+            except OSError as error:  # the process has no memory left
+                self._failure = BacklogError(error.strerror or type(error).__name__, max(self._max_bytes, SPARE_BYTES))
+                return
+            self._room = len(self._last)
+        assert self._last is not None  # noqa: S101 - it has room
+        self._last.write(line + b"\n")
+        self._room -= size
+        self._length += 1
+
+    def _end_block(self) -> None:
+        """Keep the last block, in memory or in the file."""
+        if self._last is None:
+            return
+        size = self._last.tell()
+        self._blocks.append(self._place(self._last, size))
+        self._starts.append(self._length)
+
+    def _place(self, block: mmap.mmap, size: int) -> Block:
+        """Return where the block stays. Raises BacklogError if there is no room."""
+        memory, spare = min(self._max_bytes, MEMORY_BYTES), max(self._max_bytes, SPARE_BYTES)
+        if self._memory_bytes + size > memory:
+            try:
+                return self._write(block[:size])
+            except OSError as error:
+                if self._memory_bytes <= memory:  # the first of them
+                    logger.warning("waiting messages stay in memory: the temporary file cannot be written (%s)", error)
+                if self._memory_bytes + size > memory + spare:
+                    raise BacklogError(error.strerror or type(error).__name__, spare) from None
+        self._memory_bytes += size
+        return block
+
+    def _write(self, data: bytes) -> range:
+        """Write data to the end of the temporary file, and return its place there."""
+        if self._file is None:
+            self._file = tempfile.TemporaryFile(prefix="claude-agent-py-", buffering=0)  # noqa: SIM115 - `clear` closes it
+        start = end = self._file_bytes
+        while end < start + len(data):
+            end += _write_at(self._file, data[end - start :], end)
+        self._file_bytes = end
+        return range(start, end)
+
+    def _read(self, place: range) -> bytes:
+        """Return the data at a place of the temporary file.
+
+        Raises:
+            BacklogError: It cannot be read.
+        """
+        assert self._file is not None  # noqa: S101 - it has the data
+        data, problem = b"", "the temporary file was truncated"
+        try:
+            while len(data) < len(place) and (part := _read_at(self._file, place[len(data) :])):
+                data += part
+        except OSError as error:
+            problem = error.strerror or type(error).__name__
+        if len(data) < len(place):
+            raise BacklogError(problem, max(self._max_bytes, SPARE_BYTES))
+        return data
+
+    def _close_file(self) -> None:
+        if self._file is not None:
+            with contextlib.suppress(OSError):  # the descriptor is closed all the same
+                self._file.close()
+            self._file = None
+
+    @property
+    def is_full(self) -> bool:
+        """Whether messages were dropped."""
+        return self._failure is not None
+
+    def check(self) -> None:
+        """Raise BacklogError if messages were dropped."""
+        if self._failure is not None:
+            raise self._failure.again()
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __iter__(self) -> Iterator[Any]:
+        position = 0
+        while position < len(self):  # it may grow during the iteration
+            yield self._get(position)
+            position += 1
+        self.check()
+
+    @overload
+    def __getitem__(self, index: int) -> Any: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Any]: ...
+    def __getitem__(self, index: int | slice) -> Any:
+        if isinstance(index, slice):
+            return [self._get(position) for position in range(*index.indices(len(self)))]
+        return self._get(range(len(self))[index])
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, MessageLog | list | tuple):
+            return NotImplemented
+        return len(self) == len(other) and all(message == another for message, another in zip(self, other, strict=True))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return list, (self[:],)  # a file cannot be pickled
+
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]
+
+    def _get(self, position: int) -> object:
+        from claude_agent_py.wire.codec import decode  # loads while the CLI starts
+
+        start, lines = self._lines
+        if not 0 <= position - start < len(lines):
+            start, lines = self._lines = self._read_block(position)
+        line = lines[position - start]
+        return decode(line, report=False) if line else self._without_line[position]
+
+    def _read_block(self, position: int) -> tuple[int, list[bytes]]:
+        """Return the lines of the block that has the line at this position, after the position of the first of them."""
+        number = bisect_right(self._starts, position) - 1
+        block = self._blocks[number] if number < len(self._blocks) else self._last
+        assert block is not None  # noqa: S101 - it has the position
+        data = self._read(block) if isinstance(block, range) else block[: block.tell()]
+        return self._starts[number], data.split(b"\n")[:-1]
+
+
+def _new_block(size: int) -> mmap.mmap:
+    """Return memory outside of the heap: the system gets it back as soon as nobody has the log."""
+    if sys.platform == "win32":
+        return mmap.mmap(-1, size)
+    return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+
+
+# The position of a file is shared by all threads, and by the processes that `os.fork` makes.
+
+
+def _read_at(file: IO[bytes], place: range) -> bytes:
+    if sys.platform == "win32":
+        with _positioning:
+            file.seek(place.start)
+            return file.read(len(place))
+    return os.pread(file.fileno(), len(place), place.start)
+
+
+def _write_at(file: IO[bytes], data: bytes, position: int) -> int:
+    if sys.platform == "win32":
+        with _positioning:
+            file.seek(position)
+            return file.write(data)
+    return os.pwrite(file.fileno(), data, position)

@@ -1,0 +1,145 @@
+"""Validation of prompts, and their conversion to user messages.
+
+The CLI forwards empty prompts, silently drops those of some wrong types and crashes on others, so all of them are
+refused before anything is sent.
+"""
+
+import inspect
+import uuid
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
+from typing import Any, Final, TypeAlias, TypeVar
+
+import anyio
+from typing_extensions import TypeIs
+
+from claude_agent_py._base.callbacks import is_not_the_functions
+from claude_agent_py._base.errors import OptionsError
+from claude_agent_py._base.log import logger
+from claude_agent_py.wire.base import WireModel, dump, keep_source
+from claude_agent_py.wire.fitting import Misfit, check, fit
+from claude_agent_py.wire.messages.content import Block, ContentBlock, TextBlock, UnknownBlock
+from claude_agent_py.wire.messages.conversation import UserContent, UserMessage
+
+GENERATOR_GRACE: Final = 1.0
+"""How many seconds a generator of prompts may take to close."""
+
+Value = TypeVar("Value")
+
+PromptContent: TypeAlias = str | Sequence[ContentBlock | Mapping[str, Any]] | Mapping[str, Any] | UserMessage
+"""One prompt: text, a list of content blocks, or a `UserMessage`; blocks and messages also as dicts of the API."""
+
+Prompt: TypeAlias = PromptContent | AsyncIterable[PromptContent]
+"""The prompt of `query`: one prompt, or an async iterable of prompts."""
+
+
+def check_run_arguments(until: object, timeout: Any) -> None:
+    """Check the arguments `until` and `timeout` of `query` and `run`.
+
+    Raises:
+        OptionsError: `until` is unknown, or `timeout` is not a positive number of seconds.
+    """
+    if until not in ("result", "idle"):
+        raise OptionsError(f"must be 'result' or 'idle', not {until!r}", option="until")
+    is_number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
+    if timeout is not None and not (is_number and timeout > 0):
+        raise OptionsError(f"must be a positive number of seconds, or None, not {timeout!r}", option="timeout")
+
+
+def is_stream(prompt: object) -> TypeIs[AsyncIterable[Any]]:
+    """Return whether a prompt is an async iterable of prompts."""
+    return isinstance(prompt, AsyncIterable)
+
+
+async def close_stream(iterator: AsyncIterator[object] | None) -> None:
+    """Close a generator of prompts. Python would do so later, and trio only with a warning."""
+    if inspect.isasyncgen(iterator):
+        with anyio.move_on_after(GENERATOR_GRACE, shield=True):
+            try:
+                await iterator.aclose()
+            except BaseException as error:
+                if is_not_the_functions(error):
+                    raise
+                logger.exception("closing the prompts failed")
+
+
+def prompt_message(prompt: object, *, verbatim: bool) -> UserMessage:
+    """Return the user message of one prompt, with a new uuid unless it has one.
+
+    Raises:
+        OptionsError: The prompt is empty, has an invalid field, or has the wrong type.
+    """
+    whole = _whole_message(prompt)
+    content = UserContent(role="user", content=_check_content(prompt if whole is None else whole.content))
+    marks: dict[str, Any] = {"client_composed": True} if verbatim else {}
+    if whole is None:
+        return UserMessage(message=content, uuid=str(uuid.uuid4()), **marks)
+    message = whole.replace(message=content, uuid=whole.uuid or str(uuid.uuid4()), **marks)
+    _must_fit("the user message", check, message)
+    return message
+
+
+def prepare_prompt(prompt: Prompt, *, verbatim: bool) -> UserMessage | AsyncIterable[PromptContent]:
+    """Return one prompt as a user message, and an iterable unchanged. Raises as `prompt_message` does."""
+    return prompt if is_stream(prompt) else prompt_message(prompt, verbatim=verbatim)
+
+
+def check_prompt(prompt: object) -> str | list[ContentBlock]:
+    """Return the content of one prompt.
+
+    Raises:
+        OptionsError: The prompt is empty or has the wrong type.
+    """
+    whole = _whole_message(prompt)
+    return _check_content(prompt if whole is None else whole.content)
+
+
+def _check_content(prompt: Any) -> str | list[ContentBlock]:
+    if isinstance(prompt, str):
+        if not prompt.strip():
+            raise OptionsError("must not be empty", option="prompt")
+        return prompt
+    if not isinstance(prompt, Sequence) or isinstance(prompt, bytes | bytearray):
+        kind = type(prompt).__name__
+        raise OptionsError(
+            f"must be text, a list of content blocks, a UserMessage, or an async iterable of them, not {kind}",
+            option="prompt",
+        )
+    blocks = [_check_block(index, block) for index, block in enumerate(prompt)]
+    if not any(not isinstance(block, TextBlock) or block.text.strip() for block in blocks):
+        raise OptionsError("must have content", option="prompt")
+    return blocks
+
+
+def _whole_message(prompt: object) -> UserMessage | None:
+    """Return the prompt as a user message if it is one, or an official SDK's dict of one; otherwise None."""
+    if isinstance(prompt, str) or not isinstance(prompt, WireModel | Mapping):
+        return None
+    if isinstance(prompt, UserMessage):
+        return prompt
+    if isinstance(prompt, WireModel) or prompt.get("type") != "user":
+        return None
+    # The CLI would silently drop an invalid one and never answer.
+    message: UserMessage
+    message, _ = _must_fit("the user message", fit, UserMessage, dict(prompt))
+    keep_source(message, "_source", dict(prompt))
+    return message
+
+
+def _check_block(index: int, block: object) -> Any:
+    if isinstance(block, Mapping):
+        data = dict(block)
+        [known], _ = _must_fit(f"block {index}", fit, list[ContentBlock], [data], skip=1)
+        return known if dump(known) == data else UnknownBlock(raw=data)  # which keeps fields that the model lacks
+    if not isinstance(block, Block | UnknownBlock):
+        raise OptionsError(f"block {index} must be a content block, not {type(block).__name__}", option="prompt")
+    _must_fit(f"block {index} ({type(block).__name__})", check, block)
+    return block
+
+
+def _must_fit(what: str, convert: Callable[..., Value], *arguments: object, skip: int = 0) -> Value:
+    """Return the result of `fit` or `check`. Raises OptionsError for a misfit, without the first steps of its place."""
+    try:
+        return convert(*arguments)
+    except Misfit as error:
+        problem = OptionsError(f"{what} is invalid: {Misfit(error.place[skip:], error.what)}", option="prompt")
+    raise problem  # outside of `except`: the context would show the values

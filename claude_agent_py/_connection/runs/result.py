@@ -1,0 +1,471 @@
+"""`RunResult`: the result of a run, built from its messages.
+
+Imports nothing of the tasks and the protocol: they load while the CLI starts.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, Generic
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import to_json
+
+import claude_agent_py.messages
+import claude_agent_py.tasks
+from claude_agent_py._base.errors import LOGIN_HINT, RunFailed
+from claude_agent_py.options.client_options import ClientOptions
+from claude_agent_py.options.output_shape import Output
+from claude_agent_py.wire.base import JSONObject
+from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultMessage, UserMessage
+from claude_agent_py.wire.messages.usage import ModelUsage, PermissionDenial, Usage
+
+if TYPE_CHECKING:
+    from claude_agent_py._connection.runs.run_state import RunState
+    from claude_agent_py._connection.runs.subagents import Subagent
+    from claude_agent_py._journal.run_failure import Failure
+    from claude_agent_py.observe.timeline import Timeline
+    from claude_agent_py.tasks.task import Task
+    from claude_agent_py.tools.traffic import ToolCallRecord
+    from claude_agent_py.wire.messages.tasks import TaskUsage
+
+REPR_CHARS: Final = 80
+
+_ADDED: Final = (
+    "input_tokens",
+    "output_tokens",
+    "thinking_tokens",
+    "cache_read_input_tokens",
+    "cache_creation_input_tokens",
+    "cache_creation_ephemeral_5m_input_tokens",
+    "cache_creation_ephemeral_1h_input_tokens",
+    "web_search_requests",
+    "cost_usd",
+)
+"""The fields of a model's usage that are running totals."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class RunResult(Generic[Output]):
+    """The result of a run. It does not change, except for the tasks that are still running."""
+
+    message: ResultMessage | None
+    """The result message of the prompt, or of the last one if there are several; None if there is no result."""
+    results: Sequence[ResultMessage]
+    """All result messages of the run, in order. With `until="idle"` they include results of follow-up turns."""
+    messages: Sequence["claude_agent_py.messages.RunMessage"]
+    """The messages of the run, in order, without deltas of partial messages."""
+    tasks: Sequence["claude_agent_py.tasks.Task"] = ()
+    """The background tasks started in the run, by the main agent or its subagents."""
+    agents: Sequence["claude_agent_py.Subagent"] = ()
+    """The subagents and child agents among `tasks`, with their definitions."""
+    sent: Sequence[UserMessage] = ()
+    """The prompts, as they were sent."""
+    was_interrupted: bool = False
+    """Whether `Run.interrupt` interrupted the run."""
+    late_tasks: frozenset[str] = frozenset()
+    """The ids of the tasks that were running when `Timeouts.idle` expired."""
+    max_budget_usd: float | None = None
+    """The option `max_budget_usd`."""
+    output: Output = None  # type: ignore[assignment]
+    """The structured output: an instance of `output_type` if the options set it, otherwise plain JSON."""
+
+    def __repr__(self) -> str:
+        text = self.text if len(self.text) <= REPR_CHARS else f"{self.text[:REPR_CHARS]}..."
+        kind = "error" if self.is_error else "ok"
+        counts = f"{len(self.results)} results, {len(self.messages)} messages, {len(self.tasks)} tasks"
+        return f"<RunResult {kind} {text!r}, {counts}, {self.total_cost_usd:.4f} USD so far>"
+
+    @property
+    def text(self) -> str:
+        """The last answer that is not empty. With `until="idle"` it usually covers the results of the tasks."""
+        for result in reversed(self.results):
+            if result.result and not result.is_error:
+                return result.result
+        for result in reversed(self.results):
+            if result.result:
+                return result.result
+        for message in reversed(self.messages):
+            if isinstance(message, AssistantMessage) and message.text and not message.is_subagent:
+                return message.text
+        return ""
+
+    @cached_property
+    def is_error(self) -> bool:
+        """Whether the prompt's own result is an error or missing, or the last follow-up turn failed.
+
+        Also true if a hook ended the run or blocked its prompt.
+        """
+        return self.error() is not None
+
+    @property
+    def prompts(self) -> Sequence[str]:
+        """The uuids of the prompts. A result message lists those that it answers in `prompt_uuids`."""
+        return [prompt.uuid for prompt in self.sent]
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether the CLI answered prompts of other runs with the same result, as it may for prompts sent during a
+        turn.
+        """
+        return self.message is not None and not set(self.message.prompt_uuids) <= set(self.prompts)
+
+    @property
+    def terminal_reason(self) -> str | None:
+        """Why the turn ended, in more detail than `stop_reason`: `completed`, `api_error`, `max_turns`, ..."""
+        return self.message.terminal_reason if self.message else None
+
+    @property
+    def duration(self) -> float:
+        """The duration of the run's turns in seconds, without the time between them."""
+        return sum(float(r.duration_ms) for r in self.results) / 1000
+
+    @property
+    def stop_reason(self) -> str | None:
+        """Why the model stopped."""
+        return self.message.stop_reason if self.message else None
+
+    @property
+    def session_id(self) -> str:
+        """The id of the session, for the option `resume`."""
+        if self.message is not None:
+            return self.message.session_id
+        for message in reversed(self.messages):
+            is_of_child = getattr(message, "agent_id", None) is not None
+            session_id: str = getattr(message, "session_id", "")
+            if session_id and not is_of_child:
+                return session_id
+        return ""
+
+    @property
+    def num_turns(self) -> int:
+        """The number of turns over all results of the run, as counted by the CLI, which includes tool results."""
+        return sum(int(r.num_turns) for r in self.results)
+
+    @property
+    def total_cost_usd(self) -> float:
+        """The cumulative cost of the session so far in US dollars, as estimated by the CLI."""
+        return float(self.results[-1].total_cost_usd) if self.results else 0.0
+
+    @property
+    def cost_usd(self) -> float:
+        """The cost of this run in US dollars, subagents included, as estimated by the CLI.
+
+        What subagents spend between two turns is counted in the next turn.
+        """
+        spent = [usage for r in self.results for usage in (r.model_usage_since_last_result or {}).values()]
+        return sum(float(usage.cost_usd) for usage in spent)
+
+    @property
+    def usage(self) -> Usage | None:
+        """The token usage of the main agent in the prompt's own turn."""
+        return self.message.usage if self.message else None
+
+    @property
+    def model_usage(self) -> Mapping[str, ModelUsage]:
+        """The token usage by model, cumulative over the session, subagents included."""
+        return self.results[-1].model_usage if self.results else {}
+
+    @property
+    def usage_by_model(self) -> Mapping[str, ModelUsage]:
+        """The usage of this run's turns by model, subagents included: the increase of `model_usage`.
+
+        What subagents use between two turns is counted in the next turn.
+        """
+        spent: dict[str, ModelUsage] = {}
+        for result in self.results:
+            for model, usage in (result.model_usage_since_last_result or {}).items():
+                spent[model] = _add(spent[model], usage) if model in spent else usage
+        return spent
+
+    @property
+    def usage_by_agent(self) -> Mapping[str, "TaskUsage"]:
+        """The usage of each agent in this run: the main agent (`""`), and subagents and child agents by name.
+
+        Tokens are counted from messages. The cost of a subagent is derived (`cost_is_derived`), and that of the main
+        agent is what it leaves of `cost_usd`; None if a price is unknown. Child agents are not part of `cost_usd`.
+        """
+        from claude_agent_py.tasks.tree import add_usage
+        from claude_agent_py.wire.messages.tasks import TaskUsage
+
+        used: dict[str, list[TaskUsage]] = {}
+        costs: list[float | None] = []
+        for agent in self.agents:
+            if agent.usage is not None:
+                used.setdefault(agent.name or agent.task.type or agent.id, []).append(agent.usage)
+                if not agent.is_child:
+                    costs.append(agent.usage.cost_usd)
+        rest = None if None in costs else max(0.0, self.cost_usd - sum(filter(None, costs)))
+        answers = (m for m in self.messages if isinstance(m, AssistantMessage) and not m.is_subagent)
+        main = TaskUsage(
+            total_tokens=sum(result.usage.total_tokens for result in self.results if result.usage is not None),
+            tool_uses=sum(len(answer.tool_uses) for answer in answers),
+            duration_ms=sum(result.duration_ms for result in self.results),
+            cost_usd=rest,
+            cost_is_derived=bool(costs) and rest is not None,
+        )
+        return {"": main, **{name: add_usage(parts) for name, parts in used.items()}}
+
+    @property
+    def budget_left_usd(self) -> float | None:
+        """The remainder of `max_budget_usd` after this run, in US dollars; None without that option."""
+        return None if self.max_budget_usd is None else max(0.0, self.max_budget_usd - self.total_cost_usd)
+
+    @property
+    def permission_denials(self) -> Sequence[PermissionDenial]:
+        """The tool calls that were denied."""
+        return [denial for result in self.results for denial in result.permission_denials]
+
+    @property
+    def unfinished_tasks(self) -> Sequence["Task"]:
+        """The tasks that are still running, and the `late_tasks`, stopped or not."""
+        return [task for task in self.tasks if not task.done or task.id in self.late_tasks]
+
+    @cached_property
+    def tool_calls(self) -> Sequence["ToolCallRecord"]:
+        """Every tool call of the run with its result, including calls by subagents if the CLI forwards them."""
+        from claude_agent_py.tools.traffic import ToolTraffic
+
+        traffic = ToolTraffic()
+        for message in self.messages:
+            traffic.fold(message)
+        return traffic.calls
+
+    @property
+    def refused_agents(self) -> Sequence["ToolCallRecord"]:
+        """The tool calls that failed to start a subagent: nested too deep, too many at once, unknown, or denied.
+
+        The `text` of each has the reason. Calls of subagents are included if the CLI forwards them.
+        """
+        from claude_agent_py._connection.runs.subagents import find_refused_launches
+
+        return find_refused_launches(self.tool_calls, self.tasks)
+
+    def to_api_messages(self) -> list[JSONObject]:
+        """Return the prompts of the run and the main agent's answers as `messages` for the Messages API.
+
+        You can extend the list: append a user message, or pass it to `ToolChain.loop`. It does not include earlier runs
+        of the session, the system prompt or the CLI's reminders. See `to_api_messages` in `claude_agent_py.messages`
+        for what else is left out.
+
+        Raises:
+            BacklogError: Messages of the run were dropped for lack of space.
+        """
+        from claude_agent_py.formatting.api_messages import to_api_messages
+
+        return to_api_messages(self.messages, self.sent)
+
+    def timeline(self) -> "Timeline":
+        """Return what happened in the run: an object that shows itself in a notebook, and saves itself as a page.
+
+        Messages do not show hooks and questions to a person; `claude_agent_py.observe.watch` sees those as well.
+
+        Raises:
+            BacklogError: Messages of the run were dropped for lack of space.
+        """
+        from claude_agent_py.observe.timeline import Timeline
+
+        return Timeline.from_messages(self.messages, self.sent)
+
+    def error(self) -> "RunError | None":
+        """Return the error of the run, with this result attached, or None on success."""
+        from claude_agent_py._journal.run_failure import find_failure
+
+        if self.message is None and self.was_interrupted:
+            return InterruptedRunError("the run was interrupted", result=self)
+        if self.message is None:
+            return PromptCancelledError("the prompt was taken back before it was answered", result=self)
+        for result in (self.message, self.results[-1]):
+            failure = find_failure(result, self.messages)
+            if failure is not None:
+                error = make_error(failure)
+                error.result = self
+                return error
+        return None
+
+
+def make_result(
+    run: "RunState", tasks: Sequence["Task"], agents: Sequence["Subagent"], options: ClientOptions
+) -> RunResult:
+    """Return the result of a finished run.
+
+    Raises:
+        StructuredOutputError: The structured output is missing or does not match `output_type`.
+    """
+    result = RunResult(
+        message=run.own_result,
+        results=run.results,
+        messages=run.mailbox.recorded,
+        tasks=tuple(tasks),
+        agents=agents,
+        sent=run.sent,
+        was_interrupted=run.was_interrupted,
+        late_tasks=run.late_tasks,
+        max_budget_usd=options.max_budget_usd,
+    )
+    if result.is_error:
+        return result
+    shape = options.output_shape
+    try:
+        output = structured_output(run.results, shape.adapter if shape is not None else None)
+    except StructuredOutputError as error:
+        error.result = result
+        raise
+    return replace(result, output=output)
+
+
+def _add(earlier: ModelUsage, later: ModelUsage) -> ModelUsage:
+    """Add up what a model used in two turns."""
+
+    def total(name: str) -> Any:
+        values = [getattr(usage, name) for usage in (earlier, later)]
+        known = [value for value in values if value is not None]
+        return sum(known) if known else None
+
+    return later.replace(**{name: total(name) for name in _ADDED})
+
+
+def structured_output(results: Sequence[ResultMessage], adapter: TypeAdapter[Any] | None) -> Any:
+    """Return the structured output of a run, validated with the adapter, if any.
+
+    Raises:
+        StructuredOutputError: The structured output is missing or does not match `output_type`. (The CLI reports
+            success even if the model produced no structured output.)
+    """
+    found = next((r for r in reversed(results) if r.has_structured_output), None)
+    if adapter is None:
+        return found.structured_output if found else None
+    if found is None:
+        raise StructuredOutputError("the model produced no structured output, although the CLI reports success")
+    try:
+        return adapter.validate_json(to_json(found.structured_output))  # JSON rules: text to dates, lists to sets
+    except ValidationError as error:
+        raise StructuredOutputError(f"the structured output does not match output_type: {error}") from error
+
+
+# Errors ----------------------------------------------------------------------------------------------------------
+
+
+class RunError(RunFailed):
+    """A run ended with an error. `result` holds its partial result."""
+
+    def __init__(self, message: str, *, result: "RunResult | None" = None) -> None:
+        self.result: RunResult = result  # type: ignore[assignment] # every error that a run raises has one
+        """The result of the run, messages included."""
+        super().__init__(message)
+
+
+class AuthenticationError(RunError):
+    """The API key or login is missing, invalid, or lacks permission. The message says how to set one up."""
+
+    def __init__(self, message: str, *, result: "RunResult | None" = None) -> None:
+        super().__init__(f"{message}. {LOGIN_HINT}", result=result)
+
+
+class BillingError(RunError):
+    """The account cannot pay for the request, or is on hold."""
+
+
+class RateLimitedError(RunError):
+    """A rate limit or a usage limit was hit."""
+
+    is_retryable = True
+
+    def __init__(self, message: str, *, result: "RunResult | None" = None, resets_at: float | None = None) -> None:
+        self.resets_at = resets_at
+        """When the limit resets, in seconds since the epoch; None if unknown."""
+        super().__init__(message, result=result)
+
+
+class OverloadedError(RunError):
+    """The API is overloaded (HTTP 529)."""
+
+    is_retryable = True
+
+
+class ServerError(RunError):
+    """The API failed (HTTP 5xx) or could not be reached."""
+
+    is_retryable = True
+
+
+class InvalidRequestError(RunError):
+    """The API refused the request as invalid (HTTP 400, 413)."""
+
+
+class ModelNotFoundError(RunError):
+    """The model does not exist or is not available to this account."""
+
+
+class PromptTooLongError(RunError):
+    """The conversation does not fit into the model's context."""
+
+
+class MaxTurnsError(RunError):
+    """`max_turns` was reached."""
+
+
+class BudgetExceededError(RunError):
+    """`max_budget_usd` was reached."""
+
+
+class MaxOutputTokensError(RunError):
+    """The model repeatedly hit its output limit."""
+
+
+class RefusalError(RunError):
+    """The model refused to answer."""
+
+
+class UnreadableResultError(RunError):
+    """The CLI ended the turn with a malformed result. `raw` is the frame as received."""
+
+    def __init__(self, message: str, *, raw: Any = None, result: "RunResult | None" = None) -> None:
+        self.raw = raw
+        super().__init__(message, result=result)
+
+
+class StructuredOutputError(RunError):
+    """The structured output is missing or does not match `output_type`."""
+
+
+class InterruptedRunError(RunError):
+    """The run was interrupted."""
+
+
+class PromptCancelledError(RunError):
+    """The prompt was removed from the queue before it was answered."""
+
+
+class HookStoppedError(RunError):
+    """A hook ended the run."""
+
+
+class RunTimeoutError(RunError, TimeoutError):
+    """A time limit of the run expired; the run was interrupted."""
+
+    def __init__(self, kind: str, timeout: float, *, result: "RunResult | None" = None) -> None:
+        self.kind = kind
+        """Which limit: `run`, `first_message` or `silence`."""
+        self.timeout = timeout
+        """The limit, in seconds."""
+        what = {
+            "run": "did not end",
+            "first_message": "brought no message",
+            "silence": "made no progress",
+        }.get(kind, "did not end")
+        super().__init__(f"the run {what} within {timeout:g} s", result=result)
+
+
+ERRORS: Final[Mapping[str, type[RunError]]] = {
+    "RunError": RunError,
+    **{cls.__name__: cls for cls in RunError.__subclasses__()},
+}
+"""The classes of run errors by name."""
+
+
+def make_error(failure: "Failure") -> RunError:
+    """Return the error of a failure, without its result."""
+    if failure.error == "RateLimitedError":
+        return RateLimitedError(failure.text, resets_at=failure.resets_at)
+    return ERRORS[failure.error](failure.text)

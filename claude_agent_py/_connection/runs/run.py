@@ -1,0 +1,273 @@
+"""`Run`: the user's view of a run. `run_state.py` is the session's view."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar
+
+from claude_agent_py._base.errors import RunFailed
+from claude_agent_py._base.log import logger
+from claude_agent_py._connection.runs.result import InterruptedRunError, StructuredOutputError, make_result
+from claude_agent_py.options.output_shape import Output
+
+if TYPE_CHECKING:
+    from claude_agent_py._connection.runs.message_types import RunMessage
+    from claude_agent_py._connection.runs.result import RunResult
+    from claude_agent_py._connection.runs.run_state import RunState
+    from claude_agent_py._connection.runs.subagents import Subagent
+    from claude_agent_py._journal.ports import ControlPort
+    from claude_agent_py.tasks.task import Task
+    from claude_agent_py.tools.traffic import ToolCallRecord
+
+Part = TypeVar("Part")
+
+
+@dataclass(frozen=True, kw_only=True)
+class InterruptReceipt:
+    """The outcome of an interrupt."""
+
+    outcome: Literal["interrupted", "dequeued", "too_late"]
+    """`interrupted`: the turn is being interrupted, and its result follows. `dequeued`: the prompt had not started and
+    was removed from the queue. `too_late`: nothing was running."""
+    still_queued: tuple[str, ...] = ()
+    """The uuids of the prompts that remain in the CLI's queue and run next."""
+    cancelled: tuple[str, ...] = ()
+    """The uuids of the prompts that were removed from the queue."""
+
+
+class Run(Generic[Output]):
+    """A prompt that was sent to a session, with its messages and its result.
+
+    * `async for message in run` yields its messages as they arrive; an error result is just the last message.
+    * `await run` waits for the end and returns the `RunResult`; an error result raises its `RunError`.
+    * `async with run` interrupts the run on exit, unless it has ended.
+
+    Leaving a loop early loses nothing: iterate again to continue, or await. After the last message, iterating again
+    yields the recorded messages, which are all but the deltas. Cancelling has no effect on the run. Only one coroutine
+    may iterate at a time; any number may await.
+    """
+
+    def __init__(self, client: Any, state: RunState) -> None:
+        self._client = client
+        """The `Client`, which its runs keep alive; None before the run has started."""
+        self._state = state
+        self._is_exhausted = False
+        """Whether an iteration has reached the end, so that the next one starts over."""
+        self._result: RunResult[Output] | None = None
+
+    def __del__(self) -> None:
+        if not self._state.is_resumed:
+            self._state.mailbox.discard()
+            self._state.warn_unread(stacklevel=2)  # the line that dropped it
+
+    def __copy__(self) -> Self:
+        return self  # a copy that is collected would discard the messages of both
+
+    def __repr__(self) -> str:
+        if self._client is None:
+            return "<Run not started>"
+        state = (self._state.reason or "failed") if self.done else "running"
+        return f"<Run {state}, {len(self._state.mailbox.recorded)} messages>"
+
+    @property
+    def tasks(self) -> Sequence[Task]:
+        """The background tasks started in the run so far: follow, await or stop them."""
+        if self._client is None:
+            return []
+        connection = self._state.connection
+        return [task for task in connection.tasks if task.id in self._state.tasks]
+
+    @property
+    def agents(self) -> Sequence[Subagent]:
+        """The subagents and child agents started in the run so far, nested ones included.
+
+        Each has its definition, status, usage, messages and task. The `agent_id` of a message is the id of its
+        subagent's task: `client.tasks.get(message.agent_id)`.
+        """
+        from claude_agent_py._connection.runs.subagents import find_subagents
+
+        return [] if self._client is None else find_subagents(self.tasks, self._state.connection.agents)
+
+    @property
+    def done(self) -> bool:
+        """Whether the run has ended."""
+        return self._state.is_over
+
+    # Messages ----------------------------------------------------------------------------------------------------
+
+    def __aiter__(self) -> Self:
+        """After the last message, begin again with the recorded messages, unless the run has been resumed."""
+        if self._is_exhausted and self.done and len(self._state.mailbox) == 0:
+            self._state.mailbox.rewind()
+        self._is_exhausted = False
+        return self
+
+    async def __anext__(self) -> RunMessage:
+        ready: RunMessage | None = self._state.mailbox.get_nowait()
+        if ready is not None:
+            return ready
+        if self._client is None:
+            await self._start()
+        try:
+            message: RunMessage = await self._state.mailbox.get()
+        except StopAsyncIteration:
+            self._is_exhausted = True
+            await self._release()
+            if self._state.failure is not None:
+                raise self._make_error(self._state.failure) from None
+            raise
+        return message
+
+    def text(self) -> AsyncIterator[str]:
+        """Iterate over the main agent's text as it arrives, each piece once.
+
+        The pieces are deltas with `include_partial_messages`, otherwise whole blocks. Text that the CLI repeats after
+        an API failure is not yielded again. Consumes the run's messages.
+
+        It ends as `await run` does: after the last text it raises the `RunError` of an error result. API error messages
+        of the CLI are in that error, not in the text.
+        """
+        from claude_agent_py._journal.text import TextFold
+
+        return _Parts("text", aiter(self), TextFold().feed, raises=True)
+
+    def tool_calls(self) -> AsyncIterator[ToolCallRecord]:
+        """Iterate over the run's tool calls as their results arrive. Consumes the run's messages."""
+        from claude_agent_py.tools.traffic import ToolTraffic
+
+        return _Parts("tool calls", aiter(self), ToolTraffic().fold)
+
+    # Result ------------------------------------------------------------------------------------------------------
+
+    def __await__(self) -> Generator[Any, None, RunResult[Output]]:
+        return self._finish().__await__()
+
+    async def result(self) -> RunResult[Output]:
+        """Wait for the end and return the result, without raising for an error result.
+
+        Raises:
+            CLIError: The CLI could not be started, or exited during the run.
+            ConnectionClosedError: The client was closed during the run.
+            RunTimeoutError: A time limit expired.
+            StructuredOutputError: The structured output is missing or does not match `output_type`.
+        """
+        if self._client is None:
+            await self._start()
+        self._state.mailbox.skip_unrecorded()
+        await self._state.wait()
+        await self._release()
+        if self._state.failure is not None:
+            raise self._make_error(self._state.failure)
+        if self._result is None:
+            self._result = self._make_result()
+            self._log_unfinished(self._result)
+        return self._result
+
+    async def _finish(self) -> RunResult[Output]:
+        result = await self.result()
+        error = result.error()
+        if error is not None:
+            raise error
+        return result
+
+    def _make_error(self, failure: Callable[[], BaseException]) -> BaseException:
+        error = failure()
+        if isinstance(error, RunFailed):
+            try:
+                error.result = self._make_result()
+            except StructuredOutputError as missing:  # expected: the run did not complete
+                error.result = missing.result
+        return error
+
+    def _make_result(self) -> RunResult:
+        options = self._state.connection.options
+        return make_result(self._state, self.tasks, self.agents, options)
+
+    def _log_unfinished(self, result: RunResult) -> None:
+        if result.unfinished_tasks and not self._state.late_tasks:  # the session has logged late tasks
+            names = ", ".join(repr(task.description) for task in result.unfinished_tasks)
+            logger.info("a run ended while its background tasks are still running: %s", names)
+
+    async def _start(self) -> None:
+        """Start the run. Only called if it was created without a client."""
+
+    async def _release(self) -> None:
+        """Release the resources of the run."""
+
+    # Control -----------------------------------------------------------------------------------------------------
+
+    async def interrupt(self, *, cancel_queued: bool = False, stop_tasks: bool = False) -> InterruptReceipt:
+        """Interrupt this run. It then ends, and awaiting it raises `InterruptedRunError`.
+
+        A prompt that has not started is removed from the queue instead (`PromptCancelledError`). Background tasks keep
+        running, unless `stop_tasks` is true or the option `per_task_stop_affordance` is False. `cancel_queued` also
+        removes all other prompts from the queue.
+
+        Raises:
+            ControlError: The CLI did not accept the request.
+            RemoteProtocolError: Its reply cannot be read.
+        """
+        if self._client is None:
+            await self._start()
+        state, connection = self._state, self._state.connection
+        if state.is_over:
+            if stop_tasks:
+                await connection.stop_tasks(state.tasks)
+            return InterruptReceipt(outcome="too_late")
+        queued = connection.queued_prompts(state)
+        dequeued = tuple([prompt for prompt in queued if await _dequeue(connection, prompt)])
+        if queued and len(dequeued) == len(state.prompts):
+            return InterruptReceipt(outcome="dequeued", cancelled=dequeued)
+        state.was_interrupted = True
+        assert self._client is not None  # noqa: S101 - it has started
+        receipt: InterruptReceipt = await self._client.interrupt(cancel_queued=cancel_queued)
+        if connection.waits_for_idle(state):
+            connection.fail_run(state, lambda: InterruptedRunError("the run was interrupted"))
+        if stop_tasks:
+            await connection.stop_tasks(state.tasks)
+        return replace(receipt, outcome="interrupted", cancelled=(*dequeued, *receipt.cancelled))
+
+    async def __aenter__(self) -> Self:
+        if self._client is None:
+            await self._start()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        try:
+            if not self.done:
+                await self.interrupt()
+        finally:
+            await self._release()
+
+
+async def _dequeue(connection: ControlPort, prompt: str) -> bool:
+    """Remove a prompt from the CLI's queue. Return whether it was still there."""
+    reply = await connection.control("cancel_async_message", message_uuid=prompt)
+    return reply.get("cancelled") is True
+
+
+class _Parts(AsyncIterator[Part]):
+    """What a fold finds in the messages of a run, for example its text. It `raises` as awaiting the run does."""
+
+    def __init__(self, what: str, run: Run, fold: Callable[[Any], Iterable[Part]], *, raises: bool = False) -> None:
+        self._what = what
+        self._run = run
+        self._fold = fold
+        self._raises = raises
+        self._waiting: deque[Part] = deque()
+
+    def __repr__(self) -> str:
+        return f"<{self._what} of {self._run!r}>"
+
+    async def __anext__(self) -> Part:
+        while not self._waiting:
+            try:
+                message = await anext(self._run)
+            except StopAsyncIteration:
+                if self._raises:
+                    await self._run
+                raise
+            self._waiting.extend(self._fold(message))
+        return self._waiting.popleft()

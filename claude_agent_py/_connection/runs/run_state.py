@@ -1,0 +1,118 @@
+"""`RunState`: the session's view of a run. `run.py` is the user's view."""
+
+import warnings
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from claude_agent_py._base.streams import LazyEvent
+from claude_agent_py._connection.runs.mailbox import Mailbox
+from claude_agent_py._journal.open_runs import OpenRun
+from claude_agent_py.wire.messages.conversation import ResultMessage, UserMessage
+from claude_agent_py.wire.messages.stream import StreamEventMessage
+
+if TYPE_CHECKING:
+    from claude_agent_py._journal.open_runs import EndReason, RunEnded, Until
+
+
+class RunState(OpenRun):
+    """What a session knows of a run: its prompts, its messages, its results and its end.
+
+    Args:
+        mailbox_bytes: How many bytes of its messages may wait in memory.
+        until: When the run ends.
+        timeout: Seconds for the whole run; None means `Timeouts.run`.
+    """
+
+    def __init__(self, mailbox_bytes: int, until: "Until" = "result", timeout: float | None = None) -> None:
+        super().__init__(until)
+        self.timeout = timeout
+        self.mailbox: Mailbox = Mailbox(mailbox_bytes)
+        self.is_resumed = False
+        """Whether it is the turn of an earlier process, which `Client.resumed_run` may ask for at any time."""
+        self.connection: Any = None
+        """The session that the run is in, which `reopen` replaces; None before the run has started."""
+        self.sent: list[UserMessage] = []
+        """The prompts, in the order sent."""
+        self.results: list[ResultMessage] = []
+        self.was_interrupted = False
+        self.sending: anyio.CancelScope | None = None
+        """The scope of the worker that sends an async iterable of prompts; cancelled when the run ends."""
+        self.reason: EndReason | None = None
+        """Why the run ended; None if it has not, or if the client ended it."""
+        self.late_tasks: frozenset[str] = frozenset()
+        """The ids of the tasks that were running when `Timeouts.idle` expired."""
+        self.failure: Callable[[], BaseException] | None = None
+        """Makes the error of a run that did not complete, anew for each waiter."""
+        self._over = LazyEvent()
+
+    def put(self, message: Any) -> None:
+        """Deliver a message. All but the deltas of partial messages are recorded."""
+        kind = type(message)
+        if kind is ResultMessage:
+            self.results.append(message)
+        self.mailbox.put(message, is_recorded=kind is not StreamEventMessage)
+
+    def finish(self, end: "RunEnded | None" = None, failure: Callable[[], BaseException] | None = None) -> None:
+        """End the run. Only the first call has an effect."""
+        if self.is_over:
+            return
+        self.failure = failure
+        if end is not None:  # not kept: it refers to this run
+            self.reason, self.late_tasks = end.reason, end.late_tasks
+        self.mailbox.close()
+        if self.sending is not None:
+            self.sending.cancel()
+        self._over.set()
+
+    def warn_unread(self, *, stacklevel: int) -> None:
+        """Warn if nobody has read the run and the end of its session has cut it off, as about coroutines."""
+        if self.reason != "closed" or not self.mailbox.is_unread or self.was_interrupted or self.is_resumed:
+            return
+        if self.sent and not self.connection.readers.were_added:
+            warnings.warn(
+                "client.query(...) was never awaited, and its client was closed before the run had ended: await the "
+                "run, or iterate over it",
+                RuntimeWarning,
+                stacklevel=stacklevel + 1,
+                source=self,
+            )
+
+    def reopen(self) -> None:
+        """Reopen a run that was cut off, to continue it in a new process."""
+        self.mailbox.reopen()
+        self.failure = self.reason = None
+        self._over = LazyEvent()
+
+    @property
+    def unanswered(self) -> list[UserMessage]:
+        """The prompts that no result names."""
+        answered = {prompt for result in self.results for prompt in result.prompt_uuids}
+        return [prompt for prompt in self.sent if prompt.uuid not in answered]
+
+    @property
+    def prompts(self) -> list[str]:
+        """The uuids of the prompts, in the order sent."""
+        return [prompt.uuid for prompt in self.sent]
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the run has ended."""
+        return self._over.is_set()
+
+    async def wait(self) -> None:
+        """Wait for the end of the run, however it ends. Any number of workers may wait; cancelling is safe."""
+        await self._over.wait()
+
+    @property
+    def own_result(self) -> ResultMessage | None:
+        """The result that answers the last of the run's prompts, or None."""
+        prompts = set(self.prompts)
+        for result in reversed(self.results):
+            if prompts.intersection(result.prompt_uuids):
+                return result
+        for result in self.results:
+            if not result.prompt_uuids and not result.is_injected:
+                return result
+        return None

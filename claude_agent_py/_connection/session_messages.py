@@ -1,0 +1,46 @@
+"""`SessionMessages`: the iterator of `Client.messages()` and `Client.events()`."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+from claude_agent_py._connection.connection import Connection
+from claude_agent_py._connection.runs.mailbox import Mailbox
+
+
+class SessionMessages(AsyncIterator[Any]):
+    """An iterator over every message of a session. It ends with the session, and raises its error.
+
+    Args:
+        client: Kept alive by the iterator.
+        session: The session.
+        events: Whether to include the events of tasks and of the inbox.
+
+    Raises:
+        ConnectionClosedError: The session was not opened.
+    """
+
+    def __init__(self, client: object, connection: Connection, *, events: bool = False) -> None:
+        self._client = client
+        self._connection = connection
+        if connection.launched is None:
+            connection.check_open()
+        self._mailbox = connection.readers.add(events=events)
+
+    def __repr__(self) -> str:
+        return f"<messages of a session, {len(self._mailbox)} waiting>"
+
+    async def __anext__(self) -> Any:
+        message = self._mailbox.get_nowait()
+        if message is not None:
+            return message
+        try:
+            return await self._mailbox.get()
+        except StopAsyncIteration:
+            if self._connection.shutdown.went_well:
+                raise
+            raise self._connection.shutdown.error from None
+
+    def __del__(self) -> None:
+        mailbox: Mailbox | None = vars(self).get("_mailbox")
+        if mailbox is not None:
+            self._connection.readers.remove(mailbox)

@@ -1,0 +1,260 @@
+"""`StoreSync`: the session store of one client: resumes from it, mirrors to it, and cleans up."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+
+from claude_agent_py._base.callbacks import Callback, Report, log_failure, make_handler_error
+from claude_agent_py._base.errors import OptionsError, StoreError
+from claude_agent_py._base.event_loop import run_file_work
+from claude_agent_py._base.log import logger
+from claude_agent_py._launch.environment import config_directory, environment
+from claude_agent_py.options.client_options import ClientOptions
+from claude_agent_py.sessions.folders import find_session, is_id, project_key_for_directory
+from claude_agent_py.sessions.stores.access import StoreAccess
+from claude_agent_py.sessions.stores.mirror import Mirror
+from claude_agent_py.sessions.stores.private_folder import PrivateFolder, change_owner, make_folder
+from claude_agent_py.sessions.stores.protocol import Lease, Place, SessionStoreEntry, new_holder
+from claude_agent_py.sessions.stores.transfers import (
+    SUFFIX,
+    ReportCursor,
+    add_missing,
+    join_subpath,
+    list_transcripts,
+    read_cursor,
+)
+from claude_agent_py.wire.codec import line_of
+from claude_agent_py.wire.messages.conversation import ResultMessage
+from claude_agent_py.wire.messages.occasional import MirrorErrorMessage, MirrorKey, TranscriptMirrorMessage
+
+DRAIN_SECONDS: Final = 10.0
+"""Seconds that the store may take at the end, if nothing else limits it."""
+RELEASE_SECONDS: Final = 2.0
+"""How long giving leases back may take, in seconds."""
+RESERVE_SECONDS: Final = 0.5
+"""How long it may take if the store did not take everything in time; kept for that at the end."""
+LISTENER_SECONDS: Final = 10.0
+"""How long `on_store_error` may take, in seconds."""
+
+
+def _merge_transcript(source: str, target: str, stored: list[SessionStoreEntry]) -> ReportCursor | None:
+    if not os.path.isfile(target) or not add_missing(source, target, stored):
+        return None
+    return read_cursor(target)
+
+
+class StoreSync:
+    """The store of a session. `prepare` it before the CLI starts, and `end` it after the CLI has ended."""
+
+    def __init__(self, options: ClientOptions) -> None:
+        assert options.session_store is not None  # noqa: S101 - the caller looked
+        self.options: ClientOptions = options
+        """The options to start the CLI with."""
+        self._given = options
+        self._access = StoreAccess(options.session_store, options.load_timeout)
+        self._project: str = options.session_store_project or project_key_for_directory(options.cwd)
+        self._folder: PrivateFolder | None = None
+        self._lease: Lease | None = None
+        self._inject: Callable[[MirrorErrorMessage], object] | None = None
+        self._report_failure: Report = log_failure
+        self._holder = new_holder()
+        self.mirror: Mirror = self._make_mirror()
+        self._has_ended = False
+
+    def _make_mirror(self) -> Mirror:
+        return Mirror(
+            self._access,
+            self._project,
+            holder=self._holder,
+            report=self._report,
+            flush=self._given.session_store_flush,
+        )
+
+    @property
+    def config_dir(self) -> str | None:
+        """The private configuration folder of the CLI; None if it uses the user's."""
+        return None if self._folder is None else str(self._folder.path)
+
+    # Before the CLI starts ---------------------------------------------------------------------------------------
+
+    async def prepare(self, *, has_transport: bool) -> None:
+        """Find the session to resume, acquire its lease and write its files for the CLI.
+
+        Raises:
+            OptionsError: `resume` is not an id.
+            SessionLeasedError: Another process is writing to the session.
+            StoreError: The store failed, or took too long.
+        """
+        options = self._given
+        if not options.resume and not options.continue_conversation:
+            return
+        if has_transport:
+            raise OptionsError("cannot be resumed with a transport of your own", option="session_store")
+        try:
+            await self._resume()
+        except BaseException:
+            await self.end()
+            raise
+
+    async def _resume(self) -> None:
+        options = self._given
+        session_id = await self._find_session()
+        if session_id is None:
+            return  # nothing to continue there; maybe on this machine
+        place = Place(self._project, session_id)
+        self.mirror = self._make_mirror()
+        if not options.fork_session:
+            self._lease = await self._access.acquire_lease(place, self._holder)
+            if self._lease is not None:
+                self.mirror.hold(self._lease)
+        left = await self._access.send_leftovers(place, self._lease)
+        env = environment(options, os.environ)
+        is_ours = options.home is not True and (options.spawn is None or options.inherit_env)
+        folder = self._folder = await run_file_work(make_folder, env if is_ours else None, options.user)
+        project = project_key_for_directory(options.cwd)
+        try:
+            is_there = await self._access.write_session(place, folder.projects, project)
+        except OSError as error:
+            raise StoreError(f"session {session_id} cannot be written for the CLI: {error}") from error
+        if not is_there:
+            await self._resume_local(session_id, env)
+            return
+        own_folder = folder.projects / project
+        for own, subpath in await run_file_work(list_transcripts, str(own_folder / f"{session_id}{SUFFIX}")):
+            self.mirror.begin(place._replace(subpath=subpath), await run_file_work(read_cursor, own))
+        for each, transcript in left:
+            await self._merge_local_entries(each, transcript, own_folder)
+        if options.user is not None:
+            await run_file_work(change_owner, folder, options.user)
+        self.options = options.replace(resume=session_id, continue_conversation=False)
+
+    async def _find_session(self) -> str | None:
+        """Return the session to resume and note its project. Return None if there is nothing to continue."""
+        session_id = self._given.resume
+        if session_id is None:
+            return await self._access.find_newest_session(self._project)
+        if not is_id(session_id):
+            problem = f"{session_id!r} is not the id of a session (a uuid): in a store, titles are not looked up"
+            raise OptionsError(problem, option="resume")
+        if self._given.session_store_project is None:
+            self._project = await self._access.find_project(session_id, self._project)
+        return session_id
+
+    def describe_missing(self, session_id: str) -> str:
+        """Return the text of the error if neither the store nor this machine has the session to resume."""
+        text = f"session {session_id!r} exists neither in the project {self._project!r} of the session store nor here"
+        if self._given.session_store_project is not None or self._access.can_search:
+            return text
+        return (
+            f"{text}; the store has no find_session() to search other projects: "
+            "name the session's project with session_store_project"
+        )
+
+    async def _merge_local_entries(self, place: Place, transcript: str, folder: Path) -> None:
+        """Also give the CLI the entries of this machine that the store lacks, and send them to the store later."""
+        own = str(folder / place.session) + SUFFIX
+        if place.subpath:
+            own = join_subpath(str(folder / place.session), place.subpath)
+        stored = await self._access.load(place) or []
+        reported = await run_file_work(_merge_transcript, transcript, own, stored)
+        if reported is not None:
+            self.mirror.expect_behind(place, own, reported)
+
+    async def _resume_local(self, session_id: str, env: Any) -> None:
+        """Let the CLI resume a session that only this machine has; all of it is then sent to the store."""
+        folder, self._folder = self._folder, None
+        if folder is not None:
+            await run_file_work(folder.remove)
+        if self._given.home is True:
+            return
+        try:
+            path = await run_file_work(find_session, session_id, None, env.get("CLAUDE_CONFIG_DIR"))
+        except Exception:
+            return  # the CLI says so
+        for transcript, subpath in await run_file_work(list_transcripts, path):
+            reported = await run_file_work(read_cursor, transcript)
+            self.mirror.expect_behind(Place(self._project, session_id, subpath), transcript, reported)
+
+    # While it runs -----------------------------------------------------------------------------------------------
+
+    def report_to(self, inject: Callable[[MirrorErrorMessage], object], report_failure: Report) -> None:
+        """Send messages about errors of the store to the session, and errors of `on_store_error` to its log."""
+        self._inject, self._report_failure = inject, report_failure
+
+    def take(self, message: object) -> bool:
+        """Take entries of the transcript, and return whether to keep the message from readers."""
+        if type(message) is TranscriptMirrorMessage:
+            self.mirror.take(message.file_path, message.entries, len(line_of(message)))
+            return not self._given.session_mirror
+        if type(message) is ResultMessage:
+            self.mirror.flush()
+        return False
+
+    async def run(self) -> None:
+        """Send entries, and keep the leases, until the mirror is drained."""
+        async with anyio.create_task_group() as workers:
+            workers.start_soon(self.mirror.keep_leases)
+            await self.mirror.run()
+            workers.cancel_scope.cancel()
+
+    async def drain(self, deadline: float) -> None:
+        """Deliver the rest, until a time of the event loop's clock."""
+        now = anyio.current_time()
+        reserve = min(RESERVE_SECONDS, max(0.0, deadline - now) / 2) + 0.1
+        await self.mirror.drain(min(deadline - reserve, now + DRAIN_SECONDS))
+
+    async def _report(self, error: StoreError, *, is_final: bool) -> None:
+        if is_final:
+            error.kept_in = await self._find_kept(error)
+            if error.kept_in is not None:
+                logger.error("%s; %s has them, and sessions.push sends them again", error, error.kept_in)
+            else:
+                logger.error("%s; they are lost", error)
+        else:
+            logger.warning("%s; it is tried again", error)
+        if self._inject is not None:
+            key = error.key or {}
+            at = MirrorKey(**key) if key else None
+            self._inject(MirrorErrorMessage(error=str(error), key=at))
+        if self._given.on_store_error is not None:
+            try:
+                await Callback(self._given.on_store_error).call_within(LISTENER_SECONDS, None, error)
+            except BaseException as failure:
+                self._report_failure(make_handler_error("on_store_error", failure))
+
+    async def _find_kept(self, error: StoreError) -> str | None:
+        """Return the folder that still has the entries that the store lacks, or None."""
+        key: Any = error.key
+        place = Place(key["project_key"], key["session_id"], key.get("subpath", ""))
+        spool = self.mirror.spool
+        if self._folder is None and self._given.home is True and not self.mirror.is_spooled(place):
+            try:  # the home is about to be removed
+                await run_file_work(spool.keep, place, self.mirror.find_file(place))
+            except (OSError, StoreError) as failure:
+                logger.error("%s cannot be kept: %s", self.mirror.find_file(place), failure)
+                return None
+        elif not self.mirror.is_spooled(place):
+            own = config_directory(environment(self._given, os.environ))
+            return str(own if self._folder is None else self._folder.path)
+        return None if spool.folder is None else str(spool.folder.path)
+
+    # After it ended ----------------------------------------------------------------------------------------------
+
+    async def end(self) -> None:
+        """Release the leases, and remove the folder unless it has entries that the store lacks.
+
+        Idempotent, and shielded from cancellation.
+        """
+        if self._has_ended:
+            return
+        self._has_ended = True
+        with anyio.CancelScope(shield=True):
+            is_late = bool(self.mirror.undelivered)
+            with anyio.move_on_after(RESERVE_SECONDS if is_late else RELEASE_SECONDS):
+                await self.mirror.release_leases()
+            for folder in (self._folder, self.mirror.spool.folder):
+                if folder is not None:
+                    await run_file_work(lambda folder: folder.remove(keep_transcripts=is_late), folder)

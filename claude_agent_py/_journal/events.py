@@ -1,0 +1,76 @@
+"""The events of the engine. Those of the router (`RunEnded`, `RunWaits`, `TurnResumed`) are in `open_runs.py`.
+
+A message of the conversation, or a frame that cannot be decoded, is an event itself.
+"""
+
+from typing import Any, TypeAlias
+
+from msgspec import Struct
+
+from claude_agent_py.wire.base import JSONObject
+from claude_agent_py.wire.frames import Message
+from claude_agent_py.wire.unknown import MalformedFrame
+
+
+class ResultUnreadable(Struct, frozen=True):
+    """The message before this event is a result that cannot be decoded."""
+
+    frame: MalformedFrame
+
+
+class RequestReceived(Struct, frozen=True):
+    """A control request of the CLI. Answer with `Engine.answer` or `Engine.answer_error`."""
+
+    request_id: str
+    request: Any
+    """The typed body (`CanUseToolRequest`, ...)."""
+
+
+class RequestCancelled(Struct, frozen=True):
+    """The CLI cancelled a control request."""
+
+    request_id: str
+
+
+class PendingRequest(Struct, frozen=True):
+    """A request of the client that waits for its reply."""
+
+    request_id: str
+    subtype: str
+    timeout: float | None
+    deadline: float
+    """Infinity without a timeout."""
+    waiter: Any = None
+    """The driver's identifier of the request: any object."""
+
+
+class ReplyReceived(Struct, frozen=True):
+    """The reply to a request of the client."""
+
+    request: PendingRequest
+    payload: JSONObject
+    error: str | None = None
+    """The CLI's error message, if it refused the request."""
+    error_code: str | None = None
+
+
+class RequestTimedOut(Struct, frozen=True):
+    """A request of the client was not answered in time."""
+
+    request: PendingRequest
+
+
+class StreamEnded(Struct, frozen=True):
+    """The end of the CLI's output."""
+
+
+Event: TypeAlias = (
+    Message
+    | MalformedFrame
+    | ResultUnreadable
+    | RequestReceived
+    | RequestCancelled
+    | ReplyReceived
+    | RequestTimedOut
+    | StreamEnded
+)

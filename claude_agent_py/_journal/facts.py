@@ -1,0 +1,342 @@
+"""The facts of a session: what happened, in order. `fold` makes them, views read them.
+
+A field that the source does not know is absent. The twin of this module is `docs/the-journal.md`.
+"""
+
+from enum import StrEnum
+from typing import Any, ClassVar, Final, Literal, TypeAlias
+
+from msgspec import Struct, field
+
+from claude_agent_py._journal.requests import RequestKind as RequestKind, RequestStatus as RequestStatus
+from claude_agent_py.wire.base import JSONObject, Number, WireModel
+from claude_agent_py.wire.messages.content import ContentBlock, ToolResultBlock, ToolUseBlock
+from claude_agent_py.wire.messages.conversation import PermissionDecision
+from claude_agent_py.wire.messages.tasks import TaskStatus, TaskUsage
+
+VERSION: Final = 1
+"""The version of the JSON form. It changes if a field changes its meaning; new fields and facts do not."""
+MAIN: Final = ""
+"""The `agent` of the main agent."""
+
+TurnStatus: TypeAlias = Literal["ok", "error", "cancelled"]
+
+
+class ToolCallStatus(StrEnum):
+    """The state of a tool call, as seen in the messages."""
+
+    PENDING = "pending"
+    """No message shows yet that the tool runs. The call may wait for permission or for another call."""
+    RUNNING = "running"
+    """The CLI reported progress of the call, a task or a subagent's message."""
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    """The tool ran, or its arguments were checked, and the result is an error."""
+    DENIED = "denied"
+    """A person, a rule, a hook or a permission handler refused the call."""
+    CANCELLED = "cancelled"
+    """The call was interrupted or cancelled."""
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether the call has its result."""
+        return self not in (ToolCallStatus.PENDING, ToolCallStatus.RUNNING)
+
+
+class Tokens(Struct, frozen=True, kw_only=True, gc=False):
+    """Tokens of the model, by kind."""
+
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+
+    @property
+    def total(self) -> int:
+        """The sum of all kinds."""
+        return self.input + self.output + self.cache_read + self.cache_write
+
+    def __add__(self, other: "Tokens") -> "Tokens":
+        return Tokens(
+            input=self.input + other.input,
+            output=self.output + other.output,
+            cache_read=self.cache_read + other.cache_read,
+            cache_write=self.cache_write + other.cache_write,
+        )
+
+
+class Spent(Struct, frozen=True, kw_only=True, gc=False):
+    """The tokens and the cost of a model in a turn, subagents included."""
+
+    tokens: Tokens = Tokens()
+    cost_usd: float = 0.0
+    """US dollars, as estimated by the CLI."""
+
+
+class AnyFact(WireModel):
+    """Base of all facts."""
+
+    number: int
+    """1, 2, ... in its journal."""
+    at: float | None = None
+    """When it happened, in seconds since the epoch; None if the source does not show it."""
+    agent: str = MAIN
+    """The agent concerned: the id of a subagent's task, or `""` for the main agent."""
+    id: str = ""
+    """The CLI's own id of what the fact is about, the same in every source."""
+
+
+# Prompts, turns and messages -------------------------------------------------------------------------------------
+
+
+class PromptSent(AnyFact):
+    """A prompt was sent. `id` is its uuid, or `#1`, `#2`, ... if it has none."""
+
+    fact: ClassVar[Literal["prompt_sent"]] = "prompt_sent"
+    content: str | list[ContentBlock]
+
+
+class TurnStarted(AnyFact):
+    """A turn started. `id` is the id of the run, a slash and the number of the turn in the run."""
+
+    fact: ClassVar[Literal["turn_started"]] = "turn_started"
+    run: str
+    """The first prompt of the run: a prompt, and all turns up to the next one."""
+    prompts: tuple[str, ...] = ()
+    """The prompts that the turn answers; none if finished tasks caused it."""
+    causes: tuple[str, ...] = ()
+    """The tasks that caused it, if known."""
+    session_id: str = ""
+
+
+class TurnEnded(AnyFact):
+    """A turn ended. Its usage includes the subagents since the turn before it."""
+
+    fact: ClassVar[Literal["turn_ended"]] = "turn_ended"
+    run: str
+    status: TurnStatus = "ok"
+    is_silent: bool = False
+    """Whether it leaves nothing in the conversation, because no model answered. The next turn then has its id."""
+    causes: tuple[str, ...] = ()
+    """The tasks whose end caused it."""
+    text: str = ""
+    error: str = ""
+    stop_reason: str | None = None
+    terminal_reason: str | None = None
+    duration: float | None = None
+    """Seconds, as reported by the CLI."""
+    tokens: Tokens | None = None
+    """Tokens of the main agent."""
+    cost_usd: float | None = None
+    """US dollars, as estimated by the CLI; None without a result."""
+    models: dict[str, Spent] = field(default_factory=dict)
+
+
+class MessageAdded(AnyFact):
+    """The model wrote a part of an answer. `id` is the id of the API message, the same for all of its parts.
+
+    A part without content reports more of the tokens. Calls of tools are facts of their own.
+    """
+
+    fact: ClassVar[Literal["message_added"]] = "message_added"
+    content: list[ContentBlock] = field(default_factory=list)
+    model: str = ""
+    tokens: Tokens | None = None
+    """Tokens of the API message so far."""
+    is_complete: bool = False
+    """Whether `tokens` has all output tokens. Parts of a running message have only those of its start."""
+    stop_reason: str | None = None
+    error: str | None = None
+    """Why the API request failed; then the content is a text of the CLI."""
+    is_synthetic: bool = False
+    """Whether the CLI wrote it without a model."""
+
+
+class InputAdded(AnyFact):
+    """The CLI added a text to a conversation: the prompt of a subagent, a note, a reminder. `id` is its uuid."""
+
+    fact: ClassVar[Literal["input_added"]] = "input_added"
+    content: str | list[ContentBlock]
+
+
+# Calls of tools --------------------------------------------------------------------------------------------------
+
+
+class _Call(AnyFact):
+    call: ToolUseBlock
+    message: str = ""
+    """The id of the API message that contains the call."""
+    parent_call: str | None = None
+    """The call that launched the subagent that made this one."""
+    subagent_type: str | None = None
+    display_name: str = ""
+    """The tool's name for people, if the CLI provides one."""
+    is_unlisted: bool = False
+    """Whether the CLI's list of tools lacks the name, which the model may have invented."""
+
+
+class CallStarted(_Call):
+    """The model called a tool."""
+
+    fact: ClassVar[Literal["call_started"]] = "call_started"
+
+
+class CallRunning(AnyFact):
+    """The CLI showed that a tool runs."""
+
+    fact: ClassVar[Literal["call_running"]] = "call_running"
+
+
+class CallEnded(_Call):
+    """A tool returned its result."""
+
+    fact: ClassVar[Literal["call_ended"]] = "call_ended"
+    result: ToolResultBlock
+    structured: Any = None
+    """The CLI's result for programs."""
+    status: ToolCallStatus
+    permission: PermissionDecision | None = None
+    non_execution_kind: str | None = None
+    """Why the tool did not run."""
+    started_at: float | None = None
+    """When the call started, in seconds since the epoch."""
+
+    @property
+    def duration(self) -> float | None:
+        """Seconds from `started_at` to `at`, including waits for permission."""
+        return None if self.started_at is None or self.at is None else max(0.0, self.at - self.started_at)
+
+
+# Tasks -----------------------------------------------------------------------------------------------------------
+
+
+class TaskStarted(AnyFact):
+    """A run of a background task started. `agent` launched it; `id` is the task's, with `#2`, ... for later runs."""
+
+    fact: ClassVar[Literal["task_started"]] = "task_started"
+    task: str
+    type: str | None = None
+    name: str = ""
+    """The type of a subagent or the name of a workflow."""
+    call: str | None = None
+    """The call that launched it."""
+    description: str = ""
+    prompt: str | None = None
+    is_backgrounded: bool = True
+    """Whether the call that launched it does not wait for it."""
+
+
+class TaskProgressed(AnyFact):
+    """A task is at work."""
+
+    fact: ClassVar[Literal["task_progressed"]] = "task_progressed"
+    task: str
+    description: str = ""
+    """What it does now."""
+    summary: str | None = None
+    last_tool_name: str | None = None
+    usage: TaskUsage | None = None
+
+
+class TaskBackgrounded(AnyFact):
+    """The call that launched a task no longer waits for it."""
+
+    fact: ClassVar[Literal["task_backgrounded"]] = "task_backgrounded"
+    task: str
+
+
+class TaskEnded(AnyFact):
+    """A run of a task ended. It may come twice: once its status is known, and once it is reported."""
+
+    fact: ClassVar[Literal["task_ended"]] = "task_ended"
+    task: str
+    status: TaskStatus
+    is_reported: bool = False
+    """Whether the end was reported to the model, with summary and usage."""
+    summary: str = ""
+    error: str = ""
+    usage: TaskUsage | None = None
+
+
+# Requests --------------------------------------------------------------------------------------------------------
+
+
+class RequestOpened(AnyFact):
+    """The CLI asked a handler or a person, or called a hook."""
+
+    fact: ClassVar[Literal["request_opened"]] = "request_opened"
+    kind: RequestKind
+    name: str = ""
+    """The tool, the event of a hook, the server of an elicitation, or the kind of a dialog."""
+    call: str | None = None
+    """The tool call that it is about."""
+    tool: str = ""
+    """The tool of a hook's event."""
+    input: str | JSONObject = ""
+    """The input of the tool, or the text of the question."""
+    handler: str = ""
+    """The hook that is called, if known."""
+
+
+class RequestSettled(AnyFact):
+    """A request was answered, withdrawn, or ended with the session."""
+
+    fact: ClassVar[Literal["request_settled"]] = "request_settled"
+    kind: RequestKind
+    name: str = ""
+    status: RequestStatus
+    handler: str = ""
+    """The hook that answered, if known."""
+    reply: str | JSONObject | None = None
+
+
+# The session -----------------------------------------------------------------------------------------------------
+
+
+class RequestRetried(AnyFact):
+    """A request to the API failed and is sent again."""
+
+    fact: ClassVar[Literal["request_retried"]] = "request_retried"
+    attempt: Number
+    max_retries: Number = 0
+    delay: float = 0.0
+    """Seconds until the next attempt."""
+    error: str = ""
+    error_status: Number | None = None
+    """The HTTP status."""
+
+
+class StateChanged(AnyFact):
+    """The session is `idle`, `running`, or waits for an action of a person (`requires_action`)."""
+
+    fact: ClassVar[Literal["state_changed"]] = "state_changed"
+    state: str
+
+
+class Fault(AnyFact):
+    """The CLI wrote a line that cannot be read."""
+
+    fact: ClassVar[Literal["fault"]] = "fault"
+    error: str
+
+
+Fact: TypeAlias = (
+    PromptSent
+    | TurnStarted
+    | TurnEnded
+    | MessageAdded
+    | InputAdded
+    | CallStarted
+    | CallRunning
+    | CallEnded
+    | TaskStarted
+    | TaskProgressed
+    | TaskBackgrounded
+    | TaskEnded
+    | RequestOpened
+    | RequestSettled
+    | RequestRetried
+    | StateChanged
+    | Fault
+)
+"""Any fact. The key `fact` of the JSON form names it: `prompt_sent`, `turn_started`, ..."""

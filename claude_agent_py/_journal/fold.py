@@ -1,0 +1,584 @@
+"""`Journal`: the pure fold from the frames of a session to its facts.
+
+It keeps only what is open: the turn, the API message that arrives, calls, tasks and requests. A fact has the time of
+its own message (messages of the user and the model have one), otherwise the time of arrival passed to `feed`.
+
+Sources differ, and the journal makes nothing up. These are the rules for what a source lacks:
+
+* **Requests** (hooks, permissions, questions) are only in the pipe and in recordings.
+* **A turn without an answer** leaves nothing in a transcript, so that its id is given again to the next turn.
+* **The result of a turn** is not in a transcript. There, the turn ends with the next prompt, or with the end of the
+  session if the stop reason of its last message is final or something went wrong.
+* **A resumed subagent** has a run for each time in the pipe, and one in a transcript.
+* **How a turn was stopped** is in the result, and in the transcript a note of the CLI.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeAlias, TypeVar, cast
+
+import msgspec
+
+from claude_agent_py._journal.facts import (
+    MAIN,
+    AnyFact,
+    CallEnded,
+    CallRunning,
+    CallStarted,
+    Fact,
+    Fault,
+    InputAdded,
+    MessageAdded,
+    PromptSent,
+    RequestOpened,
+    RequestRetried,
+    RequestSettled,
+    Spent,
+    StateChanged,
+    TaskBackgrounded,
+    TaskEnded,
+    TaskProgressed,
+    TaskStarted,
+    Tokens,
+    ToolCallStatus,
+    TurnEnded,
+    TurnStarted,
+    TurnStatus,
+)
+from claude_agent_py._journal.requests import HookRun, describe, read_reply
+from claude_agent_py.wire.base import SYNTHETIC_MODEL
+from claude_agent_py.wire.control.frames import ControlCancelRequest, ControlRequest, ControlResponse, ControlSuccess
+from claude_agent_py.wire.messages.content import ToolResultBlock, ToolUseBlock
+from claude_agent_py.wire.messages.conversation import (
+    AssistantMessage,
+    CommandLifecycleMessage,
+    PermissionDecision,
+    ResultMessage,
+    ToolProgressMessage,
+    UserMessage,
+)
+from claude_agent_py.wire.messages.occasional import HookResponseMessage, HookStartedMessage
+from claude_agent_py.wire.messages.stream import MessageDeltaEvent, StreamEventMessage
+from claude_agent_py.wire.messages.system import (
+    APIRetryMessage,
+    InitMessage,
+    PermissionDeniedMessage,
+    SessionStateChangedMessage,
+)
+from claude_agent_py.wire.messages.tasks import (
+    AGENT_TYPES,
+    TaskNotificationMessage,
+    TaskProgressMessage,
+    TaskStartedMessage,
+    TaskUpdatedMessage,
+)
+from claude_agent_py.wire.messages.usage import ModelUsage, Usage
+from claude_agent_py.wire.timestamps import seconds
+from claude_agent_py.wire.unknown import MalformedFrame
+
+INTERRUPTED: Final = "[Request interrupted by user"
+"""The start of the note that the CLI adds to a conversation when its turn is stopped."""
+_CANCELLED_KINDS: Final = frozenset({"interrupted", "cancelled"})
+"""Values of `non_execution_kind` for a call that was not refused."""
+_STOPPED: Final = "The user doesn't want to proceed with this tool use"
+"""The start of the result of a call that ended with its turn. A call that was refused has a decision as well."""
+_CANCELLED: Final = (INTERRUPTED, "Tool permission request failed: AbortError")
+"""The start of the result of a call that was stopped, or whose permission could not be asked for in time."""
+_TASK_ID: Final = re.compile(r"<task-id>([\w.-]{1,100})</task-id>")
+_END_OF_TIME: Final = 1e11
+"""Seconds since the epoch. A recording may contain any number, so later times are ignored."""
+_UNFINISHED_REASONS: Final = frozenset({None, "tool_use"})
+
+Kind = TypeVar("Kind", bound=AnyFact)
+TimedFrame: TypeAlias = tuple[Any, float | None, bool]
+"""A frame, when it passed in seconds since the epoch, and whether it was sent to the CLI."""
+
+
+def fold(frames: Iterable[TimedFrame]) -> Iterator[Fact]:
+    """Yield the facts of the frames of a whole session."""
+    journal = Journal()
+    for frame, at, is_sent in frames:
+        yield from journal.feed(frame, at, sent=is_sent)
+    yield from journal.finish()
+
+
+class Journal:
+    """Folds a session into facts."""
+
+    def __init__(self) -> None:
+        self.number: int = 0
+        """The number of the latest fact."""
+        self._at: float | None = None
+        """The time of the frame that is fed."""
+        self._child = MAIN
+        """The child agent whose CLI sent it."""
+        self._facts: list[Fact] = []
+        """Its facts."""
+        self._sent: dict[str, PromptSent] = {}
+        self._unnamed = 0
+        """The number of prompts without a uuid."""
+        self._taken: list[str] = []
+        """The prompts that the CLI has started since the last turn began."""
+        self._run = ""
+        self._runs = 0
+        self._answered = 0
+        """The number of turns of the run that are in the conversation."""
+        self._session_id = ""
+        self._tools: frozenset[str] = frozenset()
+        """The names of the session's tools; empty before the first turn."""
+        self._turn: TurnStarted | None = None
+        self._is_answered = False
+        self._problem: TurnStatus | None = None
+        """The status of the turn according to its messages, if something went wrong."""
+        self._stop_reason: str | None = None
+        """The stop reason of the main agent's latest message."""
+        self._message: MessageAdded | None = None
+        """The main agent's latest message."""
+        self._worked_at: float | None = None
+        """When the turn got its latest message."""
+        self._calls: dict[str, CallStarted] = {}
+        self._running: set[str] = set()
+        self._denials: dict[str, PermissionDecision] = {}
+        self._tasks: dict[str, TaskStarted] = {}
+        self._foreground: dict[str, TaskStartedMessage] = {}
+        """Foreground shells. They are part of their call unless they move to the background."""
+        self._task_runs: dict[str, int] = {}
+        self._task_of_run: dict[str, str] = {}
+        self._requests: dict[str, RequestOpened] = {}
+
+    @property
+    def open(self) -> Sequence[Fact]:
+        """The facts that started what has not ended, in order."""
+        turn = () if self._turn is None else (self._turn,)
+        tables: tuple[Mapping[str, Fact], ...] = (self._sent, self._calls, self._tasks, self._requests)
+        return sorted((*turn, *(fact for table in tables for fact in table.values())), key=lambda fact: fact.number)
+
+    def feed(self, frame: Any, at: float | None = None, *, sent: bool = False, agent: str = MAIN) -> list[Fact]:
+        """Fold a frame and return its facts.
+
+        Args:
+            frame: A message, a control frame or a `HookRun`. Others are ignored.
+            at: When it passed, in seconds since the epoch; None if unknown.
+            sent: Whether it was sent to the CLI. Otherwise the CLI sent it.
+            agent: The child agent whose CLI sent it.
+        """
+        handler = (SENT if sent else RECEIVED).get(type(frame))
+        if handler is None:
+            return []
+        self._at = _check_time(at)
+        self._child = agent
+        self._facts = []
+        handler(self, frame)
+        return self._facts
+
+    def finish(self) -> list[Fact]:
+        """Return the facts that only the end of the session shows. What is still open then has no end."""
+        self._facts = []
+        if self._problem or self._stop_reason not in _UNFINISHED_REASONS:
+            self._end_turn(self._worked_at)
+        return self._facts
+
+    def _add(self, kind: type[Kind], at: float | None, /, **fields: Any) -> Kind:
+        self.number += 1
+        fact = kind(number=self.number, at=at, **fields)
+        self._facts.append(cast("Fact", fact))
+        return fact
+
+    # Prompts and turns
+
+    def _on_prompt(self, prompt: UserMessage) -> None:
+        self._unnamed += not prompt.uuid
+        key = prompt.uuid or f"#{self._unnamed}"
+        self._sent[key] = self._add(PromptSent, _read_time(prompt, self._at), id=key, content=prompt.content)
+
+    def _on_command_lifecycle(self, message: CommandLifecycleMessage) -> None:
+        if message.state == "started" and message.command_uuid in self._sent and self._turn is None:
+            self._taken.append(message.command_uuid)
+
+    def _on_init(self, message: InitMessage) -> None:
+        self._session_id = message.session_id or self._session_id
+        self._tools = frozenset({*message.tools, "Agent"}) if message.tools else self._tools
+        unnamed = [key for key in self._sent if key.startswith("#")][:1]
+        self._begin_turn(message.prompt_uuids or self._taken or unnamed)
+
+    def _begin_turn(self, prompts: Sequence[str], causes: Sequence[str] = ()) -> None:
+        """Begin a turn for these prompts. Without prompts, it was caused by tasks that ended."""
+        self._end_turn(self._worked_at)
+        if prompts or not self._run:
+            self._runs += 1
+            self._answered = 0
+            self._run = next((prompt for prompt in prompts if not prompt.startswith("#")), f"#{self._runs}")
+        for prompt in prompts:
+            self._sent.pop(prompt, None)
+        for call in [call for call in self._calls.values() if call.agent == MAIN]:
+            del self._calls[call.id]  # its process ended before it
+            self._running.discard(call.id)
+            self._denials.pop(call.id, None)
+        self._taken = []
+        self._problem = self._stop_reason = None
+        self._is_answered = False
+        self._worked_at = self._at
+        self._turn = self._add(
+            TurnStarted,
+            self._at,
+            id=f"{self._run}/{self._answered + 1}",
+            run=self._run,
+            prompts=tuple(prompts),
+            causes=tuple(causes),
+            session_id=self._session_id,
+        )
+
+    def _end_turn(self, at: float | None, status: TurnStatus = "ok", **fields: Any) -> None:
+        turn, self._turn = self._turn, None
+        if turn is None:
+            return
+        self._message = None
+        status = self._problem or status
+        is_silent = not self._is_answered and (self._answered > 0 or status == "ok")
+        self._answered += not is_silent
+        self._add(TurnEnded, at, id=turn.id, run=turn.run, status=status, is_silent=is_silent, **fields)
+
+    def _on_result(self, message: ResultMessage) -> None:
+        if self._turn is None:
+            self._begin_turn(message.prompt_uuids)
+        status: TurnStatus = "error" if message.is_error else "ok"
+        if (message.terminal_reason or "").startswith("aborted"):
+            status = "cancelled"
+        models = {
+            model: Spent(tokens=read_tokens(usage) or Tokens(), cost_usd=float(usage.cost_usd))
+            for model, usage in (message.model_usage_since_last_result or {}).items()
+        }
+        cause = self._task_of_run.get((message.origin and message.origin.run_id) or "")
+        self._end_turn(
+            self._at,
+            status,
+            text=message.text,
+            error=message.error_text,
+            stop_reason=message.stop_reason,
+            terminal_reason=message.terminal_reason,
+            duration=message.duration_ms / 1000,
+            tokens=read_tokens(message.usage),
+            cost_usd=sum(spent.cost_usd for spent in models.values()),
+            models=models,
+            causes=() if cause is None else (cause,),
+        )
+
+    def _on_api_retry(self, message: APIRetryMessage) -> None:
+        names = ("attempt", "max_retries", "error", "error_status")
+        fields = {name: getattr(message, name) for name in names}
+        self._add(RequestRetried, self._at, delay=message.retry_delay_ms / 1000, **fields)
+
+    def _on_state(self, message: SessionStateChangedMessage) -> None:
+        self._add(StateChanged, self._at, state=message.state)
+
+    def _on_malformed(self, frame: MalformedFrame) -> None:
+        self._add(Fault, self._at, error=frame.error)
+
+    # Messages and calls
+
+    def _on_assistant(self, message: AssistantMessage) -> None:
+        at = self._at = _read_time(message, self._at)
+        agent = self._find_agent(message)
+        content = message.message
+        error = (message.error or "unknown") if message.error is not None or message.is_api_error_message else None
+        self._mark_running(message.parent_tool_use_id)
+        if agent == MAIN:
+            if self._turn is None:
+                self._begin_turn(self._taken or message.prompt_uuids)
+            self._is_answered = True
+            self._problem = self._problem or ("error" if error else None)
+            self._stop_reason = "error" if message.is_api_error_message else content.stop_reason
+        added = self._add(
+            MessageAdded,
+            at,
+            id=content.id or message.uuid,
+            agent=agent,
+            content=[block for block in content.content if type(block) is not ToolUseBlock],
+            model=content.model,
+            tokens=read_tokens(content.usage),
+            is_complete=content.stop_reason is not None,
+            stop_reason=content.stop_reason,
+            error=error,
+            is_synthetic=content.model == SYNTHETIC_MODEL,
+        )
+        if agent == MAIN:
+            self._message = None if added.is_synthetic else added
+            self._worked_at = at
+        names = {meta.id: meta.display_name for meta in message.tool_use_meta or ()}
+        for block in message.tool_uses:
+            if block.id not in self._calls:  # a replay repeats messages
+                self._calls[block.id] = self._add(
+                    CallStarted,
+                    at,
+                    id=block.id,
+                    agent=agent,
+                    call=block,
+                    message=added.id,
+                    parent_call=message.parent_tool_use_id,
+                    subagent_type=message.subagent_type,
+                    display_name=names.get(block.id, ""),
+                    is_unlisted=bool(self._tools) and block.name not in self._tools,
+                )
+
+    def _find_agent(self, message: AssistantMessage | UserMessage) -> str:
+        """Return the agent of a message. Early versions of the CLI name only the call that launched it."""
+        call = message.parent_tool_use_id
+        if message.agent_id is not None or call is None:
+            return message.agent_id or MAIN
+        return next((task.task for task in self._tasks.values() if task.call == call), call)
+
+    def _on_stream_event(self, message: StreamEventMessage) -> None:
+        """Report the output tokens, which an assistant message does not contain yet."""
+        event, known = message.event, self._message
+        if type(event) is not MessageDeltaEvent or event.usage is None or message.parent_tool_use_id is not None:
+            return
+        output = int(event.usage.output_tokens or 0)
+        if known is not None and known.tokens is not None and output >= known.tokens.output:
+            tokens = msgspec.structs.replace(known.tokens, output=output)
+            self._add(MessageAdded, self._at, id=known.id, model=known.model, tokens=tokens, is_complete=True)
+
+    def _mark_running(self, call: str | None) -> None:
+        if call in self._calls and call not in self._running:
+            self._running.add(call)
+            self._add(CallRunning, self._at, id=call, agent=self._calls[call].agent)
+
+    def _on_tool_progress(self, message: ToolProgressMessage) -> None:
+        self._mark_running(message.tool_use_id)
+
+    def _on_permission_denied(self, message: PermissionDeniedMessage) -> None:
+        if message.tool_use_id in self._calls:
+            reason = message.decision_reason_type
+            self._denials[message.tool_use_id] = PermissionDecision(decision="reject", reason_type=reason)
+
+    def _on_user(self, message: UserMessage) -> None:
+        at = self._at = _read_time(message, self._at)
+        agent = self._find_agent(message)
+        if agent == MAIN:
+            if message.origin is not None and not message.origin.is_human and not message.is_replay:
+                self._begin_turn((), _TASK_ID.findall(message.text))
+            self._worked_at = at
+        results = message.tool_results
+        for block in results:
+            call = self._calls.pop(block.tool_use_id, None)
+            if call is not None:
+                self._end_call(call, block, message, at)
+        content = message.content
+        if not isinstance(content, str):
+            content = [block for block in content if type(block) is not ToolResultBlock]
+        if content and not message.is_replay:
+            self._add(InputAdded, at, id=message.uuid, agent=agent, content=content)
+            if agent == MAIN and message.text.startswith(INTERRUPTED):
+                self._problem = "cancelled"
+
+    def _end_call(self, call: CallStarted, result: ToolResultBlock, message: UserMessage, at: float | None) -> None:
+        meta = next((meta for meta in message.tool_result_meta or () if meta.id == call.id), None)
+        permission = meta.permission_decision if meta is not None else None
+        permission = permission or self._denials.pop(call.id, None)
+        if result.is_error and permission is None:
+            permission = _read_stored_decision(message)
+        kind = meta.non_execution_kind if meta is not None else None
+        self._running.discard(call.id)
+        # A message with several results has one structured result, which could belong to any of them.
+        structured = message.tool_use_result if len(message.tool_results) == 1 else None
+        self._add(
+            CallEnded,
+            at,
+            **{name: getattr(call, name) for name in _OF_CALLS},
+            result=result,
+            structured=structured,
+            status=get_call_status(result, permission, kind),
+            permission=permission,
+            non_execution_kind=kind,
+            started_at=call.at,
+        )
+
+    # Tasks
+
+    def _on_task_started(self, message: TaskStartedMessage) -> None:
+        call = message.tool_use_id
+        self._mark_running(call)
+        if message.ambient or message.task_id in self._tasks:
+            return
+        if message.task_type not in AGENT_TYPES and message.is_backgrounded is False:
+            self._foreground[message.task_id] = message
+            return
+        run = self._task_runs[message.task_id] = self._task_runs.get(message.task_id, 0) + 1
+        launcher = self._calls.get(call or "")
+        task = self._tasks[message.task_id] = self._add(
+            TaskStarted,
+            self._at,
+            id=message.task_id if run == 1 else f"{message.task_id}#{run}",
+            agent=message.parent_task_id or (launcher.agent if launcher is not None else MAIN),
+            task=message.task_id,
+            type=message.task_type,
+            name=message.subagent_type or message.workflow_name or "",
+            call=call,
+            description=message.description,
+            prompt=message.prompt,
+            is_backgrounded=message.is_backgrounded is not False,
+        )
+        if message.run_id is not None:
+            self._task_of_run[message.run_id] = task.id
+
+    def _on_task_progress(self, message: TaskProgressMessage) -> None:
+        task = self._tasks.get(message.task_id)
+        if task is not None:
+            names = ("description", "summary", "last_tool_name", "usage")
+            self._add_of(task, TaskProgressed, self._at, **{name: getattr(message, name) for name in names})
+
+    def _on_task_updated(self, message: TaskUpdatedMessage) -> None:
+        patch = message.patch
+        shell = self._foreground.get(message.task_id)
+        task = self._tasks.get(message.task_id)
+        if patch.is_backgrounded and shell is not None and task is None:
+            self._on_task_started(shell.replace(is_backgrounded=True))
+            task = self._tasks.get(message.task_id)
+        elif patch.is_backgrounded and task is not None:
+            self._add_of(task, TaskBackgrounded, self._at)
+        status = patch.task_status
+        if task is not None and status is not None and status.is_terminal:
+            at = _check_time(patch.end_time / 1000 if patch.end_time else None) or self._at
+            self._add_of(task, TaskEnded, at, status=status, error=patch.error or "")
+
+    def _on_task_notification(self, message: TaskNotificationMessage) -> None:
+        self._foreground.pop(message.task_id, None)
+        status = message.task_status
+        task = self._tasks.pop(message.task_id, None)
+        if task is not None and status is not None:
+            end = {"status": status, "is_reported": True, "summary": message.summary, "usage": message.usage}
+            self._add_of(task, TaskEnded, self._at, **end)
+
+    def _add_of(self, task: TaskStarted, kind: type[Kind], at: float | None, **fields: Any) -> None:
+        self._add(kind, at, id=task.id, agent=task.agent, task=task.task, **fields)
+
+    # Requests
+
+    def _on_request(self, frame: ControlRequest) -> None:
+        fields = describe(frame.request)
+        if fields is not None and frame.request_id not in self._requests:
+            fields["agent"] = fields.get("agent") or self._child
+            self._open_request(id=frame.request_id, **fields)
+
+    def _on_reply(self, frame: ControlResponse) -> None:
+        response = frame.response
+        if isinstance(response, ControlSuccess):
+            self._settle(frame.request_id, response.response or {})
+        else:
+            self._settle(frame.request_id, None, failed=True)
+
+    def _on_cancel(self, frame: ControlCancelRequest) -> None:
+        self._settle(frame.request_id, None)
+
+    def _open_request(self, at: float | None = None, **fields: Any) -> None:
+        request = self._add(RequestOpened, self._at if at is None else at, **fields)
+        self._requests[request.id] = request
+
+    def _settle(self, request_id: str, reply: Any, *, failed: bool = False) -> None:
+        request = self._requests.pop(request_id, None)
+        if request is not None:
+            status = "error" if failed else read_reply(request.kind, reply)
+            self._add_settled(request, status, reply if isinstance(reply, dict) else None)
+
+    def _add_settled(self, request: RequestOpened, status: str, reply: Any) -> None:
+        known = {name: getattr(request, name) for name in ("id", "agent", "kind", "name", "handler")}
+        self._add(RequestSettled, self._at, **known, status=status, reply=reply)
+
+    def _on_hook_run(self, run: HookRun) -> None:
+        """Add the handler to the request of a hook. Without the request, the run is all that is known of it."""
+        known = self._requests.get(run.request_id)
+        if known is not None:
+            self._requests[known.id] = msgspec.structs.replace(known, handler=run.handler)
+            return
+        began = None if self._at is None else self._at - run.duration
+        agent = run.agent_id or MAIN
+        self._open_request(began, id=run.request_id, agent=agent, kind="hook", name=run.event, handler=run.handler)
+        self._settle(run.request_id, run.output, failed=run.error is not None)
+
+    def _on_hook_started(self, message: HookStartedMessage) -> None:
+        self._open_request(id=message.hook_id, kind="hook", name=message.hook_event, handler=message.hook_name)
+
+    def _on_hook_response(self, message: HookResponseMessage) -> None:
+        hook = self._requests.pop(message.hook_id, None)
+        if hook is not None:
+            ends = {"success": "ok", "cancelled": "cancelled"}
+            self._add_settled(hook, ends.get(message.outcome, "error"), message.output or None)
+
+
+RECEIVED: Final[Mapping[type, Callable[[Journal, Any], None]]] = {
+    InitMessage: Journal._on_init,
+    CommandLifecycleMessage: Journal._on_command_lifecycle,
+    ResultMessage: Journal._on_result,
+    APIRetryMessage: Journal._on_api_retry,
+    SessionStateChangedMessage: Journal._on_state,
+    MalformedFrame: Journal._on_malformed,
+    AssistantMessage: Journal._on_assistant,
+    UserMessage: Journal._on_user,
+    StreamEventMessage: Journal._on_stream_event,
+    ToolProgressMessage: Journal._on_tool_progress,
+    PermissionDeniedMessage: Journal._on_permission_denied,
+    TaskStartedMessage: Journal._on_task_started,
+    TaskProgressMessage: Journal._on_task_progress,
+    TaskUpdatedMessage: Journal._on_task_updated,
+    TaskNotificationMessage: Journal._on_task_notification,
+    ControlRequest: Journal._on_request,
+    ControlCancelRequest: Journal._on_cancel,
+    HookRun: Journal._on_hook_run,
+    HookStartedMessage: Journal._on_hook_started,
+    HookResponseMessage: Journal._on_hook_response,
+}
+"""What the journal does with what the CLI sent."""
+SENT: Final[Mapping[type, Callable[[Journal, Any], None]]] = {
+    UserMessage: Journal._on_prompt,
+    ControlResponse: Journal._on_reply,
+}
+"""What it does with what was sent to the CLI."""
+_OF_CALLS: Final = ("id", "agent", "call", "message", "parent_call", "subagent_type", "display_name", "is_unlisted")
+
+
+def _read_time(message: AssistantMessage | UserMessage, at: float | None) -> float | None:
+    return _check_time(seconds(message.timestamp)) or at
+
+
+def _check_time(at: float | None) -> float | None:
+    return at if at is not None and 0 <= at < _END_OF_TIME else None
+
+
+def _read_stored_decision(message: UserMessage) -> PermissionDecision | None:
+    """Return the permission decision in an entry of a transcript."""
+    decision = message.raw.get("permissionDecision")
+    try:
+        return None if decision is None else msgspec.convert(decision, PermissionDecision)
+    except msgspec.ValidationError:
+        return None
+
+
+def get_call_status(
+    result: ToolResultBlock | None, permission: PermissionDecision | None, non_execution_kind: str | None
+) -> ToolCallStatus:
+    """Return the status of a call with a result."""
+    decision = permission.decision if permission is not None else ""
+    text = result.text if result is not None and result.is_error else ""
+    if non_execution_kind in _CANCELLED_KINDS or decision == "cancelled" or text.startswith(_CANCELLED):
+        return ToolCallStatus.CANCELLED
+    if permission is None and (non_execution_kind == "user-rejected" or text.startswith(_STOPPED)):
+        return ToolCallStatus.CANCELLED
+    if non_execution_kind is not None or decision == "reject":
+        return ToolCallStatus.DENIED
+    return ToolCallStatus.FAILED if result is not None and result.is_error else ToolCallStatus.SUCCEEDED
+
+
+def read_tokens(usage: Usage | ModelUsage | None) -> Tokens | None:
+    """Convert the usage of a message or a model."""
+    if usage is None:
+        return None
+    return Tokens(
+        input=read_count(usage.input_tokens),
+        output=read_count(usage.output_tokens),
+        cache_read=read_count(usage.cache_read_input_tokens),
+        cache_write=read_count(usage.cache_creation_input_tokens),
+    )
+
+
+def read_count(number: float | None) -> int:
+    """Return a count of the wire as an int; 0 if it is missing or absurd."""
+    return int(number) if number is not None and 0 <= number < 2**53 else 0

@@ -1,0 +1,22 @@
+"""The interface through which other packages use a running session."""
+
+from typing import Protocol
+
+from claude_agent_py.wire.base import JSONObject
+
+
+class ControlPort(Protocol):
+    """Sends control requests to the CLI."""
+
+    async def control(self, subtype: str, /, *, timeout: float | None = None, **fields: object) -> JSONObject:
+        """Send a control request and return the payload of its reply (`{}` if the CLI sends none).
+
+        `timeout` is in seconds; None means `Timeouts.control`. Cancelling drops the request, and its reply is ignored.
+        May be called concurrently.
+
+        Raises:
+            ControlRejectedError: The CLI answered with an error.
+            ControlTimeoutError: The CLI did not answer in time.
+            ConnectionClosedError: The session is not open, or was closed before the reply.
+        """
+        ...

@@ -1,0 +1,73 @@
+"""What a request of the CLI asks, what its reply says, and the runs of the client's own hooks."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, Literal, TypeAlias
+
+from claude_agent_py._base.errors import HandlerError
+from claude_agent_py.wire.base import JSONObject
+from claude_agent_py.wire.control.asks import (
+    CanUseToolRequest,
+    ElicitationRequest,
+    HookCallbackRequest,
+    UserDialogRequest,
+)
+
+RequestKind: TypeAlias = Literal["hook", "permission", "question", "elicitation", "dialog"]
+RequestStatus: TypeAlias = Literal["ok", "denied", "cancelled", "error"]
+_REFUSALS: Final = frozenset({"deny", "block", "decline", "cancel", "cancelled"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class HookRun:
+    """A completed call of a hook handler."""
+
+    type: ClassVar[Literal["hook_run"]] = "hook_run"
+    event: str
+    handler: str
+    callback_id: str
+    request_id: str
+    agent_id: str | None
+    duration: float
+    """In seconds."""
+    output: JSONObject
+    """The reply sent to the CLI."""
+    error: HandlerError | None = None
+    """The handler's failure, or None on success."""
+
+
+def describe(request: Any) -> dict[str, Any] | None:
+    """Return the fields of `RequestOpened`, or None if a tool call covers the request, as for a message to a server."""
+    match request:
+        case HookCallbackRequest():
+            names = ("hook_event_name", "tool_use_id", "tool_name", "agent_id")
+            event, call, tool, agent = (_as_text(request.input.get(name)) for name in names)
+            return {"kind": "hook", "name": event or "hook", "call": call or None, "tool": tool, "agent": agent}
+        case CanUseToolRequest():
+            return {
+                "kind": "question" if request.requires_user_interaction else "permission",
+                "name": request.tool_name,
+                "call": request.tool_use_id,
+                "input": request.input,
+                "agent": request.agent_id or "",
+            }
+        case ElicitationRequest():
+            return {"kind": "elicitation", "name": request.server_name, "input": request.message}
+        case UserDialogRequest():
+            return {"kind": "dialog", "name": request.dialog_kind, "call": request.tool_use_id}
+    return None
+
+
+def read_reply(kind: str, reply: Any) -> RequestStatus:
+    """Return the status of a request from the payload of its reply; None means that it was withdrawn."""
+    if not isinstance(reply, Mapping):
+        return "ok" if kind == "hook" else "cancelled"
+    specific = reply.get("hookSpecificOutput")
+    inner = specific if isinstance(specific, Mapping) else {}
+    words = (reply.get("behavior"), reply.get("action"), reply.get("decision"), inner.get("permissionDecision"))
+    is_refused = reply.get("continue") is False or any(_as_text(word) in _REFUSALS for word in words)
+    return "denied" if is_refused else "ok"
+
+
+def _as_text(value: Any) -> str:
+    return value if isinstance(value, str) else ""

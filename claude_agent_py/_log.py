@@ -1,5 +1,0 @@
-"""The logger of the package. The wire log, in `_runtime/session/wire_log.py`, has its own."""
-
-import logging
-
-logger: logging.Logger = logging.getLogger("claude_agent_py")

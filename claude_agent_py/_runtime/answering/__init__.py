@@ -1,1 +1,0 @@
-"""Answering the requests of the CLI, and the log of handlers that fail."""

@@ -1,1 +1,0 @@
-"""A session: one CLI process, its start, its workers and the readers of its messages."""

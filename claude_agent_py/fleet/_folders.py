@@ -1,0 +1,113 @@
+"""`open_folder`: the private folder of a fleet for workspaces. `SessionFolder`: the folder of a session in it.
+
+A mark, a file next to the folder of a session, names the fleet and the conversation: a later session with the same id
+gets a new workspace, and no session removes the workspace of another one.
+"""
+
+import os
+import stat
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from claude_agent_py._base.errors import FleetError
+from claude_agent_py._launch.locate import user_folder
+from claude_agent_py.fleet.agents import FleetAgent
+from claude_agent_py.fleet.workspaces import Directory, Workspace
+
+PRIVATE: Final = 0o700
+OTHERS: Final = 0o077
+"""The permissions of other users."""
+
+
+def open_folder(given: Path | None, fleet: str) -> Path:
+    """Return the folder for the workspaces of a fleet, by default below the user's folder for state. Creates it.
+
+    Raises:
+        FleetError: The folder cannot be created, or other users can change it.
+    """
+    try:
+        if given is None:
+            own = user_folder(os.environ, "XDG_STATE_HOME", macos="Library/Application Support", other=".local/state")
+            own.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
+            given = own.resolve() / "fleet"
+            given.mkdir(mode=PRIVATE, exist_ok=True)
+            _check_private(given)
+            for parent in given.parents:
+                _check_parent(parent)
+        given.mkdir(parents=True, exist_ok=True)
+        folder = given / fleet
+        folder.mkdir(mode=PRIVATE, exist_ok=True)
+        _check_private(folder)
+    except (OSError, RuntimeError) as error:
+        raise FleetError(
+            f"the folder for workspaces cannot be used: {error}; name another: worker(folder=...)"
+        ) from error
+    return folder
+
+
+class SessionFolder(NamedTuple):
+    """The folder of a session on this machine."""
+
+    path: Path
+    owner: str
+    """The fleet and the conversation. No other session has the same, not even one with the same id."""
+
+    def take(self, workspace: Workspace, session_id: str) -> None:
+        """Mark the folder for this session. The workspace of an earlier session with the same id is removed.
+
+        Raises:
+            FleetError: Other users can change the folder, or the earlier workspace cannot be removed.
+        """
+        try:
+            _check_private(self.path.parent)
+            if self._read_mark() == self.owner:
+                return
+            if os.path.lexists(self.path):
+                workspace.remove(self.path, session_id)
+            if os.path.lexists(self.path):
+                raise FileExistsError("it belongs to another session")
+            self._mark.write_text(self.owner)
+        except OSError as error:
+            raise FleetError(f"the workspace {self.path} cannot be made: {error}", session_id=session_id) from error
+
+    def free(self, workspace: Workspace, session_id: str) -> None:
+        """Remove the workspace, unless the folder belongs to another session. Raises OSError or FleetError."""
+        if self._read_mark() == self.owner:
+            workspace.remove(self.path, session_id)
+            self._mark.unlink(missing_ok=True)
+
+    @property
+    def _mark(self) -> Path:
+        # The name of no folder contains a dot.
+        return self.path.with_name(f"{self.path.name}.owner")
+
+    def _read_mark(self) -> str | None:
+        try:
+            return self._mark.read_text()
+        except FileNotFoundError:
+            return None
+
+
+def needs_folder(agent: FleetAgent) -> bool:
+    """Return whether the sessions of an agent have a folder on the machine."""
+    return agent.workspace is not None and not isinstance(agent.workspace, Directory)
+
+
+def _check_private(folder: Path) -> None:
+    """Raise PermissionError unless only this user can enter a folder. A link is not followed."""
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode):
+        raise PermissionError(f"{folder} is not a folder")
+    if os.name == "posix":
+        if status.st_uid != os.geteuid():
+            raise PermissionError(f"{folder} belongs to another user")
+        if status.st_mode & OTHERS:
+            raise PermissionError(f"{folder} is open to other users (chmod 700)")
+
+
+def _check_parent(folder: Path) -> None:
+    """Raise PermissionError if other users can replace what is in a folder. The sticky bit prevents that."""
+    status = folder.stat()
+    is_open = status.st_mode & stat.S_IWOTH and not status.st_mode & stat.S_ISVTX
+    if os.name == "posix" and (is_open or status.st_uid not in (0, os.geteuid())):
+        raise PermissionError(f"other users can replace what is in {folder}")

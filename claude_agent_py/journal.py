@@ -1,0 +1,59 @@
+"""The journal of a session: numbered facts about what happened in it, and their JSON form.
+
+`Client.journal` follows a running session, `Session.journal` reads a stored one, `read_recording` a recording, and
+`Journal` folds frames of any other origin.
+"""
+
+from typing import TYPE_CHECKING
+
+from claude_agent_py._base.lazy_names import attach
+
+if TYPE_CHECKING:
+    from claude_agent_py._journal.encoding import (
+        decode_fact as decode_fact,
+        encode_fact as encode_fact,
+        make_schema as make_schema,
+    )
+    from claude_agent_py._journal.facts import (
+        VERSION as VERSION,
+        CallEnded as CallEnded,
+        CallRunning as CallRunning,
+        CallStarted as CallStarted,
+        Fact as Fact,
+        Fault as Fault,
+        InputAdded as InputAdded,
+        MessageAdded as MessageAdded,
+        PromptSent as PromptSent,
+        RequestKind as RequestKind,
+        RequestOpened as RequestOpened,
+        RequestRetried as RequestRetried,
+        RequestSettled as RequestSettled,
+        RequestStatus as RequestStatus,
+        Spent as Spent,
+        StateChanged as StateChanged,
+        TaskBackgrounded as TaskBackgrounded,
+        TaskEnded as TaskEnded,
+        TaskProgressed as TaskProgressed,
+        TaskStarted as TaskStarted,
+        Tokens as Tokens,
+        ToolCallStatus as ToolCallStatus,
+        TurnEnded as TurnEnded,
+        TurnStarted as TurnStarted,
+        TurnStatus as TurnStatus,
+    )
+    from claude_agent_py._journal.fold import Journal as Journal
+    from claude_agent_py.observe.observer import FactStream as FactStream
+    from claude_agent_py.observe.sources import read_recording as read_recording
+else:
+    _NAMES = {
+        "claude_agent_py._journal.encoding": "decode_fact encode_fact make_schema",
+        "claude_agent_py._journal.facts": """
+            VERSION CallEnded CallRunning CallStarted Fact Fault InputAdded MessageAdded PromptSent RequestKind
+            RequestOpened RequestRetried RequestSettled RequestStatus Spent StateChanged TaskBackgrounded TaskEnded
+            TaskProgressed TaskStarted Tokens ToolCallStatus TurnEnded TurnStarted TurnStatus
+        """,
+        "claude_agent_py._journal.fold": "Journal",
+        "claude_agent_py.observe.observer": "FactStream",
+        "claude_agent_py.observe.sources": "read_recording",
+    }
+    __all__, __getattr__, __dir__ = attach(__name__, _NAMES)

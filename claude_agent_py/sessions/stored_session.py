@@ -1,0 +1,260 @@
+"""`StoredSession`: a conversation on disk, as a value.
+
+Reading a session needs no process and is safe while the CLI has it open: a `StoredSession` shows its files at the
+moment of its creation. All calls block.
+"""
+
+import os
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from claude_agent_py._base.errors import SessionError
+from claude_agent_py.formatting.api_messages import to_api_messages
+from claude_agent_py.sessions.folders import AnyPath, config_folder, find_session
+from claude_agent_py.sessions.index import describe_session
+from claude_agent_py.sessions.info import SessionInfo
+from claude_agent_py.sessions.lines import Snapshot
+from claude_agent_py.sessions.processes import RunningProcess, find_process
+from claude_agent_py.sessions.stored_tasks import StoredTask, end_left_behind, load_tasks
+from claude_agent_py.sessions.transcript import (
+    StoredSubagent,
+    Transcript,
+    find_agent_files,
+    read_start_time,
+    read_subagent,
+)
+from claude_agent_py.tasks.files.transcript import TranscriptMessage
+from claude_agent_py.tools.traffic import ToolCallRecord, ToolTraffic
+from claude_agent_py.wire.base import SYNTHETIC_MODEL, JSONObject
+from claude_agent_py.wire.messages.conversation import AssistantMessage
+from claude_agent_py.wire.messages.usage import TOKEN_FIELDS, ModelUsage, Usage
+
+if TYPE_CHECKING:
+    from claude_agent_py._journal.facts import Fact
+
+_COST: Final = b'{"type":"cost-state"'
+
+
+@dataclass(frozen=True, slots=True)
+class SessionUsage:
+    """The tokens and the cost of a session."""
+
+    by_model: Mapping[str, Usage] = field(default_factory=dict)
+    """The tokens of the messages of the main agent and its subagents, by model. Excludes the CLI's own requests, for
+    example for summaries."""
+    cost_usd: float | None = None
+    """The CLI's estimate when it last exited, including its own requests; None if it has not exited yet."""
+    reported: Mapping[str, ModelUsage] = field(default_factory=dict)
+    """The CLI's count by model when it last exited."""
+
+    @property
+    def total(self) -> Usage:
+        """The tokens of all models."""
+        return _add_up(self.by_model.values())
+
+
+class CostNote(msgspec.Struct, rename="camel", gc=False):
+    """The CLI's note of the session's cost so far, written when the CLI exits."""
+
+    total_cost_usd: float | None = msgspec.field(name="totalCostUSD", default=None)
+    model_usage: dict[str, ModelUsage] = {}
+    has_unknown_model_cost: bool = False
+    """Whether the cost of a model is a guess."""
+
+
+_decode: Final = msgspec.json.Decoder(CostNote).decode
+
+
+def compute_usage(
+    snapshot: Snapshot, history: Iterable[TranscriptMessage], subagents: Sequence[StoredSubagent]
+) -> SessionUsage:
+    """Return the tokens and the cost of a session."""
+    # Each block of an answer has a usage; the last one counts.
+    answers = {
+        (number, message.message_id or message.uuid): (message.model, message.usage)
+        for number, messages in enumerate((history, *(agent.messages for agent in subagents)))
+        for message in messages
+        if isinstance(message, AssistantMessage) and message.usage is not None and message.model != SYNTHETIC_MODEL
+    }
+    spent: dict[str, list[Usage]] = {}
+    for model, usage in answers.values():
+        spent.setdefault(model, []).append(usage)
+    cost = read_last_cost(snapshot)
+    by_model = {model: _add_up(usages) for model, usages in spent.items()}
+    return SessionUsage(by_model, cost.total_cost_usd, cost.model_usage)
+
+
+def _add_up(usages: Collection[Usage]) -> Usage:
+    counted: dict[str, Any] = {name: sum(getattr(usage, name) or 0 for usage in usages) for name in TOKEN_FIELDS}
+    return Usage(**counted)
+
+
+def read_last_cost(snapshot: Snapshot) -> CostNote:
+    """Return the CLI's last cost note; an empty note if there is none. Raises OSError if the file cannot be read."""
+    for _, line in snapshot.backwards():
+        if line is not None and (cost := read_cost(line)) is not None:
+            return cost
+    return CostNote()
+
+
+def read_cost(line: bytes) -> CostNote | None:
+    """Return the cost note in a line of a transcript, or None for any other line."""
+    try:
+        return _decode(line) if line.startswith(_COST) else None
+    except ValueError:
+        return None
+
+
+class StoredSession:
+    """A conversation on disk, at the moment of creation. `get_session` returns one."""
+
+    def __init__(self, info: SessionInfo, *, config_dir: AnyPath | None = None, owner: object = None) -> None:
+        """Create a session from an item of `list_sessions`. `owner` keeps temporary files alive."""
+        self.info: SessionInfo = info
+        self.snapshot: Snapshot = Snapshot(info.path, info.file_size, owner)
+        """The transcript's lines. Internal to this package."""
+        self._config_dir = config_dir
+
+    def __repr__(self) -> str:
+        return f"<StoredSession {self.id} {self.info.summary[:60]!r}, {self.info.file_size} bytes>"
+
+    @property
+    def id(self) -> str:
+        """The session's id, for the option `resume`."""
+        return self.info.session_id
+
+    @cached_property
+    def messages(self) -> Transcript:
+        """The conversation as the model sees it: after a compaction, the summary and the later messages."""
+        return Transcript(self.snapshot, self.id)
+
+    @cached_property
+    def history(self) -> Transcript:
+        """The conversation from the first message on, including compacted parts."""
+        return Transcript(self.snapshot, self.id, whole=True)
+
+    def to_api_messages(self) -> list[JSONObject]:
+        """Return `messages` in the form of the Messages API, without the messages that the CLI adds for the model only.
+
+        To continue the conversation, append a user message. `to_api_messages` in `claude_agent_py.messages` documents
+        the omitted content.
+        """
+        return to_api_messages(self.messages)
+
+    @cached_property
+    def subagents(self) -> Sequence[StoredSubagent]:
+        """The subagents in start order, including subagents of subagents and of workflows."""
+        files = find_agent_files(self.info.path.removesuffix(".jsonl"))
+        found = [read_subagent(path, self.id, self.snapshot.owner) for path in files]
+        return sorted(found, key=lambda agent: (read_start_time(agent), agent.agent_id))
+
+    def journal(self) -> Iterator["Fact"]:
+        """Iterate over the facts of the session: those of the main agent, then those of each task. Blocks.
+
+        Raises:
+            SessionError: The transcript cannot be read.
+        """
+        from claude_agent_py._journal.fold import fold
+        from claude_agent_py.sessions.entries import stored_frames
+
+        return fold(stored_frames(self.id, self.history, self.tasks))
+
+    @cached_property
+    def tool_calls(self) -> Sequence[ToolCallRecord]:
+        """Every tool call of the main agent with its result, from the first message on."""
+        traffic = ToolTraffic()
+        for message in self.history:
+            traffic.fold(message)
+        return traffic.calls
+
+    @cached_property
+    def tasks(self) -> Sequence[StoredTask]:
+        """The background tasks, in launch order. Tasks left running by a process that has ended count as stopped."""
+        is_running = self.process is not None
+        tasks = load_tasks(self.snapshot, self.id, self.subagents)
+        return tasks if is_running else end_left_behind(tasks)
+
+    @cached_property
+    def usage(self) -> SessionUsage:
+        """The tokens by model and the cost."""
+        return compute_usage(self.snapshot, self.history, self.subagents)
+
+    @property
+    def process(self) -> RunningProcess | None:
+        """The process that has the session open now, or None."""
+        config = self._config_dir or os.path.dirname(os.path.dirname(os.path.dirname(self.info.path)))
+        return find_process(config_folder(config), self.id)
+
+
+def get_session(
+    session_id: str, directory: AnyPath | None = None, *, config_dir: AnyPath | None = None
+) -> StoredSession:
+    """Return a session on disk.
+
+    Args:
+        session_id: The session's id.
+        directory: The session's working directory; by default all projects are searched.
+        config_dir: The CLI's configuration folder; by default `CLAUDE_CONFIG_DIR`, or `~/.claude`.
+
+    Raises:
+        SessionNotFoundError: The session does not exist.
+        OptionsError: The id is not a UUID.
+    """
+    path = find_session(session_id, directory, config_dir)
+    try:
+        return StoredSession(describe_session(path, session_id), config_dir=config_dir)
+    except OSError as error:
+        raise SessionError(
+            f"the transcript {path} cannot be read: {error.strerror or error}", session_id=session_id
+        ) from error
+
+
+def get_session_messages(
+    session_id: str,
+    directory: AnyPath | None = None,
+    limit: int | None = None,
+    offset: int = 0,
+    *,
+    config_dir: AnyPath | None = None,
+) -> list[TranscriptMessage]:
+    """Return a page of a session's messages: `get_session(...).messages[offset : offset + limit]`."""
+    return slice_messages(get_session(session_id, directory, config_dir=config_dir).messages, limit, offset)
+
+
+def list_subagents(
+    session_id: str, directory: AnyPath | None = None, *, config_dir: AnyPath | None = None
+) -> list[str]:
+    """Return the ids of a session's subagents; `Session.subagents` has their details."""
+    return [agent.agent_id for agent in get_session(session_id, directory, config_dir=config_dir).subagents]
+
+
+def get_subagent_messages(
+    session_id: str,
+    agent_id: str,
+    directory: AnyPath | None = None,
+    limit: int | None = None,
+    offset: int = 0,
+    *,
+    config_dir: AnyPath | None = None,
+) -> list[TranscriptMessage]:
+    """Return a page of a subagent's messages. Raises SessionError if the session does not have the subagent."""
+    session = get_session(session_id, directory, config_dir=config_dir)
+    return slice_messages(find_subagent(session, agent_id).messages, limit, offset)
+
+
+def find_subagent(session: StoredSession, agent_id: str) -> StoredSubagent:
+    """Return a subagent of a session. Raises SessionError if the id is unknown."""
+    agent = next((agent for agent in session.subagents if agent.agent_id == agent_id), None)
+    if agent is None:
+        raise SessionError(f"session {session.id} has no subagent {agent_id!r}", session_id=session.id)
+    return agent
+
+
+def slice_messages(messages: Transcript, limit: int | None, offset: int) -> list[TranscriptMessage]:
+    """Return at most `limit` messages, after the first `offset`."""
+    start = max(0, offset)
+    return messages[start : None if limit is None else start + max(0, limit)]

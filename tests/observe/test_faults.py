@@ -1,0 +1,97 @@
+"""What a timeline shows of failures, hooks and costs."""
+
+from typing import Any
+
+import pytest
+import recordings_loader as recordings
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from peers import start_in_memory
+
+from claude_agent_py.hooks import PreToolUseInput
+from claude_agent_py.observe import Telemetry, Timeline, watch
+from claude_agent_py.testing import FakeCLI, frames, steps
+
+
+def recorded(name: str) -> Timeline:
+    return Timeline.from_recording(recordings.FOLDER / f"{name}.jsonl")
+
+
+def test_a_text_that_the_cli_writes_itself_is_no_model_call() -> None:
+    timeline = recorded("control/05_err_529_exhausted")
+    [turn] = [span for span in timeline.spans if span.kind == "turn" and span.status == "error"]
+    assert turn.attributes["error_type"] == "server_error"
+    assert "<synthetic>" not in timeline.summary.by_model
+    models = [span.name for name in recordings.names() for span in recorded(name).spans if span.kind == "model"]
+    assert "<synthetic>" not in models
+
+
+@pytest.mark.parametrize(
+    ("name", "status"),
+    [
+        ("control/04_interrupt_pending_permission", "cancelled"),
+        ("control/08_sigint_twice", "cancelled"),
+        ("tasks/s07_stdin_closed_permission", "cancelled"),
+        ("tasks/s09_dontask_mode", "denied"),
+    ],
+)
+def test_a_call_whose_approval_was_cut_off_is_not_denied(name: str, status: str) -> None:
+    stopped = [span.status for span in recorded(name).spans if span.kind == "tool" and span.status != "ok"]
+    assert set(stopped) == {status}
+
+
+def exported() -> tuple[Telemetry, InMemorySpanExporter]:
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    return Telemetry(tracer_provider=provider), exporter
+
+
+@pytest.mark.anyio
+async def test_a_hook_has_its_tool_and_its_handler() -> None:
+    async def guard(hook_input: PreToolUseInput, context: Any) -> None:
+        return None
+
+    asked = {
+        "type": "control_request",
+        "request_id": "r1",
+        "request": {
+            "subtype": "hook_callback",
+            "callback_id": "hook_0",
+            "tool_use_id": "t1",
+            "input": {
+                "hook_event_name": "PreToolUse",
+                "tool_name": "Bash",
+                "tool_input": {"command": "ls"},
+                "tool_use_id": "t1",
+                "session_id": "s",
+                "transcript_path": "/t",
+                "cwd": "/",
+            },
+        },
+    }
+    call = frames.assistant([frames.tool_use_block("Bash", {"command": "ls"}, id="t1")])
+    fake = FakeCLI(
+        steps.wait_for_prompt(),
+        steps.emit(frames.init(**frames.prompt_field("uuid")), call, asked),
+        steps.wait_for_reply("r1"),
+        steps.emit(frames.tool_result("t1", ""), frames.result("Done.")),
+    )
+    telemetry, exporter = exported()
+    async with start_in_memory(fake, hooks={"PreToolUse": [guard]}, telemetry=telemetry) as client:
+        with watch(client) as watched:
+            await client.query("hello")
+    [hook] = [span for span in watched.spans if span.kind == "hook"]
+    assert (hook.name, hook.parent, hook.attributes["tool"]) == ("PreToolUse", "t1", "Bash")
+    assert hook.attributes["handler"].endswith("guard")
+    [traced] = [dict(span.attributes or {}) for span in exporter.get_finished_spans() if span.name == "hook PreToolUse"]
+    assert (traced["claude_agent.tool"], traced["claude_agent.handler"]) == ("Bash", hook.attributes["handler"])
+
+
+def test_the_cost_is_divided_among_the_agents() -> None:
+    summary = recorded("turns/three_agents").summary
+    costs = {agent: used.cost_usd for agent, used in summary.by_agent.items()}
+    assert len(costs) == 4
+    assert all(cost and cost > 0 for cost in costs.values())
+    assert sum(filter(None, costs.values())) == pytest.approx(summary.cost_usd)

@@ -1,0 +1,153 @@
+"""The journal: the same facts live, from a recording, from disk and from a store, and their JSON form."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+
+import anyio
+import pytest
+import recordings_loader as recordings
+from each import for_each
+from peers import MakeClient
+from test_fold import SESSION, UNLIKE, entries_of, live_journal, path_of, write
+
+from claude_agent_py import CLIExitError
+from claude_agent_py.journal import (
+    CallEnded,
+    CallStarted,
+    Fact,
+    MessageAdded,
+    PromptSent,
+    TurnEnded,
+    TurnStarted,
+    decode_fact,
+    encode_fact,
+    make_schema,
+    read_recording,
+)
+from claude_agent_py.observe.observer import Observer
+from claude_agent_py.sessions import MemoryStore, get_session, get_session_from_store, import_session
+from claude_agent_py.testing import FakeCLI, Gate, frames, steps
+
+
+def test_every_recording_has_the_same_facts_live() -> None:
+    class Collecting(Observer):
+        def __init__(self) -> None:
+            self.facts: list[Fact] = []
+
+        def add(self, facts: Iterable[Fact]) -> None:
+            self.facts += facts
+
+    def check(name: str) -> None:
+        observer = Collecting()
+        live_journal(name, observer)
+        assert observer.facts == list(read_recording(path_of(name)))
+
+    for_each(recordings.names(), check)
+
+
+def test_facts_are_numbered_and_keep_everything_as_json() -> None:
+    tags = set(make_schema()["discriminator"]["mapping"])
+
+    def check(name: str) -> None:
+        for number, fact in enumerate(read_recording(path_of(name)), 1):
+            assert fact.number == number
+            assert fact.fact in tags
+            again = decode_fact(encode_fact(fact))
+            assert (type(again), again) == (type(fact), fact)
+
+    for_each(recordings.names(), check)
+
+
+def identities(facts: Iterable[Fact]) -> dict[str, list[tuple[str, str]]]:
+    """Return what each agent wrote and called, in order. Parts without content only report tokens."""
+    found: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    for fact in facts:
+        if isinstance(fact, CallStarted | CallEnded) or (isinstance(fact, MessageAdded) and fact.content):
+            found[fact.agent].append((fact.fact, fact.id))
+    return found
+
+
+def prompts_of(facts: Iterable[Fact]) -> set[str]:
+    """Return the prompts that have a uuid."""
+    return {fact.id for fact in facts if isinstance(fact, PromptSent) and not fact.id.startswith(("#", "prompt"))}
+
+
+def test_what_agents_write_and_call_has_the_same_ids_on_disk_in_the_same_order(tmp_path: Path) -> None:
+    compared = 0
+    for number, name in enumerate(recordings.names()):
+        if name in UNLIKE or not list(entries_of(name)):
+            continue
+        session = get_session(SESSION, config_dir=write(tmp_path / str(number), name))
+        stored, recorded = list(session.journal()), list(read_recording(path_of(name)))
+        assert identities(stored) == identities(recorded), name
+        prompts = {fact.id for fact in recorded if isinstance(fact, PromptSent) and not fact.id.startswith("#")}
+        assert {
+            fact.id for fact in stored if isinstance(fact, PromptSent) and not fact.id.startswith("prompt")
+        } <= prompts
+        compared += 1
+    assert compared >= 200
+
+
+def test_a_session_in_a_store_has_the_facts_that_it_has_on_disk(tmp_path: Path) -> None:
+    async def stored(config: Path) -> list[Fact]:
+        store = MemoryStore()
+        await import_session(store, SESSION, config_dir=config)
+        session = await get_session_from_store(store, SESSION)
+        return list(session.journal())
+
+    for name in ("turns/nested_agents", "tasks/s03_parallel_fg"):
+        config = write(tmp_path / name, name)
+        assert anyio.run(stored, config) == list(get_session(SESSION, config_dir=config).journal())
+
+
+@pytest.mark.anyio
+async def test_a_client_streams_its_journal_and_a_late_reader_begins_with_what_is_open(start: MakeClient) -> None:
+    call = frames.assistant([frames.tool_use_block("Bash", {"command": "ls"}, id="t1")], id="m1")
+    gate = Gate()
+    fake = FakeCLI(
+        steps.wait_for_prompt(),
+        steps.emit(frames.init(**frames.PROMPT_FIELDS), call),
+        steps.wait_gate(gate),
+        steps.emit(frames.tool_result("t1", "a.py"), frames.result("Done.")),
+    )
+    async with start(fake) as client:
+        first = client.journal()
+        run = client.query("List the files")
+        with anyio.fail_after(60):
+            early = [await anext(first) for _ in range(4)]
+            assert [type(fact) for fact in early] == [PromptSent, TurnStarted, MessageAdded, CallStarted]
+            late = client.journal()
+            assert [await anext(late) for _ in range(2)] == [early[1], early[3]]
+            gate.open()
+            await run
+            ended = await anext(late)
+    assert isinstance(ended, CallEnded)
+    assert (ended.id, ended.call.name, ended.result.text) == ("t1", "Bash", "a.py")
+    with anyio.fail_after(60):
+        rest = [fact async for fact in first]
+    assert [fact.number for fact in (*early, *rest)] == list(range(1, len(early) + len(rest) + 1))
+    assert isinstance(rest[-1], TurnEnded)
+    assert rest[0] == ended
+
+
+@pytest.mark.anyio
+async def test_a_session_that_nobody_follows_has_no_journal(start: MakeClient) -> None:
+    async with start(FakeCLI(steps.turn("Hi."), steps.turn("Hi."))) as client:
+        stream = client.journal()
+        await client.query("hello")
+        stream.close()
+        assert client.connection.journals == ()
+        assert [type(fact).__name__ async for fact in stream][-1] == "TurnEnded"
+        await client.query("hello")
+
+
+@pytest.mark.anyio
+async def test_the_journal_of_a_session_that_is_over_is_empty(start: MakeClient) -> None:
+    async with start(FakeCLI(steps.wait_for_prompt(), steps.exit(1))) as client:
+        stream = client.journal()
+        with pytest.raises(CLIExitError):
+            await client.query("hello")
+        with anyio.fail_after(60):
+            assert [type(fact) async for fact in stream] == [PromptSent]
+            assert [fact async for fact in client.journal()] == []
