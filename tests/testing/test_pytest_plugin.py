@@ -27,7 +27,8 @@ def program() -> str:
 def user(program: str, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
     """A user's project, in a home of its own."""
     monkeypatch.setenv(CLI_VARIABLE, program)
-    for name in [name for name in os.environ if name.startswith(("ANTHROPIC_", "PYTEST_"))]:
+    # CI and BUILD_NUMBER make pytest show each failure a second time, in its summary.
+    for name in [name for name in os.environ if name.startswith(("ANTHROPIC_", "PYTEST_", "CI", "BUILD_NUMBER"))]:
         monkeypatch.delenv(name)
     pytester.makeini("[pytest]\nasyncio_mode = strict\nasyncio_default_fixture_loop_scope = function\n")
     return pytester
