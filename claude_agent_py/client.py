@@ -169,7 +169,7 @@ class Client(SessionControls, Generic[Output]):
                 connection = self.connection
                 self._check_not_closed()
                 if store_sync is not None:
-                    store_sync.report_to(connection.inject, connection.failures.report)
+                    store_sync.report_to(connection.inject, connection.report)
                     connection.store_sync = store_sync
             except BaseException:
                 await launched.discard()
@@ -238,7 +238,7 @@ class Client(SessionControls, Generic[Output]):
         self._connected = LazyEvent()
         try:
             mode = old.facts.permission_mode or old.options.permission_mode
-            now = old.resumption.changes.apply_to(self._options, mode)
+            now = old.changes.apply_to(self._options, mode)
             options = await options_to_go_on(now, old.facts.session_id, config_dir)
             await old.shutdown.close()
             if self._is_closed:
@@ -248,7 +248,7 @@ class Client(SessionControls, Generic[Output]):
             self._connection, self._hooks = connection, None
             with running_client(self):
                 await self._connect(options)
-            await connection.resumption.changes.repeat(connection.control)
+            await connection.changes.repeat(connection.control)
             self._warns = self.is_open
         except BaseException:
             self.abort()
@@ -534,13 +534,13 @@ class Client(SessionControls, Generic[Output]):
     @property
     def handler_errors(self) -> Sequence[HandlerError]:
         """The last 1000 errors of handlers and listeners, oldest first."""
-        return list(self.connection.failures.errors)
+        return list(self.connection.errors)
 
     @property
     def stderr_tail(self) -> str:
         """The end of the CLI's stderr; empty before connect."""
-        transport = self.connection.transport
-        return "" if transport is None else transport.stderr_tail
+        launched = self.connection.launched
+        return "" if launched is None else launched.transport.stderr_tail
 
     @property
     def stderr_lines_dropped(self) -> int:
@@ -555,8 +555,8 @@ class Client(SessionControls, Generic[Output]):
     @property
     def pid(self) -> int | None:
         """The process id of the CLI; None before connect, or if the transport has no process."""
-        transport = self.connection.transport
-        return None if transport is None else transport.pid
+        launched = self.connection.launched
+        return None if launched is None else launched.transport.pid
 
     @property
     def mcp(self) -> MCPControls:

@@ -6,34 +6,21 @@ It is the turn that the CLI resumes on its own (`resume_interrupted_turn`), and 
 from collections.abc import Collection, Sequence
 
 from claude_agent_py._base.streams import LazyEvent
-from claude_agent_py._connection.live_changes import LiveChanges
 from claude_agent_py._connection.runs.run_state import RunState
-from claude_agent_py._journal.engine import Engine
+from claude_agent_py._connection.session import Session
 from claude_agent_py._journal.open_runs import TurnResumed, Verdict
-from claude_agent_py._journal.turns import TurnRouter
-from claude_agent_py.options import ClientOptions
 from claude_agent_py.wire.messages.conversation import UserContent, UserMessage
 
 
 class Resumption:
-    """The work that earlier processes of a session left unfinished.
+    """The work that earlier processes of a session left unfinished."""
 
-    Args:
-        options: The options of the session.
-        engine: Its engine.
-        router: Its router.
-    """
-
-    def __init__(self, options: ClientOptions, engine: Engine, router: TurnRouter) -> None:
-        self._options = options
-        self._engine = engine
-        self._router = router
+    def __init__(self, session: Session) -> None:
+        self._session = session
         self.run: RunState | None = None
         """The run of the interrupted turn, once the CLI has resumed it."""
         self.carried: list[RunState] = []
         """The unfinished runs of the session's last process."""
-        self.changes: LiveChanges = LiveChanges()
-        """The changes made to the running session, which its next process repeats."""
         self.cut_off: list[RunState] = []
         """The runs that the end of this process cut off, which the next one continues."""
         self._prompts: tuple[str, ...] | None = None
@@ -44,27 +31,27 @@ class Resumption:
     def follow(self, last: "Resumption") -> None:
         """Continue the session whose process has died."""
         self.carried = [run for run in last.cut_off if run.is_sealed]
-        self.changes = last.changes
+        self._session.changes = last._session.changes
 
     def begin(self) -> list[RunState]:
         """Return the runs whose turns the CLI may resume, to be opened before it writes anything."""
         runs = list(self.carried)
         for run in runs:
             run.reopen()
-        if self._options.resume_interrupted_turn:
-            heir = RunState(self._options.limits.mailbox_bytes)
+        if self._session.options.resume_interrupted_turn:
+            heir = RunState(self._session.options.limits.mailbox_bytes)
             heir.is_resumed = True
-            self._router.expect_resumed_turn(heir)
+            self._session.router.expect_resumed_turn(heir)
             runs.insert(0, heir)
         return runs
 
     def note_initialized(self, *, is_running: bool) -> Sequence[Verdict]:
         """Note whether the CLI was busy when it answered `initialize`: it resumes a turn before that."""
-        if not self._options.resume_interrupted_turn:
+        if not self._session.options.resume_interrupted_turn:
             self._prompts = ()
             self._is_known.set()
         elif not is_running:
-            return self._router.expect_no_resumed_turn()
+            return self._session.router.expect_no_resumed_turn()
         return ()
 
     async def wait_known(self) -> None:
@@ -107,5 +94,5 @@ class Resumption:
                 lost.append(run)
             else:
                 for prompt in left:
-                    self._engine.send_prompt(prompt)
+                    self._session.engine.send_prompt(prompt)
         return lost

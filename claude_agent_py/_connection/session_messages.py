@@ -36,9 +36,9 @@ class SessionMessages(AsyncIterator[Any]):
         try:
             return await self._mailbox.get()
         except StopAsyncIteration:
-            if self._connection.shutdown.went_well:
+            if self._connection.went_well:
                 raise
-            raise self._connection.shutdown.error from None
+            raise self._connection.error from None
 
     def __del__(self) -> None:
         mailbox: Mailbox | None = vars(self).get("_mailbox")

@@ -71,7 +71,7 @@ async def open_session(connection: Connection, launched: Launched) -> None:
         startup.warn_of_missing_login(info)
         await startup.take_up_turn(info)
         if connection.shutdown.is_requested:  # a CLI that is closed while it starts still answers
-            raise connection.shutdown.error_now
+            raise connection.error_now
     except BaseException:
         with anyio.CancelScope(shield=True):
             connection.shutdown.abort()

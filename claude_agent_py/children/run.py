@@ -387,7 +387,7 @@ class _ChildConnection(Connection):
     def __init__(self, options: ClientOptions, run: ChildRun) -> None:
         super().__init__(options, parent=run.node.client.connection)
         self._run = run
-        self.handlers.agent_id = run.assignment.task_id
+        self.agent_id = run.assignment.task_id
         if run.assignment.asks_parent:
             self.handlers.ask_parent = run.answer
 

@@ -124,6 +124,11 @@ class HookDispatcher:
         return list(dict.fromkeys((entry.event, entry.matcher) for entry in entries))
 
     @property
+    def has_guard(self) -> bool:
+        """Whether a `guard` watches the tool calls."""
+        return any(matcher.only_for for _, matcher in self.registered)
+
+    @property
     def may_replace_output(self) -> bool:
         """Whether a hook of the user may replace or withhold the output of tools."""
         return any(event in WITHHOLDING for event, _ in self.registered)

@@ -205,7 +205,7 @@ class FactStream(Stream[Fact], Observer):
     def __init__(self, session: Any) -> None:
         super().__init__()
         self._session = session
-        if session.shutdown.stream_over.is_set():
+        if session.stream_over.is_set():
             super().close()
         else:
             LiveJournal.of(session).observe(self)

@@ -91,8 +91,8 @@ class PooledProcess:
             expires = math.inf if idle is None else self.since + idle
             session = self.client.connection
             with anyio.CancelScope(deadline=min(expires, anyio.current_time() + CHECK_EVERY)):
-                await session.shutdown.stream_over.wait()
-            error = await self._check_health() if session.is_open else session.shutdown.error
+                await session.stream_over.wait()
+            error = await self._check_health() if session.is_open else session.error
             if self.is_free and (error is not None or anyio.current_time() >= expires):
                 return error
         return None

@@ -4,7 +4,8 @@ import logging
 
 import pytest
 
-from claude_agent_py._connection.failures import FailureLog, HandlerFailed
+from claude_agent_py import Client
+from claude_agent_py._connection.connection import Connection
 from claude_agent_py.errors import HandlerError
 
 
@@ -14,17 +15,13 @@ def failure(cause: Exception | None = None) -> HandlerError:
     return error
 
 
-def ignore(error: HandlerFailed) -> None:
-    """Do nothing with a failure."""
-
-
 def test_a_failure_is_logged_once_with_its_traceback(caplog: pytest.LogCaptureFixture) -> None:
     try:
         raise ValueError("my mistake")
     except ValueError as caught:
         cause = caught
     with caplog.at_level(logging.ERROR, logger="claude_agent_py"):
-        FailureLog(ignore).report(failure(cause))
+        Client().connection.report(failure(cause))
     (record,) = caplog.records
     assert "my_hook" in record.getMessage()
     assert record.exc_info is not None
@@ -33,17 +30,16 @@ def test_a_failure_is_logged_once_with_its_traceback(caplog: pytest.LogCaptureFi
 
 def test_a_failure_without_a_cause_is_logged_too(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.ERROR, logger="claude_agent_py"):
-        FailureLog(ignore).report(failure())
+        Client().connection.report(failure())
     assert [record.exc_info for record in caplog.records] == [None]
 
 
-def test_failures_are_kept_and_told() -> None:
-    told: list[HandlerFailed] = []
-    above: list[HandlerError] = []
-    log = FailureLog(told.append, kept=2, parent=above.append)
-    errors = [failure() for _ in range(3)]
-    for error in errors:
-        log.report(error)
-    assert list(log.errors) == errors[1:]
-    assert above == errors
-    assert told == [HandlerFailed(error.handler, error.reason) for error in errors]
+def test_the_last_thousand_failures_are_kept_also_those_of_children(caplog: pytest.LogCaptureFixture) -> None:
+    client = Client()
+    child = Connection(client.options, parent=client.connection)
+    errors = [failure() for _ in range(1001)]
+    with caplog.at_level(logging.CRITICAL, logger="claude_agent_py"):
+        for error in errors:
+            child.report(error)
+    assert client.handler_errors == errors[1:]
+    assert list(child.errors) == errors[1:]

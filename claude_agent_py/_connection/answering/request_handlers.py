@@ -5,7 +5,7 @@ Features load when the options need them or on their first request. Without a ha
 
 import contextlib
 import os
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import anyio
@@ -17,10 +17,12 @@ from claude_agent_py._base.errors import OptionsError
 from claude_agent_py._base.event_loop import run_until_wait
 from claude_agent_py._base.log import logger
 from claude_agent_py._connection.answering.preloading import needs_hooks, needs_permissions, needs_servers
-from claude_agent_py._journal.engine import UNSUPPORTED, Engine
+from claude_agent_py._connection.session import Session
+from claude_agent_py._journal.engine import UNSUPPORTED
 from claude_agent_py._journal.events import RequestCancelled, RequestReceived
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.options.delegation import CUSTOM_TOOLS_SERVER
+from claude_agent_py.tasks import Task
 from claude_agent_py.tasks.handler_context import HandlerContext, extend
 from claude_agent_py.tools.jsonrpc import tool_use_id_of
 from claude_agent_py.wire.control.asks import (
@@ -32,14 +34,12 @@ from claude_agent_py.wire.control.asks import (
 )
 
 if TYPE_CHECKING:
-    from claude_agent_py._connection.session_state import SessionState
     from claude_agent_py._journal.requests import HookRun
     from claude_agent_py.hooks.dispatcher import HookDispatcher
     from claude_agent_py.observe.observer import LiveJournal
     from claude_agent_py.permissions.dispatcher import PermissionDispatcher
     from claude_agent_py.permissions.prompts import WireRequest
     from claude_agent_py.permissions.requests import PermissionContext
-    from claude_agent_py.tasks import Task, TaskIntake, TaskManager
     from claude_agent_py.tools.host import MCPHost
 
 Payload: TypeAlias = dict[str, Any]
@@ -59,49 +59,20 @@ class _Pending(Struct):
 class RequestHandlers:
     """The handlers of one session, and the requests that they are answering.
 
-    Args:
-        session: What the session knows.
-        engine: Its engine, which encodes the answers.
-        tasks: Its tasks.
-        parent: The handlers of the parent's session, for a child agent; otherwise None.
-        start_worker: Runs an async function as a worker of the session.
-        post: Sends a request without waiting for its reply.
-        flush: Writes what the engine has to send.
-
     Raises:
         OptionsError: A handler, hook or server is wrong.
     """
 
-    def __init__(
-        self,
-        session: "SessionState",
-        engine: Engine,
-        tasks: "TaskManager",
-        parent: "RequestHandlers | None",
-        *,
-        start_worker: Callable[..., None],
-        post: Callable[..., None],
-        flush: Callable[[], None],
-    ) -> None:
+    def __init__(self, session: Session) -> None:
         self._session = session
-        self._engine = engine
-        self._tasks = tasks
-        self._parent = parent
-        self._start_worker = start_worker
-        self._post = post
-        self._flush = flush
-        self.agent_id: str = ""
-        """The id of the main agent in the parent's session, for a child agent; otherwise empty."""
         self.ask_parent: Callable[[WireRequest, PermissionContext], Awaitable[Payload]] | None = None
         """Answers permission prompts for a child agent without handlers of its own; None means `permissions`."""
-        self._options = options = session.options
-        self._report = session.failures.report
+        options = session.options
         self._cwd: str | None = None
         """The directory in which the CLI starts; None if it is unknown because ours was removed."""
         with contextlib.suppress(FileNotFoundError):
             self._cwd = os.path.abspath(options.cwd or os.curdir)
         self._pending: dict[str, _Pending] = {}
-        self._hooks: HookDispatcher | None = None
         self._permissions: PermissionDispatcher | None = None
         self._mcp: MCPHost | None = None
         if needs_hooks(options):  # load them now, and raise their errors early
@@ -117,7 +88,7 @@ class RequestHandlers:
         """Answer a request in a separate worker."""
         pending = self._begin(event, anyio.CancelScope())
         if pending is not None:
-            self._start_worker(self._answer, event, pending.cancellation, scope=pending.scope)
+            self._session.start_worker(self._answer, event, pending.cancellation, scope=pending.scope)
 
     async def answer_here(
         self, event: RequestReceived, scope: anyio.CancelScope, start_pump: Callable[[], None]
@@ -137,8 +108,8 @@ class RequestHandlers:
             pending = self._pending[event.request_id] = _Pending(Cancellation(), scope)
             return pending
         problem = f"Unsupported control request subtype: {event.request.subtype}"
-        self._engine.answer_error(event.request_id, problem, UNSUPPORTED)
-        self._flush()
+        self._session.engine.answer_error(event.request_id, problem, UNSUPPORTED)
+        self._session.flush()
         return None
 
     def withdraw(self, event: RequestCancelled) -> None:
@@ -156,7 +127,7 @@ class RequestHandlers:
             journal.asked(request_id, request, agent)
         try:
             payload = await self._ANSWERS[type(request)](self, request_id, request, cancellation)
-            self._engine.answer(request_id, payload)
+            self._session.engine.answer(request_id, payload)
         except BaseException as error:
             if is_not_the_functions(error):
                 raise
@@ -164,31 +135,31 @@ class RequestHandlers:
             self._answer_failure(request_id, request, error)
         finally:
             self._pending.pop(request_id, None)
-            self._flush()
+            self._session.flush()
             for journal, _ in journals:
                 journal.answered(request_id, payload, failed=failed)
 
     @property
     def _journals(self) -> "list[tuple[LiveJournal, str]]":
         """The journals of this session and its ancestors, with the agent that this session is in them."""
-        found = [(journal, "") for journal in self._session.journals]
-        if self._parent is not None:
-            found += [(journal, self.agent_id) for journal, _ in self._parent._journals]
-        return found
+        own = self._session
+        return [
+            (journal, "" if session is own else own.agent_id) for session in own.lineage for journal in session.journals
+        ]
 
     def _on_hook_run(self, run: "HookRun") -> None:
         for journal, _ in self._journals:
             journal.feed(run)
-        if self._options.include_hook_events:  # the CLI reports only the command hooks of settings files
+        if self._session.options.include_hook_events:  # the CLI reports only the command hooks of settings files
             self._session.readers.put(run)
 
     def _answer_failure(self, request_id: str, request: Any, error: BaseException) -> None:
         """Answer a request whose answer could not be made or sent. A hook that guards something refuses."""
         if isinstance(request, HookCallbackRequest):
-            self._engine.answer(request_id, self.hooks.fail(request.callback_id, request.input, error))
+            self._session.engine.answer(request_id, self.hooks.fail(request.callback_id, request.input, error))
         else:
             logger.error("answering %s failed", type(request).__name__, exc_info=error)
-            self._engine.answer_error(request_id, f"{type(error).__name__}: {error_text(error)}")
+            self._session.engine.answer_error(request_id, f"{type(error).__name__}: {error_text(error)}")
 
     async def _answer_hook(self, request_id: str, request: HookCallbackRequest, cancellation: Cancellation) -> Payload:
         name = request.input.get("hook_event_name")
@@ -200,7 +171,7 @@ class RequestHandlers:
     async def _answer_mcp(self, request_id: str, request: MCPMessageRequest, cancellation: Cancellation) -> Payload:
         caller = self._session.intake.ledger.calls.find_caller(tool_use_id_of(request.message))
         context = self._make_context(request_id, caller, cancellation)
-        return await self.mcp.answer(request.server_name, request.message, context, self._start_worker)
+        return await self.mcp.answer(request.server_name, request.message, context, self._session.start_worker)
 
     async def _answer_permission(self, request_id: str, request: Any, cancellation: Cancellation) -> Payload:
         from claude_agent_py.permissions.requests import PermissionContext
@@ -231,41 +202,38 @@ class RequestHandlers:
 
     def _make_context(self, request_id: str, agent_id: Any, cancellation: Cancellation) -> HandlerContext:
         if not isinstance(agent_id, str):
-            agent_id = self.agent_id or None
+            agent_id = self._session.agent_id or None
         return HandlerContext(
             request_id=request_id,
             agent_id=agent_id,
-            task=self.find_task(agent_id) if agent_id else None,
+            task=self._find_task(agent_id) if agent_id else None,
             session_id=self._session.facts.session_id,
             cancellation=cancellation,
         )
 
-    def find_task(self, agent_id: str) -> "Task | None":
+    def _find_task(self, agent_id: str) -> Task | None:
         """Return the task of an agent, as the root of its tree tracks it, otherwise as this session does."""
-        known = self._parent.find_task(agent_id) if self._parent is not None else None
-        return known or self._tasks.get(agent_id)
+        found = (session.tasks.get(agent_id) for session in reversed(self._session.lineage))
+        return next((task for task in found if task is not None), None)
 
     @property
     def hooks(self) -> "HookDispatcher":
         """Answers hook callbacks."""
-        if self._hooks is not None:
-            return self._hooks
+        session = self._session
+        if session.hooks is not None:
+            return session.hooks
         from claude_agent_py._connection.answering.delegating import DelegationHooks
         from claude_agent_py.hooks.dispatcher import HookDispatcher
 
-        def get_agents() -> Sequence[Any]:
-            info = self._session.facts.info
-            return () if info is None else info.agents
-
-        delegation = DelegationHooks(self._options, get_agents)
-        self._hooks = HookDispatcher(
-            self._options.hooks,
-            report=self._report,
+        delegation = DelegationHooks(session.options, lambda: session.facts.info.agents if session.facts.info else ())
+        session.hooks = HookDispatcher(
+            session.options.hooks,
+            report=session.report,
             on_run=self._on_hook_run,
             builtin=delegation.matchers(),
             final_filter=delegation.last_word,
         )
-        return self._hooks
+        return session.hooks
 
     @property
     def permissions(self) -> "PermissionDispatcher":
@@ -274,12 +242,12 @@ class RequestHandlers:
             return self._permissions
         from claude_agent_py.permissions.dispatcher import HANDLERS, PermissionDispatcher
 
-        options = self._options
+        options = self._session.options
         self._permissions = PermissionDispatcher(
             {name: getattr(options, name) for name in HANDLERS.values()},
-            report=self._report,
+            report=self._session.report,
             interactions=options.interactions,
-            intakes=self.intakes,
+            intakes=lambda: [session.intake for session in self._session.lineage],
             on_interaction=self._session.readers.announce_interaction,
         )
         return self._permissions
@@ -292,41 +260,28 @@ class RequestHandlers:
         from claude_agent_py.tools.host import MCPHost
 
         def send(server_name: str, message: Payload) -> None:
-            self._post("mcp_message", server_name=server_name, message=message)
+            self._session.post("mcp_message", server_name=server_name, message=message)
 
-        self._mcp = MCPHost(collect_hosted_servers(self._options), send, report=self._report, cwd=self._cwd)
+        self._mcp = MCPHost(
+            collect_hosted_servers(self._session.options), send, report=self._session.report, cwd=self._cwd
+        )
         return self._mcp
 
     # Lifecycle --------------------------------------------------------------------------------------------------------
 
-    @property
-    def has_hooks(self) -> bool:
-        """Whether the session has hooks, from the options or added later."""
-        return bool(self._hooks)
-
-    @property
-    def has_guard(self) -> bool:
-        """Whether a `guard` watches the tool calls."""
-        return self._hooks is not None and any(matcher.only_for for _, matcher in self._hooks.registered)
-
-    @property
-    def has_output_hooks(self) -> bool:
-        """Whether a hook of the user may replace or withhold the output of tools."""
-        return self._hooks is not None and self._hooks.may_replace_output
-
     def initialize_fields(self) -> Payload:
         """Return the fields of `initialize` that come from hooks and from the servers in this process."""
         fields: Payload = {}
-        if self._hooks:
-            fields["hooks"] = self._hooks.initialize_field()
+        if self._session.hooks:
+            fields["hooks"] = self._session.hooks.initialize_field()
         if self._mcp is not None:
             fields |= self._mcp.initialize_fields()
         return fields
 
     def prepare(self) -> None:
         """Build the models of hooks, which the first hook would otherwise wait for."""
-        if self._hooks is not None:
-            self._hooks.prepare()
+        if self._session.hooks is not None:
+            self._session.hooks.prepare()
 
     def end(self) -> None:
         """Cancel the handlers and tools, because the CLI reads no more answers. Close the inbox that they made."""
@@ -336,11 +291,6 @@ class RequestHandlers:
             self._mcp.close()
         if self._permissions is not None:
             self._permissions.close()
-
-    def intakes(self) -> "list[TaskIntake]":
-        """Return the task intakes of this session and, for a child agent, of its ancestors."""
-        own = self._session.intake
-        return [own] if self._parent is None else [own, *self._parent.intakes()]
 
 
 def collect_hosted_servers(options: ClientOptions) -> dict[str, Any]:

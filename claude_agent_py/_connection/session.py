@@ -1,0 +1,410 @@
+"""`Session`: the state of one session, its workers, its requests to the CLI, and how it ended. `Connection` drives it.
+
+The parts of a connection (`RequestHandlers`, `Shutdown`, `Resumption`) work on it and know nothing of `Connection`.
+"""
+
+import contextlib
+import functools
+import math
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import anyio
+
+from claude_agent_py._base.callbacks import callback_name, log_failure
+from claude_agent_py._base.errors import (
+    CLOSED,
+    NOT_CONNECTED,
+    ClaudeAgentError,
+    CLIExitError,
+    ConnectionClosedError,
+    ControlRejectedError,
+    HandlerError,
+    OptionsError,
+)
+from claude_agent_py._base.event_loop import spawn_detached
+from claude_agent_py._base.listeners import ListenerQueue
+from claude_agent_py._base.log import logger
+from claude_agent_py._base.streams import LazyEvent, RepeatingEvent
+from claude_agent_py._connection.facts import SessionFacts
+from claude_agent_py._connection.failures import HandlerFailed
+from claude_agent_py._connection.launching import Launched
+from claude_agent_py._connection.live_changes import LiveChanges
+from claude_agent_py._connection.runs.readers import Readers
+from claude_agent_py._connection.wire_log import WireLog, wire_log
+from claude_agent_py._journal.engine import Engine
+from claude_agent_py._journal.state import State, Step
+from claude_agent_py._journal.turns import TurnRouter
+from claude_agent_py.options import ClientOptions
+from claude_agent_py.options.conflicts import HOOKS_OFF, turns_hooks_off
+from claude_agent_py.options.delegation import definitions
+from claude_agent_py.tasks import TaskIntake, TaskManager
+from claude_agent_py.tasks.task import check_timeout
+from claude_agent_py.transport import Transport
+
+if TYPE_CHECKING:
+    from claude_agent_py._connection.store_sync import StoreSync
+    from claude_agent_py.agents.definition import AgentDefinition
+    from claude_agent_py.hooks.dispatcher import HookDispatcher
+    from claude_agent_py.observe.observer import LiveJournal
+    from claude_agent_py.tasks.events import TaskEvent
+
+END_SESSION: Final = "end_session"
+"""The control request that makes the CLI exit."""
+
+KEPT_ERRORS: Final = 1000
+"""How many errors of handlers and listeners are kept."""
+
+
+class Waiter:
+    """A future for the reply to a request."""
+
+    def __init__(self) -> None:
+        self._done = LazyEvent()
+        self._payload: dict[str, Any] = {}
+        self._error: ClaudeAgentError | None = None
+
+    def resolve(self, payload: dict[str, Any]) -> None:
+        """Set the payload."""
+        self._payload = payload
+        self._done.set()
+
+    def fail(self, error: ClaudeAgentError) -> None:
+        """Set the error."""
+        self._error = error
+        self._done.set()
+
+    async def wait(self) -> dict[str, Any]:
+        """Wait for the payload and return it, or raise the error."""
+        await self._done.wait()
+        if self._error is not None:
+            raise self._error
+        return self._payload
+
+
+class Session:
+    """The state of a session.
+
+    Args:
+        options: The options of the client.
+        parent: The parent's session, for a child agent; otherwise None.
+    """
+
+    def __init__(self, options: ClientOptions, parent: "Session | None") -> None:
+        self.options = options
+        self.lineage: tuple[Session, ...] = (self, *(() if parent is None else parent.lineage))
+        """This session and, for a child agent, its ancestors."""
+        self.agent_id: str = ""
+        """The id of the main agent in the parent's session, for a child agent; otherwise empty."""
+        self.agents: dict[str, AgentDefinition] = definitions(options)
+        """The known agent definitions by name. Those of child agents are added when they start."""
+        self.journals: tuple[LiveJournal, ...] = ()
+        """The journal of the session, which gets every message, prompt, request and answer; none without observers."""
+        self.facts: SessionFacts = SessionFacts(options)
+        self.readers: Readers = Readers(options.limits.mailbox_bytes, options.limits.unclaimed_messages)
+        self.errors: deque[HandlerError] = deque(maxlen=KEPT_ERRORS)
+        """The errors of handlers and listeners, also those of child agents."""
+        self.stderr: ListenerQueue | None = None
+        """Calls `on_stderr`; None without it."""
+        if options.on_stderr is not None:
+            self.stderr = ListenerQueue(options.on_stderr, self.report)
+        self.intake: TaskIntake = TaskIntake(on_events=self.on_task_events, wants_event=self.wants_event)
+        """Feeds messages and hooks to the tasks."""
+        self.tasks: TaskManager = TaskManager(self, intake=self.intake)
+        self.engine: Engine = Engine(max_line_bytes=options.limits.max_line_bytes)
+        self.router: TurnRouter = TurnRouter(self.tasks.live_ids, self.intake.ledger.causes_follow_up)
+        self.hooks: HookDispatcher | None = None
+        """Answers the hooks of the session; None without any."""
+        self.changes: LiveChanges = LiveChanges()
+        """The changes made to the running session, which its next process repeats."""
+        self.launched: Launched | None = None
+        """The CLI; None before `Connection.open`."""
+        self.store_sync: StoreSync | None = None
+        """The session store; None without one."""
+        self.now: Callable[[], float] = anyio.current_time
+        self.log: WireLog | None = wire_log(options)
+        self._is_live = False
+        """Whether workers can be started."""
+        self._workers: set[anyio.CancelScope] = set()
+        """The scopes of the running workers."""
+        self._worker_ended = RepeatingEvent()
+        self.listening: set[ListenerQueue] = set()
+        """The queues of the listeners that are called."""
+        self._is_writing = False
+        """Whether a writer is running."""
+        self._timer: anyio.CancelScope | None = None
+        """The scope in which the timer sleeps; moving its deadline wakes it earlier."""
+        self.requested: LazyEvent = LazyEvent()
+        """Set when the client ends the session, or a worker has failed."""
+        self.output_over: LazyEvent = LazyEvent()
+        """Set when the pump has acted on all output of the CLI, or a worker has failed."""
+        self.stream_over: LazyEvent = LazyEvent()
+        """Set once everything that depends on the output of the CLI has ended."""
+        self.why_closed: str = CLOSED
+        """The text of the error for calls after closing."""
+        self._cause: State | Exception | None = None
+        """DIED, EXITED or CLOSED, as which the session ended for its users; or the exception of a worker, which is a
+        bug in this package or in a transport. None before the end."""
+
+    @property
+    def state(self) -> State:
+        """The state of the connection."""
+        return self.engine.state
+
+    @property
+    def is_open(self) -> bool:
+        """Whether prompts and requests can be sent."""
+        return self.engine.can_send
+
+    def check_open(self) -> None:
+        """Raise unless prompts and requests can be sent.
+
+        Raises:
+            ConnectionClosedError: The session is not open.
+            CLIExitError: The CLI has ended.
+        """
+        if not self.is_open:
+            raise self.error_now
+
+    @property
+    def transport(self) -> Transport:
+        """The transport of an opened session."""
+        assert self.launched is not None  # noqa: S101 - it is open
+        return self.launched.transport
+
+    def report(self, error: HandlerError) -> None:
+        """Log and record an error of a handler or listener, here and in the sessions above. Never raises."""
+        log_failure(error)
+        for session in self.lineage:
+            session.errors.append(error)
+            session.readers.put(HandlerFailed(error.handler, error.reason))
+
+    def wants_event(self, kind: "type[TaskEvent]") -> bool:
+        """Return whether a reader needs task events of a kind."""
+        return self.readers.has_event_readers
+
+    def on_task_events(self, events: "list[TaskEvent]") -> None:
+        """Deliver the events of tasks, if any."""
+        self.readers.put_events(events)
+
+    # Workers -----------------------------------------------------------------------------------------------------
+
+    def start_logged(self, function: Callable[..., Awaitable[None]], *args: Any) -> None:
+        """Run an async function as a worker of the session. A failure is logged, and the session goes on."""
+        self.check_open()
+        self.start_worker(self.run_logged, function, *args)
+
+    def start_worker(
+        self, function: Callable[..., Awaitable[None]], *args: Any, scope: anyio.CancelScope | None = None
+    ) -> None:
+        """Run an async function as a worker of the session, in this scope. A failure ends the session."""
+        assert self._is_live  # noqa: S101 - it is open
+        scope = anyio.CancelScope() if scope is None else scope
+        spawn_detached(functools.partial(self._work, scope, function, *args), name=callback_name(function))
+
+    async def _work(self, scope: anyio.CancelScope, function: Callable[..., Awaitable[None]], *args: Any) -> None:
+        if not self._is_live:  # the session has just ended
+            return
+        self._workers.add(scope)
+        try:
+            with scope:
+                await function(*args)
+        except GeneratorExit:  # the event loop was abandoned
+            raise
+        except BaseException as error:
+            self.break_off(error)
+            raise
+        finally:
+            self._workers.discard(scope)
+            self._worker_ended.set()
+
+    async def run_logged(self, function: Callable[..., Awaitable[None]], *args: Any) -> None:
+        """Run an async function. A failure is logged."""
+        try:
+            await function(*args)
+        except Exception:
+            logger.exception("background work %s of the session failed", callback_name(function))
+
+    def deliver(self, queue: ListenerQueue) -> None:
+        """Call a listener until the session has ended and its queue is empty."""
+        if self._is_live:
+            self.listening.add(queue)
+            self.start_worker(self.run_logged, self._deliver_all, queue)
+
+    async def _deliver_all(self, queue: ListenerQueue) -> None:
+        await queue.deliver()
+        self.listening.discard(queue)
+
+    async def end_workers(self) -> None:
+        """Cancel the workers and wait until they have ended. From now on none can be started."""
+        if self._workers:
+            with anyio.CancelScope(shield=True):
+                while self._workers:
+                    for scope in tuple(self._workers):
+                        scope.cancel()
+                    with contextlib.suppress(anyio.get_cancelled_exc_class()):  # asyncio's own passes a shield
+                        await self._worker_ended.wait()
+        self._is_live = False
+
+    # Writing -----------------------------------------------------------------------------------------------------
+
+    def flush(self) -> None:
+        """Write what the engine has to send, and set the timer."""
+        if self.engine.has_data_to_send and not self._is_writing and self.launched is not None:
+            transport = self.launched.transport
+            if transport.can_send_nowait:
+                transport.send_nowait(self._take_data())
+            elif self._is_live:
+                self._is_writing = True
+                self.start_worker(self._write, transport)
+        if self._timer is not None:
+            deadline, current = self._next_deadline(), self._timer.deadline
+            # A later one is read when the timer wakes. But a loop without a timer waits for its pipes at less cost.
+            if deadline != current and (deadline < current or deadline == math.inf):
+                self._timer.deadline = deadline
+
+    async def _write(self, transport: Transport) -> None:
+        """Write the pending data, including data that is added during the writing."""
+        try:
+            while data := self._take_data():
+                await transport.send(data)
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            return  # the CLI no longer reads; the pump sees its end
+        finally:
+            self._is_writing = False
+
+    def _take_data(self) -> bytes:
+        data = self.engine.data_to_send()
+        if data and self.log is not None:
+            self.log.sent(data)
+        return data
+
+    async def keep_time(self, tick: Callable[[float], object]) -> None:
+        """Call a function at the deadlines of the engine and the router, until the session closes."""
+        while not self.requested.is_set():
+            with anyio.CancelScope(deadline=self._next_deadline()) as self._timer:
+                await self.requested.wait()
+            if not self.requested.is_set():
+                tick(self.now())
+        self._timer = None
+
+    def _next_deadline(self) -> float:
+        return min(self.engine.next_deadline(), self.router.next_deadline())
+
+    # Requests to the CLI -----------------------------------------------------------------------------------------
+
+    async def control(self, subtype: str, /, *, timeout: float | None = None, **fields: Any) -> dict[str, Any]:
+        """Send a control request and return the payload of its reply. See `ControlPort.control`.
+
+        Raises:
+            OptionsError: The request would disable the hooks of the session, its fields are not JSON, or the timeout is
+                invalid.
+        """
+        check_timeout(timeout)
+        self.check_open()
+        if "subtype" in fields:  # it would evade what is checked below
+            raise OptionsError("the subtype is the first argument, not a field", option="subtype")
+        if subtype == "apply_flag_settings" and self.hooks:
+            settings = fields.get("settings")
+            if isinstance(settings, Mapping) and turns_hooks_off(settings.get("env")):
+                raise OptionsError(f"{HOOKS_OFF} in their env disables all hooks", option="settings")
+        if subtype == END_SESSION:
+            self.engine.advance(Step.ASK_EXIT)  # from now on the CLI may exit at any time
+        try:
+            reply = await self.ask(subtype, fields, self.options.timeouts.control if timeout is None else timeout)
+        except ControlRejectedError:
+            if subtype == END_SESSION and self.state is State.EXITING:
+                self.engine.advance(Step.EXIT_REFUSED)
+            raise
+        if subtype == "set_permission_mode":  # the status message that says so comes later
+            self.facts.permission_mode = reply.get("mode", fields.get("mode"))
+        self.changes.note(subtype, fields)
+        return reply
+
+    async def ask(self, subtype: str, fields: Mapping[str, Any], timeout: float | None) -> dict[str, Any]:
+        """Send a request and return the payload of its reply."""
+        self.check_open()
+        waiter = Waiter()
+        try:
+            request = self.engine.request(subtype, fields, now=self.now(), timeout=timeout, waiter=waiter)
+        except (ValueError, TypeError) as error:
+            problem = f"the fields of the control request {subtype!r} are not JSON: {error}"
+            raise OptionsError(problem) from error
+        self.flush()
+        try:
+            return await waiter.wait()
+        finally:
+            self.engine.forget_request(request.request_id)
+
+    def post(self, subtype: str, /, **fields: Any) -> None:
+        """Send a request without waiting for its reply. Does nothing once the session is closed."""
+        if self.is_open:
+            request = self.engine.request(subtype, fields, now=self.now(), timeout=None)
+            self.engine.forget_request(request.request_id)
+            self.flush()
+
+    # How it ended ------------------------------------------------------------------------------------------------
+
+    def break_off(self, error: BaseException) -> None:
+        """End the session because of the exception of a worker. The first one is its error."""
+        if isinstance(error, Exception) and not self.is_broken:
+            self._cause = error
+        self.engine.advance(Step.CLOSE)
+        self.output_over.set()  # the worker may have been the pump
+        self.requested.set()
+
+    def note_end_of_stream(self) -> None:
+        """Note that the output or the process of the CLI has ended."""
+        self.engine.advance(Step.END_OF_STREAM)
+        self.note_end()
+
+    def note_end(self) -> None:
+        """Note that the session has ended for its users, and in which state. Only the first call has an effect."""
+        if self._cause is None:
+            self._cause = self.state if self.state in (State.DIED, State.EXITED) else State.CLOSED
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether a worker has failed."""
+        return isinstance(self._cause, Exception)
+
+    @property
+    def went_well(self) -> bool:
+        """Whether the session ended on request, not because the CLI died or a worker failed."""
+        if self._cause is State.EXITED:
+            return self.transport.exit_code == 0
+        return self._cause is State.CLOSED
+
+    @property
+    def error(self) -> ClaudeAgentError:
+        """The error for what the end cut off."""
+        return self._exit_error() if self._cause in (State.DIED, State.EXITED) else self.error_now
+
+    @property
+    def error_now(self) -> ClaudeAgentError:
+        """The error for what cannot be sent in the current state."""
+        if isinstance(self._cause, Exception):
+            return _make_broken_error(self._cause)
+        if self.state in (State.DIED, State.EXITED):
+            return self._exit_error()
+        return ConnectionClosedError(NOT_CONNECTED if self.state is State.NEW else self.why_closed)
+
+    def _exit_error(self) -> CLIExitError:
+        launched, info = self.launched, self.facts.info
+        assert launched is not None  # noqa: S101 - it has run
+        return CLIExitError(
+            "the CLI ended while the session was in use",
+            exit_code=launched.transport.exit_code,
+            stderr_tail=launched.transport.stderr_tail,
+            cli_path=str(launched.cli_path) if launched.cli_path else None,
+            version=info.claude_code_version if info else None,
+        )
+
+
+def _make_broken_error(error: BaseException) -> ConnectionClosedError:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    failure = ConnectionClosedError(f"the session broke: {type(error).__name__}: {error}")
+    failure.__cause__ = error
+    return failure
